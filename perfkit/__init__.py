@@ -1,0 +1,30 @@
+"""perfkit: which training techniques pay, where a step's time and memory go, and what would make it faster.
+
+The public API is imported on first use, so that `import perfkit` is fast.
+"""
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_API = {
+    "Workload": "perfkit.workloads.workload",
+    "Technique": "perfkit.techniques.technique",
+    "RunSpec": "perfkit.spec",
+    "PerfkitError": "perfkit.errors",
+    "analyse": "perfkit.analysis.suite",
+    "bench": "perfkit.bench",
+}
+
+__all__ = ["__version__", *_API]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _API:
+        raise AttributeError(f"module 'perfkit' has no attribute {name!r}")
+    return getattr(importlib.import_module(_API[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

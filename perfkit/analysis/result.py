@@ -1,0 +1,244 @@
+"""What an analysis yields: data for renderers, exports and checks. Nothing here formats or draws.
+
+Every struct is written as it is to `report.json`.
+"""
+
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Environment, Quantity, SetupCost, Status
+from perfkit.spec import Struct
+
+ANALYSIS_VERSION = 1
+
+
+class Estimate(Struct, tag="estimate"):
+    """A figure over processes: the median of `per_process`, with a confidence interval where it can be given."""
+
+    value: float
+    unit: str
+    per_process: tuple[float, ...]
+    low: float | None = None
+    high: float | None = None
+    level: float = 0.95
+    how: str = "measured"
+    source: str = ""
+
+
+class Missing(Struct, tag="missing"):
+    """A figure that is not known, with the reason."""
+
+    reason: str
+
+
+class Difference(Struct):
+    """A variant against its baseline: `ratio` = variant / baseline of step time, from paired processes.
+
+    `verdict` is `faster`, `slower`, `no difference` or `inconclusive`; `detectable` is the smallest relative
+    change that this number of processes could have shown, None with fewer than two.
+    """
+
+    baseline: str
+    ratio: float
+    low: float | None
+    high: float | None
+    verdict: str
+    detectable: float | None
+    pairs: int
+
+
+class Parity(Struct):
+    """Losses against the baseline's on the same data: `verdict` is `equal`, `within tolerance`, `differs` or `unknown`."""
+
+    verdict: str
+    max_relative: float | None
+    tolerance: float | None
+    basis: str
+    steps: int
+
+
+class ClaimResult(Struct):
+    """A claim checked: `holds` is None where a fact is missing. `evidence` states expected and found in words."""
+
+    technique: str
+    statement: str
+    holds: bool | None
+    expected: float | None
+    found: float | None
+    evidence: str
+
+
+class TimeShare(Struct):
+    """A part of the step: seconds per step and share of it. Shares of a step sum to 1."""
+
+    category: str
+    seconds: float
+    share: float
+
+
+class MemoryShare(Struct):
+    """A category's bytes at the peak."""
+
+    category: str
+    bytes: int
+
+
+class MemoryAccount(Struct):
+    """The balance at the peak of one step: `categories` sum to `peak_bytes` exactly.
+
+    `beyond` are bytes outside the allocator (RSS or driver minus allocator), with their name.
+    `timeline` is (seconds since the step began, allocated bytes), thinned for drawing; `timeline_categories`
+    has for each category the bytes at the same times.
+    """
+
+    peak_bytes: int
+    peak_phase: str
+    source: str
+    categories: tuple[MemoryShare, ...]
+    beyond: tuple[MemoryShare, ...] = ()
+    timeline_s: tuple[float, ...] = ()
+    timeline_categories: dict[str, tuple[int, ...]] = {}
+    largest: tuple["LiveBlock", ...] = ()
+
+
+class LiveBlock(Struct):
+    """A large allocation alive at the peak."""
+
+    bytes: int
+    category: str
+    name: str
+
+
+class RooflinePoint(Struct):
+    """An op, module, phase or step on the roofline.
+
+    `kind` is `op`, `module`, `phase` or `step`. `intensity` is FLOP/byte and `achieved` FLOP/s.
+    `attainable_s` is max(FLOPs / peak, bytes / bandwidth) per step; `bound` names the ceiling it comes from
+    (`compute`, `memory`). `achieved` above the roof is flagged in `above_roof`: a modelling error, not a feat.
+    """
+
+    kind: str
+    name: str
+    calls: float
+    seconds: float
+    share: float
+    flops: float
+    bytes: float
+    intensity: float
+    achieved: float
+    unit: str
+    dtype: str
+    bound: str
+    attainable_s: float | None
+    above_roof: bool = False
+
+
+class OpRow(Struct):
+    """A row of the table of the most expensive ops, per step. None where it is not modelled or not known."""
+
+    name: str
+    phase: str
+    module: str
+    shapes: str
+    calls: float
+    seconds: float
+    share: float
+    flops: float | None
+    bytes: float | None
+    intensity: float | None
+    bound: str
+    attainable_s: float | None
+    efficiency: float | None
+    cost_source: str
+
+
+class CompileSummary(Struct):
+    """torch.compile of a variant: `break_even_step` is where the time won has paid for compiling; None means never or unknown."""
+
+    seconds: float | None
+    graphs: int | None
+    graph_breaks: int | None
+    break_reasons: tuple[str, ...]
+    cache: str
+    break_even_step: int | None
+    break_even: str
+
+
+class Variant(Struct):
+    """One row of the report."""
+
+    name: str
+    techniques: tuple[str, ...]
+    world_size: int
+    is_baseline: bool
+    status: Status
+    reason: str
+    traceback: str
+    runs: tuple[str, ...]
+    step_time: Estimate | Missing
+    cpu_time: Estimate | Missing
+    throughput: Estimate | Missing
+    throughput_unit: str
+    peak_allocated: Quantity
+    peak_reserved: Quantity
+    rss: Quantity
+    model_flops: Quantity
+    hardware_flops: Quantity
+    mfu: Quantity
+    hfu: Quantity
+    mfu_peak: str
+    energy_per_step: Quantity
+    difference: Difference | None
+    memory_ratio: float | None
+    parity: Parity
+    engaged: bool | None
+    claims: tuple[ClaimResult, ...]
+    setup: tuple[SetupCost, ...]
+    compile: CompileSummary | None
+    step_samples: tuple[tuple[float, ...], ...]
+    warmup_samples: tuple[tuple[float, ...], ...]
+    losses: tuple[float, ...]
+    time_split: tuple[TimeShare, ...]
+    traced_step_s: float | None
+    modelled_share: float | None
+    memory: MemoryAccount | None
+    points: tuple[RooflinePoint, ...]
+    ops: tuple[OpRow, ...]
+    warnings: tuple[str, ...]
+
+
+class Finding(Struct):
+    """What to do next: `severity` is `gain`, `warning` or `note`; `gain` in seconds per step or bytes where it is known."""
+
+    severity: str
+    title: str
+    variant: str
+    evidence: str
+    action: str
+    gain_s: float | None = None
+    gain_bytes: int | None = None
+
+
+class Provenance(Struct):
+    """How a figure of the report was obtained."""
+
+    figure: str
+    how: str
+    detail: str
+
+
+class Analysis(Struct):
+    """Everything a report shows."""
+
+    schema_version: int = ANALYSIS_VERSION
+    title: str
+    created_at: str
+    perfkit: str
+    command: str
+    workload: str
+    workload_description: str
+    environment: Environment | None
+    ceilings: DeviceCeilings | None
+    variants: tuple[Variant, ...]
+    pareto: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    provenance: tuple[Provenance, ...]
+    warnings: tuple[str, ...]

@@ -1,0 +1,1 @@
+"""The instruments: clock, trace, memory, sensors, environment."""

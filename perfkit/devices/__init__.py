@@ -1,0 +1,1 @@
+"""What devices can at most do: datasheet catalogue, detection and measured ceilings."""

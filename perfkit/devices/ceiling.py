@@ -1,0 +1,75 @@
+"""Ceilings: what a device can at most do, each with its kind, source, spread and confidence."""
+
+from enum import StrEnum
+
+from perfkit.spec import Struct
+
+CEILINGS_VERSION = 1
+
+
+class Level(StrEnum):
+    """What a ceiling bounds. Compute levels carry a dtype, memory and link levels a bandwidth in B/s."""
+
+    MATRIX = "matrix"  # tensor cores, AMX, or the CPU's FMA units through a matrix product
+    VECTOR = "vector"  # general arithmetic units
+    MEMORY = "memory"  # HBM on a GPU, DRAM on a CPU
+    L2 = "l2"
+    L3 = "l3"
+    HOST_LINK = "host link"
+    INTERCONNECT = "interconnect"
+    DISK = "disk"
+
+
+class Kind(StrEnum):
+    DATASHEET = "datasheet"
+    MEASURED = "measured"
+
+
+class Confidence(StrEnum):
+    HIGH = "high"
+    LOW = "low"
+
+
+class Ceiling(Struct):
+    """A bound on a rate: `value` in `unit` (`FLOP/s` or `B/s`).
+
+    `threads` is set on a CPU, where a ceiling holds for that many threads only. `spread` is the relative
+    difference between the best values of two halves of the repeats (None for a datasheet value).
+    """
+
+    level: Level
+    dtype: str | None
+    value: float
+    unit: str
+    kind: Kind
+    source: str
+    threads: int | None = None
+    spread: float | None = None
+    confidence: Confidence | None = None
+
+
+class DeviceCeilings(Struct):
+    """All ceilings known for a device. `fingerprint` identifies the machine the measured ones hold for."""
+
+    schema_version: int = CEILINGS_VERSION
+    device: str  # "cpu" or "cuda"
+    device_name: str
+    fingerprint: str
+    measured_at: str = ""
+    ceilings: tuple[Ceiling, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def find(self, level: Level, dtype: str | None = None, *, threads: int | None = None, kind: Kind | None = None) -> Ceiling | None:
+        """The ceiling of a level (and dtype, and number of threads), the measured one first; None where it is not known.
+
+        On a CPU a ceiling measured with another number of threads is not an answer.
+        """
+        matches = [
+            ceiling
+            for ceiling in self.ceilings
+            if ceiling.level == level
+            and ceiling.dtype == dtype
+            and (kind is None or ceiling.kind == kind)
+            and (ceiling.threads is None or threads is None or ceiling.threads == threads)
+        ]
+        return min(matches, key=lambda ceiling: ceiling.kind != Kind.MEASURED, default=None)

@@ -1,0 +1,28 @@
+"""The errors perfkit raises on purpose. Only the command line turns them into text and an exit code."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class PerfkitError(Exception):
+    """Anything perfkit reports to its user; the message says what was given, what was expected, what to do."""
+
+
+class UsageError(PerfkitError):
+    """The request itself cannot be carried out as written (exit code 2)."""
+
+
+class RunFormatError(PerfkitError):
+    """A file of a run directory cannot be read; the message names the file and the field."""
+
+
+class UnavailableError(PerfkitError):
+    """Something exists but cannot act here; the message is the reason shown beside `skipped`."""
+
+
+def unknown_name(kind: str, given: str, known: Iterable[str]) -> UsageError:
+    """A `UsageError` for a name that is not known, naming the nearest valid ones."""
+    names = sorted(known)
+    near = difflib.get_close_matches(given, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(repr(name) for name in near)}?" if near else f"choose from: {', '.join(names)}"
+    return UsageError(f"unknown {kind} {given!r}: {hint}")

@@ -1,0 +1,239 @@
+"""What a worker leaves behind: plain data, written by the measuring side and read by the analysing side.
+
+Every quantity says how it was obtained, and what is not known is an `Unknown` with a reason, never a zero.
+"""
+
+from enum import StrEnum
+
+from perfkit.spec import Struct
+
+RECORD_VERSION = 1
+
+# Ranges a worker marks in a trace (record_function) and in NVTX, read back by the analysing side.
+MARK_PREFIX = "perfkit::"
+STEP_MARK = MARK_PREFIX + "step"
+PHASES = ("data", "forward", "backward", "optimizer")
+
+
+class How(StrEnum):
+    """How a number was obtained."""
+
+    MEASURED = "measured"  # a clock, an allocator, a sensor
+    COUNTED = "counted"  # counted exactly while the program ran
+    MODELLED = "modelled"  # a formula over recorded inputs
+    DATASHEET = "datasheet"  # the vendor's figure
+
+
+class Status(StrEnum):
+    """How a run ended. Every one of them is a result."""
+
+    OK = "ok"
+    SKIPPED = "skipped"
+    OUT_OF_MEMORY = "out of memory"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
+    INTERRUPTED = "interrupted"
+
+
+class Measurement(Struct, tag="known"):
+    """A number with its unit (`s`, `bytes`, `FLOP`, `FLOP/s`, `B/s`, `J`, `W`, `1`), how it was obtained, and from what."""
+
+    value: float
+    unit: str
+    how: How
+    source: str
+
+
+class Unknown(Struct, tag="unknown"):
+    """A number that is not known, with the reason."""
+
+    reason: str
+
+
+Quantity = Measurement | Unknown
+
+
+class Relation(StrEnum):
+    AT_LEAST = ">="
+    AT_MOST = "<="
+    EQUAL = "=="
+
+
+class Claim(Struct):
+    """Something that must be true if a technique acted: `fact relation value`, checked against measured facts.
+
+    `fact` names an entry of `RankRecord.facts` or one that the analysis derives from the trace
+    (`docs/architecture.md` lists both). With `relative_to`, `value` is a factor on another fact: a fact of the same record
+    (`"reference_saved_tensor_bytes"`) or the same fact of the baseline run (`"baseline"`).
+    `tolerance` is relative and applies to EQUAL.
+    """
+
+    technique: str
+    statement: str
+    fact: str
+    relation: Relation
+    value: float
+    relative_to: str = ""
+    tolerance: float = 0.0
+
+
+class ParityRule(Struct):
+    """How far losses may be from the baseline's: `relative` tolerance and where it comes from."""
+
+    relative: float
+    basis: str
+
+
+class SetupCost(Struct):
+    """Time spent once before training: building the model, applying a technique, compiling."""
+
+    name: str
+    seconds: float
+
+
+class Samples(Struct):
+    """Raw series of consecutive steps, in seconds, one entry a step.
+
+    `device_s` is the time between device events, and is empty where there is no device but the CPU.
+    """
+
+    wall_s: tuple[float, ...] = ()
+    cpu_s: tuple[float, ...] = ()
+    device_s: tuple[float, ...] = ()
+
+
+class Flops(Struct):
+    """FLOPs of one optimizer step of this rank.
+
+    `model` counts forward and backward of the unmodified model (for MFU), `hardware` the step as run, with
+    recomputation (for HFU). `uncounted` names ops that have no formula, with the number of their calls.
+    """
+
+    model: Quantity
+    hardware: Quantity
+    uncounted: dict[str, int] = {}
+
+
+class MemoryPeaks(Struct):
+    """Peaks over the timed steps where the allocator keeps statistics (GPU), and the process's RSS.
+
+    On a CPU the allocator keeps none: the peak comes from the events of the memory pass (`known_blocks`).
+    """
+
+    allocated: Quantity
+    reserved: Quantity
+    driver_used: Quantity
+    rss: Quantity
+
+
+class Block(Struct):
+    """A storage whose category is known from the training state when the memory pass begins."""
+
+    address: int
+    size_bytes: int
+    category: str  # parameter | gradient | optimizer state | input | buffer | other
+    name: str
+
+
+class DeviceSample(Struct):
+    """One reading of the device's sensors; None where the device does not report it."""
+
+    time_s: float
+    utilisation: float | None = None
+    memory_used_bytes: int | None = None
+    sm_clock_hz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+
+
+class Environment(Struct):
+    """Where a rank ran: everything that can change its numbers. Values are None where they cannot be read."""
+
+    hostname: str
+    platform: str
+    python: str
+    torch: str
+    device: str  # "cpu" or "cuda"
+    device_name: str
+    device_count: int
+    device_memory_bytes: int | None = None
+    compute_capability: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    matmul_precision: str | None = None
+    cpu_model: str | None = None
+    cpu_cores: int | None = None
+    cpu_governor: str | None = None
+    affinity: tuple[int, ...] | None = None
+    threads: int | None = None
+    memory_total_bytes: int | None = None
+    container_cpu_limit: float | None = None
+    container_memory_limit_bytes: int | None = None
+    git_revision: str | None = None
+    packages: dict[str, str] = {}
+    variables: dict[str, str] = {}
+
+
+class WorkloadFacts(Struct):
+    """What was trained, counted on the unmodified model. `unit` is `tokens` or `samples`."""
+
+    unit: str
+    units_per_batch: int
+    parameters: int
+    model_flops_per_unit: float | None = None  # closed form, forward and backward, where the workload knows one
+    description: str = ""
+
+
+class RankRecord(Struct):
+    """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had."""
+
+    schema_version: int = RECORD_VERSION
+    rank: int
+    world_size: int
+    status: Status
+    reason: str = ""
+    traceback: str = ""
+    failed_pass: str = ""
+    failed_step: int | None = None
+    compute_dtype: str = "fp32"
+    workload: WorkloadFacts | None = None
+    environment: Environment | None = None
+    setup: tuple[SetupCost, ...] = ()
+    warmup: Samples = Samples()
+    steady: bool = False
+    samples: Samples = Samples()
+    losses: tuple[float, ...] = ()
+    parity: ParityRule | None = None
+    flops: Flops | None = None
+    memory: MemoryPeaks | None = None
+    known_blocks: tuple[Block, ...] = ()
+    energy: Quantity = Unknown(reason="the device reports no energy")
+    device_samples: tuple[DeviceSample, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    facts: dict[str, float] = {}
+    fact_notes: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+
+
+class Run(Struct):
+    """What the parent knows of one launch: `run.json`, beside the ranks' records."""
+
+    schema_version: int = RECORD_VERSION
+    status: Status
+    reason: str = ""
+    output_tail: str = ""
+    exit_codes: tuple[int | None, ...] = ()
+    started_at: str = ""  # ISO 8601, UTC
+    seconds: float = 0.0
+    perfkit: str = ""
+
+
+def measured(value: float, unit: str, source: str) -> Measurement:
+    return Measurement(value=value, unit=unit, how=How.MEASURED, source=source)
+
+
+def value_of(quantity: Quantity | None) -> float | None:
+    """The number, or None where it is not known."""
+    return quantity.value if isinstance(quantity, Measurement) else None
+

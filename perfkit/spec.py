@@ -1,0 +1,199 @@
+"""What to run: `RunSpec` is the whole order given to a worker, as plain data.
+
+Also the small language of the command line: `amp,ckpt,amp+ckpt,zero2:offload=cpu` is a list of variants,
+each a `+`-joined list of techniques with `:key=value` parameters.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, dataclass_transform
+
+import msgspec
+
+from perfkit.errors import UsageError
+
+SPEC_VERSION = 1
+BASELINE = "baseline"
+
+ParamValue = bool | int | float | str
+
+
+class _StructMeta(msgspec.StructMeta):
+    """Makes keyword-only fields, which msgspec does not hand down to subclasses, the rule."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+        return super().__new__(mcls, name, bases, namespace, **{"kw_only": True, **options})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Struct(msgspec.Struct, metaclass=_StructMeta, frozen=True, forbid_unknown_fields=True):
+    """Base of everything that is written to disk: immutable, keyword-only, decoded strictly."""
+
+
+class TechniqueSpec(Struct):
+    """A technique by name with its parameters as given: `zero2:offload=cpu`."""
+
+    name: str
+    params: dict[str, ParamValue] = {}
+
+    @property
+    def label(self) -> str:
+        return ":".join((self.name, *(f"{key}={_show(value)}" for key, value in self.params.items())))
+
+
+class Schedule(Struct):
+    """How many steps of each pass a worker runs.
+
+    Warm-up lasts at least `warmup` steps and at most `max_warmup`, until step times are steady. `timed` is
+    the number of steps measured with no instrument but the clock.
+    """
+
+    warmup: int = 5
+    max_warmup: int = 30
+    timed: int = 20
+    memory: int = 1
+    trace: int = 3
+    parity: int = 10
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if getattr(self, name) < 0:
+                raise ValueError(f"schedule.{name} must not be negative, got {getattr(self, name)}")
+        if self.timed < 1:
+            raise ValueError("schedule.timed must be at least 1")
+
+
+class LaunchSpec(Struct):
+    """Where and how workers are started. `threads` is per rank; None leaves torch's own choice."""
+
+    device: str = "cpu"
+    world_size: int = 1
+    threads: int | None = None
+    timeout_s: float = 600.0
+    memory_limit_bytes: int | None = None
+
+
+class WorkloadSpec(Struct):
+    """A workload by name (`gpt`, `hf:CONFIG`, `file.py:function`) with its parameters as given."""
+
+    name: str
+    params: dict[str, ParamValue] = {}
+
+    @property
+    def label(self) -> str:
+        return ":".join((self.name, *(f"{key}={_show(value)}" for key, value in self.params.items())))
+
+
+class RunSpec(Struct):
+    """One variant, run once: everything a worker needs to know.
+
+    `accumulation` is the number of microbatches per optimizer step. `passes` names the instrumented passes
+    to run after the timed steps; repeats that only add samples leave them out.
+    """
+
+    schema_version: int = SPEC_VERSION
+    workload: WorkloadSpec
+    techniques: tuple[TechniqueSpec, ...] = ()
+    dtype: str = "fp32"
+    seed: int = 0
+    accumulation: int = 1
+    schedule: Schedule = Schedule()
+    launch: LaunchSpec = LaunchSpec()
+    passes: tuple[str, ...] = ("evidence", "memory", "trace")
+
+    @property
+    def variant(self) -> str:
+        """`amp+ckpt`, or `baseline`; with `@N` where the world size is not 1."""
+        name = variant_label(self.techniques)
+        return name if self.launch.world_size == 1 else f"{name}@{self.launch.world_size}"
+
+
+def variant_label(techniques: Iterable[TechniqueSpec]) -> str:
+    """The name of a combination of techniques: labels joined by `+`, or `baseline` for none."""
+    return "+".join(technique.label for technique in techniques) or BASELINE
+
+
+def parse_variants(text: str) -> list[tuple[TechniqueSpec, ...]]:
+    """`"amp,amp+ckpt:mode=selective"` -> a list of technique combinations, duplicates removed.
+
+    The word `baseline` stands for no technique. An empty part or a malformed parameter is a `UsageError`.
+    """
+    variants: list[tuple[TechniqueSpec, ...]] = []
+    for part in text.split(","):
+        part = part.strip()
+        if not part:
+            raise UsageError(f"empty technique in {text!r}: expected names separated by commas, such as amp,ckpt")
+        variant = () if part == BASELINE else tuple(parse_technique(item) for item in part.split("+"))
+        if variant not in variants:
+            variants.append(variant)
+    return variants
+
+
+def parse_technique(text: str) -> TechniqueSpec:
+    """`"offload:what=activations:to=disk"` -> TechniqueSpec."""
+    name, params = _name_and_params(text, "technique")
+    return TechniqueSpec(name=name, params=params)
+
+
+def parse_workload(text: str, known: Iterable[str]) -> WorkloadSpec:
+    """`"gpt:size=nano"`, `"hf:config.json"` or `"train.py:build"` -> WorkloadSpec.
+
+    A name in `known` takes `:key=value` parameters. Anything after it that is not `key=value` belongs to the
+    name itself, as do the colons of a user's `file.py:function`.
+    """
+    head, *rest = text.strip().split(":")
+    name_parts = [head]
+    while rest and "=" not in rest[0]:
+        name_parts.append(rest.pop(0))
+    if not head:
+        raise UsageError(f"empty workload {text!r}: expected one of {', '.join(sorted(known))} or file.py:function")
+    return WorkloadSpec(name=":".join(name_parts), params=_params(rest, text))
+
+
+def typed_params(cls: type[Any], kind: str, name: str, params: Mapping[str, ParamValue]) -> Any:
+    """An instance of the msgspec Struct `cls` from parameters as given; a `UsageError` names what is wrong."""
+    from perfkit.errors import unknown_name
+
+    fields = {field.name: field for field in msgspec.structs.fields(cls)}
+    for key in params:
+        if key not in fields:
+            if not fields:
+                raise UsageError(f"{kind} {name!r} takes no parameters, got {key!r}")
+            raise unknown_name(f"parameter of {name}", key, fields)
+    try:
+        return msgspec.convert(dict(params), cls, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{kind} {name!r}: {error}") from None
+
+
+def _name_and_params(text: str, kind: str) -> tuple[str, dict[str, ParamValue]]:
+    name, *rest = text.strip().split(":")
+    if not name:
+        raise UsageError(f"empty {kind} name in {text!r}")
+    return name, _params(rest, text)
+
+
+def _params(parts: Iterable[str], text: str) -> dict[str, ParamValue]:
+    params: dict[str, ParamValue] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"malformed parameter {part!r} in {text!r}: expected key=value")
+        if key in params:
+            raise UsageError(f"parameter {key!r} is given twice in {text!r}")
+        params[key] = _value(value)
+    return params
+
+
+def _value(text: str) -> ParamValue:
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _show(value: ParamValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""Run directories: their layout, and reading and writing them."""

@@ -1,0 +1,54 @@
+"""What a technique is: typed parameters, a stage, what it changes, and what must then be true."""
+
+from enum import IntEnum
+from typing import ClassVar
+
+import torch
+
+from perfkit.record import Claim, ParityRule
+from perfkit.spec import Struct
+from perfkit.techniques.state import TrainState
+
+
+class Stage(IntEnum):
+    """The order in which techniques are applied."""
+
+    MODEL = 10  # changes the modules
+    PARALLEL = 20  # splits them over ranks
+    CHECKPOINT = 30
+    COMPILE = 40
+    SHARD = 50
+    OPTIMIZER = 60
+    STEP = 70  # what surrounds a step: autocast and scaler, hooks
+
+
+LOSSLESS = ParityRule(relative=1e-5, basis="lossless: the same arithmetic in fp32, up to the order of sums")
+
+
+class Technique(Struct):
+    """Base of all techniques. Fields are the parameters; class variables describe the technique.
+
+    A subclass that cannot act raises `UnavailableError` with the reason from `apply`; `unavailable` answers
+    the same for a listing, without a model.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    stage: ClassVar[Stage]
+    min_world_size: ClassVar[int] = 1
+
+    def unavailable(self, device: torch.device) -> str | None:
+        """Why the technique cannot act on this kind of device, or None where it can."""
+        return None
+
+    def apply(self, state: TrainState) -> TrainState:
+        """Change the training state; raises `UnavailableError` where the technique cannot act."""
+        raise NotImplementedError
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        """What must be true of a run in which this technique acted (called after the optimizer exists)."""
+        raise NotImplementedError
+
+    def parity(self) -> ParityRule:
+        """How far from the baseline the losses may be."""
+        return LOSSLESS
