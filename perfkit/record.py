@@ -203,7 +203,7 @@ class RankRecord(Struct):
     warmup: Samples = Samples()
     steady: bool = False
     samples: Samples = Samples()
-    losses: tuple[float, ...] = ()
+    losses: tuple[float | None, ...] = ()  # JSON has no NaN: a loss that is not finite is written as null
     parity: ParityRule | None = None
     flops: Flops | None = None
     memory: MemoryPeaks | None = None

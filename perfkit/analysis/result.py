@@ -46,7 +46,11 @@ class Difference(Struct):
 
 
 class Parity(Struct):
-    """Losses against the baseline's on the same data: `verdict` is `equal`, `within tolerance`, `differs` or `unknown`."""
+    """Losses against the baseline's on the same data.
+
+    `verdict` is `equal`, `within tolerance`, `differs` or `unknown`; `basis` is where the tolerance comes from,
+    or the reason for `unknown`.
+    """
 
     verdict: str
     max_relative: float | None
@@ -151,7 +155,11 @@ class OpRow(Struct):
 
 
 class CompileSummary(Struct):
-    """torch.compile of a variant: `break_even_step` is where the time won has paid for compiling; None means never or unknown."""
+    """torch.compile of a variant.
+
+    `break_even_step` is where the time won has paid for compiling; None means never or unknown, and `break_even`
+    says in words which.
+    """
 
     seconds: float | None
     graphs: int | None
@@ -187,6 +195,7 @@ class Variant(Struct):
     mfu_peak: str
     energy_per_step: Quantity
     difference: Difference | None
+    cpu_difference: Difference | None = None
     memory_ratio: float | None
     parity: Parity
     engaged: bool | None
@@ -195,7 +204,7 @@ class Variant(Struct):
     compile: CompileSummary | None
     step_samples: tuple[tuple[float, ...], ...]
     warmup_samples: tuple[tuple[float, ...], ...]
-    losses: tuple[float, ...]
+    losses: tuple[float | None, ...]  # None where a loss was not finite
     time_split: tuple[TimeShare, ...]
     traced_step_s: float | None
     modelled_share: float | None
@@ -206,7 +215,10 @@ class Variant(Struct):
 
 
 class Finding(Struct):
-    """What to do next: `severity` is `gain`, `warning` or `note`; `gain` in seconds per step or bytes where it is known."""
+    """What to do next.
+
+    `severity` is `gain`, `warning` or `note`; the gain is in seconds per step or bytes, where it is known.
+    """
 
     severity: str
     title: str

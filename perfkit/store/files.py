@@ -32,7 +32,9 @@ def read_json(path: Path, kind: type[T]) -> T:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise RunFormatError(f"{path}: cannot be read ({error.strerror}); is this a folder written by perfkit?") from None
+        raise RunFormatError(
+            f"{path}: cannot be read ({error.strerror}); is this a folder written by perfkit?"
+        ) from None
     _check_version(path, data, kind)
     try:
         return msgspec.json.decode(data, type=kind)
@@ -53,4 +55,6 @@ def _check_version(path: Path, data: bytes, kind: type[msgspec.Struct]) -> None:
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
         return  # the strict decode that follows names what is wrong
     if found > known:
-        raise RunFormatError(f"{path}: written in format {found}, this perfkit reads up to {known}: upgrade perfkit to read it")
+        raise RunFormatError(
+            f"{path}: written in format {found}, this perfkit reads up to {known}: upgrade perfkit to read it"
+        )

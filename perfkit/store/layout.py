@@ -1,11 +1,11 @@
 """Where things lie in a suite's folder.
 
-    <suite>/suite.json                  Suite: the variants and their runs, written after every run
-    <suite>/ceilings.json               DeviceCeilings used by the analysis
-    <suite>/<variant>/<repeat>/         one run: one launch of one variant
-        spec.json  run.json
-        rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.json.gz  rank<k>/output.log
-    <suite>/report.html, report.json, ... what `perfkit report` renders
+<suite>/suite.json                  Suite: the variants and their runs, written after every run
+<suite>/ceilings.json               DeviceCeilings used by the analysis
+<suite>/<variant>/<repeat>/         one run: one launch of one variant
+    spec.json  run.json
+    rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.json.gz  rank<k>/output.log
+<suite>/report.html, report.json, ... what `perfkit report` renders
 """
 
 import re

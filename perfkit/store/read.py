@@ -1,0 +1,121 @@
+"""Reading a suite's folder back: strictly, and with whatever an interrupted suite left.
+
+A file that is there must be whole and ours, else `RunFormatError` names it and the field. A file that is not
+there is no error where a killed worker can be the reason: the run is then reported as crashed or interrupted.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.errors import RunFormatError
+from perfkit.record import RankRecord, Run, Status
+from perfkit.spec import RunSpec
+from perfkit.store.files import read_json
+from perfkit.store.layout import (
+    CEILINGS_FILE,
+    MEMORY_FILE,
+    RECORD_FILE,
+    RUN_FILE,
+    SPEC_FILE,
+    SUITE_FILE,
+    TRACE_FILE,
+    Suite,
+    SuiteRun,
+    rank_folder,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRank:
+    """What one rank left: its record, and the paths of its trace and memory events where they were written."""
+
+    record: RankRecord
+    trace: Path | None
+    memory: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """One launch of one variant. `ranks` has only the ranks that left a record, in order of rank."""
+
+    variant: str
+    repeat: int
+    path: str
+    spec: RunSpec
+    run: Run
+    ranks: tuple[StoredRank, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Every rank left a record."""
+        return len(self.ranks) == self.spec.launch.world_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSuite:
+    """A suite's folder as read. `runs` is in the order in which they were made."""
+
+    folder: Path
+    suite: Suite
+    ceilings: DeviceCeilings | None
+    runs: tuple[StoredRun, ...]
+
+
+def read_suite(folder: Path) -> StoredSuite:
+    """Read a suite. Raises `RunFormatError` for a folder that is none, or a file that is truncated or foreign."""
+    path = folder / SUITE_FILE
+    if not path.is_file():
+        what = "the folder has no such file" if folder.is_dir() else "there is no such folder"
+        raise RunFormatError(f"{path}: {what}; expected the folder of a suite written by `perfkit bench --out`")
+    suite = read_json(path, Suite)
+    ceilings = folder / CEILINGS_FILE
+    return StoredSuite(
+        folder=folder,
+        suite=suite,
+        ceilings=read_json(ceilings, DeviceCeilings) if ceilings.is_file() else None,
+        runs=tuple(_read_run(folder, entry) for entry in suite.runs),
+    )
+
+
+def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
+    relative = PurePosixPath(entry.path)
+    if relative.is_absolute() or ".." in relative.parts:
+        raise RunFormatError(f"{suite_folder / SUITE_FILE}: runs.path {entry.path!r} leads out of the suite's folder")
+    folder = suite_folder / relative
+    if not folder.is_dir():
+        raise RunFormatError(f"{suite_folder / SUITE_FILE}: runs.path {entry.path!r} names a missing folder")
+    spec = read_json(folder / SPEC_FILE, RunSpec)
+    run_file = folder / RUN_FILE
+    run = read_json(run_file, Run) if run_file.is_file() else _unfinished()
+    ranks = (_read_rank(rank_folder(folder, rank), rank, spec) for rank in range(spec.launch.world_size))
+    return StoredRun(
+        variant=entry.variant,
+        repeat=entry.repeat,
+        path=entry.path,
+        spec=spec,
+        run=run,
+        ranks=tuple(rank for rank in ranks if rank is not None),
+    )
+
+
+def _unfinished() -> Run:
+    return Run(status=Status.INTERRUPTED, reason="the suite ended before this run did")
+
+
+def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
+    path = folder / RECORD_FILE
+    if not path.is_file():
+        return None
+    record = read_json(path, RankRecord)
+    for name, found, expected in (
+        ("rank", record.rank, rank),
+        ("world_size", record.world_size, spec.launch.world_size),
+    ):
+        if found != expected:
+            raise RunFormatError(f"{path}: {name} is {found}, but the run's folder and {SPEC_FILE} say {expected}")
+    return StoredRank(record=record, trace=_existing(folder / TRACE_FILE), memory=_existing(folder / MEMORY_FILE))
+
+
+def _existing(path: Path) -> Path | None:
+    return path if path.is_file() else None
