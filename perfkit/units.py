@@ -11,22 +11,29 @@ _IEC = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
+def _rounded(value: float, digits: int = 3) -> float:
+    return float(f"{value:.{digits - 1}e}")
+
+
 def significant(value: float, digits: int = 3) -> str:
     """`value` with `digits` significant digits and no exponent: 1234.5 -> '1,234', 0.01234 -> '0.0123'."""
     if value == 0:
         return "0"
     if not math.isfinite(value):
         return str(value)
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(_rounded(value, digits)))))
     return f"{value:,.{decimals}f}"
+
+
+def _largest(value: float, table: tuple[tuple[float, str], ...]) -> tuple[float, str] | None:
+    """The largest unit of which `value`, as it will be printed, is at least one: 999.9 M is 1.00 G."""
+    return next(((factor, unit) for factor, unit in table if abs(_rounded(value / factor)) >= 1), None)
 
 
 def si(value: float, unit: str) -> str:
     """`value` with an SI prefix: si(2.5e12, 'FLOP/s') -> '2.50 TFLOP/s'."""
-    for factor, prefix in _SI:
-        if abs(value) >= factor:
-            return f"{significant(value / factor)} {prefix}{unit}"
-    return f"{significant(value)} {unit}"
+    factor, prefix = _largest(value, _SI) or (1.0, "")
+    return f"{significant(value / factor)} {prefix}{unit}"
 
 
 def flops(value: float) -> str:
@@ -46,23 +53,19 @@ def bandwidth(value: float) -> str:
 
 def nbytes(value: float) -> str:
     """An amount of memory in binary units."""
-    for factor, unit in _IEC:
-        if abs(value) >= factor:
-            return f"{significant(value / factor)} {unit}"
-    return f"{value:,.0f} B"
+    found = _largest(value, _IEC)
+    return f"{significant(value / found[0])} {found[1]}" if found else f"{value:,.0f} B"
 
 
 def seconds(value: float) -> str:
     """A duration: 0.0123 -> '12.3 ms'."""
     if value == 0:
         return "0 s"
-    if abs(value) >= 120:
-        minutes, rest = divmod(value, 60)
-        return f"{minutes:.0f} min {rest:.0f} s"
-    for factor, unit in _TIME:
-        if abs(value) >= factor:
-            return f"{significant(value / factor)} {unit}"
-    return f"{significant(value / 1e-9)} ns"
+    if abs(round(value)) >= 120:
+        minutes, rest = divmod(abs(round(value)), 60)
+        return f"{'-' if value < 0 else ''}{minutes} min {rest} s"
+    factor, unit = _largest(value, _TIME) or _TIME[-1]
+    return f"{significant(value / factor)} {unit}"
 
 
 def percent(value: float, digits: int = 1) -> str:

@@ -1,0 +1,38 @@
+# Everything happens in a virtual environment that is made once, and again when the dependencies change.
+PYTHON ?= python3
+VENV ?= .venv
+PIP_ARGS ?=
+ARGS ?=
+
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready
+
+.PHONY: help setup bench test check
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make bench   set up, then compare two techniques on a small GPT: perfkit bench --technique amp,ckpt'
+	@echo 'make test    set up, then run the tests'
+	@echo 'make check   set up, then run the linters and the type checker'
+	@echo 'make setup   set up only'
+	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit bench or pytest.'
+
+setup: $(READY)
+
+bench: $(READY)
+	$(BIN)/perfkit bench --technique amp,ckpt $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("perfkit needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": name another one with make PYTHON=/path/to/python3")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) -e '.[dev,hf]'
+	@touch $@

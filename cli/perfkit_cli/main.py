@@ -1,0 +1,91 @@
+"""The `perfkit` command: the table of its subcommands, and how errors become a message and an exit code."""
+
+import importlib
+import sys
+
+import click
+
+import perfkit
+from perfkit.errors import PerfkitError, RunFormatError, UsageError, unknown_name
+
+# Subcommand -> module with a `command`. Modules import what they measure with inside their functions, so that
+# help is there at once: importing torch takes seconds.
+COMMANDS = {
+    "bench": "perfkit_cli.bench",
+    "report": "perfkit_cli.report",
+    "calibrate": "perfkit_cli.calibrate",
+    "techniques": "perfkit_cli.techniques",
+    "workloads": "perfkit_cli.workloads",
+}
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+
+EXAMPLES = """\b
+Examples:
+  perfkit bench --technique amp,ckpt        is it worth switching these on?
+  perfkit report runs/NAME                  draw a report again
+  perfkit calibrate                         what can this machine do at most?
+"""
+
+
+class Failure(click.ClickException):
+    """A message for the user with its exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Commands(click.Group):
+    """A group that imports a subcommand when it is asked for and turns perfkit's errors into messages."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise Failure(str(unknown_name("command", args[0], COMMANDS)), EXIT_USAGE)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except PerfkitError as error:
+            if ctx.params["debug"]:
+                raise
+            code = EXIT_USAGE if isinstance(error, UsageError | RunFormatError) else EXIT_FAILED
+            raise Failure(str(error), code) from None
+        except BrokenPipeError:
+            raise  # whoever read our output has left; click ends quietly
+        except OSError as error:
+            if ctx.params["debug"]:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            raise Failure(f"{where}{error.strerror or error}", EXIT_FAILED) from None
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(EXIT_INTERRUPTED)
+
+
+@click.group(
+    cls=Commands, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+)
+@click.version_option(perfkit.__version__, prog_name="perfkit")
+@click.option("--debug", is_flag=True, envvar="PERFKIT_DEBUG", help="Show the traceback of an error.")
+def commands(debug: bool) -> None:
+    """Find out which training techniques pay, where a step's time and memory go, and what would make it faster."""
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(commands(prog_name="perfkit"))

@@ -1,0 +1,21 @@
+from perfkit.errors import PerfkitError, RunFormatError, UnavailableError, UsageError, unknown_name
+
+
+def test_unknown_name_proposes_the_nearest_valid_name() -> None:
+    error = unknown_name("technique", "ampp", ["amp", "ckpt", "zero1"])
+    assert isinstance(error, UsageError)
+    assert str(error) == "unknown technique 'ampp': did you mean 'amp'?"
+
+
+def test_unknown_name_proposes_several_close_names() -> None:
+    message = str(unknown_name("technique", "zero", ["zero1", "zero2", "amp"]))
+    assert "'zero1' or 'zero2'" in message or "'zero2' or 'zero1'" in message
+    assert "amp" not in message
+
+
+def test_unknown_name_lists_everything_when_nothing_is_near() -> None:
+    assert str(unknown_name("workload", "qqq", ["resnet", "gpt"])) == "unknown workload 'qqq': choose from: gpt, resnet"
+
+
+def test_every_error_for_users_can_be_caught_as_one() -> None:
+    assert all(issubclass(kind, PerfkitError) for kind in (UsageError, RunFormatError, UnavailableError))

@@ -1,0 +1,163 @@
+import msgspec
+import pytest
+
+from perfkit.errors import UsageError
+from perfkit.spec import (
+    LaunchSpec,
+    RunSpec,
+    Schedule,
+    Struct,
+    TechniqueSpec,
+    WorkloadSpec,
+    parse_technique,
+    parse_variants,
+    parse_workload,
+    typed_params,
+    variant_label,
+)
+
+
+class Example(Struct):
+    """Parameters of an imaginary technique."""
+
+    mode: str = "full"
+    every: int = 1
+    fraction: float = 0.5
+    pinned: bool = False
+
+
+def test_variants_are_separated_by_commas_and_joined_by_plus() -> None:
+    variants = parse_variants("amp, ckpt ,amp+ckpt:mode=selective")
+    assert [variant_label(variant) for variant in variants] == ["amp", "ckpt", "amp+ckpt:mode=selective"]
+
+
+def test_baseline_is_the_variant_without_techniques_and_duplicates_count_once() -> None:
+    assert parse_variants("baseline,amp,amp") == [(), (TechniqueSpec(name="amp"),)]
+    assert variant_label(()) == "baseline"
+
+
+@pytest.mark.parametrize("text", ["", "amp,", ",amp", "amp,,ckpt"])
+def test_an_empty_part_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="empty technique"):
+        parse_variants(text)
+
+
+def test_an_empty_technique_of_a_combination_is_refused() -> None:
+    with pytest.raises(UsageError, match="empty technique name"):
+        parse_variants("amp+")
+
+
+def test_parameters_get_the_type_they_look_like() -> None:
+    spec = parse_technique("x:a=3:b=0.5:c=true:d=false:e=cpu:f=1e-4")
+    assert spec.params == {"a": 3, "b": 0.5, "c": True, "d": False, "e": "cpu", "f": 1e-4}
+    assert isinstance(spec.params["a"], int)
+    assert not isinstance(spec.params["a"], bool)
+
+
+@pytest.mark.parametrize(
+    "text", ["offload:what=activations:to=disk", "ckpt", "x:a=3:b=0.5:c=true:d=false:e=cpu", "zero2:offload=cpu"]
+)
+def test_a_label_parses_back_to_the_same_technique(text: str) -> None:
+    spec = parse_technique(text)
+    assert spec.label == text
+    assert parse_technique(spec.label) == spec
+
+
+@pytest.mark.parametrize("text", ["amp:bf16", "amp:=bf16", "amp:dtype=", "amp:"])
+def test_a_malformed_parameter_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="expected key=value"):
+        parse_technique(text)
+
+
+def test_a_parameter_given_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="'dtype' is given twice"):
+        parse_technique("amp:dtype=bf16:dtype=fp16")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "params"),
+    [
+        ("gpt", "gpt", {}),
+        ("gpt:size=nano", "gpt", {"size": "nano"}),
+        ("hf:configs/bert.json:layers=2", "hf:configs/bert.json", {"layers": 2}),
+        ("models/mine.py:build:width=64", "models/mine.py:build", {"width": 64}),
+        ("package.module:function", "package.module:function", {}),
+    ],
+)
+def test_workloads(text: str, name: str, params: dict[str, object]) -> None:
+    spec = parse_workload(text, known=("gpt", "hf"))
+    assert spec == WorkloadSpec(name=name, params=params)  # type: ignore[arg-type]
+    assert spec.label == text
+
+
+def test_an_empty_workload_names_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="gpt, resnet"):
+        parse_workload("", known=("resnet", "gpt"))
+
+
+def test_typed_params_convert_and_keep_defaults() -> None:
+    made = typed_params(Example, "technique", "example", {"every": 4, "fraction": 1, "pinned": True})
+    assert made == Example(every=4, fraction=1.0, pinned=True)
+
+
+def test_an_unknown_parameter_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"unknown parameter of example 'evry': did you mean 'every'\?"):
+        typed_params(Example, "technique", "example", {"evry": 4})
+
+
+def test_a_parameter_of_the_wrong_type_names_the_field() -> None:
+    with pytest.raises(UsageError, match=r"technique 'example'.*int.*every"):
+        typed_params(Example, "technique", "example", {"every": "often"})
+
+
+def test_a_technique_without_parameters_says_so() -> None:
+    class Plain(Struct):
+        pass
+
+    with pytest.raises(UsageError, match="'plain' takes no parameters, got 'x'"):
+        typed_params(Plain, "technique", "plain", {"x": 1})
+
+
+@pytest.mark.parametrize("field", ["warmup", "timed", "trace"])
+def test_a_schedule_refuses_negative_steps(field: str) -> None:
+    with pytest.raises(ValueError, match=f"schedule.{field} must not be negative"):
+        Schedule(**{field: -1})
+
+
+def test_a_schedule_needs_a_timed_step() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        Schedule(timed=0)
+
+
+def test_a_bad_schedule_on_disk_is_a_validation_error() -> None:
+    with pytest.raises(msgspec.ValidationError, match="must not be negative"):
+        msgspec.json.decode(b'{"timed": -3}', type=Schedule)
+
+
+def test_the_variant_names_techniques_and_world_size() -> None:
+    amp = TechniqueSpec(name="amp")
+    workload = WorkloadSpec(name="gpt")
+    assert RunSpec(workload=workload).variant == "baseline"
+    assert RunSpec(workload=workload, techniques=(amp,), launch=LaunchSpec(world_size=2)).variant == "amp@2"
+
+
+def test_a_spec_survives_json() -> None:
+    spec = RunSpec(
+        workload=parse_workload("gpt:size=nano:layers=2", known=("gpt",)),
+        techniques=parse_variants("amp+offload:to=disk:pinned=false:share=0.5")[0],
+        dtype="bf16",
+        launch=LaunchSpec(world_size=2, threads=1, memory_limit_bytes=2**31),
+    )
+    assert msgspec.json.decode(msgspec.json.encode(spec), type=RunSpec) == spec
+
+
+def test_unknown_fields_on_disk_are_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="unknown field `surprise`"):
+        msgspec.json.decode(b'{"name": "gpt", "surprise": 1}', type=WorkloadSpec)
+
+
+def test_structs_are_immutable_and_keyword_only() -> None:
+    with pytest.raises(TypeError):
+        WorkloadSpec("gpt")  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        WorkloadSpec(name="gpt").name = "other"  # type: ignore[misc]
