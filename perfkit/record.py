@@ -37,7 +37,7 @@ class Status(StrEnum):
 
 
 class Measurement(Struct, tag="known"):
-    """A number with its unit (`s`, `bytes`, `FLOP`, `FLOP/s`, `B/s`, `J`, `W`, `1`), how it was obtained, and from what."""
+    """A number, its unit (`s`, `bytes`, `FLOP`, `FLOP/s`, `B/s`, `J`, `W`, `1`), how it was obtained and from what."""
 
     value: float
     unit: str
@@ -64,8 +64,8 @@ class Claim(Struct):
     """Something that must be true if a technique acted: `fact relation value`, checked against measured facts.
 
     `fact` names an entry of `RankRecord.facts` or one that the analysis derives from the trace
-    (`docs/architecture.md` lists both). With `relative_to`, `value` is a factor on another fact: a fact of the same record
-    (`"reference_saved_tensor_bytes"`) or the same fact of the baseline run (`"baseline"`).
+    (`docs/architecture.md` lists both). With `relative_to`, `value` is a factor on another fact: a fact of the
+    same record (`"reference_saved_tensor_bytes"`) or the same fact of the baseline run (`"baseline"`).
     `tolerance` is relative and applies to EQUAL.
     """
 
@@ -236,4 +236,3 @@ def measured(value: float, unit: str, source: str) -> Measurement:
 def value_of(quantity: Quantity | None) -> float | None:
     """The number, or None where it is not known."""
     return quantity.value if isinstance(quantity, Measurement) else None
-

@@ -1,0 +1,86 @@
+"""Timing of consecutive steps with nothing on but the clock."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+from perfkit.record import Samples
+
+Step = Callable[[int], None]
+
+
+class Clock(Protocol):
+    """Times `count` consecutive steps, `step(first)` to `step(first + count - 1)`."""
+
+    def time_steps(self, step: Step, first: int, count: int) -> Samples: ...
+
+
+class HostClock:
+    """Wall time and process CPU time (all threads) of every step: right where the host does the work."""
+
+    def __init__(
+        self, wall_ns: Callable[[], int] = time.perf_counter_ns, cpu_ns: Callable[[], int] = time.process_time_ns
+    ) -> None:
+        self._wall_ns = wall_ns
+        self._cpu_ns = cpu_ns
+
+    def time_steps(self, step: Step, first: int, count: int) -> Samples:
+        wall = [self._wall_ns()]
+        cpu = [self._cpu_ns()]
+        for index in range(first, first + count):
+            step(index)
+            wall.append(self._wall_ns())
+            cpu.append(self._cpu_ns())
+        return Samples(wall_s=_differences(wall, 1e-9), cpu_s=_differences(cpu, 1e-9))
+
+
+class CudaClock:
+    """Device events between steps, read after the last: the host is free to run ahead, as in real training.
+
+    The host's wall and CPU time of a step is that of launching it; the last step's also waits for the device,
+    so that sums are right.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def time_steps(self, step: Step, first: int, count: int) -> Samples:
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        torch.cuda.synchronize(self._device)
+        wall = [time.perf_counter_ns()]
+        cpu = [time.process_time_ns()]
+        events[0].record()
+        for offset in range(count):
+            step(first + offset)
+            events[offset + 1].record()
+            if offset == count - 1:
+                torch.cuda.synchronize(self._device)
+            wall.append(time.perf_counter_ns())
+            cpu.append(time.process_time_ns())
+        device = tuple(before.elapsed_time(after) * 1e-3 for before, after in zip(events, events[1:], strict=False))
+        return Samples(wall_s=_differences(wall, 1e-9), cpu_s=_differences(cpu, 1e-9), device_s=device)
+
+
+def clock_for(device: torch.device) -> Clock:
+    """The clock that is right for where the work is done."""
+    return CudaClock(device) if device.type == "cuda" else HostClock()
+
+
+def step_times(samples: Samples) -> tuple[float, ...]:
+    """The step times in seconds: the device's where it has its own, else wall time."""
+    return samples.device_s or samples.wall_s
+
+
+def joined(first: Samples, second: Samples) -> Samples:
+    """Two consecutive series as one."""
+    return Samples(
+        wall_s=first.wall_s + second.wall_s,
+        cpu_s=first.cpu_s + second.cpu_s,
+        device_s=first.device_s + second.device_s,
+    )
+
+
+def _differences(stamps: list[int], scale: float) -> tuple[float, ...]:
+    return tuple((after - before) * scale for before, after in zip(stamps, stamps[1:], strict=False))

@@ -1,0 +1,35 @@
+"""The batches a run trains on: a pool made before any measuring, cycled through."""
+
+import torch
+
+from perfkit.workloads.workload import Batch, Workload
+
+POOL_BATCHES = 16
+POOL_BYTES = 256 * 2**20
+
+
+class BatchPool:
+    """Host batches that depend on seed, rank and index alone, so that every variant trains on the same data.
+
+    At most `POOL_BATCHES` different batches, fewer where they would exceed `POOL_BYTES`. Floating-point inputs
+    are cast to the parameters' dtype. For a GPU they are pinned.
+    """
+
+    def __init__(self, workload: Workload, *, seed: int, rank: int, dtype: torch.dtype, pinned: bool) -> None:
+        first = _make(workload, seed, rank, 0, dtype, pinned)
+        size = sum(tensor.nbytes for tensor in first.values())
+        count = max(1, min(POOL_BATCHES, POOL_BYTES // max(1, size)))
+        self._batches = [first, *(_make(workload, seed, rank, index, dtype, pinned) for index in range(1, count))]
+
+    def step(self, index: int, microbatches: int) -> list[Batch]:
+        """The microbatches of optimizer step `index`."""
+        first = index * microbatches
+        return [self._batches[(first + offset) % len(self._batches)] for offset in range(microbatches)]
+
+
+def _make(workload: Workload, seed: int, rank: int, index: int, dtype: torch.dtype, pinned: bool) -> Batch:
+    # Distinct for every (seed, rank, index): ranks and indices stay far below the factors.
+    generator = torch.Generator().manual_seed((seed * 4096 + rank) * 65536 + index)
+    batch = workload.make_batch(generator)
+    cast = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
+    return {name: tensor.pin_memory() for name, tensor in cast.items()} if pinned else cast

@@ -1,0 +1,119 @@
+"""Where a rank runs: device, driver, torch, threads, limits, revision."""
+
+import os
+import platform
+import socket
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+import psutil
+import torch
+
+from perfkit.record import Environment
+
+PACKAGES = ("numpy", "triton", "transformers", "torchao", "deepspeed", "peft", "bitsandbytes")
+VARIABLES = (
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
+    "NCCL_ALGO", "NCCL_PROTO", "GLOO_SOCKET_IFNAME", "LD_PRELOAD", "MALLOC_ARENA_MAX", "TORCHINDUCTOR_FX_GRAPH_CACHE",
+)  # fmt: skip
+
+
+def environment(device: torch.device) -> Environment:
+    """The environment of this process. What cannot be read is None."""
+    model = cpu_model()
+    host = Environment(
+        hostname=socket.gethostname(),
+        platform=platform.platform(),
+        python=platform.python_version(),
+        torch=torch.__version__,
+        device=device.type,
+        affinity=tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None,
+        device_name=model or "cpu",
+        device_count=1,
+        cpu_model=model,
+        cpu_cores=psutil.cpu_count(logical=False),
+        cpu_governor=_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        threads=torch.get_num_threads(),
+        memory_total_bytes=psutil.virtual_memory().total,
+        container_cpu_limit=_cpu_limit(),
+        container_memory_limit_bytes=_memory_limit(),
+        git_revision=_git_revision(),
+        matmul_precision=torch.get_float32_matmul_precision(),
+        packages=_packages(),
+        variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
+    )
+    return _on_gpu(host, device) if device.type == "cuda" else host
+
+
+def cpu_model() -> str | None:
+    """The processor's name as the system gives it."""
+    text = _text(Path("/proc/cpuinfo")) or ""
+    for line in text.splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or None
+
+
+def _on_gpu(host: Environment, device: torch.device) -> Environment:
+    properties = torch.cuda.get_device_properties(device)
+    return msgspec.structs.replace(
+        host,
+        device_name=properties.name,
+        device_count=torch.cuda.device_count(),
+        device_memory_bytes=properties.total_memory,
+        compute_capability=f"{properties.major}.{properties.minor}",
+        driver=_driver(),
+        cuda=torch.version.cuda or torch.version.hip,
+    )
+
+
+def _driver() -> str | None:
+    import pynvml  # only where there is a GPU: the library asks the driver when it is initialised
+
+    try:
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError:
+        return None
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _git_revision() -> str | None:
+    """The revision of the working directory, marked `-dirty` with uncommitted changes; None outside of git."""
+    try:
+        answer = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            capture_output=True, text=True, timeout=10, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None
+
+
+def _cpu_limit() -> float | None:
+    """CPUs that the container may use (cgroup v2 cpu.max); None without a limit."""
+    quota, _, period = (_text(Path("/sys/fs/cgroup/cpu.max")) or "").partition(" ")
+    return int(quota) / int(period) if quota.isdigit() and period else None
+
+
+def _memory_limit() -> int | None:
+    text = _text(Path("/sys/fs/cgroup/memory.max"))
+    return int(text) if text and text.isdigit() else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None

@@ -1,0 +1,143 @@
+"""The passes of a run, each with one instrument, so that no instrument disturbs another's numbers."""
+
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+
+from perfkit.capture.saved import saved_tensor_bytes
+from perfkit.capture.sensors import energy_per_step, read_samples, sampling
+from perfkit.capture.session import Session, peak_rss_bytes
+from perfkit.capture.step import to_device, train_step
+from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype
+from perfkit.capture.trace import record_steps
+from perfkit.capture.warmup import warm_up
+from perfkit.cost.live import count_flops
+from perfkit.record import Flops, How, Measurement, MemoryPeaks, Quantity, Unknown, measured
+from perfkit.store.layout import MEMORY_FILE, TRACE_FILE
+from perfkit.techniques.compile_facts import compile_facts
+
+
+def warm_up_pass(session: Session) -> None:
+    """Steps until steady, kept apart from the samples; what torch.compile did is read right after."""
+    schedule = session.spec.schedule
+    warmup, steady = warm_up(
+        session.step, session.clock, least=schedule.warmup, most=schedule.max_warmup, agree=session.agree
+    )
+    session.recorder.update(warmup=warmup, steady=steady)
+
+
+def timed_pass(session: Session) -> None:
+    """The timed steps: nothing on but the clock, and on a GPU the sensors, which another process reads."""
+    state, recorder, count = session.state, session.recorder, session.spec.schedule.timed
+    on_gpu = state.device.type == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(state.device)
+    readings = recorder.folder / "sensors.jsonl"
+    counters = dict(state.counters)
+    with sampling(session.sensors.uuid, readings) if session.sensors else nullcontext():
+        before = session.sensors.energy_joules() if session.sensors else None
+        samples = session.clock.time_steps(session.step, session.next_step, count)
+        after = session.sensors.energy_joules() if session.sensors else None
+    recorder.update(
+        samples=samples,
+        memory=_peaks(session),
+        losses=_losses(session),
+        device_samples=read_samples(readings),
+    )
+    if session.sensors:
+        recorder.update(energy=energy_per_step(before, after, count))
+    moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
+    recorder.add_facts({**moved, "world_size": float(state.world.size), **compile_facts()}, state.fact_notes)
+
+
+def memory_pass(session: Session) -> None:
+    """The allocations of a few steps, with the storages that are known when they begin."""
+    count = session.spec.schedule.memory
+    blocks = known_blocks(session.state)
+    session.recorder.update(known_blocks=blocks)
+    path = session.recorder.folder / MEMORY_FILE
+    record_steps(session.step, session.next_step, count, path, device=session.state.device, memory=True)
+
+
+def trace_pass(session: Session) -> None:
+    """A few steps under torch.profiler with shapes."""
+    path = session.recorder.folder / TRACE_FILE
+    count = session.spec.schedule.trace
+    record_steps(session.step, session.next_step, count, path, device=session.state.device, memory=False)
+
+
+def evidence_pass(session: Session) -> None:
+    """The facts that the techniques' claims are checked against, and the FLOPs of a step as run."""
+    state = session.state
+    batch = to_device(session.data.step(session.next_step, 1)[0], state.device)
+    saved = saved_tensor_bytes(state.model, lambda: state.loss(batch), state.device)
+    state.backward(state.loss(batch))
+    blocks = known_blocks(state)
+    optimizer = state.optimizer
+    assert optimizer is not None
+    optimizer.zero_grad(set_to_none=True)
+    facts = {
+        "saved_tensor_bytes": float(saved),
+        "parameter_bytes": float(category_bytes(blocks, "parameter")),
+        "gradient_bytes": float(category_bytes(blocks, "gradient")),
+        "optimizer_state_bytes": float(category_bytes(blocks, "optimizer state")),
+        **{f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()},
+    }
+    session.recorder.add_facts(facts)
+    _count_step(session)
+    session.recorder.update(
+        claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
+    )
+
+
+def _count_step(session: Session) -> None:
+    """FLOPs of one whole step as run, counted eagerly: compiled code does the same products."""
+    index = session.next_step
+    batches = session.data.step(index, session.spec.accumulation)
+    compiled = "graphs" in session.recorder.record.facts
+    with torch.compiler.set_stance("force_eager") if compiled else nullcontext():
+        count = count_flops(lambda: train_step(session.state, batches, index))
+    session.next_step = index + 1
+    source = "matrix products, convolutions and attention of one step as run"
+    hardware = Measurement(
+        value=count.matrix,
+        unit="FLOP",
+        how=How.COUNTED,
+        source=source + (", without torch.compile's own recomputation" if compiled else ""),
+    )
+    flops = session.recorder.record.flops
+    model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
+    session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted))
+
+
+def _peaks(session: Session) -> MemoryPeaks:
+    device = session.state.device
+    rss = measured(peak_rss_bytes(), "bytes", "the process's largest resident set (getrusage)")
+    if device.type != "cuda":
+        no_statistics = Unknown(reason="the CPU allocator keeps no statistics; the memory pass counts its events")
+        return MemoryPeaks(
+            allocated=no_statistics,
+            reserved=Unknown(reason="the CPU allocator reserves nothing"),
+            driver_used=Unknown(reason="no device memory"),
+            rss=rss,
+        )
+    source = "CUDA caching allocator, peak over the timed steps"
+    used = session.sensors.memory_used_bytes() if session.sensors else None
+    return MemoryPeaks(
+        allocated=measured(torch.cuda.max_memory_allocated(device), "bytes", source),
+        reserved=measured(torch.cuda.max_memory_reserved(device), "bytes", source),
+        driver_used=Unknown(reason="NVML does not report it")
+        if used is None
+        else measured(used, "bytes", "NVML, whole device, after the timed steps"),
+        rss=rss,
+    )
+
+
+def _losses(session: Session) -> tuple[float, ...]:
+    """The losses of all steps so far, averaged over ranks."""
+    losses = torch.stack([loss.float() for loss in session.losses])
+    if session.state.world.size > 1:
+        dist.all_reduce(losses)
+        losses /= session.state.world.size
+    return tuple(losses.tolist())

@@ -1,0 +1,77 @@
+"""A rank's life: set-up, the passes in their order, and a record that says how it ended."""
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from perfkit.capture import passes
+from perfkit.capture.failure import first_line, status_of
+from perfkit.capture.session import Recorder, Session, peak_rss_bytes
+from perfkit.capture.setup import set_up
+from perfkit.errors import PerfkitError
+from perfkit.record import RankRecord, Status
+from perfkit.spec import RunSpec
+from perfkit.store.layout import rank_folder
+from perfkit.techniques.state import World
+from perfkit.units import nbytes
+from perfkit.workloads.user import source_file, user_traceback
+
+ALWAYS = {"warm-up": passes.warm_up_pass, "timed steps": passes.timed_pass}
+INSTRUMENTED = {"memory": passes.memory_pass, "trace": passes.trace_pass, "evidence": passes.evidence_pass}
+
+
+def run_rank(spec: RunSpec, folder: Path, *, rank: int, local_rank: int, report: Callable[[str], None]) -> Status:
+    """Run all passes of `spec` in this process. The record under `folder` is complete whatever happens."""
+    world = World(rank=rank, size=spec.launch.world_size, local_rank=local_rank)
+    unfinished = RankRecord(
+        rank=rank, world_size=world.size, status=Status.CRASHED, reason="the process ended without saying why"
+    )
+    recorder = Recorder(rank_folder(folder, rank), unfinished)
+    session: Session | None = None
+    name = "setup"
+    try:
+        if world.size > 1:
+            _join(spec, folder, world)
+        session = set_up(spec, world, recorder, report)
+        asked = {key: run for key, run in INSTRUMENTED.items() if key in spec.passes}
+        for name, run in (ALWAYS | asked).items():
+            report(name)
+            run(session)
+        recorder.update(status=Status.OK, reason="")
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - however the run ends, the record says so
+        traceback.print_exception(error)  # the whole of it, for the log
+        recorder.update(**_ending(error, spec, name, session))
+    finally:
+        for close in reversed(session.state.on_close if session else []):
+            close()
+    if dist.is_initialized() and recorder.record.status in (Status.OK, Status.SKIPPED):
+        dist.destroy_process_group()
+    return recorder.record.status
+
+
+def _join(spec: RunSpec, folder: Path, world: World) -> None:
+    # A file as the meeting point: no port to find, none to race for.
+    backend = "cpu:gloo,cuda:nccl" if spec.launch.device == "cuda" else "gloo"
+    dist.init_process_group(
+        backend, init_method=f"file://{folder / 'rendezvous'}", rank=world.rank, world_size=world.size
+    )
+
+
+def _ending(error: BaseException, spec: RunSpec, name: str, session: Session | None) -> dict[str, object]:
+    """The record's fields for a run that ended with `error` in the pass `name`."""
+    status = status_of(error)
+    step = session.next_step if session is not None else None
+    reason = str(error) if isinstance(error, PerfkitError) else first_line(error)
+    if status == Status.OUT_OF_MEMORY:
+        peak = torch.cuda.max_memory_allocated() if spec.launch.device == "cuda" else peak_rss_bytes()
+        reason = f"out of memory {'while setting up' if step is None else f'at step {step}'}, peak {nbytes(peak)}"
+    text = "" if status == Status.SKIPPED else _traceback(error, source_file(spec.workload.name))
+    return {"status": status, "reason": reason, "traceback": text, "failed_pass": name, "failed_step": step}
+
+
+def _traceback(error: BaseException, user_file: Path | None) -> str:
+    """A user's error shows the user's frames only; an error in a built-in workload shows all."""
+    return user_traceback(error, user_file) if user_file else "".join(traceback.format_exception(error)).rstrip()

@@ -1,0 +1,128 @@
+"""NVML: what the GPU's sensors say while steps are timed, read by a process of its own.
+
+The sampling process shares nothing with the worker but the driver; `python -m perfkit.capture.sensors` is
+that process. Energy is read twice, before and after, from the GPU's own counter (Volta and later), so it
+costs the timed steps nothing.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pynvml
+
+from perfkit.record import DeviceSample, Quantity, Unknown, measured
+
+PERIOD_S = 0.1
+
+
+class Sensors:
+    """The NVML device with this UUID (as `torch.cuda.get_device_properties(i).uuid` gives it)."""
+
+    def __init__(self, uuid: str) -> None:
+        pynvml.nvmlInit()
+        self.uuid = uuid
+        name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+        self._handle = pynvml.nvmlDeviceGetHandleByUUID(name)
+
+    def sample(self, time_s: float) -> DeviceSample:
+        """One reading; a sensor that the device does not have is None."""
+        handle = self._handle
+        power = _read(pynvml.nvmlDeviceGetPowerUsage, handle)
+        memory = _read(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        utilisation = _read(pynvml.nvmlDeviceGetUtilizationRates, handle)
+        clock = _read(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
+        return DeviceSample(
+            time_s=time_s,
+            utilisation=None if utilisation is None else utilisation.gpu / 100,
+            memory_used_bytes=None if memory is None else int(memory.used),
+            sm_clock_hz=None if clock is None else clock * 1e6,
+            temperature_c=_read(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+            power_w=None if power is None else power * 1e-3,
+        )
+
+    def energy_joules(self) -> float | None:
+        """The energy counter since the driver was loaded, in joules; None where the device has none."""
+        millijoules = _read(pynvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
+        return None if millijoules is None else millijoules * 1e-3
+
+    def memory_used_bytes(self) -> int | None:
+        """Memory the driver reports as used on the device, by all processes."""
+        memory = _read(pynvml.nvmlDeviceGetMemoryInfo, self._handle)
+        return None if memory is None else int(memory.used)
+
+
+def open_sensors(uuid: str) -> Sensors | None:
+    """The device's sensors, or None where NVML is not there (no NVIDIA driver) or does not know the device."""
+    try:
+        return Sensors(uuid)
+    except pynvml.NVMLError:
+        return None
+
+
+def energy_per_step(before: float | None, after: float | None, steps: int) -> Quantity:
+    """Joules per step from two readings of the energy counter."""
+    if before is None or after is None:
+        return Unknown(reason="the device has no energy counter (NVML: Volta or later)")
+    return measured((after - before) / steps, "J", "NVML energy counter before and after the timed steps")
+
+
+@contextmanager
+def sampling(uuid: str, path: Path) -> Iterator[None]:
+    """Sample the device from another process while the body runs; readings go to `path`, one JSON a line."""
+    command = [sys.executable, "-m", "perfkit.capture.sensors", "--uuid", uuid, "--out", str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()  # the first reading is taken: start-up does not fall into the body
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def read_samples(path: Path) -> tuple[DeviceSample, ...]:
+    """The readings in a file; a last line cut off by the sampler's end is left out."""
+    if not path.exists():
+        return ()
+    lines = path.read_bytes().split(b"\n")[:-1]
+    return tuple(msgspec.json.decode(line, type=DeviceSample) for line in lines)
+
+
+def _read(query: Any, *arguments: Any) -> Any:
+    try:
+        return query(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Sample a GPU's sensors until terminated.")
+    parser.add_argument("--uuid", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--period", type=float, default=PERIOD_S)
+    options = parser.parse_args()
+    sensors = Sensors(options.uuid)
+    start = time.monotonic()
+    with options.out.open("wb", buffering=0) as file:
+        file.write(_line(sensors, start))
+        sys.stdout.write("sampling\n")  # tells the worker that start-up is over
+        sys.stdout.flush()
+        while True:
+            time.sleep(options.period)
+            file.write(_line(sensors, start))
+
+
+def _line(sensors: Sensors, start: float) -> bytes:
+    return msgspec.json.encode(sensors.sample(time.monotonic() - start)) + b"\n"
+
+
+if __name__ == "__main__":
+    main()

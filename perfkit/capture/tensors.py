@@ -1,0 +1,102 @@
+"""Which storages a training state holds, counted once however many views share them."""
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from perfkit.record import Block
+from perfkit.techniques.state import TrainState
+from perfkit.workloads.workload import Batch
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a DTensor; any other tensor as it is."""
+    to_local = getattr(tensor, "to_local", None)
+    return to_local() if to_local is not None else tensor
+
+
+def optimizer_tensors(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
+    """Name and tensor of all optimizer state of this rank, in the wrapped optimizer where there is one."""
+    inner = getattr(optimizer, "optim", optimizer)
+    for number, state in enumerate(inner.state.values()):
+        for key, value in state.items():
+            if isinstance(value, torch.Tensor):
+                yield f"{key}[{number}]", local(value)
+
+
+def known_blocks(state: TrainState, batch: Batch | None = None) -> tuple[Block, ...]:
+    """The distinct storages on the training device whose category follows from the training state."""
+    blocks: dict[int, Block] = {}
+
+    def add(category: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        for name, tensor in tensors:
+            if tensor.device.type != state.device.type:
+                continue
+            for part in _plain(tensor):
+                storage = part.untyped_storage()
+                if storage.nbytes() and storage.data_ptr() not in blocks:
+                    blocks[storage.data_ptr()] = Block(
+                        address=storage.data_ptr(), size_bytes=storage.nbytes(), category=category, name=name
+                    )
+
+    parameters = [(name, local(parameter)) for name, parameter in state.model.named_parameters()]
+    add("parameter", parameters)
+    add("gradient", _gradients(state.model))
+    if state.optimizer is not None:
+        add("optimizer state", optimizer_tensors(state.optimizer))
+    add("buffer", ((name, local(buffer)) for name, buffer in state.model.named_buffers()))
+    add("input", (batch or {}).items())
+    return tuple(blocks.values())
+
+
+def category_bytes(blocks: Iterable[Block], category: str) -> int:
+    """Bytes of one category."""
+    return sum(block.size_bytes for block in blocks if block.category == category)
+
+
+def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
+    """Bytes of this rank's parameters by dtype (`fp32`), leaving out those whose memory is elsewhere now."""
+    totals: dict[str, int] = {}
+    for parameter in model.parameters():
+        tensor = local(parameter)
+        if tensor.untyped_storage().nbytes():
+            name = short_dtype(tensor.dtype)
+            totals[name] = totals.get(name, 0) + tensor.nbytes
+    return totals
+
+
+_SHORT = {
+    torch.float64: "fp64",
+    torch.float32: "fp32",
+    torch.bfloat16: "bf16",
+    torch.float16: "fp16",
+}
+
+
+def short_dtype(dtype: torch.dtype) -> str:
+    """`torch.bfloat16` -> `bf16`; other dtypes by their own name (`int64`)."""
+    return _SHORT.get(dtype, str(dtype).removeprefix("torch."))
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """`bf16` -> `torch.bfloat16`."""
+    return {short: dtype for dtype, short in _SHORT.items()}[name]
+
+
+def _gradients(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            yield name, local(parameter.grad)
+
+
+def _plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The plain tensors inside a tensor subclass (quantized state), or the tensor itself."""
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is None or type(tensor) is torch.Tensor or isinstance(tensor, nn.Parameter):
+        yield tensor
+        return
+    names, _ = flatten()
+    for name in names:
+        yield from _plain(getattr(tensor, name))

@@ -1,0 +1,117 @@
+"""From what was asked for to the list of runs: variants, their world sizes and baselines, and the order of repeats."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from perfkit.errors import UsageError
+from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
+
+ALL_PASSES = ("memory", "trace", "evidence")
+Techniques = tuple[TechniqueSpec, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchRequest:
+    """What `perfkit bench` was asked for.
+
+    `world_size` None lets techniques that need several ranks run with as many as they need, and all others
+    with one. `threads` None divides the CPU's cores among the ranks.
+    """
+
+    workload: WorkloadSpec
+    variants: tuple[Techniques, ...]
+    device: str
+    device_count: int
+    cores: int
+    dtype: str = "fp32"
+    seed: int = 0
+    accumulation: int = 1
+    schedule: Schedule = field(default_factory=Schedule)
+    repeats: int = 3
+    world_size: int | None = None
+    threads: int | None = None
+    timeout_s: float = 600.0
+    memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One launch: `skip` is set where the variant cannot run here, with the reason."""
+
+    spec: RunSpec
+    repeat: int
+    skip: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs in the order they are launched, and for each variant the one it is compared with."""
+
+    variants: tuple[str, ...]
+    baselines: dict[str, str]
+    runs: tuple[PlannedRun, ...]
+
+
+def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int]) -> Plan:
+    """Baselines first, one for every world size in use: sharded training is compared with plain data parallelism.
+
+    Repeats are interleaved and every other round is reversed, so that a drifting machine favours no variant.
+    Instruments run in the first round only; later rounds add processes to the timing.
+    """
+    chosen: dict[str, tuple[Techniques, int, str]] = {}
+    for techniques in request.variants:
+        size, skip = _world_size(request, min_world_size(techniques))
+        for item in (techniques,) if skip else ((), techniques):
+            chosen.setdefault(_spec(request, item, size, ALL_PASSES).variant, (item, size, skip))
+    if not chosen:
+        raise UsageError("nothing to run: name at least one technique, such as --technique amp")
+    ordered = sorted(chosen, key=lambda name: (chosen[name][1], bool(chosen[name][0])))
+    names = {size: name for name, (techniques, size, _) in chosen.items() if not techniques}
+    runs = []
+    for repeat in range(request.repeats):
+        for name in ordered if repeat % 2 == 0 else reversed(ordered):
+            techniques, size, skip = chosen[name]
+            if skip and repeat:
+                continue
+            runs.append(PlannedRun(_spec(request, techniques, size, ALL_PASSES if repeat == 0 else ()), repeat, skip))
+    baselines = {name: names[size] for name, (_, size, skip) in chosen.items() if not skip}
+    return Plan(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _world_size(request: BenchRequest, least: int) -> tuple[int, str]:
+    """The number of ranks for a variant that needs at least `least`, and why it cannot run here, if so."""
+    if request.world_size is not None:
+        lacking = f"needs at least {least} ranks: run with --world-size {least}"
+        return request.world_size, lacking if request.world_size < least else ""
+    if request.device == "cpu" or least == 1:
+        return least, ""
+    lacking = f"needs at least {least} GPUs, {request.device_count} visible"
+    return max(least, request.device_count), lacking if request.device_count < least else ""
+
+
+def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int, passes: tuple[str, ...]) -> RunSpec:
+    threads = request.threads
+    if threads is None and request.device == "cpu":
+        threads = max(1, request.cores // size)
+    return RunSpec(
+        workload=request.workload,
+        techniques=tuple(techniques),
+        dtype=request.dtype,
+        seed=request.seed,
+        accumulation=request.accumulation,
+        schedule=request.schedule,
+        launch=LaunchSpec(
+            device=request.device,
+            world_size=size,
+            threads=threads,
+            timeout_s=request.timeout_s,
+            memory_limit_bytes=request.memory_limit_bytes,
+        ),
+        passes=passes,
+    )
