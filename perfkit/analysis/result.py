@@ -116,7 +116,8 @@ class RooflinePoint(Struct):
 
     `kind` is `op`, `module`, `phase` or `step`. `intensity` is FLOP/byte and `achieved` FLOP/s.
     `attainable_s` is max(FLOPs / peak, bytes / bandwidth) per step; `bound` names the ceiling it comes from
-    (`compute`, `memory`). `achieved` above the roof is flagged in `above_roof`: a modelling error, not a feat.
+    (`compute`, `memory`, `unknown`), `level` the memory level held against it. `achieved` above the
+    roof is flagged in `above_roof`: a modelling error, not a feat.
     `shapes` are the inputs of an op where all its calls share them.
     """
 
@@ -134,6 +135,7 @@ class RooflinePoint(Struct):
     bound: str
     attainable_s: float | None
     above_roof: bool = False
+    level: str = "memory"
     shapes: str = ""
 
 
