@@ -17,7 +17,7 @@ _API = {
     "bench": "perfkit.bench",
 }
 
-__all__ = ["__version__", *_API]  # noqa: PLE0604
+__all__ = ["__version__", *_API]
 
 
 def __getattr__(name: str) -> Any:

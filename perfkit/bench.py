@@ -10,10 +10,10 @@ import msgspec
 import perfkit
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.errors import UsageError
+from perfkit.files import write_json
 from perfkit.launch.process import launch
 from perfkit.plan import BenchRequest, Plan, PlannedRun, Techniques, plan
 from perfkit.record import Run, Status
-from perfkit.store.files import write_json
 from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, run_path
 from perfkit.techniques.compose import compose
 
@@ -57,7 +57,7 @@ def bench(
     *,
     command: str,
     ceilings: DeviceCeilings | None,
-    progress: Callable[[Event], None] = lambda event: None,
+    progress: Callable[[Event], None],
 ) -> Suite:
     """Run every variant of `request` into `folder`, which must not exist, and return the suite.
 

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from perfkit.files import read_json
 from perfkit.record import Status
 from perfkit.spec import RunSpec
-from perfkit.store.files import read_json
 from perfkit.store.layout import OUTPUT_FILE, SPEC_FILE, rank_folder
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Protocol
 
 import torch
@@ -33,7 +34,7 @@ class HostClock:
             step(index)
             wall.append(self._wall_ns())
             cpu.append(self._cpu_ns())
-        return Samples(wall_s=_differences(wall, 1e-9), cpu_s=_differences(cpu, 1e-9))
+        return Samples(wall_s=_seconds_between(wall), cpu_s=_seconds_between(cpu))
 
 
 class CudaClock:
@@ -59,8 +60,8 @@ class CudaClock:
                 torch.cuda.synchronize(self._device)
             wall.append(time.perf_counter_ns())
             cpu.append(time.process_time_ns())
-        device = tuple(before.elapsed_time(after) * 1e-3 for before, after in zip(events, events[1:], strict=False))
-        return Samples(wall_s=_differences(wall, 1e-9), cpu_s=_differences(cpu, 1e-9), device_s=device)
+        device = tuple(before.elapsed_time(after) * 1e-3 for before, after in pairwise(events))
+        return Samples(wall_s=_seconds_between(wall), cpu_s=_seconds_between(cpu), device_s=device)
 
 
 def clock_for(device: torch.device) -> Clock:
@@ -82,5 +83,5 @@ def joined(first: Samples, second: Samples) -> Samples:
     )
 
 
-def _differences(stamps: list[int], scale: float) -> tuple[float, ...]:
-    return tuple((after - before) * scale for before, after in zip(stamps, stamps[1:], strict=False))
+def _seconds_between(stamps: list[int]) -> tuple[float, ...]:
+    return tuple((after - before) / 1e9 for before, after in pairwise(stamps))

@@ -45,8 +45,8 @@ def run_rank(spec: RunSpec, folder: Path, *, rank: int, local_rank: int, report:
         traceback.print_exception(error)  # the whole of it, for the log
         recorder.update(**_ending(error, spec, name, session))
     finally:
-        for close in reversed(session.state.on_close if session else []):
-            close()
+        if session is not None:
+            session.state.close()
     if dist.is_initialized() and recorder.record.status in (Status.OK, Status.SKIPPED):
         dist.destroy_process_group()
     return recorder.record.status

@@ -14,9 +14,9 @@ from perfkit.capture.clock import Clock
 from perfkit.capture.data import BatchPool
 from perfkit.capture.sensors import Sensors
 from perfkit.capture.step import train_step
+from perfkit.files import write_json
 from perfkit.record import RankRecord
 from perfkit.spec import RunSpec
-from perfkit.store.files import write_json
 from perfkit.store.layout import RECORD_FILE
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Technique

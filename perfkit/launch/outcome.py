@@ -3,9 +3,9 @@
 import signal
 from pathlib import Path
 
+from perfkit.files import read_json
 from perfkit.record import RankRecord, Run, Status
 from perfkit.spec import RunSpec
-from perfkit.store.files import read_json
 from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, rank_folder
 from perfkit.units import seconds
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 
 import perfkit
+from perfkit.files import write_json
 from perfkit.launch.outcome import outcome
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
-from perfkit.store.files import write_json
 from perfkit.store.layout import OUTPUT_FILE, RUN_FILE, SPEC_FILE, rank_folder
 
 # Once a rank has failed, the others wait for it in a collective: they get this long to end by themselves.

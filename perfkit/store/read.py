@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.errors import RunFormatError
+from perfkit.files import read_json
 from perfkit.record import RankRecord, Run, Status
 from perfkit.spec import RunSpec
-from perfkit.store.files import read_json
 from perfkit.store.layout import (
     CEILINGS_FILE,
     MEMORY_FILE,
