@@ -186,7 +186,10 @@ class WorkloadFacts(Struct):
 
 
 class RankRecord(Struct):
-    """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had."""
+    """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had.
+
+    `pass_s` is how long each pass took as a whole, in seconds.
+    """
 
     schema_version: int = RECORD_VERSION
     rank: int
@@ -200,6 +203,7 @@ class RankRecord(Struct):
     workload: WorkloadFacts | None = None
     environment: Environment | None = None
     setup: tuple[SetupCost, ...] = ()
+    pass_s: dict[str, float] = {}
     warmup: Samples = Samples()
     steady: bool = False
     samples: Samples = Samples()

@@ -4,8 +4,10 @@ Reads `spec.json`, runs the passes, and writes `rank<k>/record.json` after each.
 progress, one line a pass, to the parent; what the program itself prints goes to `rank<k>/output.log`.
 """
 
+import ctypes
 import os
 import resource
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ from perfkit.store.layout import OUTPUT_FILE, SPEC_FILE, rank_folder
 
 def main() -> None:
     """Entry point of the worker process."""
+    _end_with_parent()
     folder = Path(sys.argv[1]).resolve()
     rank = int(os.environ.get("RANK", "0"))
     report = _progress_channel(rank_folder(folder, rank) / OUTPUT_FILE)
@@ -32,6 +35,13 @@ def main() -> None:
     sys.stderr.flush()
     # Threads of a process group whose other ranks are gone would keep a failed process alive.
     os._exit(0 if status in (Status.OK, Status.SKIPPED) else 1)
+
+
+def _end_with_parent() -> None:
+    """Have the system end this process when the parent dies, which could otherwise not tell it to (Linux)."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG, prctl(2)
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _progress_channel(log: Path) -> Callable[[str], None]:

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 
 import torch
 import torch.distributed as dist
@@ -35,11 +36,16 @@ def run_rank(spec: RunSpec, folder: Path, *, rank: int, local_rank: int, report:
     try:
         if world.size > 1:
             _join(spec, folder, world)
+        start = perf_counter()
         session = set_up(spec, world, recorder, report)
+        taken = {name: perf_counter() - start}
         asked = {key: run for key, run in INSTRUMENTED.items() if key in spec.passes}
         for name, run in (ALWAYS | asked).items():
             report(name)
+            start = perf_counter()
             run(session)
+            taken[name] = perf_counter() - start
+            recorder.update(pass_s=dict(taken))
         recorder.update(status=Status.OK, reason="")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - however the run ends, the record says so
         traceback.print_exception(error)  # the whole of it, for the log
