@@ -1,0 +1,145 @@
+"""Measures a device's ceilings in a process of its own:
+
+    python -m perfkit.devices.calibrate --device cpu --threads 1,2 [--short] --out FILE
+
+writes the ceilings to FILE, the repeats they come from to FILE with the suffix `.repeats.json`, and progress
+to standard error, a line for each measurement.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perfkit.devices import machine
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind
+from perfkit.devices.fingerprint import DEVICES, fingerprint
+from perfkit.devices.measure import Kernel, Plan, Progress, Timer, run, wall_timer
+from perfkit.devices.repeats import KernelRepeats, best_canary, summarise
+from perfkit.errors import UsageError
+from perfkit.spec import Struct
+from perfkit.files import write_json
+
+REPEATS_VERSION = 1
+
+
+class Repeats(Struct):
+    """The raw repeats of a calibration, from which its ceilings and their spreads follow."""
+
+    schema_version: int = REPEATS_VERSION
+    fingerprint: str
+    measured_at: str
+    kernels: tuple[KernelRepeats, ...]
+
+
+def repeats_path(out: Path) -> Path:
+    """Where the repeats lie beside the ceilings."""
+    return out.with_suffix(".repeats.json")
+
+
+def to_ceilings(kernels: Sequence[KernelRepeats]) -> list[Ceiling]:
+    """The best kernel of each level, dtype and number of threads, as a measured ceiling."""
+    best: dict[tuple[str, str | None, int | None], Ceiling] = {}
+    for kernel in kernels:
+        summary = summarise(kernel.repeats, best_canary(kernels, kernel.threads))
+        ceiling = Ceiling(
+            level=kernel.level,
+            dtype=kernel.dtype,
+            value=summary.value,
+            unit=kernel.unit,
+            kind=Kind.MEASURED,
+            source=f"{kernel.label}; best of {summary.total} repeats, {summary.kept} undisturbed",
+            threads=kernel.threads,
+            spread=summary.spread,
+            confidence=summary.confidence,
+        )
+        key = (kernel.level, kernel.dtype, kernel.threads)
+        if key not in best or ceiling.value > best[key].value:
+            best[key] = ceiling
+    return list(best.values())
+
+
+def calibrate_cpu(
+    threads: Sequence[int], *, short: bool, progress: Progress
+) -> tuple[DeviceCeilings, tuple[KernelRepeats, ...]]:
+    """The measured ceilings of this CPU for each number of threads, with the repeats behind them."""
+    from perfkit.devices import calibrate_cpu as cpu
+
+    pressure = machine.cpu_pressure()
+    started = (time.process_time(), time.perf_counter())
+    kernels, canaries, notes = cpu.kernels(threads, short=short, progress=progress)
+    found = run(kernels, canaries, cpu.SHORT if short else cpu.FULL, wall_timer(), progress)
+    ceilings = to_ceilings(found)
+    derived, why_not = cpu.derived(ceilings)
+    notes += [
+        *why_not,
+        "bandwidths count bytes as STREAM does: write-allocate traffic is left out (x4/3 for a triad)",
+        cpu.load_note(pressure),
+        f"the calibrating process got {cpu.cpu_share(started):.2f} CPUs on average",
+    ]
+    return _device("cpu", machine.cpu_model(), (*ceilings, *derived), notes), tuple(found)
+
+
+def calibrate_cuda(*, short: bool, progress: Progress) -> tuple[DeviceCeilings, tuple[KernelRepeats, ...]]:
+    """The measured ceilings of the current CUDA device, with the repeats behind them."""
+    from perfkit.devices import calibrate_cuda as cuda
+
+    device = cuda.open_device()
+    kernels, canaries, notes = cuda.kernels(device, short=short)
+    cuda.warm_up(device, short=short, progress=progress)
+    timer: Timer = cuda.event_timer(device)
+    plan: Plan = cuda.SHORT if short else cuda.FULL
+    found = run(kernels, canaries, plan, timer, progress)
+    ceilings = [cuda.downgraded(ceiling, device) for ceiling in to_ceilings(found)]
+    return _device("cuda", device.name, tuple(ceilings), notes), tuple(found)
+
+
+def _device(device: str, name: str, ceilings: tuple[Ceiling, ...], notes: Sequence[str]) -> DeviceCeilings:
+    return DeviceCeilings(
+        device=device,
+        device_name=name,
+        fingerprint=fingerprint(device, name),
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        ceilings=ceilings,
+        notes=tuple(notes),
+    )
+
+
+def parse_threads(text: str) -> tuple[int, ...]:
+    """`"1,2"` -> (1, 2); a `UsageError` for anything but positive whole numbers."""
+    try:
+        counts = tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise UsageError(f"--threads {text!r}: expected positive whole numbers separated by commas, such as 1,2")
+    return counts
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m perfkit.devices.calibrate", description="Measure a device's ceilings.")
+    parser.add_argument("--device", choices=DEVICES, required=True)
+    parser.add_argument("--threads", default="1", help="numbers of threads to measure a CPU with, such as 1,2")
+    parser.add_argument("--short", action="store_true", help="fewer windows and sizes: at most 15 s for one number of threads")
+    parser.add_argument("--out", type=Path, required=True, help="where to write the ceilings (JSON)")
+    options = parser.parse_args(arguments)
+
+    def progress(line: str) -> None:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    if options.device == "cpu":
+        measured, kernels = calibrate_cpu(parse_threads(options.threads), short=options.short, progress=progress)
+    else:
+        measured, kernels = calibrate_cuda(short=options.short, progress=progress)
+    write_json(
+        repeats_path(options.out),
+        Repeats(fingerprint=measured.fingerprint, measured_at=measured.measured_at, kernels=kernels),
+    )
+    write_json(options.out, measured)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Datasheet peaks of GPUs, from `catalogue.json`: dense rates, each with its source.
+
+A device is recognised by its whole name and by nothing less: GH200 is not an H200, A10G is not an A10, an
+RTX 4090 Laptop GPU is not an RTX 4090, and a MIG slice is a fraction that the name alone does not tell. A name that is
+not listed has no datasheet ceilings; there is no nearest device and no default.
+"""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from perfkit.devices.ceiling import Ceiling, Kind, Level
+from perfkit.errors import unknown_name
+from perfkit.spec import Struct
+
+Sourced = tuple[float, str]  # a value, and a key of `Catalogue.sources`
+
+
+class Derivation(Struct):
+    """What the 16-bit matrix peak follows from: units x FMA per clock and unit x 2 x clock.
+
+    `units` are SMs (NVIDIA) or compute units (AMD).
+    """
+
+    units: int
+    fma_per_clock: int
+    clock_mhz: float
+
+
+class Entry(Struct):
+    """One device as torch shows it. TFLOP/s without sparsity, with fp32 accumulation; GB/s = 1e9 B/s.
+
+    Links are per direction. fp32 without TF32 runs on the vector units of an NVIDIA GPU, on the matrix units
+    of an AMD one.
+    """
+
+    id: str
+    names: tuple[str, ...]
+    matrix_tflops: dict[str, Sourced]
+    vector_tflops: dict[str, Sourced]
+    memory_gb_s: Sourced
+    host_link_gb_s: Sourced
+    derivation: Derivation
+    l2_gb_s: Sourced | None = None
+    interconnect_gb_s: Sourced | None = None
+    note: str = ""
+
+
+class Catalogue(Struct):
+    """The whole file."""
+
+    sources: dict[str, str]
+    devices: tuple[Entry, ...]
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The catalogue that comes with perfkit."""
+    data = files("perfkit.devices").joinpath("catalogue.json").read_bytes()
+    return msgspec.json.decode(data, type=Catalogue)
+
+
+def find(device_name: str) -> Entry | None:
+    """The entry of a device by the name its driver reports, or None for a name that is not listed."""
+    name = _normal(device_name)
+    return next((entry for entry in catalogue().devices if name in map(_normal, entry.names)), None)
+
+
+def named(text: str) -> Entry:
+    """The entry a user means: a short id such as `h100-sxm`, or a full name. A `UsageError` names the nearest ids."""
+    by_id = {entry.id: entry for entry in catalogue().devices}
+    entry = by_id.get(text.strip().lower()) or find(text)
+    if entry is None:
+        raise unknown_name("device", text.strip().lower(), by_id)
+    return entry
+
+
+def datasheet(device_name: str) -> tuple[Ceiling, ...]:
+    """The datasheet ceilings of a device; empty for an unknown one and for a MIG slice."""
+    entry = find(device_name)
+    return () if entry is None else ceilings(entry)
+
+
+def ceilings(entry: Entry) -> tuple[Ceiling, ...]:
+    """The ceilings of a catalogue entry, in FLOP/s and B/s."""
+    bandwidths = {
+        Level.MEMORY: entry.memory_gb_s,
+        Level.L2: entry.l2_gb_s,
+        Level.HOST_LINK: entry.host_link_gb_s,
+        Level.INTERCONNECT: entry.interconnect_gb_s,
+    }
+    return (
+        *(_ceiling(entry, Level.MATRIX, dtype, figure, 1e12) for dtype, figure in entry.matrix_tflops.items()),
+        *(_ceiling(entry, Level.VECTOR, dtype, figure, 1e12) for dtype, figure in entry.vector_tflops.items()),
+        *(_ceiling(entry, level, None, figure, 1e9) for level, figure in bandwidths.items() if figure is not None),
+    )
+
+
+def _ceiling(entry: Entry, level: Level, dtype: str | None, figure: Sourced, scale: float) -> Ceiling:
+    value, source = figure
+    note = f" ({entry.note})" if entry.note else ""
+    return Ceiling(
+        level=level,
+        dtype=dtype,
+        value=value * scale,
+        unit="B/s" if dtype is None else "FLOP/s",
+        kind=Kind.DATASHEET,
+        source=catalogue().sources[source] + note,
+    )
+
+
+def _normal(name: str) -> tuple[str, ...]:
+    """Words of a name, without the brand, which drivers of different ages add or leave out."""
+    words = [word for word in re.split(r"[\s\-_]+", name.lower()) if word]
+    return tuple(word for word in words if word not in ("nvidia", "tesla", "geforce", "amd", "instinct"))

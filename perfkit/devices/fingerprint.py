@@ -1,0 +1,80 @@
+"""What identifies a machine as far as measured ceilings go: if any of it changes, they must be measured again."""
+
+import hashlib
+import re
+from importlib.metadata import PackageNotFoundError, version
+
+import pynvml
+
+from perfkit.devices import machine
+from perfkit.errors import UsageError
+from perfkit.units import nbytes
+
+DEVICES = ("cpu", "cuda")
+
+
+def check_device(device: str) -> None:
+    """A `UsageError` for a kind of device that cannot be calibrated."""
+    if device not in DEVICES:
+        raise UsageError(f"device {device!r} cannot be calibrated: expected one of {', '.join(DEVICES)}")
+
+
+def fingerprint(device: str, device_name: str) -> str:
+    """One readable line that names the device, its limits and the torch whose kernels were measured.
+
+    `device_name` is that of the GPU; the CPU is asked itself, so that every caller gets the same answer.
+    """
+    check_device(device)
+    parts = _cpu_parts() if device == "cpu" else _gpu_parts(device_name)
+    return "; ".join((*parts, f"torch {_torch_version()}"))
+
+
+def file_stem(text: str) -> str:
+    """A file name for a fingerprint: its readable beginning and a hash of the whole."""
+    start = re.sub(r"[^a-z0-9]+", "-", text.partition(";")[0].lower()).strip("-")[:40]
+    return f"{start}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _cpu_parts() -> list[str]:
+    cpus = machine.usable_cpus()
+    limit = machine.container_cpu_limit()
+    caches = machine.data_caches(cpus)
+    return [
+        machine.cpu_model(),
+        machine.cpu_identity() or "model unknown",
+        f"{len(cpus)} usable CPUs",
+        "no container limit" if limit is None else f"container limit {limit:g} CPUs",
+        "flags " + (" ".join(machine.cpu_flags()) or "unknown"),
+        "caches " + (", ".join(f"L{k} {c.instances} x {nbytes(c.size_bytes)}" for k, c in sorted(caches.items())) or "unknown"),
+    ]
+
+
+def _gpu_parts(device_name: str) -> list[str]:
+    """Driver and memory from NVML, which needs neither torch nor a CUDA context."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return [device_name, f"driver unknown ({error})"]
+    try:
+        parts = [device_name, f"driver {_text(pynvml.nvmlSystemGetDriverVersion())}"]
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            if _text(pynvml.nvmlDeviceGetName(handle)) == device_name:
+                parts.append(nbytes(pynvml.nvmlDeviceGetMemoryInfo(handle).total))
+                break
+        return parts
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _text(value: str | bytes) -> str:
+    """NVML's Python binding returns bytes in older versions."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _torch_version() -> str:
+    """From the installed package, since importing torch takes seconds."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return "not installed"

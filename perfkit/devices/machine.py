@@ -1,0 +1,121 @@
+"""What the operating system says of this machine's processor: model, instruction sets, caches, limits.
+
+Everything is read from Linux's /proc and /sys; what a system does not offer is None or empty.
+"""
+
+import os
+import platform
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+# Instruction sets that change which matrix kernels a library picks.
+_MATTERING_FLAGS = (
+    "avx2",
+    "avx512f",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "avx_vnni",
+    "amx_int8",
+    "amx_bf16",
+    "amx_fp16",
+    "asimd",
+    "bf16",
+    "i8mm",
+    "sve",
+    "sve2",
+)
+
+
+class Cache(NamedTuple):
+    """A level of data cache: bytes of one instance, and how many instances the usable CPUs have between them."""
+
+    size_bytes: int
+    instances: int
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name as the system gives it: `AMD EPYC 9R14`, or the architecture where there is no name."""
+    fields = _cpuinfo(cpuinfo)
+    return fields.get("model name") or fields.get("Hardware") or platform.processor() or platform.machine()
+
+
+def cpu_identity(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Family, model and stepping: virtual machines often hide the processor's name, rarely these."""
+    fields = _cpuinfo(cpuinfo)
+    parts = (("family", "cpu family"), ("model", "model"), ("stepping", "stepping"), ("part", "CPU part"))
+    return " ".join(f"{label} {fields[key]}" for label, key in parts if key in fields)
+
+
+def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
+    """The instruction sets present among those that change the speed of matrix products."""
+    fields = _cpuinfo(cpuinfo)
+    present = set((fields.get("flags") or fields.get("Features") or "").split())
+    return tuple(flag for flag in _MATTERING_FLAGS if flag in present)
+
+
+def _cpuinfo(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text()
+    except OSError:
+        return {}
+    first_cpu = text.split("\n\n", 1)[0]
+    pairs = (line.partition(":") for line in first_cpu.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def usable_cpus() -> tuple[int, ...]:
+    """The CPUs this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def container_cpu_limit(root: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """CPUs' worth of time per second that the control group allows; None where there is no limit."""
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (root / "cpu/cpu.cfs_quota_us").read_text().strip()
+            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    return None if quota in ("max", "-1") else int(quota) / int(period)
+
+
+def data_caches(cpus: Iterable[int], root: Path = Path("/sys/devices/system/cpu")) -> dict[int, Cache]:
+    """Level -> data or unified cache, over the given CPUs. Empty where the system does not tell."""
+    sizes: dict[int, int] = {}
+    sharers: dict[int, set[str]] = {}
+    for cpu in cpus:
+        for index in sorted((root / f"cpu{cpu}/cache").glob("index*")):
+            try:
+                kind = (index / "type").read_text().strip()
+                level = int((index / "level").read_text())
+                size = _size_bytes((index / "size").read_text())
+                shared_by = (index / "shared_cpu_list").read_text().strip()
+            except (OSError, ValueError):
+                continue
+            if kind in ("Data", "Unified"):
+                sizes[level] = size
+                sharers.setdefault(level, set()).add(shared_by)
+    return {level: Cache(size, len(sharers[level])) for level, size in sizes.items()}
+
+
+def _size_bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
+    if found is None:
+        raise ValueError(f"not a cache size: {text!r}")
+    return int(found[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[found[2]]
+
+
+def cpu_pressure(path: Path = Path("/proc/pressure/cpu")) -> float | None:
+    """Share of the last 10 s in which some task waited for a CPU (Linux pressure stall information)."""
+    try:
+        found = re.search(r"some avg10=([\d.]+)", path.read_text())
+    except OSError:
+        return None
+    return float(found[1]) / 100 if found else None

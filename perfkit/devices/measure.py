@@ -1,0 +1,118 @@
+"""Running kernels: many short windows each, repeats interleaved over time, a canary on either side."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from perfkit.devices.ceiling import Level
+from perfkit.devices.repeats import KernelRepeats, Repeat, quantile_rate
+
+Call = Callable[[], object]
+Timer = Callable[[Call], float]  # runs the call, returns seconds
+Progress = Callable[[str], None]
+
+
+class Window(NamedTuple):
+    """What one timing window runs, and how many FLOPs or bytes that is."""
+
+    call: Call
+    amount: float
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Something whose rate bounds others. `prepare` allocates fresh buffers and sets the number of threads."""
+
+    level: Level
+    dtype: str | None
+    threads: int | None
+    label: str
+    unit: str
+    prepare: Callable[[], Window]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure: `repeats` of each kernel, each of up to `windows` windows within `budget_s` seconds.
+
+    `quantile` of the windows' rates stands for a repeat.
+    """
+
+    repeats: int
+    windows: int
+    budget_s: float
+    quantile: float
+    min_windows: int = 5
+
+
+CANARY_WINDOWS = 100
+CANARY_BUDGET_S = 0.05
+
+
+def wall_timer(clock: Callable[[], float] = time.perf_counter) -> Timer:
+    """Times a call that has finished when it returns, as calls do on a CPU."""
+
+    def timed(call: Call) -> float:
+        start = clock()
+        call()
+        return clock() - start
+
+    return timed
+
+
+def time_windows(window: Window, timer: Timer, *, windows: int, budget_s: float, min_windows: int) -> list[float]:
+    """Durations of up to `windows` windows; fewer, but at least `min_windows`, where `budget_s` is spent before."""
+    durations: list[float] = []
+    spent = 0.0
+    while len(durations) < windows and (spent < budget_s or len(durations) < min_windows):
+        durations.append(timer(window.call))
+        spent += durations[-1]
+    return durations
+
+
+def run(
+    kernels: Sequence[Kernel], canaries: Mapping[int | None, Kernel], plan: Plan, timer: Timer, progress: Progress
+) -> list[KernelRepeats]:
+    """Every kernel `plan.repeats` times, round by round, so that the repeats of each are spread over time.
+
+    `canaries` has one kernel for each number of threads that occurs.
+    """
+    found: list[list[Repeat]] = [[] for _ in kernels]
+    for turn in range(plan.repeats):
+        before: tuple[int | None, float] | None = None
+        for index, kernel in enumerate(kernels):
+            progress(f"[{turn * len(kernels) + index + 1}/{plan.repeats * len(kernels)}] {kernel.label}")
+            canary = canaries[kernel.threads]
+            if before is None or before[0] != kernel.threads:
+                before = (kernel.threads, _canary_rate(canary, timer))
+            window = kernel.prepare()
+            timer(window.call)  # touches the buffers, fills the caches, wakes the threads
+            durations = time_windows(
+                window, timer, windows=plan.windows, budget_s=plan.budget_s, min_windows=plan.min_windows
+            )
+            rate = quantile_rate(durations, window.amount, plan.quantile)
+            del window
+            after = _canary_rate(canary, timer)
+            found[index].append(
+                Repeat(rate=rate, windows=len(durations), canary_before=before[1], canary_after=after)
+            )
+            before = (kernel.threads, after)
+    return [
+        KernelRepeats(
+            level=kernel.level,
+            dtype=kernel.dtype,
+            threads=kernel.threads,
+            label=kernel.label,
+            unit=kernel.unit,
+            repeats=tuple(repeats),
+        )
+        for kernel, repeats in zip(kernels, found, strict=True)
+    ]
+
+
+def _canary_rate(canary: Kernel, timer: Timer) -> float:
+    window = canary.prepare()
+    timer(window.call)
+    durations = time_windows(window, timer, windows=CANARY_WINDOWS, budget_s=CANARY_BUDGET_S, min_windows=5)
+    return quantile_rate(durations, window.amount, 0.99)

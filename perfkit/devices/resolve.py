@@ -1,0 +1,97 @@
+"""The ceilings that hold for a run: the datasheet's, and those measured on this machine."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from perfkit.devices import cache
+from perfkit.devices.calibrate import Repeats, repeats_path
+from perfkit.devices.catalogue import datasheet
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.fingerprint import fingerprint
+from perfkit.errors import PerfkitError, RunFormatError
+from perfkit.files import read_json
+
+Progress = Callable[[str], None]
+
+
+class CalibrationError(PerfkitError):
+    """A calibration did not finish; the message ends with what it said last."""
+
+
+def _silent(line: str) -> None:
+    return None
+
+
+def ceilings_for(
+    device: str, device_name: str, threads: Sequence[int], *, calibrate: bool, progress: Progress = _silent
+) -> DeviceCeilings:
+    """Every ceiling known for a device: measured ones first, then the datasheet's.
+
+    `device` is `cpu` or `cuda`, `device_name` what the worker recorded, `threads` the numbers of threads that
+    runs use (ignored on a GPU). With `calibrate`, what has not been measured yet is measured now, in the
+    short version, in a process of its own, which takes up to 15 s for each number of threads. A calibration that fails
+    or a cache that cannot be read becomes a note, since a run is worth having without its ceilings.
+    """
+    notes: list[str] = []
+    key = fingerprint(device, device_name)
+    try:
+        cached = cache.load(key)
+    except RunFormatError as error:
+        notes.append(f"measured ceilings ignored: {error}")
+        cached = None
+    wanted: tuple[int | None, ...] = tuple(dict.fromkeys(threads)) if device == "cpu" else (None,)
+    missing = [count for count in wanted if cached is None or count not in cached.threads()]
+    if missing and calibrate:
+        try:
+            cached = calibrate_now(device, [count for count in missing if count is not None], short=True, progress=progress)
+        except CalibrationError as error:
+            notes.append(str(error))
+    elif missing:
+        notes.append("not calibrated on this machine; run `perfkit calibrate`")
+    sheet = datasheet(device_name) if device != "cpu" else ()
+    if device == "cpu":
+        notes.append("no datasheet ceilings: the catalogue lists GPUs only")
+    elif not sheet:
+        notes.append(f"no datasheet ceilings: {device_name!r} is not in the catalogue")
+    measured = cached.measured if cached is not None else None
+    return DeviceCeilings(
+        device=device,
+        device_name=device_name,
+        fingerprint=key,
+        measured_at=measured.measured_at if measured else "",
+        ceilings=(*(measured.ceilings if measured else ()), *sheet),
+        notes=(*(measured.notes if measured else ()), *notes),
+    )
+
+
+def calibrate_now(
+    device: str, threads: Sequence[int], *, short: bool, progress: Progress = _silent
+) -> cache.Cached:
+    """Measure this machine's ceilings in a process of its own, merge them into the cache and return what it holds.
+
+    `progress` receives a line per measurement. Raises `CalibrationError` where the process fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfkit-") as folder:
+        out = Path(folder) / "ceilings.json"
+        command = [sys.executable, "-m", "perfkit.devices.calibrate", "--device", device, "--out", str(out)]
+        if threads:
+            command += ["--threads", ",".join(str(count) for count in threads)]
+        if short:
+            command.append("--short")
+        last: list[str] = []
+        # The parent sleeps on the pipe between lines, so it takes no time from what is measured.
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                last = [*last[-9:], line.rstrip()]
+                progress(line.rstrip())
+        if process.returncode != 0:
+            raise CalibrationError(
+                f"calibrating the {device} failed (exit code {process.returncode}): {' | '.join(last[-3:]) or 'no output'}"
+            )
+        measured = read_json(out, DeviceCeilings)
+        repeats = read_json(repeats_path(out), Repeats)
+    return cache.store(measured, repeats.kernels, full=not short)
