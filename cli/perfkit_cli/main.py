@@ -30,21 +30,25 @@ Examples:
 """
 
 
-class Failure(click.ClickException):
-    """A message for the user with its exit code."""
+class Failed(click.ClickException):
+    """A message for the user: it could not be done."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    exit_code = EXIT_FAILED
+
+
+class Misused(click.ClickException):
+    """A message for the user: the request itself is wrong."""
+
+    exit_code = EXIT_USAGE
 
 
 class Commands(click.Group):
     """A group that imports a subcommand when it is asked for and turns perfkit's errors into messages."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
@@ -54,7 +58,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise Failure(str(unknown_name("command", args[0], COMMANDS)), EXIT_USAGE)
+            raise Misused(str(unknown_name("command", args[0], COMMANDS)))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -63,15 +67,15 @@ class Commands(click.Group):
         except PerfkitError as error:
             if ctx.params["debug"]:
                 raise
-            code = EXIT_USAGE if isinstance(error, UsageError | RunFormatError) else EXIT_FAILED
-            raise Failure(str(error), code) from None
+            message = Misused if isinstance(error, UsageError | RunFormatError) else Failed
+            raise message(str(error)) from None
         except BrokenPipeError:
             raise  # whoever read our output has left; click ends quietly
         except OSError as error:
             if ctx.params["debug"]:
                 raise
             where = f"{error.filename}: " if error.filename else ""
-            raise Failure(f"{where}{error.strerror or error}", EXIT_FAILED) from None
+            raise Failed(f"{where}{error.strerror or error}") from None
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(EXIT_INTERRUPTED)

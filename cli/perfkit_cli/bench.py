@@ -1,0 +1,235 @@
+"""`perfkit bench`: train a workload once per variant, measure, compare, report."""
+
+import re
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfkit.errors import UsageError
+from perfkit.spec import Schedule, WorkloadSpec, parse_workload
+from perfkit_cli.device import DEVICES
+from perfkit_cli.values import amount, one_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from perfkit.analysis.result import Analysis
+    from perfkit.devices.ceiling import DeviceCeilings
+    from perfkit.plan import BenchRequest
+
+DEFAULTS = Schedule()
+DTYPES = ("fp32", "bf16", "fp16")
+
+EXAMPLES = """\b
+Examples:
+  perfkit bench --technique amp,ckpt
+  perfkit bench --technique amp,ckpt,flash --combine all
+  perfkit bench --workload gpt:size=small --technique compile:mode=max-autotune,amp+compile --batch-size 8
+  perfkit bench --workload train.py:build --technique zero1,zero2,zero3 --world-size 2
+\b
+Techniques are separated by commas, joined by + where they go together, and take :key=value parameters.
+`perfkit techniques` and `perfkit workloads` list what there is.
+\b
+Exit codes: 0 done, 1 a run failed, 2 the request is wrong, 130 interrupted (what was measured is kept).
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("-w", "--workload", default="gpt", show_default=True, metavar="NAME[:KEY=VALUE]", help="What to train.")
+@click.option("-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="What to switch on.")
+@click.option(
+    "--combine",
+    default="none",
+    show_default=True,
+    metavar="[none|all]",
+    callback=one_of("value of --combine", ("none", "all")),
+    help="all: also train every combination of the techniques that goes together; those that clash are listed.",
+)
+@click.option("--repeat", default=3, show_default=True, type=click.IntRange(min=1), help="Processes per variant.")
+@click.option(
+    "--steps", default=DEFAULTS.timed, show_default=True, type=click.IntRange(min=1), help="Timed steps per process."
+)
+@click.option(
+    "--warmup",
+    default=DEFAULTS.warmup,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help=f"Steps before timing, at least; goes on until steps are steady, for at most {DEFAULTS.max_warmup}.",
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar=f"[{'|'.join(DEVICES)}]",
+    callback=one_of("device", DEVICES),
+    help="auto: the GPU that is there, or the CPU.",
+)
+@click.option(
+    "--dtype",
+    default="fp32",
+    show_default=True,
+    metavar=f"[{'|'.join(DTYPES)}]",
+    callback=one_of("dtype", DTYPES),
+    help="Dtype of the parameters.",
+)
+@click.option(
+    "--world-size",
+    type=click.IntRange(min=1),
+    help="Ranks of every run.  [default: 1, and as many as they need for techniques that need several]",
+)
+@click.option(
+    "--batch-size", type=click.IntRange(min=1), help="Of one microbatch of one rank.  [default: the workload's]"
+)
+@click.option("--seq-len", type=click.IntRange(min=1), help="Tokens in a sequence.  [default: the workload's]")
+@click.option("--accumulate", default=1, show_default=True, type=click.IntRange(min=1), help="Microbatches per step.")
+@click.option(
+    "--timeout",
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="A run that takes longer is ended and reported as such.",
+)
+@click.option("--memory-limit", metavar="AMOUNT", callback=amount, help="Address space of each rank, such as 6GiB.")
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="CPU threads of each rank.  [default: cores / ranks on a CPU]"
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of parameters and data.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-WORKLOAD]")
+@click.option("--no-calibrate", is_flag=True, help="Do not measure this machine's ceilings if they are not known yet.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    workload: str,
+    technique: str,
+    combine: str,
+    repeat: int,
+    steps: int,
+    warmup: int,
+    device: str,
+    dtype: str,
+    world_size: int | None,
+    batch_size: int | None,
+    seq_len: int | None,
+    accumulate: int,
+    timeout: float,
+    memory_limit: int | None,
+    threads: int | None,
+    seed: int,
+    out: Path | None,
+    no_calibrate: bool,
+    quiet: bool,
+) -> None:
+    """Compare training techniques on a real workload.
+
+    The workload is trained once per variant, in processes of its own: as it is (the baseline) and with each technique.
+    Step time, throughput, memory, FLOPs and losses are measured in separate passes, every technique must show that
+    it acted, and the comparison is written as one HTML file beside the raw results.
+    """
+    from rich.console import Console
+
+    from perfkit.plan import BenchRequest, available_cores
+    from perfkit_cli.device import find_device
+    from perfkit_cli.variants import combined, named_variants
+
+    folder = out or Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{_file_name(workload)}"
+    _refuse_existing(folder)
+    found = find_device(device)
+    named = named_variants(technique)
+    variants, left_out = combined(named) if combine == "all" else (named, ())
+    request = BenchRequest(
+        workload=_workload(workload, found.kind, batch_size, seq_len),
+        variants=variants,
+        device=found.kind,
+        device_count=found.visible,
+        cores=available_cores(),
+        dtype=dtype,
+        seed=seed,
+        accumulation=accumulate,
+        schedule=Schedule(warmup=warmup, max_warmup=max(warmup, DEFAULTS.max_warmup), timed=steps),
+        repeats=repeat,
+        world_size=world_size,
+        threads=threads,
+        timeout_s=timeout,
+        memory_limit_bytes=memory_limit,
+    )
+    console = Console(stderr=True, quiet=quiet)
+    for item in left_out:
+        console.out(f"left out: {item.variant}: {item.reason}")
+    interrupted = not _measure(request, folder, found.name, calibrate=not no_calibrate, console=console)
+
+    from perfkit_cli.show import analyse_and_write, show_paths, show_summary  # not while a child measures
+
+    analysis, paths = analyse_and_write(folder, folder)
+    if not quiet:
+        show_summary(analysis)
+    show_paths(paths)
+    ctx.exit(_exit_code(analysis, interrupted=interrupted))
+
+
+def _measure(request: "BenchRequest", folder: Path, device_name: str, *, calibrate: bool, console: "Console") -> bool:
+    """Run the suite; False where Ctrl-C ended it early."""
+    from perfkit.bench import bench
+    from perfkit_cli.progress import show_progress
+
+    ceilings = _ceilings(request, device_name, calibrate=calibrate, console=console)
+    try:
+        with show_progress(console) as progress:
+            bench(request, folder, command=_command_line(), ceilings=ceilings, progress=progress)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: what was measured is kept in {folder}", err=True)
+        return False
+    return True
+
+
+def _ceilings(request: "BenchRequest", device_name: str, *, calibrate: bool, console: "Console") -> "DeviceCeilings":
+    """What the device can at most do, with every number of threads that the runs will use."""
+    from perfkit.bench import min_world_size
+    from perfkit.devices.resolve import ceilings_for
+    from perfkit.plan import plan
+
+    runs = plan(request, min_world_size).runs
+    threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
+
+    return ceilings_for(request.device, device_name, threads, calibrate=calibrate, progress=console.out)
+
+
+def _workload(text: str, device: str, batch_size: int | None, seq_len: int | None) -> WorkloadSpec:
+    """The workload with its sizes, built once here so that a mistake in it costs no run."""
+    from perfkit.workloads.table import WORKLOADS, load_workload
+
+    spec = parse_workload(text, WORKLOADS.names())
+    load_workload(spec, device=device, batch_size=batch_size, seq_len=seq_len)
+    sizes = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
+    return WorkloadSpec(name=spec.name, params={**spec.params, **sizes})
+
+
+def _refuse_existing(folder: Path) -> None:
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(
+            f"{folder} exists already and is never overwritten: name another folder with --out, or remove it"
+        )
+
+
+def _file_name(workload: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", workload).strip("-")[:60]
+
+
+def _command_line() -> str:
+    return shlex.join(["perfkit", *sys.argv[1:]])
+
+
+def _exit_code(analysis: "Analysis", *, interrupted: bool) -> int:
+    from perfkit.record import Status
+    from perfkit_cli.main import EXIT_FAILED, EXIT_INTERRUPTED
+
+    if interrupted:
+        return EXIT_INTERRUPTED
+    fine = (Status.OK, Status.SKIPPED)
+    return 0 if all(variant.status in fine for variant in analysis.variants) else EXIT_FAILED

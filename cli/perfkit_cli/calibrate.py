@@ -1,0 +1,71 @@
+"""`perfkit calibrate`: measure what this machine can do at most."""
+
+import click
+
+from perfkit_cli.device import DEVICES
+from perfkit_cli.values import one_of
+
+EXAMPLES = """\b
+Examples:
+  perfkit calibrate
+  perfkit calibrate --device cpu --threads 1,2 --force
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar=f"[{'|'.join(DEVICES)}]",
+    callback=one_of("device", DEVICES),
+    help="auto: the GPU that is there, or the CPU.",
+)
+@click.option("--threads", metavar="LIST", help="Numbers of CPU threads to measure with.  [default: 1 and all cores]")
+@click.option("--short", is_flag=True, help="Fewer repeats: what `perfkit bench` does by itself.")
+@click.option("--force", is_flag=True, help="Measure again what is known already.")
+def command(device: str, threads: str | None, short: bool, force: bool) -> None:
+    """Measure this machine's ceilings: FLOP/s of each dtype, bandwidth of each memory.
+
+    They are the roofs of the roofline. The result is kept for this machine and used by `perfkit bench`. Leave the
+    machine alone meanwhile: what does not repeat is labelled as low confidence.
+    """
+    from rich.console import Console
+
+    from perfkit.devices.calibrate import parse_threads
+    from perfkit.devices.resolve import calibrate_now, ceilings_for
+    from perfkit.plan import available_cores
+    from perfkit_cli.ceilings import table
+    from perfkit_cli.device import find_device
+
+    found = find_device(device)
+    counts: tuple[int, ...] = ()
+    if found.kind == "cpu":
+        counts = parse_threads(threads) if threads else tuple(sorted({1, available_cores()}))
+    missing = _missing(found.kind, found.name, counts, short=short, force=force)
+    if missing is not None:
+        calibrate_now(found.kind, missing, short=short, progress=lambda line: click.echo(line, err=True))
+    known = ceilings_for(found.kind, found.name, counts, calibrate=False)
+    console = Console()
+    console.print(table(known))
+    for note in known.notes:
+        console.print(f"note: {note}", markup=False, highlight=False)
+
+
+def _missing(device: str, name: str, threads: tuple[int, ...], *, short: bool, force: bool) -> tuple[int, ...] | None:
+    """The numbers of threads to measure with, or None where everything asked for is known.
+
+    A short calibration does not count as known where a full one is asked for.
+    """
+    from perfkit.devices import cache
+    from perfkit.devices.fingerprint import fingerprint
+    from perfkit.errors import RunFormatError
+
+    try:
+        cached = None if force else cache.load(fingerprint(device, name))
+    except RunFormatError:
+        cached = None  # measuring again replaces a file that cannot be read
+    known = frozenset[int | None]() if cached is None else cached.threads() if short else frozenset(cached.full)
+    if device != "cpu":
+        return None if None in known else ()
+    return tuple(count for count in threads if count not in known) or None

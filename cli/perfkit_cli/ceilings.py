@@ -1,0 +1,32 @@
+"""The table of a device's ceilings."""
+
+from rich.table import Table
+
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings
+from perfkit.units import bandwidth, flops_per_s, percent
+
+
+def table(known: DeviceCeilings) -> Table:
+    """A row for each ceiling, in the order given."""
+    made = Table(title=f"{known.device_name} ({known.device})", title_justify="left", box=None, pad_edge=False)
+    for name in ("level", "dtype", "threads"):
+        made.add_column(name)
+    made.add_column("value", justify="right")
+    for name in ("kind", "spread", "confidence", "source"):
+        made.add_column(name, overflow="fold" if name == "source" else "ellipsis")
+    for ceiling in known.ceilings:
+        made.add_row(
+            ceiling.level.value,
+            ceiling.dtype or "",
+            "" if ceiling.threads is None else str(ceiling.threads),
+            _value(ceiling),
+            ceiling.kind.value,
+            "" if ceiling.spread is None else percent(ceiling.spread),
+            "" if ceiling.confidence is None else ceiling.confidence.value,
+            ceiling.source,
+        )
+    return made
+
+
+def _value(ceiling: Ceiling) -> str:
+    return flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else bandwidth(ceiling.value)

@@ -1,0 +1,79 @@
+"""Listings: one line for each thing that exists, with whether it can be used here and its parameters."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import click
+import msgspec
+
+from perfkit.spec import Struct
+
+
+class Listed(Struct):
+    """Something a user can name. `unavailable` is the reason it cannot be used on this machine, None where it can.
+
+    `parameters` maps a name to its values, default and meaning in words.
+    """
+
+    name: str
+    summary: str
+    parameters: dict[str, str]
+    unavailable: str | None
+    needs: str = ""
+
+
+def show(items: Sequence[Listed], *, as_json: bool) -> None:
+    """Print the listing: aligned columns for people, or JSON."""
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(items), indent=2))
+        return
+    for line in columns([_row(item) for item in items]):
+        click.echo(line)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    """Rows of cells as lines: every column but the last is as wide as its widest cell."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        *cells, last = row
+        yield "  ".join([cell.ljust(width) for cell, width in zip(cells, widths, strict=False)] + [last]).rstrip()
+
+
+def parameters(kind: type[Any]) -> dict[str, str]:
+    """The parameters of a Struct in words: `{"dtype": "bf16|fp16 [bf16]"}`."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = {}
+    for field in msgspec.structs.fields(kind):
+        default = "" if field.default is msgspec.NODEFAULT else f" [{_text(field.default)}]"
+        meaning = _meaning(hints[field.name])
+        found[field.encode_name] = f"{_values(hints[field.name])}{default}" + (f" {meaning}" if meaning else "")
+    return found
+
+
+def _row(item: Listed) -> tuple[str, str, str]:
+    here = "available" if item.unavailable is None else f"unavailable: {item.unavailable}"
+    if item.needs and item.unavailable is None:
+        here = f"{here}, {item.needs}"
+    takes = "; ".join(f"{name}={text}" for name, text in item.parameters.items())
+    return (item.name, here, f"{item.summary} ({takes})" if takes else item.summary)
+
+
+def _values(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        return _values(get_args(kind)[0])
+    if get_origin(kind) is Literal:
+        return "|".join(_text(value) for value in get_args(kind))
+    if isinstance(kind, type):
+        return {bool: "true|false", int: "integer", float: "number", str: "text"}[kind]
+    return "|".join(_values(part) for part in get_args(kind) if part is not type(None))
+
+
+def _meaning(kind: Any) -> str:
+    metadata = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+    return next((item.description for item in metadata if isinstance(item, msgspec.Meta) and item.description), "")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else str(value)

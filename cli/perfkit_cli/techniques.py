@@ -1,0 +1,33 @@
+"""`perfkit techniques`: what can be switched on."""
+
+import click
+
+EXAMPLES = """\b
+A line reads: name, whether it can act on this machine, what it does, and its parameters with their defaults.
+Parameters follow the name: --technique ckpt:mode=selective,offload:what=activations:to=disk
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> None:
+    """List the techniques, their parameters, and which of them can act on this machine."""
+    import torch
+
+    from perfkit.techniques.table import TECHNIQUES
+    from perfkit_cli.listing import Listed, parameters, show
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    items = []
+    for name in TECHNIQUES.names():
+        kind = TECHNIQUES.load(name)
+        items.append(
+            Listed(
+                name=name,
+                summary=kind.summary,
+                parameters=parameters(kind),
+                unavailable=kind().unavailable(device),
+                needs=f"{kind.min_world_size} ranks or more" if kind.min_world_size > 1 else "",
+            )
+        )
+    show(items, as_json=as_json)

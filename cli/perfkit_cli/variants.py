@@ -1,0 +1,51 @@
+"""From `--technique` and `--combine` to the variants of a suite."""
+
+from itertools import combinations
+from typing import NamedTuple
+
+from perfkit.errors import UsageError
+from perfkit.spec import TechniqueSpec, parse_variants, variant_label
+from perfkit.techniques.compose import compose
+
+Techniques = tuple[TechniqueSpec, ...]
+
+
+class LeftOut(NamedTuple):
+    """A combination that cannot be made, with the clash."""
+
+    variant: str
+    reason: str
+
+
+def named_variants(text: str) -> tuple[Techniques, ...]:
+    """The variants of `amp,ckpt,amp+ckpt`, checked: unknown names, bad parameters and clashes are a `UsageError`."""
+    named = tuple(parse_variants(text))
+    for variant in named:
+        compose(variant)
+    return named
+
+
+def combined(named: tuple[Techniques, ...]) -> tuple[tuple[Techniques, ...], tuple[LeftOut, ...]]:
+    """The named variants and every union of two or more of them, and the unions left out because they clash.
+
+    A union that names one technique twice with different parameters is no variant.
+    """
+    made = {variant_label(variant): variant for variant in named}
+    left_out = []
+    for size in range(2, len(named) + 1):
+        for group in combinations([variant for variant in named if variant], size):
+            union = _union(group)
+            label = variant_label(union)
+            if label in made or len({technique.name for technique in union}) < len(union):
+                continue
+            try:
+                compose(union)
+            except UsageError as clash:
+                left_out.append(LeftOut(label, str(clash)))
+            else:
+                made[label] = union
+    return tuple(made.values()), tuple(left_out)
+
+
+def _union(group: tuple[Techniques, ...]) -> Techniques:
+    return tuple({technique.label: technique for variant in group for technique in variant}.values())

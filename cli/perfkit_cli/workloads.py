@@ -1,0 +1,23 @@
+"""`perfkit workloads`: what can be trained."""
+
+import click
+
+EXAMPLES = """\b
+A line reads: name, whether it can be built on this machine, what it is, and its parameters with their defaults.
+Parameters follow the name: --workload gpt:size=small:vocab=8192
+Your own workload is named by its function: --workload path/to/file.py:function or package.module:function
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> None:
+    """List the workloads, their parameters, and which of them can be built on this machine."""
+    from perfkit.workloads.table import describe
+    from perfkit_cli.listing import Listed, show
+
+    items = [
+        Listed(name=item.name, summary=item.summary, parameters=item.parameters, unavailable=item.unavailable)
+        for item in describe()
+    ]
+    show(items, as_json=as_json)

@@ -1,0 +1,97 @@
+import errno
+import sys
+from types import SimpleNamespace
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import perfkit
+from perfkit.errors import PerfkitError, RunFormatError, UnavailableError, UsageError
+from perfkit_cli import main
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch):
+    """Runs the group with one subcommand `try`, which raises what it is given."""
+
+    def call(error: BaseException | None, *args: str) -> Result:
+        @click.command()
+        def command() -> None:
+            if error is not None:
+                raise error
+            click.echo("done")
+
+        monkeypatch.setitem(sys.modules, "imaginary", SimpleNamespace(command=command))
+        monkeypatch.setattr(main, "COMMANDS", {"try": "imaginary"})
+        return CliRunner().invoke(main.commands, [*args, "try"])
+
+    return call
+
+
+def test_success_is_zero(run) -> None:
+    result = run(None)
+    assert (result.exit_code, result.output) == (0, "done\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("no such thing"), 2),
+        (RunFormatError("suite.json: truncated"), 2),
+        (UnavailableError("needs a GPU"), 1),
+        (PerfkitError("could not"), 1),
+    ],
+)
+def test_an_error_is_its_message_and_an_exit_code(run, error: PerfkitError, code: int) -> None:
+    result = run(error)
+    assert result.exit_code == code
+    assert result.stderr == f"Error: {error}\n"
+    assert result.stdout == ""
+
+
+def test_debug_shows_the_traceback(run) -> None:
+    error = UsageError("no such thing")
+    assert run(error, "--debug").exception is error
+
+
+def test_a_full_disk_is_named_with_the_file(run) -> None:
+    result = run(OSError(errno.ENOSPC, "No space left on device", "runs/x/suite.json"))
+    assert result.exit_code == 1
+    assert result.stderr == "Error: runs/x/suite.json: No space left on device\n"
+
+
+def test_a_mistake_of_ours_is_not_hidden(run) -> None:
+    mistake = ZeroDivisionError("ours")
+    assert run(mistake).exception is mistake
+
+
+def test_ctrl_c_has_the_exit_code_of_a_shell(run) -> None:
+    result = run(KeyboardInterrupt())
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted\n"
+
+
+def test_an_unknown_command_names_the_nearest() -> None:
+    result = CliRunner().invoke(main.commands, ["benhc"])
+    assert result.exit_code == 2
+    assert result.stderr == "Error: unknown command 'benhc': did you mean 'bench'?\n"
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(main.commands, ["--version"])
+    assert result.output == f"perfkit, version {perfkit.__version__}\n"
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_every_command_has_help_with_examples(name: str) -> None:
+    result = CliRunner().invoke(main.commands, [name, "--help"])
+    assert result.exit_code == 0
+    assert f"perfkit {name}" in result.output or name in ("techniques", "workloads")
+
+
+def test_help_lists_every_command_with_its_summary() -> None:
+    lines = CliRunner().invoke(main.commands, ["--help"]).output.splitlines()
+    for name in main.COMMANDS:
+        [line] = [line for line in lines if line.split()[:1] == [name]]
+        assert len(line.split()) > 3

@@ -1,0 +1,62 @@
+import pytest
+
+from perfkit.errors import UsageError
+from perfkit.spec import TechniqueSpec, variant_label
+from perfkit_cli import variants
+from perfkit_cli.variants import combined, named_variants
+
+CLASHING = {frozenset({"tall", "short"})}
+
+
+def imaginary_compose(techniques: tuple[TechniqueSpec, ...]) -> tuple[TechniqueSpec, ...]:
+    """`tall` and `short` clash, `wrong` does not exist, everything else goes together."""
+    names = {technique.name for technique in techniques}
+    if "wrong" in names:
+        raise UsageError("unknown technique 'wrong'")
+    for pair in CLASHING:
+        if pair <= names:
+            raise UsageError("tall and short clash")
+    return techniques
+
+
+@pytest.fixture(autouse=True)
+def _compose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variants, "compose", imaginary_compose)
+
+
+def labels(text: str) -> tuple[list[str], list[str]]:
+    made, left_out = combined(named_variants(text))
+    return [variant_label(variant) for variant in made], [item.variant for item in left_out]
+
+
+def test_all_combinations_are_every_union_of_the_named_ones() -> None:
+    made, left_out = labels("a,b,c")
+    assert made == ["a", "b", "c", "a+b", "a+c", "b+c", "a+b+c"]
+    assert left_out == []
+
+
+def test_unions_that_clash_are_left_out_with_the_clash() -> None:
+    _, left_out = combined(named_variants("tall,short,a"))
+    assert [(item.variant, item.reason) for item in left_out] == [
+        ("tall+short", "tall and short clash"),
+        ("tall+short+a", "tall and short clash"),
+    ]
+    assert labels("tall,short,a")[0] == ["tall", "short", "a", "tall+a", "short+a"]
+
+
+def test_one_technique_with_two_settings_makes_no_union_of_its_own() -> None:
+    assert labels("a:k=1,a:k=2,b") == (["a:k=1", "a:k=2", "b", "a:k=1+b", "a:k=2+b"], [])
+
+
+def test_a_named_combination_joins_without_repeating_its_parts() -> None:
+    assert labels("a,a+b") == (["a", "a+b"], [])
+
+
+def test_the_baseline_is_combined_with_nothing() -> None:
+    assert labels("baseline,a") == (["baseline", "a"], [])
+
+
+@pytest.mark.parametrize("text", ["a,tall+short", "wrong"])
+def test_what_is_named_must_be_possible(text: str) -> None:
+    with pytest.raises(UsageError):
+        named_variants(text)
