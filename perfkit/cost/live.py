@@ -1,0 +1,131 @@
+"""Counting FLOPs of a program while it runs: every op below autograd, so that backward and recomputation count, too."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from perfkit.cost.call import Arg, OpCall, OpCost, TensorArg, Unit
+from perfkit.cost.dtypes import BY_TORCH_NAME
+from perfkit.cost.op import op_cost
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
+
+
+class FlopCount(NamedTuple):
+    """FLOPs of a step as run.
+
+    `matrix` are those of matrix products, convolutions and attention: what MFU and HFU count. `total` adds element-wise
+    ops, reductions, normalisation and the optimizer by the conventions of docs/costing.md. `by_op` splits `total` and
+    `matrix_by_op` splits `matrix` by op name. `uncounted` are the calls of ops without a formula.
+    """
+
+    matrix: float
+    total: float
+    by_op: dict[str, float]
+    matrix_by_op: dict[str, float]
+    uncounted: dict[str, int]
+
+
+def count_flops(step: Callable[[], object]) -> FlopCount:
+    """Run `step` once and count its FLOPs.
+
+    A causal mask is counted as the full product, as usual. Distributed tensors count as the local shard of this rank,
+    and collectives as no FLOPs. Ops that a compiler fused are not seen: count the model before it is compiled.
+    """
+    counter = _Counter()
+    with counter:
+        step()
+    return counter.result()
+
+
+class _Counter(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._calls: Counter[tuple[str, OpCost | None]] = Counter()
+
+    def result(self) -> FlopCount:
+        uncounted: Counter[str] = Counter()
+        total: dict[str, float] = {}
+        matrix: dict[str, float] = {}
+        for (name, cost), calls in self._calls.items():
+            if cost is None or cost.flops is None:
+                uncounted[name] += calls
+            elif cost.flops:
+                total[name] = total.get(name, 0.0) + cost.flops * calls
+                if cost.unit is Unit.MATRIX:
+                    matrix[name] = matrix.get(name, 0.0) + cost.flops * calls
+        return FlopCount(sum(matrix.values()), sum(total.values()), total, matrix, dict(uncounted))
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        # A wrapper (a distributed, quantized or nested tensor) first turns into calls on the tensors it is made of.
+        if any(kind not in _PLAIN for kind in types):
+            return NotImplemented
+        if isinstance(func, HigherOrderOperator):
+            self._calls[f"{func.namespace}::{func.name()}", None] += 1
+            return func(*args, **kwargs)
+        name = func._schema.name
+        cost = op_cost(OpCall(name, _recorded(func, args, kwargs)))
+        if cost is None and func._can_decompose():
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        self._calls[name, cost] += 1
+        return func(*args, **kwargs)
+
+
+class _Parameter(NamedTuple):
+    name: str
+    default: Any
+    is_out: bool
+
+
+@lru_cache(maxsize=4096)
+def _parameters(func: Any) -> tuple[_Parameter, ...]:
+    return tuple(
+        _Parameter(argument.name, argument.default_value, argument.is_out) for argument in func._schema.arguments
+    )
+
+
+def _recorded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Arg, ...]:
+    """All arguments in the order of the schema, as a trace records them; tensors to write into are left out."""
+    given = [_describe(value) for value in args]
+    return tuple(
+        given[index] if index < len(given) else _describe(kwargs.get(parameter.name, parameter.default))
+        for index, parameter in enumerate(_parameters(func))
+        if not parameter.is_out
+    )
+
+
+def _describe(value: Any) -> Arg:
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            return None  # sparse: its dimensions do not tell its size
+        return TensorArg(tuple(value.shape), tuple(value.stride()), _dtype_name(value.dtype))
+    if isinstance(value, list | tuple):
+        return tuple(_describe(item) for item in value)
+    if isinstance(value, torch.dtype):
+        known = BY_TORCH_NAME.get(str(value).removeprefix("torch."))
+        return known.code if known is not None else None
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, torch.SymInt):
+        return int(value)
+    return None
+
+
+@lru_cache(maxsize=64)
+def _dtype_name(dtype: torch.dtype) -> str:
+    known = BY_TORCH_NAME.get(str(dtype).removeprefix("torch."))
+    return known.name if known is not None else ""

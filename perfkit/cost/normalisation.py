@@ -1,0 +1,118 @@
+"""Normalisation layers: FLOPs per input element, by the steps of the textbook formula.
+
+Forward, 8: mean (1), variance (subtract, square, add: 3), normalise (subtract, multiply: 2), scale and shift (2).
+Without a mean (RMS norm), 4: square, add, multiply, scale. Backward, 14: rebuild the normalised input (2), two sums
+with their products (4), combine to the input's gradient (5), gradients of scale and shift (3). RMS norm backward, 9: rebuild
+(1), one sum with its products (3), combine (3), gradient of the scale (2). Batch norm in evaluation, 4 forward.
+"""
+
+from perfkit.cost.args import Args, Formula, numel, optional_tensor, out_bytes, read_bytes, tensor, vector
+from perfkit.cost.call import OpCost
+
+_SOURCE = "normalisation"
+_FORWARD, _BACKWARD, _RMS_FORWARD, _RMS_BACKWARD, _EVALUATION = 8, 14, 4, 9, 4
+
+
+def _statistics_dtype(dtype: str) -> str:
+    """Statistics of half-precision inputs are kept in single precision."""
+    return "fp32" if dtype in ("bf16", "fp16") else dtype
+
+
+def _layer_norm(args: Args) -> OpCost:
+    """native_layer_norm(input, normalized_shape, weight, bias, eps) -> output, mean, rstd."""
+    x, weight, bias = tensor(args, 0), optional_tensor(args, 2), optional_tensor(args, 3)
+    shape = args[1]
+    normalised_dims = len(shape) if isinstance(shape, tuple) else 1
+    rows = 1
+    for size in x.shape[: len(x.shape) - normalised_dims]:
+        rows *= size
+    outputs = out_bytes(numel(x), x.dtype) + out_bytes(2 * rows, _statistics_dtype(x.dtype))
+    return vector(_FORWARD * numel(x), read_bytes(x, weight, bias) + outputs, x.dtype, _SOURCE)
+
+
+def _layer_norm_backward(args: Args) -> OpCost:
+    """native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)."""
+    grad, x, mean, rstd = tensor(args, 0), tensor(args, 1), tensor(args, 3), tensor(args, 4)
+    weight, bias = optional_tensor(args, 5), optional_tensor(args, 6)
+    inputs = read_bytes(grad, x, mean, rstd, weight)
+    outputs = out_bytes(numel(x), x.dtype) + read_bytes(weight, bias)
+    return vector(_BACKWARD * numel(x), inputs + outputs, x.dtype, _SOURCE)
+
+
+def _rms_norm(args: Args) -> OpCost:
+    """_fused_rms_norm(input, normalized_shape, weight, eps) -> output, rstd."""
+    x, weight = tensor(args, 0), optional_tensor(args, 2)
+    rows = numel(x) // max(x.shape[-1], 1)
+    outputs = out_bytes(numel(x), x.dtype) + out_bytes(rows, _statistics_dtype(x.dtype))
+    return vector(_RMS_FORWARD * numel(x), read_bytes(x, weight) + outputs, x.dtype, _SOURCE)
+
+
+def _rms_norm_backward(args: Args) -> OpCost:
+    """_fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)."""
+    grad, x, rstd, weight = tensor(args, 0), tensor(args, 1), tensor(args, 3), optional_tensor(args, 4)
+    nbytes = read_bytes(grad, x, rstd, weight) + out_bytes(numel(x), x.dtype) + read_bytes(weight)
+    return vector(_RMS_BACKWARD * numel(x), nbytes, x.dtype, _SOURCE)
+
+
+def _batch_norm(training_at: int | None) -> Formula:
+    """batch norms(input, weight, bias, running_mean, running_var, training, ...): statistics per channel."""
+
+    def formula(args: Args) -> OpCost:
+        x = tensor(args, 0)
+        parameters = read_bytes(*(optional_tensor(args, index) for index in (1, 2)))
+        running = read_bytes(*(optional_tensor(args, index) for index in (3, 4)))
+        training = training_at is None or (training_at < len(args) and args[training_at] is True)
+        channels = x.shape[1] if len(x.shape) > 1 else 1
+        statistics = out_bytes(2 * channels, _statistics_dtype(x.dtype)) + running if training else 0.0
+        nbytes = read_bytes(x) + parameters + running + out_bytes(numel(x), x.dtype) + statistics
+        return vector((_FORWARD if training else _EVALUATION) * numel(x), nbytes, x.dtype, _SOURCE)
+
+    return formula
+
+
+def _batch_norm_backward(grad_at: int, x_at: int) -> Formula:
+    """Backward of a batch norm; gradients of input, weight and bias."""
+
+    def formula(args: Args) -> OpCost:
+        grad, x, weight = tensor(args, grad_at), tensor(args, x_at), optional_tensor(args, 2)
+        channels = x.shape[1] if len(x.shape) > 1 else 1
+        statistics = out_bytes(2 * channels, _statistics_dtype(x.dtype))
+        nbytes = read_bytes(grad, x, weight) + statistics + out_bytes(numel(x), x.dtype) + 2 * read_bytes(weight)
+        return vector(_BACKWARD * numel(x), nbytes, x.dtype, _SOURCE)
+
+    return formula
+
+
+def _group_norm(args: Args) -> OpCost:
+    """native_group_norm(input, weight, bias, N, C, HxW, groups, eps) -> output, mean, rstd."""
+    x, batch, groups = tensor(args, 0), args[3], args[6]
+    rows = batch * groups if isinstance(batch, int) and isinstance(groups, int) else 0
+    outputs = out_bytes(numel(x), x.dtype) + out_bytes(2 * rows, _statistics_dtype(x.dtype))
+    inputs = read_bytes(x, optional_tensor(args, 1), optional_tensor(args, 2))
+    return vector(_FORWARD * numel(x), inputs + outputs, x.dtype, _SOURCE)
+
+
+def _group_norm_backward(args: Args) -> OpCost:
+    """native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, groups, output_mask)."""
+    grad, x, mean, rstd, weight = (*(tensor(args, index) for index in range(4)), optional_tensor(args, 4))
+    nbytes = read_bytes(grad, x, mean, rstd, weight) + out_bytes(numel(x), x.dtype) + 2 * read_bytes(weight)
+    return vector(_BACKWARD * numel(x), nbytes, x.dtype, _SOURCE)
+
+
+FORMULAS: dict[str, Formula] = {
+    "aten::native_layer_norm": _layer_norm,
+    "aten::native_layer_norm_backward": _layer_norm_backward,
+    "aten::_fused_rms_norm": _rms_norm,
+    "aten::_fused_rms_norm_backward": _rms_norm_backward,
+    "aten::native_batch_norm": _batch_norm(5),
+    "aten::cudnn_batch_norm": _batch_norm(5),
+    "aten::miopen_batch_norm": _batch_norm(5),
+    "aten::_native_batch_norm_legit": _batch_norm(5),
+    "aten::_batch_norm_with_update": _batch_norm(None),
+    "aten::native_batch_norm_backward": _batch_norm_backward(0, 1),
+    "aten::batch_norm_backward": _batch_norm_backward(0, 1),
+    "aten::cudnn_batch_norm_backward": _batch_norm_backward(1, 0),
+    "aten::miopen_batch_norm_backward": _batch_norm_backward(1, 0),
+    "aten::native_group_norm": _group_norm,
+    "aten::native_group_norm_backward": _group_norm_backward,
+}

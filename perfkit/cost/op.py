@@ -1,0 +1,75 @@
+"""The one table of formulas, for live calls and for traces alike.
+
+`op_cost` looks an op up by name: first among ops without work, then in the formulas of its family, which need no torch,
+then in torch itself (`torch.utils.flop_counter`'s registry, with shapes from the meta kernels). Every formula whose op
+torch's registry knows is tested against it; it differs where the registry is wrong (docs/costing.md).
+"""
+
+import re
+from functools import lru_cache
+
+from perfkit.cost import (
+    attention,
+    convolution,
+    elementwise,
+    loss,
+    matmul,
+    movement,
+    normalisation,
+    optimizer,
+    pooling,
+    reduction,
+)
+from perfkit.cost.args import Formula, UnmodelledError
+from perfkit.cost.call import OpCall, OpCost
+from perfkit.cost.free import COMPOSITES, free_cost
+
+_FAMILIES = (
+    matmul,
+    convolution,
+    attention,
+    normalisation,
+    loss,
+    elementwise,
+    reduction,
+    pooling,
+    movement,
+    optimizer,
+)
+
+
+def _merge() -> dict[str, Formula]:
+    table: dict[str, Formula] = {}
+    for family in _FAMILIES:
+        twice = table.keys() & family.FORMULAS.keys()
+        assert not twice, f"two formulas for {sorted(twice)}"
+        table.update(family.FORMULAS)
+    return table
+
+
+FORMULAS: dict[str, Formula] = _merge()
+
+# Ranges and autograd nodes share the trace with ops, but are not named `namespace::op`.
+_OP_NAME = re.compile(r"(?!autograd::|torch::|perfkit::)\w+::\w+")
+
+
+@lru_cache(maxsize=65536)
+def op_cost(call: OpCall) -> OpCost | None:
+    """FLOPs and compulsory bytes of one call, or None where the op has no formula or its arguments do not suffice.
+
+    Compositions of other ops (`aten::linear`) have none: the ops beneath them are what is costed.
+    """
+    free = free_cost(call.name)
+    if free is not None:
+        return free
+    formula = FORMULAS.get(call.name)
+    if formula is not None:
+        try:
+            return formula(call.args)
+        except UnmodelledError:
+            return None
+    if call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
+        return None
+    from perfkit.cost.from_torch import torch_cost  # imports torch, which few traces need
+
+    return torch_cost(call)
