@@ -1,0 +1,183 @@
+"""What a table says about a variant, as text: one function a column, shared by every renderer."""
+
+from dataclasses import dataclass
+
+from perfkit import units
+from perfkit.analysis.result import Estimate, Missing, Parity, Variant
+from perfkit.record import Measurement, Quantity, Status
+
+NOT_KNOWN = "n/a"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`text`, a second line of `detail`, the `reason` where the text is n/a, and a `value` to sort by.
+
+    `tone` is `good`, `bad`, `unsure` or empty; it only repeats what the text says.
+    """
+
+    text: str
+    detail: str = ""
+    reason: str = ""
+    value: float | str | None = None
+    tone: str = ""
+
+
+def unknown(reason: str) -> Cell:
+    return Cell(NOT_KNOWN, reason=reason or "no reason was recorded")
+
+
+def status(variant: Variant) -> Cell:
+    tone = {Status.OK: "good", Status.SKIPPED: "unsure", Status.INTERRUPTED: "unsure"}.get(variant.status, "bad")
+    return Cell(str(variant.status.value), value=variant.status.value, tone=tone)
+
+
+def step_time(variant: Variant) -> Cell:
+    time = variant.step_time
+    if isinstance(time, Missing):
+        return unknown(time.reason)
+    return Cell(units.seconds(time.value), detail=_interval(time), value=time.value)
+
+
+def cpu_time(variant: Variant) -> Cell:
+    time = variant.cpu_time
+    return unknown(time.reason) if isinstance(time, Missing) else Cell(units.seconds(time.value), detail=_interval(time), value=time.value)
+
+
+def speed_up(variant: Variant) -> Cell:
+    """How many times as fast as the baseline: the inverse of the ratio of step times."""
+    if variant.is_baseline:
+        return Cell("baseline", value=1.0)
+    difference = variant.difference
+    if difference is None:
+        return unknown(variant.reason or "there is no baseline to compare with")
+    tone = {"faster": "good", "slower": "bad"}.get(difference.verdict, "unsure")
+    return Cell(times(1 / difference.ratio), detail=speed_interval(variant), value=1 / difference.ratio, tone=tone)
+
+
+def verdict(variant: Variant) -> Cell:
+    if variant.is_baseline or variant.difference is None:
+        return Cell("")
+    difference = variant.difference
+    icon = {"faster": "▲", "slower": "▼", "no difference": "="}.get(difference.verdict, "?")
+    detectable = difference.detectable
+    limit = "" if detectable is None else f"; a change under {units.percent(detectable)} could not have been shown"
+    reason = f"{plural(difference.pairs, 'pair')} of processes against {difference.baseline}{limit}"
+    return Cell(f"{icon} {difference.verdict}", reason=reason, tone=speed_up(variant).tone)
+
+
+def speed_interval(variant: Variant) -> str:
+    difference = variant.difference
+    if difference is None:
+        return ""
+    if difference.low is None or difference.high is None:
+        return "no interval"
+    return f"{times(1 / difference.high)} to {times(1 / difference.low)}"
+
+
+def throughput(variant: Variant) -> Cell:
+    rate = variant.throughput
+    if isinstance(rate, Missing):
+        return unknown(rate.reason)
+    return Cell(f"{units.significant(rate.value)} {throughput_unit(variant)}", detail=f"from {plural(len(rate.per_process), 'process', 'processes')}", value=rate.value)
+
+
+def throughput_unit(variant: Variant) -> str:
+    unit = variant.throughput_unit
+    return unit if unit.endswith("/s") else f"{unit}/s"
+
+
+def peak_memory(variant: Variant) -> Cell:
+    peak = variant.peak_allocated
+    if not isinstance(peak, Measurement):
+        return unknown(peak.reason)
+    ratio = variant.memory_ratio
+    change = "" if ratio is None or variant.is_baseline else units.signed_percent(ratio - 1)
+    tone = "" if ratio is None or abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
+    return Cell(units.nbytes(peak.value), detail=change, value=peak.value, tone=tone)
+
+
+def reserved_memory(variant: Variant) -> Cell:
+    return quantity(variant.peak_reserved)
+
+
+def resident_memory(variant: Variant) -> Cell:
+    return quantity(variant.rss)
+
+
+def mfu(variant: Variant) -> Cell:
+    return _with_detail(quantity(variant.mfu), variant.mfu_peak)
+
+
+def hfu(variant: Variant) -> Cell:
+    return _with_detail(quantity(variant.hfu), variant.mfu_peak)
+
+
+def energy(variant: Variant) -> Cell:
+    return quantity(variant.energy_per_step)
+
+
+def loss_parity(variant: Variant) -> Cell:
+    if variant.is_baseline:
+        return Cell("reference")
+    parity = variant.parity
+    if parity.verdict == "unknown":
+        return unknown(parity.basis or variant.reason)
+    tone = {"equal": "good", "within tolerance": "good", "differs": "bad"}.get(parity.verdict, "unsure")
+    return Cell(parity.verdict, detail=_loss_difference(parity), value=parity.max_relative, tone=tone)
+
+
+def engaged(variant: Variant) -> Cell:
+    if variant.is_baseline:
+        return Cell("–", reason="the baseline applies no technique")
+    held = sum(claim.holds is True for claim in variant.claims)
+    detail = f"{held} of {plural(len(variant.claims), 'claim')}" if variant.claims else ""
+    if variant.engaged is None:
+        return Cell(NOT_KNOWN, detail=detail, reason=variant.reason or "a fact needed to check the claims is missing", tone="unsure")
+    return Cell("yes" if variant.engaged else "no", detail=detail, value=float(variant.engaged), tone="good" if variant.engaged else "bad")
+
+
+def quantity(known: Quantity) -> Cell:
+    """A quantity in the unit it carries."""
+    if not isinstance(known, Measurement):
+        return unknown(known.reason)
+    show = {
+        "s": units.seconds,
+        "bytes": units.nbytes,
+        "FLOP": units.flops,
+        "FLOP/s": units.flops_per_s,
+        "B/s": units.bandwidth,
+        "1": units.percent,
+    }.get(known.unit)
+    text = show(known.value) if show else units.si(known.value, known.unit)
+    return Cell(text, detail=f"{known.how.value}: {known.source}" if known.source else known.how.value, value=known.value)
+
+
+def times(factor: float) -> str:
+    return f"{factor:.2f}×"
+
+
+def relative(value: float) -> str:
+    """A relative difference that may be tiny: 0 or one significant digit and the power of ten."""
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _interval(time: Estimate) -> str:
+    if time.low is None or time.high is None:
+        return f"no interval from {plural(len(time.per_process), 'process', 'processes')}"
+    return f"{units.seconds(time.low)} to {units.seconds(time.high)}"
+
+
+def _loss_difference(parity: Parity) -> str:
+    if parity.max_relative is None:
+        return ""
+    allowed = "" if parity.tolerance is None else f", allowed {relative(parity.tolerance)}"
+    return f"off by {relative(parity.max_relative)}{allowed}"
+
+
+def _with_detail(cell: Cell, detail: str) -> Cell:
+    return cell if cell.reason else Cell(cell.text, detail=detail, value=cell.value)

@@ -1,0 +1,104 @@
+"""The machine and its ceilings as rows of text."""
+
+from perfkit import units
+from perfkit.analysis.result import Analysis
+from perfkit.devices.ceiling import Ceiling
+from perfkit.record import Environment
+from perfkit_reports.cells import Cell, unknown
+
+_UNREAD = "could not be read on this machine"
+
+
+def environment_items(environment: Environment) -> list[tuple[str, Cell]]:
+    """(name, value) of everything that can change the numbers. What only a GPU has is left out on a CPU."""
+    on_gpu = environment.device != "cpu"
+    items: list[tuple[str, Cell]] = [
+        ("Host", Cell(environment.hostname)),
+        ("Platform", Cell(environment.platform)),
+        ("Python", Cell(environment.python)),
+        ("torch", Cell(environment.torch)),
+        ("Device", Cell(f"{environment.device}: {environment.device_name}")),
+    ]
+    if on_gpu:
+        items += [
+            ("Devices", Cell(f"{environment.device_count:,}")),
+            ("Device memory", _bytes(environment.device_memory_bytes)),
+            ("Compute capability", _known(environment.compute_capability)),
+            ("Driver", _known(environment.driver)),
+            ("CUDA", _known(environment.cuda)),
+            ("Matmul precision", _known(environment.matmul_precision)),
+        ]
+    affinity = environment.affinity
+    items += [
+        ("CPU", _known(environment.cpu_model)),
+        ("CPU cores", _known(environment.cpu_cores)),
+        ("CPU governor", _known(environment.cpu_governor)),
+        ("Affinity", _known(None if affinity is None else _ranges(affinity))),
+        ("Threads", _known(environment.threads)),
+        ("Memory", _bytes(environment.memory_total_bytes)),
+        ("Container CPU limit", Cell("none") if environment.container_cpu_limit is None else Cell(f"{environment.container_cpu_limit:g} cores")),
+        (
+            "Container memory limit",
+            Cell("none") if environment.container_memory_limit_bytes is None else _bytes(environment.container_memory_limit_bytes),
+        ),
+        ("Git revision", _known(environment.git_revision)),
+    ]
+    items += [(f"${name}", Cell(value)) for name, value in sorted(environment.variables.items())]
+    return items
+
+
+def packages_line(environment: Environment) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))
+
+
+CEILING_TITLES = ("Ceiling", "Value", "Kind", "Threads", "Spread", "Confidence", "Source")
+
+
+def ceiling_rows(analysis: Analysis) -> list[tuple[Cell, ...]]:
+    """One row of `CEILING_TITLES` a ceiling."""
+    if analysis.ceilings is None:
+        return []
+    return [
+        (
+            Cell(f"{ceiling.dtype or ''} {ceiling.level.value}".strip()),
+            Cell(_rate(ceiling), value=ceiling.value),
+            Cell(ceiling.kind.value),
+            Cell("–" if ceiling.threads is None else f"{ceiling.threads:,}", value=ceiling.threads),
+            Cell("–" if ceiling.spread is None else units.percent(ceiling.spread), value=ceiling.spread),
+            Cell("–" if ceiling.confidence is None else ceiling.confidence.value, tone="unsure" if ceiling.confidence == "low" else ""),
+            Cell(ceiling.source),
+        )
+        for ceiling in analysis.ceilings.ceilings
+    ]
+
+
+def machine_line(analysis: Analysis) -> str:
+    """The device in a few words; empty where it is not known."""
+    environment = analysis.environment
+    if environment is None:
+        return ""
+    threads = "" if environment.device != "cpu" or environment.threads is None else f", {environment.threads} threads"
+    return f"{environment.device_name}{threads}, torch {environment.torch}"
+
+
+def _rate(ceiling: Ceiling) -> str:
+    return units.flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else units.bandwidth(ceiling.value)
+
+
+def _known(value: str | int | None) -> Cell:
+    return unknown(_UNREAD) if value is None else Cell(str(value))
+
+
+def _bytes(value: int | None) -> Cell:
+    return unknown(_UNREAD) if value is None else Cell(units.nbytes(value))
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    """`(0, 1, 2, 5)` -> `0-2, 5`."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)

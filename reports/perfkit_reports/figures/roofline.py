@@ -1,0 +1,197 @@
+"""The roofline: roofs, dots sized by time, and an arrow from the baseline's step to each variant's."""
+
+import math
+from typing import Any
+
+from perfkit import units
+from perfkit.analysis.result import Analysis, RooflinePoint, Variant
+from perfkit_reports import cells
+from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe
+from perfkit_reports.headline import fastest
+from perfkit_reports.palette import NEUTRAL, Style, variant_styles
+from perfkit_reports.roofs import Limits, Roof, limits, placeable, roofs
+
+KINDS = ("op", "module", "phase", "step")
+SHOWN_KINDS = ("op", "step")
+_SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
+
+
+def roofline(analysis: Analysis) -> Figure | None:
+    """None without points. Traces carry `meta` with their variant and kind, arrows their variant as `name`."""
+    frame = limits(analysis)
+    if frame is None or not any(variant.points for variant in analysis.variants):
+        return None
+    styles = variant_styles(analysis)
+    shown = shown_variants(analysis)
+    lines = roofs(analysis)
+    traces: list[Trace] = [_roof(roof) for roof in lines]
+    for variant in analysis.variants:
+        for kind in KINDS:
+            points = [point for point in variant.points if point.kind == kind and placeable(point) and frame.contain(point)]
+            if points:
+                trace = _dots(variant, kind, points, styles[variant.name])
+                trace["visible"] = variant.name in shown and kind in SHOWN_KINDS
+                traces.append(trace)
+    return figure(
+        traces,
+        margin={"l": 76, "r": 20, "t": 20, "b": 56},
+        xaxis=_axis("arithmetic intensity (FLOP/byte)", frame.x0, frame.x1),
+        yaxis={**_axis("FLOP/s", frame.y0, frame.y1), "tickformat": "~s"},
+        annotations=_roof_labels(lines, frame) + _arrows(analysis, styles, shown),
+    )
+
+
+def shown_variants(analysis: Analysis) -> tuple[str, ...]:
+    """The layers that are on at first: the baseline and the winner, or else the first two with points."""
+    best = fastest(analysis)
+    have = [variant for variant in analysis.variants if variant.points]
+    first = [variant.name for variant in have if variant.is_baseline or variant is best]
+    return tuple(first or [variant.name for variant in have[:2]])
+
+
+def left_out(analysis: Analysis) -> str:
+    """What could not be drawn, in words; empty where everything is."""
+    frame = limits(analysis)
+    ops = [(variant, point) for variant in analysis.variants for point in variant.points if point.kind == "op"]
+    flopless = [(variant, point) for variant, point in ops if not placeable(point)]
+    outside = [(variant, point) for variant, point in ops if placeable(point) and not (frame and frame.contain(point))]
+    parts = []
+    if flopless:
+        share = max(sum(point.share for owner, point in flopless if owner is variant) for variant, _ in flopless)
+        parts.append(f"Ops without FLOPs (such as copies) have no place on these axes; they take up to {units.percent(share)} of a step.")
+    if outside:
+        parts.append(f"{cells.plural(len(outside), 'op')} of little time lie outside the axes.")
+    return " ".join(parts)
+
+
+def _roof(roof: Roof) -> Trace:
+    steps = 9  # interior points, so that hovering anywhere near the line names it
+    xs = [roof.x0 * (roof.x1 / roof.x0) ** (step / steps) for step in range(steps + 1)]
+    ys = [roof.y0 * (roof.y1 / roof.y0) ** (step / steps) for step in range(steps + 1)]
+    text = hover(f"{roof.name} {roof.rate}", roof.source)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": xs,
+        "y": ys,
+        "line": {"color": NEUTRAL, "width": 2 if roof.measured else 1.3, "dash": "solid" if roof.measured else "dash"},
+        "hovertext": text,
+        "hoverinfo": "text",
+    }
+
+
+def _dots(variant: Variant, kind: str, points: list[RooflinePoint], style: Style) -> Trace:
+    points = sorted(points, key=lambda point: -point.seconds)  # small dots last, on top of large ones
+    return {
+        "type": "scatter",
+        "mode": "markers+text" if kind in ("phase", "step") else "markers",
+        "name": safe(f"{variant.name}: {kind}"),
+        "meta": {"variant": variant.name, "kind": kind},
+        "x": [point.intensity for point in points],
+        "y": [point.achieved for point in points],
+        "text": [_label(variant, point) for point in points] if kind in ("phase", "step") else "",
+        "textposition": "bottom center",
+        "cliponaxis": True,
+        "marker": {
+            "color": style.colour,
+            "symbol": _SYMBOLS.get(kind, style.symbol),
+            "size": [_size(point) for point in points],
+            "opacity": 0.72 if kind == "op" else 1.0,
+            "line": {"width": 1, "color": "#ffffff" if kind == "op" else style.colour},
+        },
+        "hovertext": [_hover(variant, point) for point in points],
+        "hoverinfo": "text",
+    }
+
+
+def _label(variant: Variant, point: RooflinePoint) -> str:
+    return safe(variant.name if point.kind == "step" else f"{variant.name} {point.name}", 28)
+
+
+def _size(point: RooflinePoint) -> float:
+    """Diameter in pixels: the dot's area is in proportion to its share of the step."""
+    if point.kind in ("phase", "step"):
+        return 15.0
+    return round(max(5.0, min(52.0, 72.0 * math.sqrt(max(0.0, point.share)))), 1)
+
+
+def _hover(variant: Variant, point: RooflinePoint) -> str:
+    gain = None if point.attainable_s is None else point.seconds - point.attainable_s
+    return hover(
+        f"{variant.name}: {point.name}",
+        point.shapes,
+        f"{units.seconds(point.seconds)} a step ({units.percent(point.share)}), {units.significant(point.calls)} calls",
+        f"{units.flops_per_s(point.achieved)} at {units.significant(point.intensity)} FLOP/byte, {point.dtype}, {point.unit} unit",
+        f"bound by {point.bound}",
+        "" if gain is None else f"reaching the roof would win {units.seconds(max(0.0, gain))} a step",
+        "above the roof: the model of its cost must be wrong" if point.above_roof else "",
+    )
+
+
+def _axis(title: str, low: float, high: float) -> dict[str, Any]:
+    return {"type": "log", "title": {"text": title}, "range": [math.log10(low), math.log10(high)], "dtick": 1, "minor": {"showgrid": False}}
+
+
+def _roof_labels(lines: list[Roof], frame: Limits) -> list[dict[str, Any]]:
+    """Labels at the right end of flats and along the slopes; where two would overlap the datasheet's moves left."""
+    labels = []
+    taken: list[tuple[float, float]] = []
+    for roof in sorted(lines, key=lambda roof: not roof.measured):
+        x, y = (math.log10(roof.x1), math.log10(roof.y1)) if roof.flat else (math.log10(roof.x0), math.log10(roof.y0))
+        height = math.log10(frame.y1 / frame.y0)
+        width = math.log10(frame.x1 / frame.x0)
+        crowded = any(abs(y - other_y) < 0.05 * height and abs(x - other_x) < 0.25 * width for other_x, other_y in taken)
+        if crowded and roof.flat:
+            x = min(x, math.log10(roof.x1)) - 0.3 * width
+        elif crowded:
+            x, y = x + 0.12 * width, y + 0.12 * width
+        taken.append((x, y))
+        labels.append(
+            {
+                "x": x,
+                "y": y,
+                "xanchor": "right" if roof.flat else "left",
+                "yanchor": "bottom" if roof.flat else "top",
+                "xshift": -2 if roof.flat else 10,
+                "text": safe(f"{roof.name} {roof.rate}" + ("" if roof.measured else " (datasheet)")),
+                "showarrow": False,
+                "font": {"size": 11},
+            }
+        )
+    return labels
+
+
+def _arrows(analysis: Analysis, styles: dict[str, Style], shown: tuple[str, ...]) -> list[dict[str, Any]]:
+    """From the baseline's step to each variant's step."""
+    steps = {variant.name: _step_point(variant) for variant in analysis.variants}
+    baseline = next((variant.name for variant in analysis.variants if variant.is_baseline), None)
+    arrows = []
+    for variant in analysis.variants:
+        origin = steps.get(variant.difference.baseline if variant.difference else baseline or "")
+        target = steps[variant.name]
+        if variant.is_baseline or origin is None or target is None:
+            continue
+        arrows.append(
+            {
+                "name": variant.name,
+                "visible": variant.name in shown,
+                "x": math.log10(target.intensity),
+                "y": math.log10(target.achieved),
+                "ax": math.log10(origin.intensity),
+                "ay": math.log10(origin.achieved),
+                "axref": "x",
+                "ayref": "y",
+                "text": "",
+                "showarrow": True,
+                "arrowhead": 2,
+                "arrowwidth": 1.8,
+                "arrowcolor": styles[variant.name].colour,
+                "standoff": 8,
+                "startstandoff": 8,
+            }
+        )
+    return arrows
+
+
+def _step_point(variant: Variant) -> RooflinePoint | None:
+    return next((point for point in variant.points if point.kind == "step" and placeable(point)), None)

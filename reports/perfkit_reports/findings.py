@@ -1,0 +1,25 @@
+"""A finding as text: its icon, its severity in words, and the gain it could bring."""
+
+from perfkit import units
+from perfkit.analysis.result import Finding
+
+ICONS = {"gain": "▲", "warning": "!", "note": "i"}
+WORDS = {"gain": "Gain", "warning": "Warning", "note": "Note"}
+
+
+def icon(finding: Finding) -> str:
+    return ICONS.get(finding.severity, "i")
+
+
+def word(finding: Finding) -> str:
+    return WORDS.get(finding.severity, finding.severity.capitalize())
+
+
+def gain(finding: Finding) -> str:
+    """`76.6 ms a step and 107 MiB`; empty where neither is known."""
+    parts = []
+    if finding.gain_s is not None:
+        parts.append(f"{units.seconds(finding.gain_s)} a step")
+    if finding.gain_bytes is not None:
+        parts.append(units.nbytes(finding.gain_bytes))
+    return " and ".join(parts)

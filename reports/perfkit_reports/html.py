@@ -1,0 +1,102 @@
+"""One self-contained report.html: text from the templates, figures drawn by the plotly.js inside it."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+import msgspec
+from markupsafe import Markup
+
+from perfkit import units
+from perfkit.analysis.result import Analysis, Estimate, Variant
+from perfkit.record import Measurement, Status
+from perfkit_reports import balance, cells, environment, findings, headline, ops
+from perfkit_reports.figures import all_figures
+from perfkit_reports.figures.roofline import KINDS, SHOWN_KINDS, left_out, shown_variants
+from perfkit_reports.footnotes import Footnotes
+from perfkit_reports.palette import variant_styles
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(analysis: Analysis) -> str:
+    """The whole page. Everything from the analysis is escaped; nothing is fetched when it is opened."""
+    page = _environment().get_template("report.html.j2")
+    return page.render(
+        analysis=analysis,
+        headline=headline,
+        cells=cells,
+        balance=balance,
+        environment=environment,
+        findings=findings,
+        units=units,
+        Estimate=Estimate,
+        ok=Status.OK,
+        ops=ops.COLUMNS,
+        notes=Footnotes(),
+        styles=variant_styles(analysis),
+        with_energy=any(isinstance(variant.energy_per_step, Measurement) for variant in analysis.variants),
+        kinds=[(kind, kind in SHOWN_KINDS) for kind in KINDS if _has_kind(analysis, kind)],
+        shown=shown_variants(analysis),
+        left_out=left_out(analysis),
+        figures=(figures := all_figures(analysis)),
+        figures_json=embed(json.dumps(figures, ensure_ascii=False, separators=(",", ":"))),
+        report_json=embed(msgspec.json.encode(analysis).decode()),
+        style=Markup(_read("style.css")),
+        script=Markup(_read("report.js")),
+        plotly=Markup(_plotly()),
+        symbols=_SYMBOLS,
+        expandable=_expandable,
+    )
+
+
+def embed(text: str) -> Markup:
+    """JSON made safe inside a script element: no tag can begin or end within it, and it stays the same JSON."""
+    return Markup(
+        text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    )
+
+
+# The figures' markers as characters, for labels outside them.
+_SYMBOLS = {
+    "circle": "●",
+    "square": "■",
+    "diamond": "◆",
+    "triangle-up": "▲",
+    "cross": "✚",
+    "x": "✖",
+    "triangle-down": "▼",
+    "pentagon": "⬟",
+    "star": "★",
+    "hexagon": "⬢",
+}
+
+
+def _has_kind(analysis: Analysis, kind: str) -> bool:
+    return any(point.kind == kind for variant in analysis.variants for point in variant.points)
+
+
+def _expandable(variant: Variant) -> bool:
+    return bool(variant.claims or variant.traceback or variant.setup or variant.warnings or variant.compile)
+
+
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _read(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> str:
+    """The plotly.js that ships with the plotly package."""
+    return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")

@@ -1,0 +1,105 @@
+"""Colours that colour-blind readers tell apart (Okabe and Ito, 2008), each doubled by a marker or a pattern."""
+
+from dataclasses import dataclass
+
+from perfkit.analysis.result import Analysis
+
+NEUTRAL = "#7d848f"
+BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#F0E442",
+)
+_VARIANT_COLOURS = (BLUE, ORANGE, GREEN, PINK, VERMILLION, SKY, YELLOW)
+# Nine markers against seven colours: a pair comes back only after 63 variants. (plotly's name, matplotlib's)
+_MARKERS = (
+    ("square", "s"),
+    ("diamond", "D"),
+    ("triangle-up", "^"),
+    ("cross", "P"),
+    ("x", "X"),
+    ("triangle-down", "v"),
+    ("pentagon", "p"),
+    ("star", "*"),
+    ("hexagon", "h"),
+)
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a variant looks in every figure."""
+
+    colour: str
+    symbol: str
+    marker: str
+    dash: str
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How a category looks: `pattern` is plotly's and matplotlib's common hatch character."""
+
+    colour: str
+    pattern: str = ""
+
+
+_FILLS = {
+    # time
+    "compute-bound": Fill(BLUE),
+    "memory-bound": Fill(ORANGE),
+    "exposed communication": Fill(VERMILLION, "/"),
+    "exposed copies": Fill(PINK, "\\"),
+    "idle": Fill(SKY, "."),
+    "unmodelled": Fill("#b4b9c1", "x"),
+    # memory
+    "parameter": Fill(BLUE),
+    "gradient": Fill(SKY, "/"),
+    "optimizer state": Fill(GREEN),
+    "activation": Fill(ORANGE),
+    "input": Fill(YELLOW, "\\"),
+    "buffer": Fill(YELLOW, "."),
+    "temporary": Fill(PINK, "."),
+    "communication buffer": Fill(VERMILLION, "/"),
+    "workspace": Fill(VERMILLION),
+    "unknown": Fill("#b4b9c1", "x"),
+    "other": Fill("#b4b9c1", "-"),
+}
+_SPARE = tuple(Fill(colour, pattern) for pattern in ("+", "|", "-") for colour in _VARIANT_COLOURS)
+
+
+def variant_styles(analysis: Analysis) -> dict[str, Style]:
+    """Each variant's style by name. Baselines are neutral circles, so that colour always means a technique."""
+    styles: dict[str, Style] = {}
+    position = 0
+    for variant in analysis.variants:
+        if variant.is_baseline:
+            styles[variant.name] = Style(NEUTRAL, "circle", "o", "solid")
+            continue
+        symbol, marker = _MARKERS[position % len(_MARKERS)]
+        colour = _VARIANT_COLOURS[position % len(_VARIANT_COLOURS)]
+        styles[variant.name] = Style(colour, symbol, marker, _DASHES[position % len(_DASHES)])
+        position += 1
+    return styles
+
+
+def category_fills(categories: list[str]) -> dict[str, Fill]:
+    """Each category's fill, the same in every figure for the known ones."""
+    spare = iter(_SPARE * (1 + len(categories) // len(_SPARE)))
+    return {category: _FILLS.get(category) or _FILLS.get(category.split(" ")[0]) or next(spare) for category in categories}
+
+
+def bar_pattern(fill: Fill) -> dict[str, str | float]:
+    """plotly's pattern of a bar: hatched over the colour, in whichever of black and white contrasts with it."""
+    return {"shape": fill.pattern, "solidity": 0.18, "size": 7, "fillmode": "overlay", "fgopacity": 0.45}
+
+
+def ordered_categories(groups: list[list[str]]) -> list[str]:
+    """All categories of several variants: known ones in the palette's order, then the others as they come."""
+    seen = list(dict.fromkeys(category for group in groups for category in group))
+    rank = {category: place for place, category in enumerate(_FILLS)}
+    return sorted(seen, key=lambda category: rank.get(category, len(rank)))

@@ -1,0 +1,113 @@
+"""The roofs of a roofline as line segments, and the axes' limits: geometry only, for every kind of figure.
+
+Williams, Waterman, Patterson (2009): attainable FLOP/s = min(peak FLOP/s, intensity * bandwidth).
+"""
+
+import math
+from dataclasses import dataclass
+
+from perfkit import units
+from perfkit.analysis.result import Analysis, RooflinePoint
+from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
+
+_PEAKS = (Level.MATRIX, Level.VECTOR)
+_BANDWIDTHS = {Level.MEMORY: "memory", Level.L3: "L3", Level.L2: "L2"}
+_LEAST_SHARE = 1e-3  # points below this share of the step do not stretch the axes
+_MOST_DECADES = 6
+
+
+@dataclass(frozen=True)
+class Roof:
+    """A segment from (`x0`, `y0`) to (`x1`, `y1`) in FLOP/byte and FLOP/s."""
+
+    name: str
+    rate: str
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    ceiling: Ceiling
+
+    @property
+    def flat(self) -> bool:
+        return self.ceiling.level in _PEAKS
+
+    @property
+    def measured(self) -> bool:
+        return self.ceiling.kind == Kind.MEASURED
+
+    @property
+    def source(self) -> str:
+        doubt = ", low confidence" if self.ceiling.confidence == Confidence.LOW else ""
+        return f"{self.ceiling.kind.value}{doubt}: {self.ceiling.source}"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the axes show: intensities in FLOP/byte, rates in FLOP/s."""
+
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+
+    def contain(self, point: RooflinePoint) -> bool:
+        return self.x0 <= point.intensity <= self.x1 and self.y0 <= point.achieved <= self.y1
+
+
+def placeable(point: RooflinePoint) -> bool:
+    """Logarithmic axes have no place for a point without FLOPs (copies) or without bytes."""
+    return point.intensity > 0 and point.achieved > 0 and math.isfinite(point.intensity)
+
+
+def limits(analysis: Analysis) -> Limits | None:
+    """Limits that hold the roofs' knees and every point that matters; None where there is nothing to draw."""
+    points = [point for variant in analysis.variants for point in variant.points if placeable(point)]
+    weighty = [point for point in points if point.share >= _LEAST_SHARE] or points
+    peaks, bandwidths = _ceilings(analysis)
+    knees = [peak.value / bandwidth.value for peak in peaks for bandwidth in bandwidths]
+    xs = [point.intensity for point in weighty] + knees
+    ys = [point.achieved for point in weighty] + [peak.value for peak in peaks]
+    if not xs or not ys:
+        return None
+    x1, y1 = max(xs) * 4, max(ys) * 2.5
+    x0 = max(min(xs) / 2.5, x1 / 10**_MOST_DECADES)
+    y0 = max(min(ys) / 2.5, y1 / 10**_MOST_DECADES)
+    return Limits(x0, x1, y0, y1)
+
+
+def roofs(analysis: Analysis) -> list[Roof]:
+    """A slope per bandwidth and a flat per peak, the measured and the datasheet ones meeting among themselves."""
+    frame = limits(analysis)
+    if frame is None:
+        return []
+    found = []
+    for kind in Kind:
+        peaks, bandwidths = (tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _ceilings(analysis))
+        top = max((peak.value for peak in peaks), default=frame.y1)
+        widest = max((bandwidth.value for bandwidth in bandwidths), default=math.inf)
+        for bandwidth in bandwidths:
+            x0 = max(frame.x0, frame.y0 / bandwidth.value)
+            x1 = min(top / bandwidth.value, frame.x1)
+            found.append(
+                Roof(_BANDWIDTHS[bandwidth.level], units.bandwidth(bandwidth.value), x0, x0 * bandwidth.value, x1, x1 * bandwidth.value, bandwidth)
+            )
+        for peak in peaks:
+            name = f"{peak.dtype or ''} {peak.level.value}".strip()
+            x0 = max(frame.x0, peak.value / widest)
+            found.append(Roof(name, units.flops_per_s(peak.value), x0, peak.value, frame.x1, peak.value, peak))
+    return [roof for roof in found if roof.x0 < roof.x1]
+
+
+def _ceilings(analysis: Analysis) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:
+    """Peaks of the dtypes that were used, and bandwidths; on a CPU those for the threads that ran."""
+    if analysis.ceilings is None:
+        return (), ()
+    threads = analysis.environment.threads if analysis.environment else None
+    here = [ceiling for ceiling in analysis.ceilings.ceilings if ceiling.threads in (None, threads) or threads is None]
+    used = {point.dtype for variant in analysis.variants for point in variant.points}
+    peaks = [ceiling for ceiling in here if ceiling.level in _PEAKS]
+    return (
+        tuple(peak for peak in peaks if peak.dtype in used) or tuple(peaks),
+        tuple(ceiling for ceiling in here if ceiling.level in _BANDWIDTHS),
+    )

@@ -1,0 +1,185 @@
+"use strict";
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const figures = JSON.parse(byId("figures").textContent);
+
+  // The page's own colours, as the browser resolves them, for plotly.
+  const probe = document.body.appendChild(Object.assign(document.createElement("i"), { hidden: true }));
+  function colour(name) {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  }
+  function template() {
+    const [ink, muted, line, panel] = ["--ink", "--muted", "--line", "--panel"].map(colour);
+    const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, title: { font: { size: 13 }, standoff: 10 }, ticklabelstandoff: 4 };
+    return {
+      layout: {
+        font: { family: getComputedStyle(document.body).fontFamily, size: 12.5, color: muted },
+        paper_bgcolor: "rgba(0,0,0,0)",
+        plot_bgcolor: "rgba(0,0,0,0)",
+        xaxis: axis,
+        yaxis: axis,
+        legend: { font: { color: ink, size: 12.5 } },
+        annotationdefaults: { font: { color: ink } },
+        hoverlabel: { bgcolor: panel, bordercolor: line, font: { color: ink, size: 13 } },
+      },
+    };
+  }
+
+  // Figures are drawn when they come near the screen: drawing all at once would hold up the first view.
+  const touch = matchMedia("(pointer: coarse)").matches;
+  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], doubleClick: "reset" };
+  if (touch) config.displayModeBar = false;
+  const drawn = new Set();
+  function draw(chart) {
+    const { data, layout } = structuredClone(figures[chart.dataset.figure]);
+    layout.template = template();
+    if (touch) layout.dragmode = false; // a finger scrolls the page
+    if (chart.dataset.figure === "roofline") layers(data, layout);
+    const first = !drawn.has(chart);
+    drawn.add(chart);
+    if (first) chart.replaceChildren();
+    chart.style.setProperty("--height", `${layout.height || chart.offsetHeight}px`);
+    return Plotly.react(chart, data, layout, config);
+  }
+  const redraw = () => drawn.forEach(draw);
+
+  // The roofline's layers: a trace is on where both its variant and its kind are.
+  function layers(data, layout) {
+    const on = (key) => new Set(all(`[data-roofline] input[data-${key}]:checked`).map((box) => box.dataset[key]));
+    const variants = on("variant");
+    const kinds = on("kind");
+    for (const trace of data) if (trace.meta) trace.visible = variants.has(trace.meta.variant) && kinds.has(trace.meta.kind);
+    for (const arrow of layout.annotations) if (arrow.name !== undefined) arrow.visible = variants.has(arrow.name) && kinds.has("step");
+  }
+  all("[data-roofline]").forEach((box) => box.addEventListener("change", () => draw(document.querySelector('[data-figure="roofline"]'))));
+
+  all("select[data-chart]").forEach((select) =>
+    select.addEventListener("change", () => {
+      const chart = byId(select.dataset.chart).querySelector(".chart");
+      chart.dataset.figure = select.value;
+      draw(chart);
+    }),
+  );
+
+  // Tables: expandable rows, one panel at a time, sorting, filtering.
+  all("button.more").forEach((button) =>
+    button.addEventListener("click", () => {
+      const open = byId(button.getAttribute("aria-controls")).classList.toggle("open");
+      button.setAttribute("aria-expanded", String(open));
+      button.textContent = open ? "Hide" : "Details";
+    }),
+  );
+
+  const raw = (cell) => (cell.dataset.value !== undefined ? cell.dataset.value : null);
+  all("table.sortable thead button").forEach((button) =>
+    button.addEventListener("click", () => {
+      const head = button.parentElement;
+      const row = head.parentElement;
+      const column = [...row.children].indexOf(head);
+      const body = head.closest("table").tBodies[0];
+      const numeric = [...body.rows].every((line) => raw(line.cells[column]) === null || raw(line.cells[column]).trim() !== "" && !isNaN(raw(line.cells[column])));
+      const first = numeric && head.classList.contains("num") ? "descending" : "ascending";
+      const order = head.getAttribute("aria-sort") === first ? (first === "ascending" ? "descending" : "ascending") : first;
+      for (const other of row.children) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", order);
+      const sign = order === "ascending" ? 1 : -1;
+      const key = (line) => raw(line.cells[column]) ?? (numeric ? null : line.cells[column].textContent);
+      const lines = [...body.rows].sort((left, right) => {
+        const [a, b] = [key(left), key(right)];
+        if (a === null || b === null) return (a === null) - (b === null); // what is not known stays last
+        return sign * (numeric ? a - b : a.localeCompare(b));
+      });
+      body.append(...lines);
+    }),
+  );
+
+  const shownPanel = (name) => all(`.${name}`).find((panel) => !panel.hidden);
+  function filter(input) {
+    const panel = shownPanel(input.dataset.filter);
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = [...panel.querySelector("tbody").rows];
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+    }
+    const left = rows.filter((row) => !row.hidden).length;
+    document.querySelector("[data-count]").textContent = `${left} of ${rows.length}`;
+  }
+  all("select[data-panels]").forEach((select) => {
+    const input = document.querySelector(`[data-filter="${select.dataset.panels}"]`);
+    const show = () => {
+      for (const panel of all(`.${select.dataset.panels}`)) panel.hidden = panel.id !== select.value;
+      filter(input);
+    };
+    select.addEventListener("change", show);
+    input.addEventListener("input", () => filter(input));
+    show();
+  });
+
+  // Saving: the embedded JSON as it is, tables as CSV with raw numbers where a cell carries one.
+  function save(text, type, name) {
+    const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+  const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  function csv(table) {
+    const rows = [...table.rows].filter((row) => !row.hidden && !row.classList.contains("detail"));
+    return rows.map((row) => [...row.cells].filter((cell) => !("skip" in cell.dataset)).map((cell) => quoted((raw(cell) ?? cell.innerText).trim())).join(",")).join("\r\n");
+  }
+  all("[data-save]").forEach((button) => button.addEventListener("click", () => save(byId(button.dataset.save).textContent, "application/json", button.dataset.name)));
+  all("[data-csv]").forEach((button) => button.addEventListener("click", () => save(csv(byId(button.dataset.csv)), "text/csv", button.dataset.name)));
+  all("[data-csv-shown]").forEach((button) =>
+    button.addEventListener("click", () => {
+      const panel = shownPanel(button.dataset.csvShown);
+      save(csv(panel.querySelector("table")), "text/csv", panel.dataset.name);
+    }),
+  );
+
+  // Theme, print, navigation.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  all("[data-theme-toggle]").forEach((button) =>
+    button.addEventListener("click", () => {
+      const now = document.documentElement.dataset.theme || (dark.matches ? "dark" : "light");
+      document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+      redraw();
+    }),
+  );
+  dark.addEventListener("change", redraw);
+  addEventListener("beforeprint", () => all(".chart").forEach(draw));
+
+  const links = new Map(all(".side nav a").map((link) => [link.hash.slice(1), link]));
+  const inView = new Set();
+  const sections = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) inView[entry.isIntersecting ? "add" : "delete"](entry.target.id);
+      const current = [...links.keys()].find((id) => inView.has(id));
+      for (const [id, link] of links) id === current ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+    },
+    { rootMargin: "-20% 0px -65%" },
+  );
+  all("main > section").forEach((section) => sections.observe(section));
+
+  // plotly.js lies in the page as inert text; it is started after the first paint, so that the summary comes at once.
+  function start() {
+    const source = byId("plotly");
+    document.head.append(Object.assign(document.createElement("script"), { textContent: source.textContent }));
+    source.remove();
+    const near = new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries)
+          if (entry.isIntersecting) {
+            near.unobserve(entry.target);
+            draw(entry.target);
+          }
+      },
+      { rootMargin: "400px" },
+    );
+    all(".chart").forEach((chart) => near.observe(chart));
+    document.documentElement.dataset.ready = "true";
+  }
+  if (all(".chart").length) requestAnimationFrame(() => setTimeout(start));
+  else document.documentElement.dataset.ready = "true";
+})();
