@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 Batch = dict[str, torch.Tensor]
 
 
-def _no_blocks(model: nn.Module) -> tuple[str, ...]:
+def _no_blocks(_model: nn.Module) -> tuple[str, ...]:
     return ()
 
 

@@ -1,0 +1,164 @@
+"""`hf:CONFIG`: any Transformers architecture with random weights, from a local config; nothing is downloaded.
+
+CONFIG is the path of a config.json, the folder that holds one, or the name of a config class such as `LlamaConfig`.
+Dropout is switched off unless it is given, so that the losses of variants can be compared.
+"""
+
+import copy
+import importlib.util
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar, Self
+
+import msgspec
+import torch
+from torch import nn
+
+from perfkit.errors import UnavailableError, UsageError, unknown_name
+from perfkit.spec import ParamValue, typed_params
+from perfkit.workloads.hf_config import MISSING, import_transformers, load_config
+from perfkit.workloads.hf_tasks import TASKS, Task, heads
+from perfkit.workloads.parameters import Count, Parameters
+from perfkit.workloads.workload import Batch, Workload, adamw
+
+AUTO = "auto"
+DEFAULT_SEQ_LEN = 128  # short enough for a CPU
+
+
+class HuggingFace(Parameters):
+    """Parameters of `hf:CONFIG`. Any other `key=value` overrides the config's attribute of that name."""
+
+    usage: ClassVar[str] = "hf:CONFIG"
+    summary: ClassVar[str] = (
+        "any Transformers architecture with random weights, from a local config.json or a config class"
+    )
+    on_gpu: ClassVar = {"batch_size": 8}
+
+    config: Annotated[str, msgspec.Meta(description="config.json, its folder, or a class such as LlamaConfig")]
+    task: Annotated[str, msgspec.Meta(description=f"the head: {', '.join(TASKS)}")] = AUTO
+    batch_size: Annotated[Count, msgspec.Meta(description="sequences or images in a microbatch")] = 2
+    seq_len: Annotated[Count | None, msgspec.Meta(description="tokens in a sequence")] = None
+    overrides: Annotated[
+        dict[str, ParamValue], msgspec.Meta(description="any other key=value sets an attribute of the config")
+    ] = {}
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        return None if importlib.util.find_spec("transformers") else MISSING
+
+    @classmethod
+    def parse(cls, argument: str, params: Mapping[str, ParamValue]) -> Self:
+        if not argument:
+            raise UsageError("hf names no config: expected hf:path/to/config.json or hf:LlamaConfig")
+        own = {key: value for key, value in params.items() if key in ("task", "batch_size", "seq_len")}
+        overrides = {key: value for key, value in params.items() if key not in own}
+        given: dict[str, Any] = {**own, "config": argument, "overrides": overrides}
+        typed: Self = typed_params(cls, "workload", f"hf:{argument}", given)
+        return typed
+
+    def build(self) -> Workload:
+        config = load_config(self.config, self.overrides)
+        task_name, model_class = _head(config, self.task)
+        task = TASKS[task_name]
+        seq_len = self._sequence_length(config, task)
+        _prepare(config, self.overrides, task_name)
+        size = f"{self.batch_size} x {seq_len} tokens" if task.text else f"{self.batch_size} images"
+        return Workload(
+            name=f"hf {model_class}",
+            unit="tokens" if task.per_token else "samples",
+            units_per_batch=self.batch_size * (seq_len if task.per_token else 1),
+            build_model=partial(_build_model, task.auto_class, config),
+            build_optimizer=adamw,
+            make_batch=lambda generator: task.make_batch(generator, config, self.batch_size, seq_len),
+            loss=_loss,
+            blocks=find_blocks,
+            use_sdpa=use_sdpa,
+            description=f"{model_class} from {self.config}, {task_name}, batch {size}",
+        )
+
+    def _sequence_length(self, config: Any, task: Task) -> int:
+        """The length given, or the default within what the architecture has positions for; 0 for images."""
+        if not task.text:
+            if self.seq_len is not None:
+                raise UsageError("hf: seq_len says nothing about images; give image_size where the config has one")
+            return 0
+        limit = getattr(config.get_text_config(), "max_position_embeddings", None)
+        if self.seq_len is None:
+            return min(DEFAULT_SEQ_LEN, limit or DEFAULT_SEQ_LEN)
+        if limit is not None and self.seq_len > limit:
+            raise UsageError(
+                f"hf: seq_len {self.seq_len} is more than the {limit} positions of {type(config).__name__}; "
+                f"give max_position_embeddings={self.seq_len} as well"
+            )
+        return self.seq_len
+
+
+def find_blocks(model: nn.Module) -> tuple[str, ...]:
+    """Names of the repeated blocks: the entries of the longest `nn.ModuleList` that lies in no other one.
+
+    In a transformer these are its layers; a list inside a layer (experts, heads) is never taken for them.
+    """
+    outermost: dict[str, int] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.ModuleList) and not any(name.startswith(f"{outer}.") for outer in outermost):
+            outermost[name] = len(module)
+    if not outermost:
+        return ()
+    name = max(outermost, key=lambda key: outermost[key])
+    return tuple(f"{name}.{index}" for index in range(outermost[name]))
+
+
+def use_sdpa(model: nn.Module) -> None:
+    """Switch to Transformers' `sdpa` attention; `UnavailableError` where the architecture has none."""
+    try:
+        model.set_attn_implementation("sdpa")  # type: ignore[operator]
+    except ValueError as error:
+        raise UnavailableError(f"{type(model).__name__}: {error}") from error
+    if model.config._attn_implementation != "sdpa":  # type: ignore[union-attr]  # it only warns where it cannot switch
+        raise UnavailableError(f"{type(model).__name__} cannot change its attention after it is built")
+
+
+def _head(config: Any, wanted: str) -> tuple[str, str]:
+    """The task and the class of the model: the one wanted, or the one the config names, or the first there is."""
+    if wanted not in (*TASKS, AUTO):
+        raise unknown_name("task of hf", wanted, [*TASKS, AUTO])
+    available = heads(config)
+    if config.is_encoder_decoder or not available:
+        what = "an encoder-decoder" if config.is_encoder_decoder else "of another kind"
+        raise UsageError(f"hf: {type(config).__name__} is {what}; supported heads are {', '.join(TASKS)}")
+    if wanted != AUTO:
+        if wanted not in available:
+            raise UsageError(f"hf: {type(config).__name__} has no head for {wanted}, only for {', '.join(available)}")
+        return wanted, available[wanted][0]
+    for task, classes in available.items():
+        if set(config.architectures or ()) & set(classes):
+            return task, classes[0]
+    task = next(iter(available))
+    return task, available[task][0]
+
+
+def _prepare(config: Any, overrides: Mapping[str, ParamValue], task_name: str) -> None:
+    """Make the config one to train and compare with: no dropout, no cache, a label and a padding token."""
+    for part in (config, config.get_text_config()):
+        for key, value in vars(part).items():
+            if isinstance(value, float) and "drop" in key and key not in overrides:
+                setattr(part, key, 0.0)
+    if "use_cache" not in overrides and hasattr(config, "use_cache"):
+        config.use_cache = False
+    if task_name.endswith("classification") and config.num_labels < 2:
+        raise UsageError("hf: num_labels must be at least 2, or there is nothing to predict")
+    if task_name == "sequence-classification":
+        config.problem_type = "single_label_classification"
+        if config.pad_token_id is None:  # decoders find the end of a sequence by it
+            config.pad_token_id = config.get_text_config().vocab_size - 1
+
+
+def _build_model(auto_class: str, config: Any) -> nn.Module:
+    auto = getattr(import_transformers(), auto_class)
+    model: nn.Module = auto.from_config(copy.deepcopy(config), attn_implementation="eager")
+    return model.float().train()
+
+
+def _loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+    loss: torch.Tensor = model(**batch).loss
+    return loss

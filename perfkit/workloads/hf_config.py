@@ -1,0 +1,114 @@
+"""A Transformers config from a local file or a class name, with attributes overridden; nothing is downloaded."""
+
+import difflib
+import importlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from perfkit.errors import UnavailableError, UsageError, unknown_name
+from perfkit.spec import ParamValue
+
+MISSING = "needs the package transformers: pip install 'perfkit[hf]'"
+
+# Not part of an architecture: where its weights and code came from, and the dtype they were saved in.
+_IGNORED_KEYS = ("auto_map", "torch_dtype", "dtype", "transformers_version", "_name_or_path")
+
+
+def import_transformers() -> Any:
+    """The package, told to stay offline before it reads its settings; `UnavailableError` where it is missing."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["TRANSFORMERS_OFFLINE"] = "1"
+    try:
+        return importlib.import_module("transformers")
+    except ModuleNotFoundError as error:
+        if error.name == "transformers":
+            raise UnavailableError(MISSING) from None
+        raise
+
+
+def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
+    """The config that `argument` names: the path of a config.json, of its folder, or a config class's name.
+
+    `overrides` are given to the class together with what the file says, so that whatever it derives from them fits.
+    """
+    transformers = import_transformers()
+    path = Path(argument)
+    if path.exists() or path.suffix == ".json":
+        file = path / "config.json" if path.is_dir() else path
+        values = _read(file)
+        cls = _class_of_type(values, file)
+    elif "/" in argument:
+        raise UsageError(
+            f"hf: there is no file or folder {argument!r}. Nothing is downloaded: save the model's config.json "
+            "and give its path"
+        )
+    else:
+        values = {}
+        cls = _class_of_name(transformers, argument)
+    _check_overrides(cls, values, overrides)
+    return _construct(cls, values | dict(overrides), argument)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        raise UsageError(f"hf: there is no file {str(file)!r}: expected a config.json, its folder, or a config class")
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"hf: {str(file)!r} is not JSON: {error}") from None
+    if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
+        raise UsageError(f"hf: {str(file)!r} is not a Transformers config: it has no model_type")
+    return {key: value for key, value in values.items() if key not in _IGNORED_KEYS}
+
+
+def _class_of_type(values: Mapping[str, Any], file: Path) -> Any:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    model_type = values["model_type"]
+    if model_type not in CONFIG_MAPPING:
+        raise UsageError(
+            f"hf: {str(file)!r}: model_type {model_type!r} is not known to the installed transformers "
+            f"(nearest: {_nearest(model_type, CONFIG_MAPPING.keys())}); code that comes with a checkpoint is not run"
+        )
+    return CONFIG_MAPPING[model_type]
+
+
+def _class_of_name(transformers: Any, name: str) -> Any:
+    from transformers.models.auto import configuration_auto
+
+    names = set(configuration_auto.CONFIG_MAPPING_NAMES.values())  # type: ignore[attr-defined]
+    if name not in names:
+        raise UsageError(
+            f"hf: {name!r} is neither a file nor a config class of transformers {transformers.__version__} "
+            f"(nearest: {_nearest(name, names)})"
+        )
+    return getattr(transformers, name)
+
+
+def _check_overrides(cls: Any, values: Mapping[str, Any], overrides: Mapping[str, ParamValue]) -> None:
+    known = {key for key in cls().to_dict() if not key.startswith("_")} | set(cls.attribute_map) | {"num_labels"}
+    for key in overrides:
+        if key not in known and key not in values:
+            near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+            if not near:
+                raise UsageError(f"hf: {cls.__name__} has no attribute {key!r}: it has {', '.join(sorted(known))}")
+            raise unknown_name(f"attribute of {cls.__name__}", key, near)
+
+
+def _construct(cls: Any, values: dict[str, Any], argument: str) -> Any:
+    from huggingface_hub.errors import StrictDataclassError
+
+    try:
+        return cls.from_dict(values)
+    except (ValueError, TypeError, KeyError, StrictDataclassError) as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(f"hf: {cls.__name__} refuses what {argument!r} and the parameters say: {reason}") from error
+
+
+def _nearest(given: str, names: Iterable[str]) -> str:
+    """The three names most alike, whatever their case: there are too many to list them all."""
+    by_lower = {name.lower(): name for name in names}
+    return ", ".join(by_lower[near] for near in difflib.get_close_matches(given.lower(), by_lower, n=3, cutoff=0.0))

@@ -1,0 +1,44 @@
+"""What the built-in workloads share: typed parameters, and what they are on a GPU."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Self
+
+import msgspec
+
+from perfkit.errors import UsageError
+from perfkit.spec import ParamValue, Struct, typed_params
+from perfkit.workloads.workload import Workload
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Parameters(Struct):
+    """Base of the built-in workloads. Fields are the parameters, with the defaults of a CPU.
+
+    `on_gpu` holds the defaults that are different on any other device, where a step that is long enough for a
+    CPU would measure little but kernel launches.
+    """
+
+    usage: ClassVar[str]  # how it is written on the command line
+    summary: ClassVar[str]
+    on_gpu: ClassVar[Mapping[str, ParamValue]] = {}
+
+    @classmethod
+    def parse(cls, argument: str, params: Mapping[str, ParamValue]) -> Self:
+        """The parameters as given: `params`, and the `argument` behind the name's colon ("" where there is none).
+
+        An unknown parameter, a value out of range or an argument that says nothing here is a `UsageError`.
+        """
+        if argument:
+            raise UsageError(f"workload {cls.usage!r} takes parameters as key=value, got {argument!r}")
+        typed: Self = typed_params(cls, "workload", cls.usage, params)
+        return typed
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Why the workload cannot be built on this machine, or None where it can."""
+        return None
+
+    def build(self) -> Workload:
+        """The workload; a parameter out of range is a `UsageError`."""
+        raise NotImplementedError

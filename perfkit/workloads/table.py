@@ -1,0 +1,87 @@
+"""Which workloads there are, and how a name becomes one."""
+
+from dataclasses import dataclass
+from typing import get_type_hints
+
+import msgspec
+
+from perfkit.errors import UsageError
+from perfkit.registry import Registry
+from perfkit.spec import WorkloadSpec
+from perfkit.workloads.parameters import Parameters
+from perfkit.workloads.user import load_user_workload
+from perfkit.workloads.workload import Workload
+
+WORKLOADS: Registry[type[Parameters]] = Registry(
+    "workload",
+    "perfkit.workloads",
+    {
+        "gpt": "perfkit.workloads.gpt:Gpt",
+        "resnet": "perfkit.workloads.resnet:ResNet",
+        "hf": "perfkit.workloads.hf:HuggingFace",
+    },
+)
+
+
+@dataclass(frozen=True)
+class WorkloadInfo:
+    """A line of the list of workloads. `parameters` is the name of each with its default and meaning."""
+
+    name: str
+    summary: str
+    parameters: dict[str, str]
+    unavailable: str | None = None
+
+
+def load_workload(
+    spec: WorkloadSpec, *, device: str = "cpu", batch_size: int | None = None, seq_len: int | None = None
+) -> Workload:
+    """The workload that `spec` names.
+
+    `device` chooses the defaults (a larger model on anything but a CPU). `batch_size` and `seq_len` stand for the
+    parameters of these names.
+
+    Raises:
+        UsageError: an unknown name or parameter, a value out of range, or one given twice.
+        UnavailableError: it needs a package that is not installed.
+        UserCodeError: the user's code raised.
+    """
+    options = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
+    for key, value in options.items():
+        if spec.params.get(key, value) != value:
+            flag = "--" + key.replace("_", "-")
+            raise UsageError(f"{key} is given twice: {spec.params[key]} in {spec.label!r} and {flag} {value}")
+    head, colon, argument = spec.name.partition(":")
+    if colon and head not in WORKLOADS.names():
+        return load_user_workload(spec.name, spec.params, options)
+    if head.endswith(".py"):
+        raise UsageError(f"workload {head!r} names no function: expected {head}:function")
+    cls = WORKLOADS.load(head)
+    defaults = {} if device.startswith("cpu") else cls.on_gpu
+    return cls.parse(argument, {**defaults, **spec.params, **options}).build()
+
+
+def describe() -> list[WorkloadInfo]:
+    """Every workload with its parameters, and why it cannot be built on this machine if so."""
+    known = []
+    for name in WORKLOADS.names():
+        cls = WORKLOADS.load(name)
+        known.append(WorkloadInfo(cls.usage, cls.summary, _parameters(cls), cls.unavailable()))
+    user = WorkloadInfo(
+        "FILE.py:FUNCTION",
+        "your own: a function that returns a perfkit.Workload, in a file or as package.module:function",
+        {"key=value": "passed to the function by name, as are --batch-size and --seq-len"},
+    )
+    return [*known, user]
+
+
+def _parameters(cls: type[Parameters]) -> dict[str, str]:
+    hints = get_type_hints(cls, include_extras=True)
+    lines = {}
+    for field in msgspec.structs.fields(cls):
+        meaning = next((meta.description for meta in hints[field.name].__metadata__ if meta.description), "")
+        default = None if field.default is msgspec.NODEFAULT else field.default
+        on_gpu = cls.on_gpu.get(field.name)
+        shown = "" if default is None else f"{default}; " if on_gpu is None else f"{default}, {on_gpu} on a GPU; "
+        lines[field.name] = shown + meaning
+    return lines

@@ -1,0 +1,187 @@
+"""Workloads from the user's own code: `path/to/file.py:function` or `package.module:function`."""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import perfkit
+from perfkit.errors import PerfkitError, UsageError, unknown_name
+from perfkit.spec import ParamValue
+from perfkit.workloads.workload import Workload
+
+_OWN_CODE = Path(perfkit.__file__).parent
+_EXAMPLE = "expected path/to/file.py:function or package.module:function"
+
+
+class UserCodeError(PerfkitError):
+    """The user's code raised. The message is their traceback, with no frame of perfkit's; the cause is their error."""
+
+
+def load_user_workload(name: str, params: Mapping[str, ParamValue], optional: Mapping[str, int]) -> Workload:
+    """The `Workload` that the function `name` returns when called with `params` as keyword arguments.
+
+    `optional` holds options that exist for every workload (batch_size, seq_len) and override `params`.
+
+    Raises:
+        UsageError: there is no such file, module or function, it does not take a parameter, or it returns something
+            else than a `Workload`.
+        UserCodeError: the code raised while it was imported or called.
+    """
+    source, function_name = _split(name)
+    module = _load(source, name)
+    function = _function(module, function_name, source)
+    arguments = {**params, **optional}
+    _check_arguments(function, arguments, name)
+    workload = _guarded(lambda: function(**arguments), name)
+    if not isinstance(workload, Workload):
+        raise UsageError(f"workload {name!r} returned {_type_name(workload)}, expected a perfkit.Workload")
+    return workload
+
+
+def source_file(name: str) -> Path | None:
+    """The file behind a user's workload once it is loaded; None for a built-in one, or where there is no file."""
+    source, colon, _ = name.rpartition(":")
+    if not colon:
+        return None
+    if source.endswith(".py"):
+        return Path(source).resolve()
+    file = getattr(sys.modules.get(source), "__file__", None)
+    return Path(file).resolve() if file else None
+
+
+def user_traceback(error: BaseException, path: Path | None) -> str:
+    """The traceback of `error` as the user knows it: from the first frame in `path` on, without perfkit's frames.
+
+    Where no frame lies in `path` (an error inside torch's backward pass), every frame but perfkit's is shown.
+    """
+    report = traceback.TracebackException.from_exception(error)
+    for part in _chain(report):
+        part.stack = _user_frames(part.stack, path)
+    return "".join(report.format()).rstrip()
+
+
+def _split(name: str) -> tuple[str, str]:
+    source, _, function = name.rpartition(":")
+    if not source or not function.isidentifier():
+        raise UsageError(f"workload {name!r} names no function: {_EXAMPLE}")
+    return source, function
+
+
+def _load(source: str, name: str) -> ModuleType:
+    return _load_file(Path(source), name) if source.endswith(".py") else _load_module(source, name)
+
+
+def _load_file(path: Path, name: str) -> ModuleType:
+    if not path.is_file():
+        near = unknown_name("file", path.name, [file.name for file in path.parent.glob("*.py")])
+        missing = f"workload {name!r}: there is no file {path} (looked in {path.parent.resolve()})"
+        raise UsageError(f"{missing}; {near}" if "did you mean" in str(near) else missing)
+    path = path.resolve()
+    module_name = f"perfkit_user_{path.stem}"  # never the name of an installed module
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses and pickling look the module up by name
+    _make_importable(path.parent)
+    _guarded(lambda: spec.loader.exec_module(module), name, path)  # type: ignore[union-attr]
+    return module
+
+
+def _load_module(source: str, name: str) -> ModuleType:
+    _make_importable(Path.cwd())
+    try:
+        found = importlib.util.find_spec(source)
+    except ModuleNotFoundError:  # a parent package does not exist
+        found = None
+    except ValueError as error:  # an empty part, a relative name
+        raise UsageError(f"workload {name!r}: {source!r} is not a module's name; {_EXAMPLE}") from error
+    if found is None:
+        raise UsageError(f"workload {name!r}: there is no module {source!r} here or installed; {_EXAMPLE}")
+    origin = Path(found.origin) if found.has_location and found.origin else None
+    module: ModuleType = _guarded(lambda: importlib.import_module(source), name, origin)
+    return module
+
+
+def _make_importable(folder: Path) -> None:
+    """What `python file.py` does: modules beside the file can be imported."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _function(module: ModuleType, function_name: str, source: str) -> Callable[..., object]:
+    function = getattr(module, function_name, None)
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    own = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+    if function is not None:
+        raise UsageError(f"{function_name!r} in {source} is {_type_name(function)}, expected a function")
+    if not own:
+        raise UsageError(f"{source} defines no function {function_name!r}, nor any other")
+    raise unknown_name(f"function in {source}", function_name, own)
+
+
+def _check_arguments(function: Callable[..., object], arguments: Mapping[str, ParamValue], name: str) -> None:
+    """Say which parameter does not fit before the call, so that a TypeError from inside the code stays the user's."""
+    signature = inspect.signature(function)
+    accepted = [
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        for key in arguments:
+            if key not in accepted and not accepted:
+                raise UsageError(f"workload {name!r} takes no parameters, got {key!r}")
+            if key not in accepted:
+                raise unknown_name(f"parameter of {name}", key, accepted)
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise UsageError(f"workload {name!r}: {error}; give it as {name}:key=value") from None
+
+
+def _guarded(call: Callable[[], Any], name: str, path: Path | None = None) -> Any:
+    try:
+        return call()
+    except (Exception, SystemExit) as error:  # a script may call sys.exit when imported
+        trace = user_traceback(error, path or source_file(name))
+        raise UserCodeError(f"workload {name!r} raised {type(error).__name__}\n{trace}") from error
+
+
+def _chain(report: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+    waiting: list[traceback.TracebackException | None] = [report]
+    while waiting:
+        part = waiting.pop()
+        if part is not None:
+            yield part
+            waiting += [part.__cause__, part.__context__, *(part.exceptions or ())]
+
+
+def _user_frames(stack: traceback.StackSummary, path: Path | None) -> traceback.StackSummary:
+    frames = [frame for frame in stack if not _is_own(frame.filename)]
+    first = next((i for i, frame in enumerate(frames) if path and _same(frame.filename, path)), 0)
+    return traceback.StackSummary.from_list(frames[first:])
+
+
+def _is_own(filename: str) -> bool:
+    """Perfkit's code, or the import system that it calls."""
+    return filename.startswith("<frozen importlib") or Path(filename).is_relative_to(_OWN_CODE)
+
+
+def _same(filename: str, path: Path) -> bool:
+    return Path(filename).resolve() == path.resolve()
+
+
+def _type_name(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
