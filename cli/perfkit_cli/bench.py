@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULTS = Schedule()
 DTYPES = ("fp32", "bf16", "fp16")
+COUNT = click.IntRange(min=1)
 
 EXAMPLES = """\b
 Examples:
@@ -49,14 +50,20 @@ Exit codes: 0 done, 1 a run failed, 2 the request is wrong, 130 interrupted (wha
     callback=one_of("value of --combine", ("none", "all")),
     help="all: also train every combination of the techniques that goes together; those that clash are listed.",
 )
-@click.option("--repeat", default=3, show_default=True, type=click.IntRange(min=1), help="Processes per variant.")
+@click.option("--repeat", default=3, show_default=True, metavar="N", type=COUNT, help="Processes per variant.")
 @click.option(
-    "--steps", default=DEFAULTS.timed, show_default=True, type=click.IntRange(min=1), help="Timed steps per process."
+    "--steps",
+    default=DEFAULTS.timed,
+    show_default=True,
+    metavar="N",
+    type=COUNT,
+    help="Timed steps per process.",
 )
 @click.option(
     "--warmup",
     default=DEFAULTS.warmup,
     show_default=True,
+    metavar="N",
     type=click.IntRange(min=0),
     help=f"Steps before timing, at least; goes on until steps are steady, for at most {DEFAULTS.max_warmup}.",
 )
@@ -78,14 +85,18 @@ Exit codes: 0 done, 1 a run failed, 2 the request is wrong, 130 interrupted (wha
 )
 @click.option(
     "--world-size",
-    type=click.IntRange(min=1),
+    metavar="N",
+    type=COUNT,
     help="Ranks of every run.  [default: 1, and as many as they need for techniques that need several]",
 )
 @click.option(
-    "--batch-size", type=click.IntRange(min=1), help="Of one microbatch of one rank.  [default: the workload's]"
+    "--batch-size",
+    metavar="N",
+    type=COUNT,
+    help="Of one microbatch of one rank.  [default: the workload's]",
 )
-@click.option("--seq-len", type=click.IntRange(min=1), help="Tokens in a sequence.  [default: the workload's]")
-@click.option("--accumulate", default=1, show_default=True, type=click.IntRange(min=1), help="Microbatches per step.")
+@click.option("--seq-len", metavar="N", type=COUNT, help="Tokens in a sequence.  [default: the workload's]")
+@click.option("--accumulate", default=1, show_default=True, metavar="N", type=COUNT, help="Microbatches per step.")
 @click.option(
     "--timeout",
     default=600.0,
@@ -96,9 +107,14 @@ Exit codes: 0 done, 1 a run failed, 2 the request is wrong, 130 interrupted (wha
 )
 @click.option("--memory-limit", metavar="AMOUNT", callback=amount, help="Address space of each rank, such as 6GiB.")
 @click.option(
-    "--threads", type=click.IntRange(min=1), help="CPU threads of each rank.  [default: cores / ranks on a CPU]"
+    "--threads",
+    metavar="N",
+    type=COUNT,
+    help="CPU threads of each rank.  [default: cores / ranks on a CPU]",
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of parameters and data.")
+@click.option(
+    "--seed", default=0, show_default=True, metavar="N", type=click.IntRange(min=0), help="Seed of parameters and data."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-WORKLOAD]")
 @click.option("--no-calibrate", is_flag=True, help="Do not measure this machine's ceilings if they are not known yet.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
@@ -193,11 +209,13 @@ def _ceilings(request: "BenchRequest", device_name: str, *, calibrate: bool, con
     from perfkit.bench import min_world_size
     from perfkit.devices.resolve import ceilings_for
     from perfkit.plan import plan
+    from perfkit_cli.progress import show_lines
 
     runs = plan(request, min_world_size).runs
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
 
-    return ceilings_for(request.device, device_name, threads, calibrate=calibrate, progress=console.out)
+    with show_lines(console) as tell:
+        return ceilings_for(request.device, device_name, threads, calibrate=calibrate, progress=tell)
 
 
 def _workload(text: str, device: str, batch_size: int | None, seq_len: int | None) -> WorkloadSpec:

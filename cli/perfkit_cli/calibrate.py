@@ -37,6 +37,7 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     from perfkit.plan import available_cores
     from perfkit_cli.ceilings import table
     from perfkit_cli.device import find_device
+    from perfkit_cli.progress import show_lines
 
     found = find_device(device)
     counts: tuple[int, ...] = ()
@@ -44,7 +45,8 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
         counts = parse_threads(threads) if threads else tuple(sorted({1, available_cores()}))
     missing = _missing(found.kind, found.name, counts, short=short, force=force)
     if missing is not None:
-        calibrate_now(found.kind, missing, short=short, progress=lambda line: click.echo(line, err=True))
+        with show_lines(Console(stderr=True)) as tell:
+            calibrate_now(found.kind, missing, short=short, progress=tell)
     known = ceilings_for(found.kind, found.name, counts, calibrate=False)
     console = Console()
     console.print(table(known))

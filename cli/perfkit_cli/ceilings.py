@@ -12,8 +12,9 @@ def table(known: DeviceCeilings) -> Table:
     for name in ("level", "dtype", "threads"):
         made.add_column(name)
     made.add_column("value", justify="right")
-    for name in ("kind", "spread", "confidence", "source"):
-        made.add_column(name, overflow="fold" if name == "source" else "ellipsis")
+    for name in ("kind", "spread", "confidence"):
+        made.add_column(name)
+    made.add_column("source", no_wrap=True)
     for ceiling in known.ceilings:
         made.add_row(
             ceiling.level.value,

@@ -51,11 +51,11 @@ def parameters(kind: type[Any]) -> dict[str, str]:
 
 
 def _row(item: Listed) -> tuple[str, str, str]:
-    here = "available" if item.unavailable is None else f"unavailable: {item.unavailable}"
-    if item.needs and item.unavailable is None:
-        here = f"{here}, {item.needs}"
     takes = "; ".join(f"{name}={text}" for name, text in item.parameters.items())
-    return (item.name, here, f"{item.summary} ({takes})" if takes else item.summary)
+    what = f"{item.summary} ({takes})" if takes else item.summary
+    if item.unavailable is not None:
+        return (item.name, "unavailable", f"{what}; unavailable: {item.unavailable}")
+    return (item.name, f"needs {item.needs}" if item.needs else "available", what)
 
 
 def _values(kind: Any) -> str:

@@ -27,7 +27,7 @@ def command(as_json: bool) -> None:
                 summary=kind.summary,
                 parameters=parameters(kind),
                 unavailable=kind().unavailable(device),
-                needs=f"{kind.min_world_size} ranks or more" if kind.min_world_size > 1 else "",
+                needs=f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else "",
             )
         )
     show(items, as_json=as_json)

@@ -43,9 +43,9 @@ ITEMS = (
         summary="sharding",
         parameters={"of": "text", "n": "integer [2]"},
         unavailable=None,
-        needs="2 ranks or more",
+        needs="2 ranks",
     ),
-    Listed(name="pin", summary="pinning", parameters={}, unavailable="needs a GPU", needs="2 ranks or more"),
+    Listed(name="pin", summary="pinning", parameters={}, unavailable="needs a GPU", needs="2 ranks"),
 )
 
 
@@ -54,8 +54,8 @@ def test_each_thing_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         "amp available lower precision",
-        "zero available, 2 ranks or more sharding (of=text; n=integer [2])",
-        "pin unavailable: needs a GPU pinning",
+        "zero needs 2 ranks sharding (of=text; n=integer [2])",
+        "pin unavailable pinning; unavailable: needs a GPU",
     ]
 
 
