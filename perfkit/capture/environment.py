@@ -27,7 +27,7 @@ def environment(device: torch.device) -> Environment:
         hostname=socket.gethostname(),
         platform=platform.platform(),
         python=platform.python_version(),
-        torch=torch.__version__,
+        torch=str(torch.__version__),
         device=device.type,
         affinity=tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None,
         device_name=model or "cpu",

@@ -15,7 +15,7 @@ from perfkit.capture.warmup import warm_up
 from perfkit.cost.live import count_flops
 from perfkit.record import Flops, How, Measurement, MemoryPeaks, Quantity, Unknown, measured
 from perfkit.store.layout import MEMORY_FILE, TRACE_FILE
-from perfkit.techniques.compile_facts import compile_facts
+from perfkit.techniques.compile_facts import compile_facts, compile_notes
 
 
 def warm_up_pass(session: Session) -> None:
@@ -48,7 +48,7 @@ def timed_pass(session: Session) -> None:
     if session.sensors:
         recorder.update(energy=energy_per_step(before, after, count))
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
-    recorder.add_facts({**moved, "world_size": float(state.world.size), **compile_facts()}, state.fact_notes)
+    recorder.add_facts({**moved, "world_size": float(state.world.size), **compile_facts()}, {**state.fact_notes, **compile_notes()})
 
 
 def memory_pass(session: Session) -> None:

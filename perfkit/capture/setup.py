@@ -59,7 +59,11 @@ def set_up(spec: RunSpec, world: World, recorder: Recorder, report: Callable[[st
         compute_dtype=_compute_dtype(spec.dtype, device),
     )
     report("applying the techniques")
-    applied = apply_all(techniques, state)
+    try:
+        applied = apply_all(techniques, state)
+    except BaseException:
+        state.close()  # what was applied before may hold temporary files
+        raise
     recorder.update(
         setup=(model_cost, *applied.setup),
         compute_dtype=applied.state.compute_dtype,

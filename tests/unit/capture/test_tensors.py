@@ -1,0 +1,113 @@
+"""Storages of a training state, saved bytes and batches, against sizes worked out by hand."""
+
+import pytest
+import torch
+from torch import nn
+
+from perfkit.capture.data import POOL_BATCHES, BatchPool
+from perfkit.capture.saved import saved_tensor_bytes
+from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype, short_dtype
+from perfkit.techniques.state import TrainState, World
+from perfkit.workloads.workload import Workload
+
+CPU = torch.device("cpu")
+
+
+class Tied(nn.Module):
+    """Two layers that share a weight of 4 x 4, one with a bias, and a buffer of 3."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4, bias=True)
+        self.second = nn.Linear(4, 4, bias=False)
+        self.second.weight = self.first.weight
+        self.register_buffer("three", torch.zeros(3))
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+def workload(make_batch=lambda generator: {"x": torch.randn(2, 4, generator=generator)}):
+    return Workload(
+        name="tied",
+        unit="samples",
+        units_per_batch=2,
+        build_model=Tied,
+        build_optimizer=lambda parameters: torch.optim.AdamW(parameters),
+        make_batch=make_batch,
+        loss=lambda model, batch: model(batch["x"]).sum(),
+    )
+
+
+@pytest.fixture
+def state():
+    work = workload()
+    model = work.build_model()
+    state = TrainState(
+        workload=work, model=model, device=CPU, world=World(), make_optimizer=work.build_optimizer
+    )
+    state.optimizer = work.build_optimizer(model.parameters())
+    return state
+
+
+def test_shared_storages_count_once(state):
+    blocks = known_blocks(state, {"x": torch.zeros(2, 4)})
+    sizes = {category: category_bytes(blocks, category) for category in ("parameter", "buffer", "input")}
+    assert sizes == {"parameter": 4 * (16 + 4), "buffer": 12, "input": 32}
+
+
+def test_gradients_and_optimizer_state_appear_with_the_first_step(state):
+    assert category_bytes(known_blocks(state), "gradient") == 0
+    state.workload.loss(state.model, {"x": torch.randn(2, 4)}).backward()
+    state.optimizer.step()
+    blocks = known_blocks(state)
+    assert category_bytes(blocks, "gradient") == 4 * 20
+    # AdamW: two moments of the parameters' size and a step counter of 4 bytes for each of the two parameters.
+    assert category_bytes(blocks, "optimizer state") == 2 * 4 * 20 + 2 * 4
+
+
+def test_parameters_by_dtype(state):
+    state.model.first.bias.data = state.model.first.bias.data.to(torch.bfloat16)
+    assert parameter_bytes_by_dtype(state.model) == {"fp32": 64, "bf16": 8}
+    assert short_dtype(torch.int64) == "int64"
+
+
+def test_saved_bytes_of_a_two_layer_net(state):
+    x = torch.randn(2, 4)
+    saved = saved_tensor_bytes(state.model, lambda: state.model(x).sum(), CPU)
+    # x for the first weight's gradient and relu's output, which is also the second layer's input: 2 x 4 x 4 bytes each.
+    assert saved == 2 * 32
+
+
+def test_a_checkpointed_net_saves_its_input_only(state):
+    x = torch.randn(2, 4, requires_grad=True)
+    checkpoint = torch.utils.checkpoint.checkpoint
+    saved = saved_tensor_bytes(state.model, lambda: checkpoint(state.model, x, use_reentrant=False).sum(), CPU)
+    assert saved == 32
+
+
+def test_batches_depend_on_seed_rank_and_index_alone():
+    def pool(**changes):
+        options = {"seed": 1, "rank": 0, "dtype": torch.float32, "pinned": False} | changes
+        return BatchPool(workload(), **options)
+
+    first = pool().step(0, 1)[0]["x"]
+    assert torch.equal(first, pool().step(0, 1)[0]["x"])
+    assert not torch.equal(first, pool().step(1, 1)[0]["x"])
+    assert not torch.equal(first, pool(rank=1).step(0, 1)[0]["x"])
+    assert not torch.equal(first, pool(seed=2).step(0, 1)[0]["x"])
+    assert pool(dtype=torch.bfloat16).step(0, 1)[0]["x"].dtype == torch.bfloat16
+
+
+def test_microbatches_continue_the_sequence_and_the_pool_is_bounded():
+    pool = BatchPool(workload(), seed=0, rank=0, dtype=torch.float32, pinned=False)
+    second, third = pool.step(1, 2)
+    assert torch.equal(second["x"], pool.step(2, 1)[0]["x"])
+    assert torch.equal(third["x"], pool.step(3, 1)[0]["x"])
+    assert torch.equal(pool.step(POOL_BATCHES, 1)[0]["x"], pool.step(0, 1)[0]["x"])
+
+
+def test_large_batches_make_a_small_pool():
+    big = workload(lambda generator: {"x": torch.empty(200 * 2**20, dtype=torch.uint8)})
+    pool = BatchPool(big, seed=0, rank=0, dtype=torch.float32, pinned=False)
+    assert pool.step(0, 1)[0]["x"].data_ptr() == pool.step(5, 1)[0]["x"].data_ptr()
