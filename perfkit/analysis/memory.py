@@ -1,7 +1,7 @@
 """The account of memory at the peak: every byte in a category, and the categories sum to the peak."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from perfkit.analysis.replay import AT_START, AllocationEvent, KnownBlock, Life, category, replay
@@ -15,7 +15,7 @@ def account(
     events: Sequence[AllocationEvent],
     known: Sequence[KnownBlock],
     source: str,
-    beyond: Sequence[MemoryShare] = (),
+    beyond: Callable[[int], tuple[MemoryShare, ...]] | None = None,
 ) -> MemoryAccount | None:
     """The account of a memory pass; None where there is neither an event nor a known block.
 
@@ -23,7 +23,7 @@ def account(
         events: allocations and frees in the order of time.
         known: storages alive when the events begin.
         source: how the events were obtained.
-        beyond: bytes outside of the allocator.
+        beyond: given the peak, what lies outside of the allocator.
     """
     lives = replay(events, known)
     if not lives:
@@ -45,7 +45,7 @@ def account(
         categories=tuple(
             MemoryShare(category=name, bytes=size) for name, size in sorted(sums.items(), key=lambda item: -item[1])
         ),
-        beyond=tuple(beyond),
+        beyond=() if beyond is None else beyond(totals[peak]),
         timeline_s=tuple(0.0 if moment == 0 else events[moment - 1].time_s - start_s for moment in moments),
         timeline_categories=_series(named, len(events), moments),
         largest=tuple(_live_block(life, name, events) for life, name in _largest(at_peak)),

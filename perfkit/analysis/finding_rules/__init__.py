@@ -1,0 +1,27 @@
+"""The rules behind the findings, in one table. A rule takes a `Context` and yields findings."""
+
+from collections.abc import Callable, Iterator
+
+from perfkit.analysis.finding_rules import measurement, outcomes, steps
+from perfkit.analysis.finding_rules.context import Context
+from perfkit.analysis.result import Finding
+
+RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
+    outcomes.not_engaged,
+    outcomes.undecided,
+    outcomes.parity_broken,
+    outcomes.out_of_memory,
+    outcomes.pays,
+    outcomes.does_not_pay,
+    outcomes.trades_time_for_memory,
+    outcomes.graph_breaks,
+    steps.low_precision_peak,
+    steps.attention_not_fused,
+    steps.optimizer_not_fused,
+    steps.memory_bound_chain,
+    steps.host_bound,
+    steps.exposed_communication,
+    measurement.noisy,
+    measurement.low_confidence_ceilings,
+    measurement.unmodelled,
+)

@@ -1,0 +1,57 @@
+"""What the rules look at."""
+
+from dataclasses import dataclass
+
+from perfkit.analysis.result import Estimate, TimeShare, Variant
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Environment, Status
+
+
+@dataclass(frozen=True)
+class Context:
+    """The variants of a suite, in the order of the report, where they ran, and the ceilings."""
+
+    variants: tuple[Variant, ...]
+    environment: Environment | None
+    ceilings: DeviceCeilings | None
+
+    @property
+    def measured(self) -> tuple[Variant, ...]:
+        """Variants that ended well and are not a baseline."""
+        return tuple(variant for variant in self.variants if variant.status == Status.OK and not variant.is_baseline)
+
+    @property
+    def baselines(self) -> tuple[Variant, ...]:
+        """Baselines that ended well: what there is to be won is told about these."""
+        return tuple(variant for variant in self.variants if variant.status == Status.OK and variant.is_baseline)
+
+    def baseline_of(self, variant: Variant) -> Variant | None:
+        """What a variant was compared with."""
+        if variant.difference is None:
+            return None
+        return next((each for each in self.variants if each.name == variant.difference.baseline), None)
+
+    def tried(self, technique: str) -> Variant | None:
+        """A variant in which a technique was tried, alone before in combination."""
+        tried = [
+            variant
+            for variant in self.variants
+            if not variant.is_baseline and any(name.partition(":")[0] == technique for name in variant.techniques)
+        ]
+        return min(tried, key=lambda variant: len(variant.techniques), default=None)
+
+
+def step_s(variant: Variant) -> float | None:
+    """The step time, where it is known."""
+    return variant.step_time.value if isinstance(variant.step_time, Estimate) else None
+
+
+def share(variant: Variant, category: str) -> TimeShare | None:
+    """A category's part of the variant's traced step."""
+    return next((part for part in variant.time_split if part.category == category), None)
+
+
+def timed(variant: Variant, fraction: float) -> float | None:
+    """A fraction of the traced step as seconds of the timed step, which no profiler slowed down."""
+    seconds = step_s(variant)
+    return None if seconds is None else seconds * fraction

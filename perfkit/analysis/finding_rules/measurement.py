@@ -1,0 +1,69 @@
+"""Rules about the measurement itself: what not to read out of these figures."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.finding_rules.context import Context, share
+from perfkit.analysis.result import Finding
+from perfkit.analysis.timeline import UNMODELLED
+from perfkit.units import percent
+
+
+def noisy(context: Context) -> Iterator[Finding]:
+    """Comparisons that could not be decided, and what would decide them."""
+    for variant in context.measured:
+        difference = variant.difference
+        if difference is None or difference.verdict != "inconclusive":
+            continue
+        if difference.low is None or difference.high is None or difference.detectable is None:
+            evidence = f"ratio {difference.ratio:.3f} from a single pair of processes, which has no interval"
+        else:
+            evidence = (
+                f"ratio {difference.ratio:.3f}, 95 % interval {difference.low:.3f} to {difference.high:.3f} from "
+                f"{difference.pairs} pairs; only a change of {percent(difference.detectable)} or more would have shown"
+            )
+        cpu = variant.cpu_difference
+        if cpu is not None and cpu.verdict in ("faster", "slower", "no difference"):
+            evidence += f"; CPU time decides: {cpu.verdict}, ratio {cpu.ratio:.3f}"
+        yield Finding(
+            severity="note",
+            title=f"Whether {variant.name} is faster cannot be said",
+            variant=variant.name,
+            evidence=evidence,
+            action="Run more repeats (--repeat) or on a quieter machine.",
+        )
+
+
+def low_confidence_ceilings(context: Context) -> Iterator[Finding]:
+    """Ceilings that did not repeat."""
+    if context.ceilings is None:
+        return
+    doubtful = [each for each in context.ceilings.ceilings if each.confidence == "low"]
+    if doubtful:
+        names = ", ".join(
+            f"{each.dtype or ''} {each.level}".strip()
+            + (f" with {each.threads} threads" if each.threads is not None else "")
+            + ("" if each.spread is None else f" (halves differ by {percent(each.spread)})")
+            for each in doubtful
+        )
+        yield Finding(
+            severity="note",
+            title="Some measured ceilings did not repeat",
+            variant="",
+            evidence=names,
+            action="Run `perfkit calibrate` on the idle machine; until then take shares of these roofs as rough.",
+        )
+
+
+def unmodelled(context: Context) -> Iterator[Finding]:
+    """Op time without a cost formula."""
+    for variant in context.baselines:
+        part = share(variant, UNMODELLED)
+        if part is not None and part.share > 0.1:
+            missing = ", ".join(row.name for row in variant.ops if row.bound == "unknown")[:300]
+            yield Finding(
+                severity="note",
+                title=f"{percent(part.share, 0)} of {variant.name}'s step is in ops without a cost model or ceiling",
+                variant=variant.name,
+                evidence=missing or "no op is named",
+                action="Read the roofline as the modelled part only.",
+            )

@@ -1,0 +1,144 @@
+"""The runs of one variant, and the figures that come straight from their records.
+
+Over ranks: a step takes as long as its slowest rank, FLOPs and energy add up, memory is that of the fullest rank.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from perfkit.record import Measurement, Quantity, RankRecord, Samples, Status, Unknown
+from perfkit.spec import BASELINE
+from perfkit.store.read import StoredRun
+
+
+@dataclass(frozen=True)
+class VariantRuns:
+    """A variant's runs in the order of repeats; none where the suite ended before the first."""
+
+    name: str
+    runs: tuple[StoredRun, ...]
+
+    @property
+    def main(self) -> StoredRun | None:
+        """The run with the instrumented passes: facts, claims, trace and memory come from it."""
+        with_records = [run for run in self.runs if run.ranks]
+        instrumented = [run for run in with_records if run.spec.passes]
+        return next(iter(instrumented or with_records), None)
+
+    @property
+    def records(self) -> tuple[RankRecord, ...]:
+        """The records of the main run, in order of rank."""
+        return () if self.main is None else tuple(rank.record for rank in self.main.ranks)
+
+    @property
+    def world_size(self) -> int:
+        if self.runs:
+            return self.runs[0].spec.launch.world_size
+        _, at, ranks = self.name.rpartition("@")
+        return int(ranks) if at and ranks.isdigit() else 1
+
+    @property
+    def techniques(self) -> tuple[str, ...]:
+        if self.runs:
+            return tuple(technique.label for technique in self.runs[0].spec.techniques)
+        name = self.name.partition("@")[0]
+        return () if name == BASELINE else tuple(name.split("+"))
+
+    @property
+    def outcome(self) -> tuple[Status, str]:
+        """How the variant ended, with the reason.
+
+        A variant with a failed repeat has failed, although what the others measured is kept. Being interrupted
+        after a repeat that ended well takes nothing from that repeat.
+        """
+        if not self.runs:
+            return Status.INTERRUPTED, "the suite ended before this variant was run"
+        bad = [run for run in self.runs if run.run.status != Status.OK]
+        if len(bad) < len(self.runs):
+            bad = [run for run in bad if run.run.status != Status.INTERRUPTED]
+        if not bad:
+            return Status.OK, ""
+        first = bad[0]
+        reason = first.run.reason or next((rank.record.reason for rank in first.ranks if rank.record.reason), "")
+        where = f"repeat {first.repeat} of {len(self.runs)}: " if len(bad) < len(self.runs) else ""
+        return first.run.status, where + reason
+
+    @property
+    def traceback(self) -> str:
+        """The first failed rank's own traceback, else the end of what the first failed run printed."""
+        bad = [run for run in self.runs if run.run.status not in (Status.OK, Status.SKIPPED)]
+        for run in bad:
+            for rank in run.ranks:
+                if rank.record.traceback:
+                    return rank.record.traceback
+        return bad[0].run.output_tail if bad else ""
+
+    def steps(self, series: Callable[[Samples], tuple[float, ...]]) -> dict[int, float]:
+        """Per repeat, the median step of the slowest rank; only repeats in which every rank has samples."""
+        result = {}
+        for run in self.runs:
+            ranks = [series(rank.record.samples) for rank in run.ranks]
+            if run.complete and all(ranks):
+                result[run.repeat] = max(median(samples) for samples in ranks)
+        return result
+
+    def samples(self, pick: Callable[[RankRecord], Samples]) -> tuple[tuple[float, ...], ...]:
+        """Per run, the step times of the rank whose median is the largest."""
+        per_run = []
+        for run in self.runs:
+            ranks = [step_series(pick(rank.record)) for rank in run.ranks]
+            if any(ranks):
+                per_run.append(max((each for each in ranks if each), key=median))
+        return tuple(per_run)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the ranks warned of, which ranks are missing, and whether steps were steady; each once."""
+        found: dict[str, None] = {}
+        for run in self.runs:
+            for rank in run.ranks:
+                found.update(dict.fromkeys(rank.record.warnings))
+                if rank.record.samples.wall_s and not rank.record.steady:
+                    found["step times were not steady when the timed steps began; add warm-up steps"] = None
+            if run.ranks and not run.complete:
+                have = {rank.record.rank for rank in run.ranks}
+                lost = [str(rank) for rank in range(run.spec.launch.world_size) if rank not in have]
+                found[f"repeat {run.repeat}: no record from rank {', '.join(lost)}"] = None
+        return tuple(found)
+
+
+def step_series(samples: Samples) -> tuple[float, ...]:
+    """Step times: between device events where there is a device, else by the wall clock."""
+    return samples.device_s or samples.wall_s
+
+
+def total(quantities: Iterable[Quantity], missing: str) -> Quantity:
+    """The sum over ranks; unknown if one rank's is."""
+    return _combined(quantities, missing, sum, "sum")
+
+
+def largest(quantities: Iterable[Quantity], missing: str) -> Quantity:
+    """The largest over ranks; unknown if one rank's is."""
+    return _combined(quantities, missing, max, "largest")
+
+
+def _combined(
+    quantities: Iterable[Quantity], missing: str, combine: Callable[[list[float]], float], word: str
+) -> Quantity:
+    known: list[Measurement] = []
+    for quantity in quantities:
+        if isinstance(quantity, Unknown):
+            return quantity
+        known.append(quantity)
+    if not known:
+        return Unknown(reason=missing)
+    first = known[0]
+    source = first.source if len(known) == 1 else f"{first.source}; {word} of {len(known)} ranks"
+    value = combine([each.value for each in known])
+    return Measurement(value=value, unit=first.unit, how=first.how, source=source)
+
+
+def baseline_names(variants: Iterable[str], baselines: Mapping[str, str]) -> set[str]:
+    """The variants that others are compared with, or that are compared with none."""
+    return {name for name in variants if baselines.get(name, name) == name} | set(baselines.values())

@@ -1,0 +1,68 @@
+"""From a suite's folder to everything a report shows."""
+
+from pathlib import Path
+
+from perfkit.analysis.findings import findings
+from perfkit.analysis.pareto import pareto_front
+from perfkit.analysis.passes import read_passes
+from perfkit.analysis.provenance import provenance
+from perfkit.analysis.result import Analysis
+from perfkit.analysis.runs import VariantRuns, baseline_names
+from perfkit.analysis.variant import Subject, build_variant
+from perfkit.record import Environment, WorkloadFacts
+from perfkit.store.read import StoredSuite, read_suite
+
+
+def analyse(suite_folder: Path) -> Analysis:
+    """Analyse a suite from its folder alone: no device, no user code, nothing executed.
+
+    Whatever a run lacks (a trace, a memory pass, ceilings, a rank) is missing in the result with the reason.
+    Raises `RunFormatError` for a folder or file that cannot be read.
+    """
+    stored = read_suite(suite_folder)
+    suite = stored.suite
+    names = suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
+    subjects = {name: _subject(stored, name) for name in names}
+    baselines = baseline_names(names, suite.baselines)
+    variants = tuple(
+        build_variant(
+            subjects[name],
+            subjects.get(suite.baselines.get(name, "")) if suite.baselines.get(name) != name else None,
+            is_baseline=name in baselines,
+            ceilings=stored.ceilings,
+        )
+        for name in names
+    )
+    environment, workload = _environment(stored), _workload(stored)
+    label = stored.runs[0].spec.workload.label if stored.runs else "no runs"
+    return Analysis(
+        title=f"{label} on {environment.device_name}" if environment is not None else label,
+        created_at=suite.created_at,
+        perfkit=suite.perfkit,
+        command=suite.command,
+        workload=label,
+        workload_description=workload.description if workload is not None else "",
+        environment=environment,
+        ceilings=stored.ceilings,
+        variants=variants,
+        pareto=pareto_front(variants),
+        findings=findings(variants, environment, stored.ceilings),
+        provenance=provenance(variants, environment, stored.ceilings),
+        warnings=suite.warnings,
+    )
+
+
+def _subject(stored: StoredSuite, name: str) -> Subject:
+    runs = VariantRuns(name, tuple(run for run in stored.runs if run.variant == name))
+    return Subject(runs, read_passes(runs, stored.ceilings))
+
+
+def _environment(stored: StoredSuite) -> Environment | None:
+    """Where the first rank that says so ran."""
+    found = (rank.record.environment for run in stored.runs for rank in run.ranks)
+    return next((environment for environment in found if environment is not None), None)
+
+
+def _workload(stored: StoredSuite) -> WorkloadFacts | None:
+    found = (rank.record.workload for run in stored.runs for rank in run.ranks)
+    return next((workload for workload in found if workload is not None), None)

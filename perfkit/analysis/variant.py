@@ -1,0 +1,183 @@
+"""One row of the report: everything known of a variant, put together from its runs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from perfkit.analysis.compare import compare
+from perfkit.analysis.compile import compile_summary
+from perfkit.analysis.efficiency import Peak, peak, utilisation
+from perfkit.analysis.engagement import check_claims, engaged
+from perfkit.analysis.estimate import over_processes
+from perfkit.analysis.parity import parity
+from perfkit.analysis.passes import Passes
+from perfkit.analysis.result import CompileSummary, Difference, Estimate, MemoryAccount, Missing, Parity, Variant
+from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.runs import VariantRuns, largest, step_series, total
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Quantity, Samples, Status, Unknown, measured, value_of
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A variant's runs with what its instrumented passes showed."""
+
+    runs: VariantRuns
+    passes: Passes
+
+
+def build_variant(
+    subject: Subject, baseline: Subject | None, *, is_baseline: bool, ceilings: DeviceCeilings | None
+) -> Variant:
+    """The row of a variant; `baseline` is what it is compared with, None for none."""
+    runs, passes = subject.runs, subject.passes
+    records = runs.records
+    status, reason = runs.outcome
+    why = f"{status}: {reason}" if status != Status.OK else "no timed steps were recorded"
+    steps = runs.steps(step_series)
+    step_time = _estimate(steps, why, "s", _clock(runs))
+    cpu_time = _estimate(runs.steps(lambda samples: samples.cpu_s), why, "s", "CPU time of the process, all threads")
+    flops = [record.flops for record in records]
+    model = total((each.model for each in flops if each is not None), "FLOPs were not counted: " + why)
+    hardware = total((each.hardware for each in flops if each is not None), "FLOPs were not counted: " + why)
+    limit = _peak(runs, ceilings)
+    step_s = step_time.value if isinstance(step_time, Estimate) else None
+    account = passes.account
+    allocated = _allocated(runs, account)
+    claims = check_claims(
+        [] if not records else records[0].claims,
+        passes.facts,
+        None if baseline is None or not baseline.passes.facts else baseline.passes.facts[0],
+        {} if not records else records[0].fact_notes,
+    )
+    memory = [record.memory for record in records if record.memory is not None]
+    return Variant(
+        name=runs.name,
+        techniques=runs.techniques,
+        world_size=runs.world_size,
+        is_baseline=is_baseline,
+        status=status,
+        reason=reason,
+        traceback=runs.traceback,
+        runs=tuple(run.path for run in runs.runs),
+        step_time=step_time,
+        cpu_time=cpu_time,
+        throughput=_throughput(runs, steps, why),
+        throughput_unit=_unit(runs),
+        peak_allocated=allocated,
+        peak_reserved=largest((each.reserved for each in memory), why),
+        rss=largest((each.rss for each in memory), why),
+        model_flops=model,
+        hardware_flops=hardware,
+        mfu=utilisation(model, step_s, limit),
+        hfu=utilisation(hardware, step_s, limit),
+        mfu_peak=limit.text if isinstance(limit, Peak) else limit.reason,
+        energy_per_step=total((record.energy for record in records), why),
+        difference=_difference(runs, baseline, step_series),
+        cpu_difference=_difference(runs, baseline, lambda samples: samples.cpu_s),
+        memory_ratio=_memory_ratio(allocated, baseline),
+        parity=_parity(runs, baseline, is_baseline),
+        engaged=engaged(claims),
+        claims=claims,
+        setup=() if not records else records[0].setup,
+        compile=_compile(subject, baseline, step_s),
+        step_samples=runs.samples(lambda record: record.samples),
+        warmup_samples=runs.samples(lambda record: record.warmup),
+        losses=() if not records else records[0].losses,
+        time_split=passes.time_split,
+        traced_step_s=passes.traced_step_s,
+        modelled_share=passes.modelled_share,
+        memory=account,
+        points=passes.points,
+        ops=passes.ops,
+        warnings=runs.warnings + passes.warnings,
+    )
+
+
+def _estimate(steps: Mapping[int, float], why: str, unit: str, source: str) -> Estimate | Missing:
+    return over_processes(list(steps.values()), unit, source) if steps else Missing(reason=why)
+
+
+def _clock(runs: VariantRuns) -> str:
+    on_device = any(rank.record.samples.device_s for run in runs.runs for rank in run.ranks)
+    clock = "device events" if on_device else "perf_counter_ns"
+    slowest = ", the slowest rank's" if runs.world_size > 1 else ""
+    return f"median over processes of each process's median step ({clock}{slowest})"
+
+
+def _throughput(runs: VariantRuns, steps: Mapping[int, float], why: str) -> Estimate | Missing:
+    """Units of all ranks and microbatches of a step / its time."""
+    workloads = [record.workload for record in runs.records]
+    if not steps:
+        return Missing(reason=why)
+    if runs.main is None or None in workloads or len(workloads) != runs.world_size:
+        return Missing(reason="a rank did not record the size of its batches")
+    per_batch = sum(workload.units_per_batch for workload in workloads if workload is not None)
+    units = per_batch * runs.main.spec.accumulation
+    source = f"{units:,} per step ({runs.world_size} ranks x {runs.main.spec.accumulation} microbatches) / step time"
+    return over_processes([units / seconds for seconds in steps.values()], _unit(runs), source)
+
+
+def _unit(runs: VariantRuns) -> str:
+    return next((f"{each.workload.unit}/s" for each in runs.records if each.workload is not None), "")
+
+
+def _peak(runs: VariantRuns, ceilings: DeviceCeilings | None) -> Peak | Unknown:
+    if not runs.records:
+        return Unknown(reason="no run left a record")
+    first = runs.records[0]
+    return peak(Roofs(ceilings, first.environment), first.compute_dtype, runs.world_size)
+
+
+def _allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:
+    """The allocator's own peak over the timed steps where it keeps one, else that of the memory pass."""
+    recorded = [record.memory.allocated for record in runs.records if record.memory is not None]
+    quantity = largest(recorded, "no run recorded its memory")
+    if isinstance(quantity, Unknown) and account is not None:
+        return measured(account.peak_bytes, "bytes", account.source)
+    return quantity
+
+
+def _difference(
+    runs: VariantRuns, baseline: Subject | None, series: Callable[[Samples], tuple[float, ...]]
+) -> Difference | None:
+    if baseline is None:
+        return None
+    return compare(baseline.runs.name, baseline.runs.steps(series), runs.steps(series))
+
+
+def _memory_ratio(allocated: Quantity, baseline: Subject | None) -> float | None:
+    ours = value_of(allocated)
+    theirs = None if baseline is None else value_of(_allocated(baseline.runs, baseline.passes.account))
+    return None if ours is None or not theirs else ours / theirs
+
+
+_PARITY_ORDER = ("differs", "unknown", "within tolerance", "equal")
+
+
+def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> Parity:
+    """The parity of the rank that is worst off."""
+    if is_baseline and baseline is None:
+        return Parity(verdict="equal", max_relative=0.0, tolerance=None, basis="it is the baseline", steps=0)
+    if runs.main is None:
+        return Parity(verdict="unknown", max_relative=None, tolerance=None, basis="no run left a record", steps=0)
+    reference = None if baseline is None else baseline.runs.main
+    theirs = {} if reference is None else {rank.record.rank: rank.record for rank in reference.ranks}
+    spec = None if reference is None else reference.spec
+    verdicts = [parity(record, runs.main.spec, theirs.get(record.rank), spec) for record in runs.records]
+    return min(verdicts, key=lambda each: (_PARITY_ORDER.index(each.verdict), -(each.max_relative or 0.0)))
+
+
+def _compile(subject: Subject, baseline: Subject | None, step_s: float | None) -> CompileSummary | None:
+    records = subject.runs.records
+    if not records:
+        return None
+    reference = () if baseline is None else baseline.runs.records
+    theirs = [] if baseline is None else list(baseline.runs.steps(step_series).values())
+    return compile_summary(
+        records[0].facts,
+        records[0].fact_notes,
+        records[0].setup,
+        reference[0].setup if reference else None,
+        median(theirs) - step_s if theirs and step_s is not None else None,
+    )
