@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
 from perfkit.devices.fingerprint import file_stem
 from perfkit.devices.repeats import KernelRepeats
@@ -51,7 +53,9 @@ def load(fingerprint: str) -> Cached | None:
         return None
     cached = read_json(file, Cached)
     if cached.measured.fingerprint != fingerprint:
-        raise RunFormatError(f"{file}: holds the ceilings of another machine ({cached.measured.fingerprint}); delete it")
+        raise RunFormatError(
+            f"{file}: holds the ceilings of another machine ({cached.measured.fingerprint}); delete it"
+        )
     return cached
 
 
@@ -59,14 +63,20 @@ def store(measured: DeviceCeilings, repeats: Sequence[KernelRepeats], *, full: b
     """Merge a calibration into the cache and return what the cache holds now.
 
     New numbers of threads are added. For one that is there already the newer calibration counts, except that
-    a short one never replaces a full one. A file that cannot be read is replaced.
+    a short one never replaces a full one. A file that cannot be read is replaced; where none can be written,
+    the ceilings are returned all the same, with a note.
     """
     try:
         old = load(measured.fingerprint)
     except RunFormatError:
         old = None
     new = merge(old, measured, repeats, full=full)
-    write_json(path(measured.fingerprint), new)
+    try:
+        write_json(path(measured.fingerprint), new)
+    except OSError as error:
+        note = f"the calibration could not be kept in {folder()} ({error.strerror}), it will be repeated next time"
+        kept = msgspec.structs.replace(new.measured, notes=(*new.measured.notes, note))
+        return msgspec.structs.replace(new, measured=kept)
     return new
 
 
@@ -85,7 +95,9 @@ def merge(old: Cached | None, measured: DeviceCeilings, repeats: Sequence[Kernel
             fingerprint=measured.fingerprint,
             measured_at=measured.measured_at,
             ceilings=(*_of(old.measured.ceilings, old.threads() - taken), *_of(measured.ceilings, taken)),
-            notes=measured.notes if old.threads() <= taken else tuple(dict.fromkeys((*old.measured.notes, *measured.notes))),
+            notes=measured.notes
+            if old.threads() <= taken
+            else tuple(dict.fromkeys((*old.measured.notes, *measured.notes))),
         ),
         full=_order(set(old.full) | taken if full else set(old.full)),
         repeats=(

@@ -16,11 +16,11 @@ from pathlib import Path
 from perfkit.devices import machine
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind
 from perfkit.devices.fingerprint import DEVICES, fingerprint
-from perfkit.devices.measure import Kernel, Plan, Progress, Timer, run, wall_timer
+from perfkit.devices.measure import Plan, Progress, Timer, run, wall_timer
 from perfkit.devices.repeats import KernelRepeats, best_canary, summarise
 from perfkit.errors import UsageError
-from perfkit.spec import Struct
 from perfkit.files import write_json
+from perfkit.spec import Struct
 
 REPEATS_VERSION = 1
 
@@ -119,19 +119,27 @@ def parse_threads(text: str) -> tuple[int, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m perfkit.devices.calibrate", description="Measure a device's ceilings.")
+    parser = argparse.ArgumentParser(
+        prog="python -m perfkit.devices.calibrate", description="Measure a device's ceilings."
+    )
     parser.add_argument("--device", choices=DEVICES, required=True)
     parser.add_argument("--threads", default="1", help="numbers of threads to measure a CPU with, such as 1,2")
-    parser.add_argument("--short", action="store_true", help="fewer windows and sizes: at most 15 s for one number of threads")
+    parser.add_argument(
+        "--short", action="store_true", help="fewer windows and sizes: at most 15 s for one number of threads"
+    )
     parser.add_argument("--out", type=Path, required=True, help="where to write the ceilings (JSON)")
     options = parser.parse_args(arguments)
+    try:
+        threads = parse_threads(options.threads)
+    except UsageError as error:
+        parser.error(str(error))
 
     def progress(line: str) -> None:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
     if options.device == "cpu":
-        measured, kernels = calibrate_cpu(parse_threads(options.threads), short=options.short, progress=progress)
+        measured, kernels = calibrate_cpu(threads, short=options.short, progress=progress)
     else:
         measured, kernels = calibrate_cuda(short=options.short, progress=progress)
     write_json(

@@ -157,7 +157,9 @@ def _triads(threads: int, *, short: bool) -> tuple[list[Kernel], list[str]]:
         found.append(_triad(level, size, threads))
     for name, level in (("L2", Level.L2), ("L3", Level.L3)):
         if level not in sizes:
-            notes.append(f"{name} with {_threads(threads)} is not measured: its size is not known or too small to tell apart")
+            notes.append(
+                f"{name} with {_threads(threads)} is not measured: its size is not known or too small to tell apart"
+            )
     last = caches.get(max(caches, default=0))
     cached = last.size_bytes * last.instances if last else 0
     total = dram_buffer(cached, psutil.virtual_memory().available, DRAM_BYTES["short" if short else "full"])
@@ -189,7 +191,9 @@ def cache_working_sets(caches: dict[int, machine.Cache], threads: int) -> dict[L
 
 
 def dram_buffer(cached_bytes: int, available_bytes: int, bound_bytes: int) -> int:
-    """Bytes of a buffer far beyond the caches: ten times the last level, within `bound_bytes` and a quarter of what is free.
+    """Bytes of a buffer far beyond the caches: ten times the last level, within `bound_bytes`.
+
+    It never takes more than a quarter of the memory that is free.
 
     A virtual machine may report the whole socket's cache, of which it gets a share: beyond the bound a
     larger buffer gives the same figure and costs seconds of page faults.
@@ -254,7 +258,9 @@ def load_note(before: float | None) -> str:
     after = machine.cpu_pressure()
     if before is None or after is None:
         return "how busy the machine was is not known: the kernel reports no CPU pressure"
-    return f"CPU pressure (tasks waiting for a CPU) was {before:.1%} when calibration began and {after:.1%} when it ended"
+    return (
+        f"CPU pressure (tasks waiting for a CPU) was {before:.1%} when calibration began and {after:.1%} when it ended"
+    )
 
 
 def cpu_share(started: tuple[float, float]) -> float:

@@ -1,10 +1,11 @@
 """The kernels that bound a CUDA (or ROCm) device: matrix products, copies, triads, L2, and the link to the host.
 
 Operands are random, since products of zeros draw less power and run faster. L2 is flushed before every window
-except those that measure L2, the device is heated first, and each figure is the median of a repeat's windows,
-best over repeats and shapes. Not yet tried on hardware.
+(the L2 triad then runs a hundred times in one), the device is heated first, and each figure is the median of a
+repeat's windows, best over repeats and shapes. Not yet tried on hardware.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,10 @@ BUSY = 0.05
 
 @dataclass(frozen=True)
 class Device:
-    """The device being calibrated. `busy` says in words what else uses it; empty where it is idle."""
+    """The device being calibrated.
+
+    `busy` says what else uses it: empty where it is idle, None where that is not known.
+    """
 
     name: str
     capability: tuple[int, int]
@@ -40,7 +44,7 @@ class Device:
     l2_bytes: int
     free_bytes: int
     flush: torch.Tensor
-    busy: str
+    busy: str | None
 
 
 def open_device() -> Device:
@@ -64,7 +68,11 @@ def open_device() -> Device:
 
 def kernels(device: Device, *, short: bool) -> tuple[list[Kernel], dict[int | None, Kernel], list[str]]:
     """The kernels to measure, the canary, and notes on what is left out and why."""
-    notes = [f"the device was not idle: {device.busy}; confidence is low"] if device.busy else []
+    notes = []
+    if device.busy is None:
+        notes.append("whether the device was idle is not known: NVML does not say")
+    elif device.busy:
+        notes.append(f"the device was not idle: {device.busy}; confidence is low")
     notes.append("bandwidths count each byte read and each byte written")
     sizes = [size for size in (SHORT_SIZES if short else FULL_SIZES) if 16 * size * size < device.free_bytes // 4]
     chosen: list[Kernel] = []
@@ -93,7 +101,7 @@ def event_timer(device: Device) -> Timer:
         call()
         end.record()
         end.synchronize()
-        return start.elapsed_time(end) / 1e3
+        return float(start.elapsed_time(end)) / 1e3
 
     return timed
 
@@ -132,8 +140,14 @@ def _products(device: Device) -> list[_Product]:
     fp64_matrix = device.rocm or device.capability in ((8, 0), (9, 0), (10, 0))
     no_bf16 = "" if device.rocm or device.capability >= (8, 0) else "no bf16 matrix units before compute capability 8.0"
     no_tf32 = "no TF32 mode in torch for ROCm" if device.rocm else no_bf16.replace("bf16", "TF32")
-    no_int8 = "left out on ROCm" if device.rocm else ("" if device.capability >= (7, 5) else "no int8 matrix units before 7.5")
-    no_fp8 = "left out on ROCm" if device.rocm else ("" if device.capability >= (8, 9) else "no fp8 matrix units before 8.9")
+    no_int8 = (
+        "left out on ROCm"
+        if device.rocm
+        else ("" if device.capability >= (7, 5) else "no int8 matrix units before 7.5")
+    )
+    no_fp8 = (
+        "left out on ROCm" if device.rocm else ("" if device.capability >= (8, 9) else "no fp8 matrix units before 8.9")
+    )
     return [
         _Product("fp16", Level.MATRIX, lambda size: _mm(size, torch.float16)),
         _Product("bf16", Level.MATRIX, lambda size: _mm(size, torch.bfloat16), no_bf16),
@@ -196,8 +210,11 @@ def _triad(level: Level, elements: int, calls: int = 1) -> Kernel:
         with torch.cuda.graph(graph):
             for _ in range(calls):
                 torch.add(b, c, alpha=0.5, out=a)
-        # The graph keeps addresses, not tensors: the call holds all three alive.
-        return Window(lambda: (graph.replay(), a, b, c), 12.0 * elements * calls)
+
+        def replay(*_: torch.Tensor) -> None:  # the graph keeps addresses, not tensors
+            graph.replay()
+
+        return Window(functools.partial(replay, a, b, c), 12.0 * elements * calls)
 
     label = f"triad of {12 * elements / 2**20:.0f} MiB in {level}"
     return Kernel(level=level, dtype=None, threads=None, label=label, unit="B/s", prepare=prepare)
@@ -216,18 +233,18 @@ def _host_link(*, to_device: bool) -> Kernel:
     return Kernel(level=Level.HOST_LINK, dtype=None, threads=None, label=label, unit="B/s", prepare=prepare)
 
 
-def _busy(uuid: str) -> str:
-    """What else uses the device, from NVML; empty where it is idle or NVML does not say."""
+def _busy(uuid: str) -> str | None:
+    """What else uses the device, from NVML; empty where it is idle, None where NVML does not say."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return ""
+        return None
     try:
         handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
         utilisation = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         others = len(pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
     except pynvml.NVMLError:
-        return ""
+        return None
     finally:
         pynvml.nvmlShutdown()
     if utilisation > BUSY:

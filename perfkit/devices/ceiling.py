@@ -59,8 +59,10 @@ class DeviceCeilings(Struct):
     ceilings: tuple[Ceiling, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def find(self, level: Level, dtype: str | None = None, *, threads: int | None = None, kind: Kind | None = None) -> Ceiling | None:
-        """The ceiling of a level (and dtype, and number of threads), the measured one first; None where it is not known.
+    def find(
+        self, level: Level, dtype: str | None = None, *, threads: int | None = None, kind: Kind | None = None
+    ) -> Ceiling | None:
+        """The ceiling of a level (and dtype, and number of threads), the measured one first; None if it is not known.
 
         On a CPU a ceiling measured with another number of threads is not an answer.
         """

@@ -45,7 +45,8 @@ def _cpu_parts() -> list[str]:
         f"{len(cpus)} usable CPUs",
         "no container limit" if limit is None else f"container limit {limit:g} CPUs",
         "flags " + (" ".join(machine.cpu_flags()) or "unknown"),
-        "caches " + (", ".join(f"L{k} {c.instances} x {nbytes(c.size_bytes)}" for k, c in sorted(caches.items())) or "unknown"),
+        "caches "
+        + (", ".join(f"L{k} {c.instances} x {nbytes(c.size_bytes)}" for k, c in sorted(caches.items())) or "unknown"),
     ]
 
 

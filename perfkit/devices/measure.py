@@ -94,9 +94,7 @@ def run(
             rate = quantile_rate(durations, window.amount, plan.quantile)
             del window
             after = _canary_rate(canary, timer)
-            found[index].append(
-                Repeat(rate=rate, windows=len(durations), canary_before=before[1], canary_after=after)
-            )
+            found[index].append(Repeat(rate=rate, windows=len(durations), canary_before=before[1], canary_after=after))
             before = (kernel.threads, after)
     return [
         KernelRepeats(

@@ -19,7 +19,7 @@ MIN_KEPT = 3
 
 
 class Repeat(Struct):
-    """One repeat: the rate over its windows, and the canary's rate before and after it (all in the kernel's unit per second)."""
+    """One repeat: the rate over its windows in the kernel's unit, and the canary's rates before and after it."""
 
     rate: float
     windows: int

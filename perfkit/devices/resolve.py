@@ -21,7 +21,7 @@ class CalibrationError(PerfkitError):
     """A calibration did not finish; the message ends with what it said last."""
 
 
-def _silent(line: str) -> None:
+def _silent(_: str) -> None:
     return None
 
 
@@ -46,7 +46,9 @@ def ceilings_for(
     missing = [count for count in wanted if cached is None or count not in cached.threads()]
     if missing and calibrate:
         try:
-            cached = calibrate_now(device, [count for count in missing if count is not None], short=True, progress=progress)
+            cached = calibrate_now(
+                device, [count for count in missing if count is not None], short=True, progress=progress
+            )
         except CalibrationError as error:
             notes.append(str(error))
     elif missing:
@@ -67,9 +69,7 @@ def ceilings_for(
     )
 
 
-def calibrate_now(
-    device: str, threads: Sequence[int], *, short: bool, progress: Progress = _silent
-) -> cache.Cached:
+def calibrate_now(device: str, threads: Sequence[int], *, short: bool, progress: Progress = _silent) -> cache.Cached:
     """Measure this machine's ceilings in a process of its own, merge them into the cache and return what it holds.
 
     `progress` receives a line per measurement. Raises `CalibrationError` where the process fails.
@@ -89,9 +89,8 @@ def calibrate_now(
                 last = [*last[-9:], line.rstrip()]
                 progress(line.rstrip())
         if process.returncode != 0:
-            raise CalibrationError(
-                f"calibrating the {device} failed (exit code {process.returncode}): {' | '.join(last[-3:]) or 'no output'}"
-            )
+            said = " | ".join(last[-3:]) or "no output"
+            raise CalibrationError(f"calibrating the {device} failed (exit code {process.returncode}): {said}")
         measured = read_json(out, DeviceCeilings)
         repeats = read_json(repeats_path(out), Repeats)
     return cache.store(measured, repeats.kernels, full=not short)

@@ -1,0 +1,113 @@
+"""The measuring loop under a fake clock: kernels advance it by exact amounts."""
+
+from collections.abc import Callable
+
+import pytest
+
+from perfkit.devices.ceiling import Level
+from perfkit.devices.measure import Kernel, Plan, Window, run, time_windows, wall_timer
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def takes(self, seconds: float) -> Callable[[], None]:
+        def call() -> None:
+            self.now += seconds
+
+        return call
+
+
+def kernel(label: str, prepare: Callable[[], Window], threads: int = 1) -> Kernel:
+    return Kernel(level=Level.MATRIX, dtype="fp32", threads=threads, label=label, unit="FLOP/s", prepare=prepare)
+
+
+def test_windows_stop_at_their_number() -> None:
+    clock = Clock()
+    found = time_windows(Window(clock.takes(0.001), 1.0), wall_timer(clock), windows=7, budget_s=1.0, min_windows=2)
+    assert found == pytest.approx([0.001] * 7)
+
+
+def test_windows_stop_when_the_budget_is_spent_but_not_below_the_minimum() -> None:
+    clock = Clock()
+    window = Window(clock.takes(0.4), 1.0)
+    assert len(time_windows(window, wall_timer(clock), windows=100, budget_s=1.0, min_windows=2)) == 3
+    assert len(time_windows(window, wall_timer(clock), windows=100, budget_s=1.0, min_windows=5)) == 5
+
+
+def test_rates_are_amount_over_the_quantile_of_durations() -> None:
+    clock = Clock()
+    durations = iter([9.0, *[0.002] * 9, 0.001] * 2)
+
+    def call() -> None:
+        clock.now += next(durations)
+
+    found = run(
+        [kernel("k", lambda: Window(call, 10.0))],
+        {1: kernel("canary", lambda: Window(clock.takes(0.01), 5.0))},
+        Plan(repeats=2, windows=10, budget_s=1.0, quantile=0.5),
+        wall_timer(clock),
+        lambda line: None,
+    )
+    (repeats,) = (kernel.repeats for kernel in found)
+    assert [repeat.rate for repeat in repeats] == pytest.approx([5000.0, 5000.0])  # the first, 9 s call is warm-up
+    assert [repeat.windows for repeat in repeats] == [10, 10]
+    assert repeats[0].canary_before == pytest.approx(500.0)
+
+
+def test_kernels_are_interleaved_between_canaries_with_fresh_buffers() -> None:
+    clock = Clock()
+    order: list[str] = []
+
+    def prepare(name: str) -> Callable[[], Window]:
+        def fresh() -> Window:
+            order.append(name)
+            return Window(clock.takes(0.01), 1.0)
+
+        return fresh
+
+    run(
+        [kernel("a", prepare("a")), kernel("b", prepare("b")), kernel("c", prepare("c"), threads=2)],
+        {1: kernel("canary", prepare("|1")), 2: kernel("canary", prepare("|2"), threads=2)},
+        Plan(repeats=2, windows=3, budget_s=1.0, quantile=0.99),
+        wall_timer(clock),
+        lambda line: None,
+    )
+    once = ["|1", "a", "|1", "b", "|1", "|2", "c", "|2"]
+    assert order == once * 2
+
+
+def test_a_slow_phase_shows_in_the_canaries_around_it() -> None:
+    clock = Clock()
+    speed = iter([1.0, 1.0, 0.5, 0.5])
+
+    def canary() -> Window:
+        return Window(clock.takes(0.01 / next(speed)), 1.0)
+
+    found = run(
+        [kernel("k", lambda: Window(clock.takes(0.01), 1.0))],
+        {1: kernel("canary", canary)},
+        Plan(repeats=2, windows=3, budget_s=1.0, quantile=0.99),
+        wall_timer(clock),
+        lambda line: None,
+    )
+    first, second = found[0].repeats
+    assert first.canary == pytest.approx(100.0)
+    assert second.canary == pytest.approx(50.0)
+
+
+def test_progress_names_every_measurement_with_its_place() -> None:
+    clock = Clock()
+    lines: list[str] = []
+    run(
+        [kernel("a", lambda: Window(clock.takes(0.1), 1.0)), kernel("b", lambda: Window(clock.takes(0.1), 1.0))],
+        {1: kernel("canary", lambda: Window(clock.takes(0.1), 1.0))},
+        Plan(repeats=2, windows=1, budget_s=1.0, quantile=0.99),
+        wall_timer(clock),
+        lines.append,
+    )
+    assert lines == ["[1/4] a", "[2/4] b", "[3/4] a", "[4/4] b"]

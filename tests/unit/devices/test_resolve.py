@@ -1,0 +1,129 @@
+"""Which ceilings hold: measured and datasheet together, calibrating what is missing."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from perfkit.devices import cache, resolve
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.fingerprint import fingerprint
+
+KEY = fingerprint("cpu", "x")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
+
+
+def measured(*threads: int) -> DeviceCeilings:
+    return DeviceCeilings(
+        device="cpu",
+        device_name="x",
+        fingerprint=KEY,
+        measured_at="2026-01-01",
+        ceilings=tuple(
+            Ceiling(
+                level=Level.MEMORY, dtype=None, value=1e10, unit="B/s", kind=Kind.MEASURED, source="s", threads=count
+            )
+            for count in threads
+        ),
+    )
+
+
+def fake_calibration(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    asked: list[list[int]] = []
+
+    def calibrate_now(device: str, threads: Sequence[int], *, short: bool, progress: resolve.Progress) -> cache.Cached:
+        assert short
+        asked.append(list(threads))
+        return cache.store(measured(*threads), [], full=False)
+
+    monkeypatch.setattr(resolve, "calibrate_now", calibrate_now)
+    return asked
+
+
+def test_only_what_is_missing_is_calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = fake_calibration(monkeypatch)
+    cache.store(measured(1), [], full=True)
+    found = resolve.ceilings_for("cpu", "x", [1, 2, 2], calibrate=True)
+    assert asked == [[2]]
+    assert {ceiling.threads for ceiling in found.ceilings} == {1, 2}
+    assert found.find(Level.MEMORY, threads=2) is not None
+    resolve.ceilings_for("cpu", "x", [1, 2], calibrate=True)
+    assert asked == [[2]]
+
+
+def test_without_calibration_a_note_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = fake_calibration(monkeypatch)
+    found = resolve.ceilings_for("cpu", "x", [1], calibrate=False)
+    assert asked == []
+    assert found.ceilings == ()
+    assert any("perfkit calibrate" in note for note in found.notes)
+
+
+def test_a_damaged_cache_becomes_a_note_and_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = fake_calibration(monkeypatch)
+    file = cache.path(KEY)
+    file.parent.mkdir(parents=True)
+    file.write_text("{")
+    found = resolve.ceilings_for("cpu", "x", [1], calibrate=True)
+    assert asked == [[1]]
+    assert any("ignored" in note and file.name in note for note in found.notes)
+    assert found.find(Level.MEMORY, threads=1) is not None
+
+
+def test_a_known_gpu_gets_its_datasheet_and_an_unknown_one_nothing() -> None:
+    known = resolve.ceilings_for("cuda", "NVIDIA H200", [], calibrate=False)
+    assert known.find(Level.MATRIX, "bf16", kind=Kind.DATASHEET) is not None
+    unknown = resolve.ceilings_for("cuda", "NVIDIA H999", [], calibrate=False)
+    assert unknown.ceilings == ()
+    assert any("not in the catalogue" in note for note in unknown.notes)
+
+
+def fake_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None:
+    """Makes `python -m perfkit.devices.calibrate ...` run `body` instead."""
+    script = tmp_path / "python"
+    script.write_text(f"#!{sys.executable}\nimport sys\n{body}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(resolve.sys, "executable", str(script))
+
+
+def test_a_failing_calibration_becomes_a_note_with_its_last_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_process(monkeypatch, tmp_path, "sys.stderr.write('[1/2] a\\nRuntimeError: no luck\\n'); sys.exit(3)")
+    lines: list[str] = []
+    found = resolve.ceilings_for("cpu", "x", [1], calibrate=True, progress=lines.append)
+    assert lines == ["[1/2] a", "RuntimeError: no luck"]
+    assert found.ceilings == ()
+    assert any("exit code 3" in note and "no luck" in note for note in found.notes)
+    with pytest.raises(resolve.CalibrationError, match="exit code 3"):
+        resolve.calibrate_now("cpu", [1], short=True)
+
+
+def test_the_process_is_told_threads_and_length_and_its_files_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ceilings, raw = tmp_path / "measured.json", tmp_path / "raw.json"
+    resolve_out = "sys.argv[sys.argv.index('--out') + 1]"
+    from perfkit.devices.calibrate import Repeats
+    from perfkit.files import write_json
+
+    write_json(ceilings, measured(2))
+    write_json(raw, Repeats(fingerprint=KEY, measured_at="", kernels=()))
+    fake_process(
+        monkeypatch,
+        tmp_path,
+        f"import shutil\nout = {resolve_out}\nshutil.copy({str(ceilings)!r}, out)\n"
+        f"shutil.copy({str(raw)!r}, out.replace('.json', '.repeats.json'))\n"
+        "sys.stderr.write(' '.join(sys.argv[1:]) + '\\n')",
+    )
+    lines: list[str] = []
+    found = resolve.calibrate_now("cpu", [2], short=False, progress=lines.append)
+    assert "-m perfkit.devices.calibrate --device cpu" in lines[0]
+    assert lines[0].endswith("--threads 2")
+    assert found.full == (2,)
+    assert cache.load(KEY) == found
