@@ -30,8 +30,8 @@ COUNTS: dict[int, str] = {
     " positive conj_physical real imag",
     1: "add sub rsub mul div true_divide floor_divide neg abs sign sgn exp exp2 expm1 log log2 log10 log1p sqrt"
     " reciprocal square sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma"
-    " digamma pow float_power maximum minimum fmax fmin clamp_min clamp_max relu relu6 threshold threshold_backward floor"
-    " ceil round trunc frac remainder fmod hypot copysign nan_to_num isnan isinf isfinite __and__ __or__",
+    " digamma pow float_power maximum minimum fmax fmin clamp_min clamp_max relu relu6 threshold threshold_backward"
+    " floor ceil round trunc frac remainder fmod hypot copysign nan_to_num isnan isinf isfinite __and__ __or__",
     2: "clamp hardtanh rsqrt leaky_relu leaky_relu_backward hardtanh_backward polar",
     3: "addcmul addcdiv lerp elu sigmoid_backward tanh_backward xlogy softplus hardsigmoid",
     4: "sigmoid elu_backward logaddexp logit softplus_backward hardswish log_sigmoid_forward",

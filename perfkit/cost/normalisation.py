@@ -2,8 +2,8 @@
 
 Forward, 8: mean (1), variance (subtract, square, add: 3), normalise (subtract, multiply: 2), scale and shift (2).
 Without a mean (RMS norm), 4: square, add, multiply, scale. Backward, 14: rebuild the normalised input (2), two sums
-with their products (4), combine to the input's gradient (5), gradients of scale and shift (3). RMS norm backward, 9: rebuild
-(1), one sum with its products (3), combine (3), gradient of the scale (2). Batch norm in evaluation, 4 forward.
+with their products (4), combine to the input's gradient (5), gradients of scale and shift (3). RMS norm backward, 9:
+rebuild (1), one sum with its products (3), combine (3), gradient of the scale (2). Batch norm in evaluation, 4 forward.
 """
 
 from perfkit.cost.args import Args, Formula, numel, optional_tensor, out_bytes, read_bytes, tensor, vector

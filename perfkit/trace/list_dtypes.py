@@ -1,0 +1,59 @@
+"""Dtypes of lists of tensors, which a trace records without one: taken from evidence, or left unknown.
+
+Evidence, strongest first: an op around or beneath the one in question has a tensor of the same shape; the kernel it
+launched names a type; every tensor of that shape in the whole trace has the same dtype.
+"""
+
+import re
+from collections.abc import Iterable
+
+from perfkit.cost.args import Args, all_tensors
+from perfkit.cost.call import Arg, TensorArg
+from perfkit.cost.dtypes import UNKNOWN
+
+_KERNEL_TYPES = (
+    (re.compile(r"\b(c10::)?BFloat16\b|\bbf16\b|__nv_bfloat16"), "bf16"),
+    (re.compile(r"\b(c10::)?Half\b|\b__half\b"), "fp16"),
+    (re.compile(r"\bdouble\b"), "fp64"),
+    (re.compile(r"\bfloat\b"), "fp32"),
+)
+
+Evidence = dict[tuple[int, ...], set[str]]
+
+
+def unknown_shape(args: Args) -> tuple[int, ...] | None:
+    """The shape of the largest tensor without a dtype, None where all are known."""
+    shapes = [each.shape for each in all_tensors(args) if each.dtype == UNKNOWN]
+    return max(shapes, key=len, default=None)
+
+
+def collect(evidence: Evidence, args: Args) -> None:
+    """Add the dtypes of the tensors that have one."""
+    for each in all_tensors(args):
+        if each.dtype != UNKNOWN:
+            evidence.setdefault(each.shape, set()).add(each.dtype)
+
+
+def from_shapes(evidence: Evidence, shape: tuple[int, ...]) -> str:
+    """The dtype of all known tensors of a shape, unknown where there are none or several."""
+    found = evidence.get(shape, set())
+    return next(iter(found)) if len(found) == 1 else UNKNOWN
+
+
+def from_kernels(names: Iterable[str]) -> str:
+    """The dtype that kernels' template arguments name, if they name only one."""
+    found = {dtype for name in names for pattern, dtype in _KERNEL_TYPES if pattern.search(name)}
+    # Reduced precision accumulates in float: the narrower type is that of the tensors.
+    found -= {"fp32"} if len(found) > 1 else set()
+    return next(iter(found)) if len(found) == 1 else UNKNOWN
+
+
+def with_dtype(args: Args, dtype: str) -> Args:
+    """The arguments with `dtype` for every tensor that has none."""
+    return tuple(_fill(each, dtype) for each in args)
+
+
+def _fill(value: Arg, dtype: str) -> Arg:
+    if isinstance(value, TensorArg):
+        return value._replace(dtype=dtype) if value.dtype == UNKNOWN else value
+    return tuple(_fill(each, dtype) for each in value) if isinstance(value, tuple) else value

@@ -1,0 +1,81 @@
+"""From the inputs that a trace recorded of an op to the arguments its cost is computed from."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from perfkit.cost.call import Arg, Scalar, TensorArg
+from perfkit.cost.dtypes import BY_TRACE_NAME, UNKNOWN
+from perfkit.trace.read import Signature
+
+_TENSOR_LIST = "TensorList"
+_SCALARS = {"True": True, "False": False, "": None, "None": None}
+
+
+def arguments(signature: Signature) -> tuple[Arg, ...] | None:
+    """The arguments in the order of the op's schema; None where the trace's lists do not fit together.
+
+    What a trace loses becomes None: strings, optional lists of tensors, values where no concrete inputs were recorded.
+    Tensors of a list have no dtype there. Strides that were not recorded are taken to be contiguous.
+    """
+    try:
+        types: Any = msgspec.json.decode(signature.types)
+        dims: Any = msgspec.json.decode(signature.dims) if signature.dims else []
+        strides: Any = msgspec.json.decode(signature.strides) if signature.strides else []
+        concrete: Any = msgspec.json.decode(signature.concrete) if signature.concrete else []
+    except msgspec.DecodeError:
+        return None
+    if not all(isinstance(each, list) for each in (types, dims, strides, concrete)) or len(dims) != len(types):
+        return None
+    strides += [None] * (len(types) - len(strides))
+    concrete += [""] * (len(types) - len(concrete))
+    return tuple(map(_argument, types, dims, strides, concrete))
+
+
+def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:
+    dtype = BY_TRACE_NAME.get(kind) if isinstance(kind, str) else None
+    if dtype is not None:
+        return _tensor(dims, strides, dtype.name)
+    if kind == _TENSOR_LIST and isinstance(dims, list):
+        rows = strides if isinstance(strides, list) and len(strides) == len(dims) else [None] * len(dims)
+        return tuple(_tensor(each, row, UNKNOWN) for each, row in zip(dims, rows, strict=True))
+    return _literal(concrete) if isinstance(concrete, str) else None
+
+
+def _tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
+    if not _are_integers(dims):
+        return None
+    shape = tuple(dims)
+    if _are_integers(strides) and len(strides) == len(shape):
+        return TensorArg(shape, tuple(strides), dtype)
+    return TensorArg(shape, contiguous(shape), dtype)
+
+
+def _are_integers(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, int) for each in value)
+
+
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a tensor whose last dimension varies fastest."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _literal(text: str) -> Arg:
+    """`"0.5"`, `"True"` or `"[1, 2]"`; anything else (an absent value, a device, a name) is None."""
+    if text.startswith("[") and text.endswith("]"):
+        inner = text[1:-1].strip()
+        return tuple(_scalar(item.strip()) for item in inner.split(",")) if inner else ()
+    return _scalar(text)
+
+
+def _scalar(text: str) -> Scalar:
+    if text in _SCALARS:
+        return _SCALARS[text]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return None
