@@ -6,7 +6,10 @@ from perfkit.analysis.result import MemoryAccount
 
 def balance_line(account: MemoryAccount) -> str:
     """`parameter 21.0 MiB + activation 318 MiB = 339 MiB, the peak, in backward`; a remainder is named."""
-    parts = [f"{part.category} {units.nbytes(part.bytes)}" for part in sorted(account.categories, key=lambda part: -part.bytes)]
+    parts = [
+        f"{part.category} {units.nbytes(part.bytes)}"
+        for part in sorted(account.categories, key=lambda part: -part.bytes)
+    ]
     remainder = account.peak_bytes - sum(part.bytes for part in account.categories)
     if remainder:
         parts.append(f"not accounted for {units.nbytes(remainder)}")

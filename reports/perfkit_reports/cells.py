@@ -41,7 +41,11 @@ def step_time(variant: Variant) -> Cell:
 
 def cpu_time(variant: Variant) -> Cell:
     time = variant.cpu_time
-    return unknown(time.reason) if isinstance(time, Missing) else Cell(units.seconds(time.value), detail=_interval(time), value=time.value)
+    return (
+        unknown(time.reason)
+        if isinstance(time, Missing)
+        else Cell(units.seconds(time.value), detail=_interval(time), value=time.value)
+    )
 
 
 def speed_up(variant: Variant) -> Cell:
@@ -72,14 +76,14 @@ def speed_interval(variant: Variant) -> str:
         return ""
     if difference.low is None or difference.high is None:
         return "no interval"
-    return f"{times(1 / difference.high)} to {times(1 / difference.low)}"
+    return span(times(1 / difference.high), times(1 / difference.low), "×")
 
 
 def throughput(variant: Variant) -> Cell:
     rate = variant.throughput
     if isinstance(rate, Missing):
         return unknown(rate.reason)
-    return Cell(f"{units.significant(rate.value)} {throughput_unit(variant)}", detail=f"from {plural(len(rate.per_process), 'process', 'processes')}", value=rate.value)
+    return Cell(f"{units.significant(rate.value)} {throughput_unit(variant)}", value=rate.value)
 
 
 def throughput_unit(variant: Variant) -> str:
@@ -106,11 +110,21 @@ def resident_memory(variant: Variant) -> Cell:
 
 
 def mfu(variant: Variant) -> Cell:
-    return _with_detail(quantity(variant.mfu), variant.mfu_peak)
+    return _bare(quantity(variant.mfu))
+
+
+def utilisation(variant: Variant) -> Cell:
+    """MFU with HFU, which also counts recomputed FLOPs, on the second line."""
+    first, second = mfu(variant), hfu(variant)
+    return (
+        first
+        if second.reason
+        else Cell(first.text, detail=f"HFU {second.text}", reason=first.reason, value=first.value)
+    )
 
 
 def hfu(variant: Variant) -> Cell:
-    return _with_detail(quantity(variant.hfu), variant.mfu_peak)
+    return _bare(quantity(variant.hfu))
 
 
 def energy(variant: Variant) -> Cell:
@@ -133,8 +147,18 @@ def engaged(variant: Variant) -> Cell:
     held = sum(claim.holds is True for claim in variant.claims)
     detail = f"{held} of {plural(len(variant.claims), 'claim')}" if variant.claims else ""
     if variant.engaged is None:
-        return Cell(NOT_KNOWN, detail=detail, reason=variant.reason or "a fact needed to check the claims is missing", tone="unsure")
-    return Cell("yes" if variant.engaged else "no", detail=detail, value=float(variant.engaged), tone="good" if variant.engaged else "bad")
+        return Cell(
+            NOT_KNOWN,
+            detail=detail,
+            reason=variant.reason or "a fact needed to check the claims is missing",
+            tone="unsure",
+        )
+    return Cell(
+        "yes" if variant.engaged else "no",
+        detail=detail,
+        value=float(variant.engaged),
+        tone="good" if variant.engaged else "bad",
+    )
 
 
 def quantity(known: Quantity) -> Cell:
@@ -150,11 +174,18 @@ def quantity(known: Quantity) -> Cell:
         "1": units.percent,
     }.get(known.unit)
     text = show(known.value) if show else units.si(known.value, known.unit)
-    return Cell(text, detail=f"{known.how.value}: {known.source}" if known.source else known.how.value, value=known.value)
+    return Cell(
+        text, detail=f"{known.how.value}: {known.source}" if known.source else known.how.value, value=known.value
+    )
 
 
 def times(factor: float) -> str:
     return f"{factor:.2f}×"
+
+
+def span(low: str, high: str, unit: str) -> str:
+    """`122 ms`, `126 ms` -> `122–126 ms`; the unit is repeated only where the two differ."""
+    return f"{low.removesuffix(unit)}–{high}" if low.endswith(unit) else f"{low} – {high}"
 
 
 def relative(value: float) -> str:
@@ -169,15 +200,16 @@ def plural(count: int, one: str, many: str = "") -> str:
 def _interval(time: Estimate) -> str:
     if time.low is None or time.high is None:
         return f"no interval from {plural(len(time.per_process), 'process', 'processes')}"
-    return f"{units.seconds(time.low)} to {units.seconds(time.high)}"
+    low, high = units.seconds(time.low), units.seconds(time.high)
+    return span(low, high, f" {high.split(' ')[-1]}")
 
 
 def _loss_difference(parity: Parity) -> str:
     if parity.max_relative is None:
         return ""
-    allowed = "" if parity.tolerance is None else f", allowed {relative(parity.tolerance)}"
-    return f"off by {relative(parity.max_relative)}{allowed}"
+    return f"off by {relative(parity.max_relative)}"
 
 
-def _with_detail(cell: Cell, detail: str) -> Cell:
-    return cell if cell.reason else Cell(cell.text, detail=detail, value=cell.value)
+def _bare(cell: Cell) -> Cell:
+    """Without its second line: what a utilisation is relative to is the same down the column."""
+    return cell if cell.reason else Cell(cell.text, value=cell.value)

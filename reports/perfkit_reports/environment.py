@@ -36,10 +36,17 @@ def environment_items(environment: Environment) -> list[tuple[str, Cell]]:
         ("Affinity", _known(None if affinity is None else _ranges(affinity))),
         ("Threads", _known(environment.threads)),
         ("Memory", _bytes(environment.memory_total_bytes)),
-        ("Container CPU limit", Cell("none") if environment.container_cpu_limit is None else Cell(f"{environment.container_cpu_limit:g} cores")),
+        (
+            "Container CPU limit",
+            Cell("none")
+            if environment.container_cpu_limit is None
+            else Cell(f"{environment.container_cpu_limit:g} cores"),
+        ),
         (
             "Container memory limit",
-            Cell("none") if environment.container_memory_limit_bytes is None else _bytes(environment.container_memory_limit_bytes),
+            Cell("none")
+            if environment.container_memory_limit_bytes is None
+            else _bytes(environment.container_memory_limit_bytes),
         ),
         ("Git revision", _known(environment.git_revision)),
     ]
@@ -65,7 +72,10 @@ def ceiling_rows(analysis: Analysis) -> list[tuple[Cell, ...]]:
             Cell(ceiling.kind.value),
             Cell("–" if ceiling.threads is None else f"{ceiling.threads:,}", value=ceiling.threads),
             Cell("–" if ceiling.spread is None else units.percent(ceiling.spread), value=ceiling.spread),
-            Cell("–" if ceiling.confidence is None else ceiling.confidence.value, tone="unsure" if ceiling.confidence == "low" else ""),
+            Cell(
+                "–" if ceiling.confidence is None else ceiling.confidence.value,
+                tone="unsure" if ceiling.confidence == "low" else "",
+            ),
             Cell(ceiling.source),
         )
         for ceiling in analysis.ceilings.ceilings

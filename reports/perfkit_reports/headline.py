@@ -19,7 +19,10 @@ def leanest(analysis: Analysis) -> Variant | None:
     leaner = [
         variant
         for variant in analysis.variants
-        if variant.status == Status.OK and _sound(variant) and variant.memory_ratio is not None and variant.memory_ratio < 1
+        if variant.status == Status.OK
+        and _sound(variant)
+        and variant.memory_ratio is not None
+        and variant.memory_ratio < 1
     ]
     return min(leaner, key=lambda variant: variant.memory_ratio or 0.0, default=None)
 
@@ -46,13 +49,21 @@ def remarks(analysis: Analysis) -> list[str]:
     lines = []
     best, least = fastest(analysis), leanest(analysis)
     if best is not None and best.difference is not None and best.difference.low is not None:
-        lines.append(f"The speed-up of {best.name} lies between {cells.speed_interval(best).replace(' to ', ' and ')}.")
+        lines.append(
+            f"The speed-up of {best.name} lies between {cells.times(1 / (best.difference.high or best.difference.ratio))} and {cells.times(1 / best.difference.low)}."
+        )
     if least is not None and least is not best:
         speed = "" if least.difference is None else f", at {cells.speed_up(least).text} the speed"
-        lines.append(f"{least.name} needs the least memory: {cells.peak_memory(least).text}{_memory_of(least, ', ')}{speed}.")
+        lines.append(
+            f"{least.name} needs the least memory: {cells.peak_memory(least).text}{_memory_of(least, ', ')}{speed}."
+        )
     for variant in sorted(_faster(analysis), key=_ratio):
         if not _sound(variant) and (best is None or _ratio(variant) < _ratio(best)):
-            why = "its losses differ from the baseline's" if variant.parity.verdict == "differs" else "its techniques did not engage"
+            why = (
+                "its losses differ from the baseline's"
+                if variant.parity.verdict == "differs"
+                else "its techniques did not engage"
+            )
             lines.append(f"{variant.name} measured {cells.speed_up(variant).text}, which does not count: {why}.")
     return lines
 
@@ -64,7 +75,11 @@ def count_by_status(analysis: Analysis) -> str:
 
 
 def _faster(analysis: Analysis) -> list[Variant]:
-    return [variant for variant in analysis.variants if variant.difference is not None and variant.difference.verdict == "faster"]
+    return [
+        variant
+        for variant in analysis.variants
+        if variant.difference is not None and variant.difference.verdict == "faster"
+    ]
 
 
 def _sound(variant: Variant) -> bool:

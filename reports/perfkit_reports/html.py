@@ -1,22 +1,23 @@
 """One self-contained report.html: text from the templates, figures drawn by the plotly.js inside it."""
 
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 import jinja2
 import msgspec
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from perfkit import units
 from perfkit.analysis.result import Analysis, Estimate, Variant
 from perfkit.record import Measurement, Status
 from perfkit_reports import balance, cells, environment, findings, headline, ops
-from perfkit_reports.figures import all_figures
+from perfkit_reports.figures import accounted, all_figures
 from perfkit_reports.figures.roofline import KINDS, SHOWN_KINDS, left_out, shown_variants
 from perfkit_reports.footnotes import Footnotes
-from perfkit_reports.palette import variant_styles
+from perfkit_reports.palette import legend, variant_styles
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -48,6 +49,9 @@ def render(analysis: Analysis) -> str:
         script=Markup(_read("report.js")),
         plotly=Markup(_plotly()),
         symbols=_SYMBOLS,
+        time_legend=legend([[share.category for share in variant.time_split] for variant in analysis.variants]),
+        memory_legend=legend([[part.category for part in account.categories] for _, account in accounted(analysis)]),
+        patterns=_PATTERNS,
         expandable=_expandable,
     )
 
@@ -55,7 +59,11 @@ def render(analysis: Analysis) -> str:
 def embed(text: str) -> Markup:
     """JSON made safe inside a script element: no tag can begin or end within it, and it stays the same JSON."""
     return Markup(
-        text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+        text.replace("&", "\\u0026")
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
     )
 
 
@@ -74,6 +82,19 @@ _SYMBOLS = {
 }
 
 
+# plotly's pattern characters as names of the style sheet's classes.
+_PATTERNS = {
+    "": "plain",
+    "/": "rising",
+    "\\": "falling",
+    ".": "dots",
+    "x": "cross",
+    "-": "lines",
+    "|": "bars",
+    "+": "grid",
+}
+
+
 def _has_kind(analysis: Analysis, kind: str) -> bool:
     return any(point.kind == kind for variant in analysis.variants for point in variant.points)
 
@@ -83,13 +104,20 @@ def _expandable(variant: Variant) -> bool:
 
 
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["breakable"] = _breakable
+    return made
+
+
+def _breakable(name: str) -> Markup:
+    """A variant's name that may be broken after its separators."""
+    return Markup(re.sub(r"([:+=])", r"\1<wbr>", str(escape(name))))
 
 
 def _read(name: str) -> str:

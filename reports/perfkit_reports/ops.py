@@ -36,7 +36,11 @@ COLUMNS = (
     Column("Time", lambda row: Cell(units.seconds(row.seconds), value=row.seconds), help="per step"),
     Column("Share", lambda row: Cell(units.percent(row.share), value=row.share), help="of the step"),
     Column("To win", lambda row: _known(gain_s(row), units.seconds), help="time above what the roofs allow, per step"),
-    Column("Of roof", lambda row: _known(row.efficiency, lambda value: units.percent(value, 0)), help="attainable time over time taken"),
+    Column(
+        "Of roof",
+        lambda row: _known(row.efficiency, lambda value: units.percent(value, 0)),
+        help="attainable time over time taken",
+    ),
     Column("Bound", lambda row: _text(row.bound), numeric=False, help="the ceiling that limits it"),
     Column("Calls", lambda row: Cell(units.significant(row.calls), value=row.calls), help="per step"),
     Column("Phase", lambda row: _text(row.phase), numeric=False),

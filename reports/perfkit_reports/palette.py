@@ -52,9 +52,9 @@ _FILLS = {
     # time
     "compute-bound": Fill(BLUE),
     "memory-bound": Fill(ORANGE),
-    "exposed communication": Fill(VERMILLION, "/"),
-    "exposed copies": Fill(PINK, "\\"),
-    "idle": Fill(SKY, "."),
+    "communication": Fill(VERMILLION, "/"),
+    "copies": Fill(PINK, "\\"),
+    "host": Fill(SKY, "."),
     "unmodelled": Fill("#b4b9c1", "x"),
     # memory
     "parameter": Fill(BLUE),
@@ -90,7 +90,14 @@ def variant_styles(analysis: Analysis) -> dict[str, Style]:
 def category_fills(categories: list[str]) -> dict[str, Fill]:
     """Each category's fill, the same in every figure for the known ones."""
     spare = iter(_SPARE * (1 + len(categories) // len(_SPARE)))
-    return {category: _FILLS.get(category) or _FILLS.get(category.split(" ")[0]) or next(spare) for category in categories}
+    return {category: _FILLS.get(category) or next(spare) for category in categories}
+
+
+def legend(groups: list[list[str]]) -> list[tuple[str, Fill]]:
+    """(category, fill) of everything in a figure of categories, in the order in which it is stacked."""
+    categories = ordered_categories(groups)
+    fills = category_fills(categories)
+    return [(category, fills[category]) for category in categories]
 
 
 def bar_pattern(fill: Fill) -> dict[str, str | float]:

@@ -90,7 +90,15 @@ def roofs(analysis: Analysis) -> list[Roof]:
             x0 = max(frame.x0, frame.y0 / bandwidth.value)
             x1 = min(top / bandwidth.value, frame.x1)
             found.append(
-                Roof(_BANDWIDTHS[bandwidth.level], units.bandwidth(bandwidth.value), x0, x0 * bandwidth.value, x1, x1 * bandwidth.value, bandwidth)
+                Roof(
+                    _BANDWIDTHS[bandwidth.level],
+                    units.bandwidth(bandwidth.value),
+                    x0,
+                    x0 * bandwidth.value,
+                    x1,
+                    x1 * bandwidth.value,
+                    bandwidth,
+                )
             )
         for peak in peaks:
             name = f"{peak.dtype or ''} {peak.level.value}".strip()

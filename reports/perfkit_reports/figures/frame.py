@@ -16,7 +16,7 @@ Trace = dict[str, Any]
 
 
 def figure(traces: list[Trace], **layout: Any) -> Figure:
-    """A figure with the shared margins and hover style."""
+    """A figure with the shared margins and hover style. Its legend is the page's, which wraps as text does."""
     base: dict[str, Any] = {
         "margin": {"l": 64, "r": 16, "t": 16, "b": 52},
         "hovermode": "closest",
@@ -57,13 +57,19 @@ def row_labels(names: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-ROWS_AXIS: dict[str, Any] = {"type": "category", "autorange": "reversed", "showticklabels": False, "showgrid": False, "zeroline": False, "fixedrange": True}
-LEGEND_ABOVE: dict[str, Any] = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.0, "yanchor": "bottom", "traceorder": "normal", "itemsizing": "constant"}
+ROWS_AXIS: dict[str, Any] = {
+    "type": "category",
+    "autorange": "reversed",
+    "showticklabels": False,
+    "showgrid": False,
+    "zeroline": False,
+    "fixedrange": True,
+}
 
 
-def rows_height(count: int, legend: int = 0) -> int:
+def rows_height(count: int) -> int:
     """Pixels for `count` labelled rows."""
-    return 90 + legend + 52 * count
+    return 70 + 52 * count
 
 
 def byte_scale(value: float) -> tuple[float, str]:

@@ -3,7 +3,6 @@
 from perfkit import units
 from perfkit.analysis.result import Analysis, MemoryAccount, Variant
 from perfkit_reports.figures.frame import (
-    LEGEND_ABOVE,
     ROWS_AXIS,
     Figure,
     Trace,
@@ -28,7 +27,12 @@ def memory_peak(analysis: Analysis) -> Figure | None:
     scale, unit = byte_scale(max(account.peak_bytes for _, account in accounts))
     traces: list[Trace] = []
     for category in categories:
-        parts = [(variant, account, part) for variant, account in accounts for part in account.categories if part.category == category]
+        parts = [
+            (variant, account, part)
+            for variant, account in accounts
+            for part in account.categories
+            if part.category == category
+        ]
         traces.append(
             {
                 "type": "bar",
@@ -39,7 +43,10 @@ def memory_peak(analysis: Analysis) -> Figure | None:
                 "width": 0.46,
                 "marker": {"color": fills[category].colour, "pattern": bar_pattern(fills[category])},
                 "hovertext": [
-                    hover(f"{variant.name}: {category}", f"{units.nbytes(part.bytes)}, {units.percent(part.bytes / account.peak_bytes)} of the peak")
+                    hover(
+                        f"{variant.name}: {category}",
+                        f"{units.nbytes(part.bytes)}, {units.percent(part.bytes / account.peak_bytes)} of the peak",
+                    )
                     for variant, account, part in parts
                 ],
                 "hoverinfo": "text",
@@ -59,10 +66,8 @@ def memory_peak(analysis: Analysis) -> Figure | None:
     return figure(
         traces,
         barmode="stack",
-        height=rows_height(len(accounts), legend=30),
-        margin={"l": 4, "r": 12, "t": 76, "b": 52},
-        showlegend=True,
-        legend=LEGEND_ABOVE,
+        height=rows_height(len(accounts)),
+        margin={"l": 18, "r": 12, "t": 6, "b": 52},
         annotations=row_labels([variant.name for variant, _ in accounts]) + totals,
         xaxis={
             "title": {"text": f"allocated at the peak ({unit})"},
@@ -92,7 +97,12 @@ def memory_timeline(account: MemoryAccount) -> Figure | None:
             "y": [round(amount / scale, 4) for amount in account.timeline_categories[category]],
             "line": {"width": 0.6, "color": fills[category].colour, "shape": "hv"},
             "fillcolor": fills[category].colour,
-            "fillpattern": {"shape": fills[category].pattern, "fgcolor": "#ffffff", "bgcolor": fills[category].colour, "solidity": 0.2},
+            "fillpattern": {
+                "shape": fills[category].pattern,
+                "fgcolor": "#ffffff",
+                "bgcolor": fills[category].colour,
+                "solidity": 0.2,
+            },
             "hovertemplate": f"%{{y:.4~g}} {unit}<extra>{safe(category)}</extra>",
         }
         for category in categories
@@ -100,11 +110,19 @@ def memory_timeline(account: MemoryAccount) -> Figure | None:
     peak = account.peak_bytes / scale
     return figure(
         traces,
-        margin={"l": 64, "r": 16, "t": 64, "b": 52},
-        showlegend=True,
-        legend=LEGEND_ABOVE,
+        margin={"l": 64, "r": 16, "t": 10, "b": 52},
         hovermode="x unified",
-        shapes=[{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": peak, "y1": peak, "line": {"color": NEUTRAL, "width": 1.4, "dash": "dash"}}],
+        shapes=[
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "y0": peak,
+                "y1": peak,
+                "line": {"color": NEUTRAL, "width": 1.4, "dash": "dash"},
+            }
+        ],
         annotations=[
             {
                 "xref": "paper",

@@ -49,7 +49,12 @@ def pareto(analysis: Analysis) -> Figure | None:
                 "textposition": "top center",
                 "cliponaxis": False,
                 "error_y": _error(variant),
-                "marker": {"color": style.colour, "symbol": style.symbol, "size": 13, "line": {"width": 1, "color": "#ffffff"}},
+                "marker": {
+                    "color": style.colour,
+                    "symbol": style.symbol,
+                    "size": 13,
+                    "line": {"width": 1, "color": "#ffffff"},
+                },
                 "hovertext": [_hover(variant, analysis)],
                 "hoverinfo": "text",
             }
@@ -58,7 +63,10 @@ def pareto(analysis: Analysis) -> Figure | None:
     return figure(
         traces,
         margin={"l": 76, "r": 28, "t": 24, "b": 52},
-        xaxis={"title": {"text": f"peak memory ({unit})"}, "range": _range([memory / scale for _, memory, _ in points])},
+        xaxis={
+            "title": {"text": f"peak memory ({unit})"},
+            "range": _range([memory / scale for _, memory, _ in points]),
+        },
         yaxis={"title": {"text": safe(rate_unit)}, "range": _range([rate for *_, rate in points]), "tickformat": "~s"},
     )
 

@@ -8,8 +8,8 @@ from perfkit.analysis.result import Analysis, RooflinePoint, Variant
 from perfkit_reports import cells
 from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe
 from perfkit_reports.headline import fastest
-from perfkit_reports.palette import NEUTRAL, Style, variant_styles
-from perfkit_reports.roofs import Limits, Roof, limits, placeable, roofs
+from perfkit_reports.palette import NEUTRAL, VERMILLION, Style, variant_styles
+from perfkit_reports.roofs import Roof, limits, placeable, roofs
 
 KINDS = ("op", "module", "phase", "step")
 SHOWN_KINDS = ("op", "step")
@@ -27,7 +27,9 @@ def roofline(analysis: Analysis) -> Figure | None:
     traces: list[Trace] = [_roof(roof) for roof in lines]
     for variant in analysis.variants:
         for kind in KINDS:
-            points = [point for point in variant.points if point.kind == kind and placeable(point) and frame.contain(point)]
+            points = [
+                point for point in variant.points if point.kind == kind and placeable(point) and frame.contain(point)
+            ]
             if points:
                 trace = _dots(variant, kind, points, styles[variant.name])
                 trace["visible"] = variant.name in shown and kind in SHOWN_KINDS
@@ -37,7 +39,7 @@ def roofline(analysis: Analysis) -> Figure | None:
         margin={"l": 76, "r": 20, "t": 20, "b": 56},
         xaxis=_axis("arithmetic intensity (FLOP/byte)", frame.x0, frame.x1),
         yaxis={**_axis("FLOP/s", frame.y0, frame.y1), "tickformat": "~s"},
-        annotations=_roof_labels(lines, frame) + _arrows(analysis, styles, shown),
+        annotations=_roof_labels(lines) + _arrows(analysis, styles, shown),
     )
 
 
@@ -58,7 +60,9 @@ def left_out(analysis: Analysis) -> str:
     parts = []
     if flopless:
         share = max(sum(point.share for owner, point in flopless if owner is variant) for variant, _ in flopless)
-        parts.append(f"Ops without FLOPs (such as copies) have no place on these axes; they take up to {units.percent(share)} of a step.")
+        parts.append(
+            f"Ops without FLOPs (such as copies) have no place on these axes; they take up to {units.percent(share)} of a step."
+        )
     if outside:
         parts.append(f"{cells.plural(len(outside), 'op')} of little time lie outside the axes.")
     return " ".join(parts)
@@ -97,7 +101,12 @@ def _dots(variant: Variant, kind: str, points: list[RooflinePoint], style: Style
             "symbol": _SYMBOLS.get(kind, style.symbol),
             "size": [_size(point) for point in points],
             "opacity": 0.72 if kind == "op" else 1.0,
-            "line": {"width": 1, "color": "#ffffff" if kind == "op" else style.colour},
+            "line": {
+                "width": [2.5 if point.above_roof else 1 for point in points],
+                "color": [
+                    VERMILLION if point.above_roof else "#ffffff" if kind == "op" else style.colour for point in points
+                ],
+            },
         },
         "hovertext": [_hover(variant, point) for point in points],
         "hoverinfo": "text",
@@ -122,42 +131,53 @@ def _hover(variant: Variant, point: RooflinePoint) -> str:
         point.shapes,
         f"{units.seconds(point.seconds)} a step ({units.percent(point.share)}), {units.significant(point.calls)} calls",
         f"{units.flops_per_s(point.achieved)} at {units.significant(point.intensity)} FLOP/byte, {point.dtype}, {point.unit} unit",
-        f"bound by {point.bound}",
+        f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
         "" if gain is None else f"reaching the roof would win {units.seconds(max(0.0, gain))} a step",
         "above the roof: the model of its cost must be wrong" if point.above_roof else "",
     )
 
 
 def _axis(title: str, low: float, high: float) -> dict[str, Any]:
-    return {"type": "log", "title": {"text": title}, "range": [math.log10(low), math.log10(high)], "dtick": 1, "minor": {"showgrid": False}}
+    return {
+        "type": "log",
+        "title": {"text": title},
+        "range": [math.log10(low), math.log10(high)],
+        "dtick": 1,
+        "minor": {"showgrid": False},
+    }
 
 
-def _roof_labels(lines: list[Roof], frame: Limits) -> list[dict[str, Any]]:
-    """Labels at the right end of flats and along the slopes; where two would overlap the datasheet's moves left."""
+def _roof_labels(lines: list[Roof]) -> list[dict[str, Any]]:
+    """A label along each roof: the measured one's below its line, the datasheet's above, since the two lie close.
+
+    The page turns those named `slope ...` to lie along their line, whose angle depends on the size of the window.
+    """
     labels = []
-    taken: list[tuple[float, float]] = []
-    for roof in sorted(lines, key=lambda roof: not roof.measured):
-        x, y = (math.log10(roof.x1), math.log10(roof.y1)) if roof.flat else (math.log10(roof.x0), math.log10(roof.y0))
-        height = math.log10(frame.y1 / frame.y0)
-        width = math.log10(frame.x1 / frame.x0)
-        crowded = any(abs(y - other_y) < 0.05 * height and abs(x - other_x) < 0.25 * width for other_x, other_y in taken)
-        if crowded and roof.flat:
-            x = min(x, math.log10(roof.x1)) - 0.3 * width
-        elif crowded:
-            x, y = x + 0.12 * width, y + 0.12 * width
-        taken.append((x, y))
-        labels.append(
-            {
-                "x": x,
-                "y": y,
-                "xanchor": "right" if roof.flat else "left",
-                "yanchor": "bottom" if roof.flat else "top",
-                "xshift": -2 if roof.flat else 10,
-                "text": safe(f"{roof.name} {roof.rate}" + ("" if roof.measured else " (datasheet)")),
-                "showarrow": False,
-                "font": {"size": 11},
+    for roof in lines:
+        text = safe(f"{roof.name} {roof.rate}" + ("" if roof.measured else " (datasheet)"))
+        place = "below" if roof.measured else "above"
+        label = {
+            "text": text,
+            "showarrow": False,
+            "font": {"size": 11},
+            "yanchor": "top" if roof.measured else "bottom",
+        }
+        if roof.flat:
+            label |= {
+                "x": math.log10(roof.x1),
+                "y": math.log10(roof.y1),
+                "xanchor": "right",
+                "xshift": -2,
+                "name": f"flat {place}",
             }
-        )
+        else:
+            along = 0.22
+            label |= {
+                "x": math.log10(roof.x0) + along * math.log10(roof.x1 / roof.x0),
+                "y": math.log10(roof.y0) + along * math.log10(roof.y1 / roof.y0),
+                "name": f"slope {place}",
+            }
+        labels.append(label)
     return labels
 
 

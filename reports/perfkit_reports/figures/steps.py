@@ -5,7 +5,17 @@ from statistics import median
 
 from perfkit import units
 from perfkit.analysis.result import Analysis
-from perfkit_reports.figures.frame import LEGEND_ABOVE, ROWS_AXIS, Figure, Trace, figure, hover, row_labels, rows_height, safe, time_scale
+from perfkit_reports.figures.frame import (
+    ROWS_AXIS,
+    Figure,
+    Trace,
+    figure,
+    hover,
+    row_labels,
+    rows_height,
+    safe,
+    time_scale,
+)
 from perfkit_reports.palette import variant_styles
 
 _GOLDEN = 0.618033988749895  # multiples of it spread evenly, so dots of equal time do not hide each other
@@ -24,7 +34,13 @@ def step_times(analysis: Analysis) -> Figure | None:
         runs = [run for run in variant.step_samples if run]
         lanes = len(runs)
         dots = [
-            (value / scale, row + (lane + 0.15 + 0.7 * ((step * _GOLDEN) % 1.0)) / lanes * 0.62 - 0.31, lane, step, value)
+            (
+                value / scale,
+                row + (lane + 0.15 + 0.7 * ((step * _GOLDEN) % 1.0)) / lanes * 0.62 - 0.31,
+                lane,
+                step,
+                value,
+            )
             for lane, run in enumerate(runs)
             for step, value in enumerate(run)
         ]
@@ -35,7 +51,10 @@ def step_times(analysis: Analysis) -> Figure | None:
                 "x": [round(x, 5) for x, *_ in dots],
                 "y": [round(y, 3) for _, y, *_ in dots],
                 "marker": {"color": style.colour, "size": 5, "opacity": 0.55},
-                "hovertext": [hover(variant.name, f"process {lane + 1}, step {step + 1}: {units.seconds(value)}") for *_, lane, step, value in dots],
+                "hovertext": [
+                    hover(variant.name, f"process {lane + 1}, step {step + 1}: {units.seconds(value)}")
+                    for *_, lane, step, value in dots
+                ],
                 "hoverinfo": "text",
             }
         )
@@ -45,8 +64,16 @@ def step_times(analysis: Analysis) -> Figure | None:
                 "mode": "markers",
                 "x": [median(run) / scale for run in runs],
                 "y": [row + (lane + 0.5) / lanes * 0.62 - 0.31 for lane in range(lanes)],
-                "marker": {"color": style.colour, "symbol": "line-ns", "size": 14, "line": {"width": 3, "color": style.colour}},
-                "hovertext": [hover(variant.name, f"process {lane + 1}: median {units.seconds(median(run))}") for lane, run in enumerate(runs)],
+                "marker": {
+                    "color": style.colour,
+                    "symbol": "line-ns",
+                    "size": 14,
+                    "line": {"width": 3, "color": style.colour},
+                },
+                "hovertext": [
+                    hover(variant.name, f"process {lane + 1}: median {units.seconds(median(run))}")
+                    for lane, run in enumerate(runs)
+                ],
                 "hoverinfo": "text",
             }
         )
@@ -78,30 +105,37 @@ def warm_up(analysis: Analysis) -> Figure | None:
                     "type": "scatter",
                     "mode": "lines+markers",
                     "name": safe(variant.name, 28),
-                    "legendgroup": safe(variant.name),
-                    "showlegend": run is next(filter(None, variant.warmup_samples)),
                     "x": list(range(1, len(run) + 1)),
                     "y": [round(value, 6) for value in run],
                     "line": {"color": style.colour, "dash": style.dash, "width": 1.4},
                     "marker": {"color": style.colour, "symbol": style.symbol, "size": 6},
-                    "hovertext": [hover(variant.name, f"warm-up step {step}: {units.seconds(value)}") for step, value in enumerate(run, 1)],
+                    "hovertext": [
+                        hover(variant.name, f"warm-up step {step}: {units.seconds(value)}")
+                        for step, value in enumerate(run, 1)
+                    ],
                     "hoverinfo": "text",
                 }
             )
     values = [value for variant in variants for run in variant.warmup_samples for value in run if value > 0]
     return figure(
         traces,
-        margin={"l": 64, "r": 16, "t": 64, "b": 52},
-        showlegend=True,
-        legend=LEGEND_ABOVE,
+        margin={"l": 64, "r": 16, "t": 10, "b": 52},
         xaxis={"title": {"text": "warm-up step"}, "tickformat": "d"},
         yaxis={
-            "title": {"text": "seconds"},
+            "title": {"text": "step time"},
             "type": "log",
-            "dtick": "D2" if max(values) < 50 * min(values) else 1,
+            "tickvals": (ticks := _ticks(min(values), max(values))),
+            "ticktext": [units.seconds(tick) for tick in ticks],
             "range": [math.log10(min(values)) - 0.15, math.log10(max(values)) + 0.15],
         },
     )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """1, 2, 5, 10 ... around the values; powers of ten only where those would be too many."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(decades) <= 4 else (1,)
+    return [step * 10.0**decade for decade in decades for step in steps]
 
 
 def losses(analysis: Analysis) -> Figure | None:
@@ -124,16 +158,16 @@ def losses(analysis: Analysis) -> Figure | None:
             },
             "opacity": 0.45 if variant.is_baseline else 1,
             "marker": {"color": styles[variant.name].colour, "symbol": styles[variant.name].symbol, "size": 7},
-            "hovertext": [hover(variant.name, f"step {step}: loss {value:.6g}") for step, value in enumerate(variant.losses, 1)],
+            "hovertext": [
+                hover(variant.name, f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}") for step, value in enumerate(variant.losses, 1)
+            ],
             "hoverinfo": "text",
         }
         for variant in variants
     ]
     return figure(
         traces,
-        margin={"l": 64, "r": 16, "t": 64, "b": 52},
-        showlegend=True,
-        legend=LEGEND_ABOVE,
+        margin={"l": 64, "r": 16, "t": 10, "b": 52},
         xaxis={"title": {"text": "step"}, "tickformat": "d"},
         yaxis={"title": {"text": "loss"}},
     )

@@ -2,7 +2,7 @@
 
 from perfkit import units
 from perfkit.analysis.result import Analysis
-from perfkit_reports.figures.frame import LEGEND_ABOVE, ROWS_AXIS, Figure, Trace, figure, hover, row_labels, rows_height, safe
+from perfkit_reports.figures.frame import ROWS_AXIS, Figure, Trace, figure, hover, row_labels, rows_height, safe
 from perfkit_reports.palette import bar_pattern, category_fills, ordered_categories
 
 
@@ -30,7 +30,10 @@ def time_split(analysis: Analysis) -> Figure | None:
                 "insidetextanchor": "middle",
                 "textangle": 0,
                 "hovertext": [
-                    hover(f"{variant.name}: {category}", f"{units.percent(share.share)} of the step, {units.seconds(share.seconds)}")
+                    hover(
+                        f"{variant.name}: {category}",
+                        f"{units.percent(share.share)} of the step, {units.seconds(share.seconds)}",
+                    )
                     for variant, share in parts
                 ],
                 "hoverinfo": "text",
@@ -39,11 +42,9 @@ def time_split(analysis: Analysis) -> Figure | None:
     return figure(
         traces,
         barmode="stack",
-        height=rows_height(len(variants), legend=30),
-        margin={"l": 4, "r": 12, "t": 76, "b": 44},
-        showlegend=True,
-        legend=LEGEND_ABOVE,
+        height=rows_height(len(variants)),
+        margin={"l": 18, "r": 24, "t": 6, "b": 40},
         annotations=row_labels([variant.name for variant in variants]),
-        xaxis={"range": [0, 100], "ticksuffix": " %", "fixedrange": True},
+        xaxis={"range": [0, 100], "ticksuffix": " %", "ticklabeloverflow": "allow", "fixedrange": True},
         yaxis=ROWS_AXIS,
     )

@@ -36,7 +36,10 @@
     const { data, layout } = structuredClone(figures[chart.dataset.figure]);
     layout.template = template();
     if (touch) layout.dragmode = false; // a finger scrolls the page
-    if (chart.dataset.figure === "roofline") layers(data, layout);
+    if (chart.dataset.figure === "roofline") {
+      layers(data, layout);
+      slopes(chart, layout);
+    }
     const first = !drawn.has(chart);
     drawn.add(chart);
     if (first) chart.replaceChildren();
@@ -51,7 +54,23 @@
     const variants = on("variant");
     const kinds = on("kind");
     for (const trace of data) if (trace.meta) trace.visible = variants.has(trace.meta.variant) && kinds.has(trace.meta.kind);
-    for (const arrow of layout.annotations) if (arrow.name !== undefined) arrow.visible = variants.has(arrow.name) && kinds.has("step");
+    for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = variants.has(arrow.name) && kinds.has("step");
+  }
+  // On log-log axes every bandwidth has slope 1; its angle on the screen depends on the plot's size.
+  function slopes(chart, layout) {
+    const { l, r, t, b } = layout.margin;
+    const [x, y] = [layout.xaxis.range, layout.yaxis.range].map(([low, high]) => high - low);
+    const angle = Math.atan((chart.offsetHeight - t - b) / y / ((chart.offsetWidth - l - r) / x));
+    const gap = 9;
+    const narrow = chart.offsetWidth < 560;
+    for (const label of layout.annotations) {
+      if (label.showarrow) continue;
+      const [line, place] = label.name.split(" ");
+      const side = place === "below" ? 1 : -1;
+      if (narrow) Object.assign(label, { visible: place === "below", font: { size: 10 } }); // dashed lines keep their hover text
+      if (line === "flat") continue;
+      Object.assign(label, { textangle: (-angle * 180) / Math.PI, xanchor: "center", yanchor: "middle", xshift: side * gap * Math.sin(angle), yshift: -side * gap * Math.cos(angle) });
+    }
   }
   all("[data-roofline]").forEach((box) => box.addEventListener("change", () => draw(document.querySelector('[data-figure="roofline"]'))));
 
@@ -68,7 +87,6 @@
     button.addEventListener("click", () => {
       const open = byId(button.getAttribute("aria-controls")).classList.toggle("open");
       button.setAttribute("aria-expanded", String(open));
-      button.textContent = open ? "Hide" : "Details";
     }),
   );
 
@@ -127,7 +145,7 @@
   const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   function csv(table) {
     const rows = [...table.rows].filter((row) => !row.hidden && !row.classList.contains("detail"));
-    return rows.map((row) => [...row.cells].filter((cell) => !("skip" in cell.dataset)).map((cell) => quoted((raw(cell) ?? cell.innerText).trim())).join(",")).join("\r\n");
+    return rows.map((row) => [...row.cells].map((cell) => quoted((raw(cell) ?? cell.innerText).trim().replace(/\s+/g, " "))).join(",")).join("\r\n");
   }
   all("[data-save]").forEach((button) => button.addEventListener("click", () => save(byId(button.dataset.save).textContent, "application/json", button.dataset.name)));
   all("[data-csv]").forEach((button) => button.addEventListener("click", () => save(csv(byId(button.dataset.csv)), "text/csv", button.dataset.name)));
