@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from perfkit.workloads.workload import Batch, Workload
@@ -35,6 +36,7 @@ class TrainState:
         counters: facts that a technique counts while it acts (for instance `bytes_to_disk`), merged into the
             record's facts.
         fact_notes: explanations of facts, shown beside them (for instance the first graph break's reason).
+        applied: names of the techniques applied so far; claims of one may depend on the others.
         on_close: called when the worker is done, last first.
     """
 
@@ -52,12 +54,34 @@ class TrainState:
     compute_dtype: str = "fp32"
     counters: dict[str, float] = field(default_factory=dict)
     fact_notes: dict[str, str] = field(default_factory=dict)
+    applied: tuple[str, ...] = ()
     on_close: list[Callable[[], None]] = field(default_factory=list)
 
     @property
+    def bare_model(self) -> nn.Module:
+        """The workload's own model, also where DistributedDataParallel is wrapped around it."""
+        return self.model.module if isinstance(self.model, DistributedDataParallel) else self.model
+
+    @property
     def block_names(self) -> tuple[str, ...]:
-        """Names of the repeated blocks; wrapping a block in place keeps its name."""
-        return self.workload.blocks(self.model)
+        """Names of the repeated blocks within `bare_model`; wrapping a block in place keeps its name."""
+        return self.workload.blocks(self.bare_model)
+
+    @property
+    def blocks(self) -> tuple[nn.Module, ...]:
+        """The repeated blocks as they are now."""
+        return tuple(self.bare_model.get_submodule(name) for name in self.block_names)
+
+    def enter(self, context: AbstractContextManager[object]) -> None:
+        """Enter a context that lasts until the state is closed."""
+        stack = ExitStack()
+        stack.enter_context(context)
+        self.on_close.append(stack.close)
+
+    def close(self) -> None:
+        """Undo what outlives the state (settings of the process, temporary files), last first."""
+        while self.on_close:
+            self.on_close.pop()()
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """The loss of one microbatch under all forward contexts."""

@@ -1,0 +1,70 @@
+"""`amp`: automatic mixed precision. Matrix products in 16 bits, parameters and reductions in fp32."""
+
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import torch
+from torch.optim import Optimizer
+
+from perfkit.errors import UsageError
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+# Every activation and weight is rounded to a relative error of eps/2 before each product. The errors of a sum of
+# products are independent, so that the loss, an average over many of them, moves by little more than one rounding;
+# what grows is the drift of the parameters over the steps compared. Eight roundings cover ten steps.
+_ROUNDINGS = 8
+
+
+class Amp(Technique):
+    name: ClassVar[str] = "amp"
+    summary: ClassVar[str] = "mixed precision: matrix products in bf16, or in fp16 with a gradient scaler"
+    # First of all, so that what follows knows the dtype it will meet (attention kernels depend on it).
+    stage: ClassVar[Stage] = Stage.MODEL
+
+    dtype: Literal["bf16", "fp16"] = "bf16"
+
+    def apply(self, state: TrainState) -> TrainState:
+        if state.compute_dtype in _DTYPES:
+            raise UsageError(
+                f"amp casts fp32 to {self.dtype}, but the parameters are {state.compute_dtype} already: "
+                "leave out amp, or use --dtype fp32"
+            )
+        device_type = state.device.type
+        state.forward_contexts.append(lambda: torch.autocast(device_type, dtype=_DTYPES[self.dtype]))
+        state.compute_dtype = self.dtype
+        if self.dtype == "fp16":
+            _scale_gradients(state, torch.amp.GradScaler(device_type))
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        claims = [self._claim("matrix products take 16-bit operands", f"matmul_flops_share:{self.dtype}", 0.9)]
+        if self.dtype == "fp16":
+            unscaling = "op_calls:aten::_amp_foreach_non_finite_check_and_unscale_"
+            claims.append(self._claim("gradients are scaled back and checked for overflow", unscaling, 1.0))
+        return tuple(claims)
+
+    def _claim(self, statement: str, fact: str, value: float) -> Claim:
+        return Claim(technique=self.name, statement=statement, fact=fact, relation=Relation.AT_LEAST, value=value)
+
+    def parity(self) -> ParityRule:
+        relative = _ROUNDINGS * torch.finfo(_DTYPES[self.dtype]).eps
+        return ParityRule(relative=relative, basis=f"{_ROUNDINGS} roundings of {self.dtype}")
+
+
+def _scale_gradients(state: TrainState, scaler: torch.amp.GradScaler) -> None:
+    """Scale the loss before backward and the gradients back before the update; a step that overflowed is left out."""
+    backward: Callable[[torch.Tensor], None] = state.backward
+
+    def scaled_backward(loss: torch.Tensor) -> None:
+        backward(scaler.scale(loss))
+
+    def unscaled_step(optimizer: Optimizer) -> None:
+        scaler.step(optimizer)
+        scaler.update()
+
+    state.backward = scaled_backward
+    state.optimizer_step = unscaled_step

@@ -1,0 +1,60 @@
+"""Applying techniques to a training state, in order, and building the optimizer at the end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from perfkit.errors import UnavailableError
+from perfkit.record import ParityRule, SetupCost
+from perfkit.techniques.ddp import Ddp
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import LOSSLESS, Technique
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A training state that is ready to train, and what was applied to it.
+
+    `setup` has the seconds of each technique and of building the optimizer. `parity` is the loosest of the
+    techniques' rules.
+    """
+
+    state: TrainState
+    techniques: tuple[Technique, ...]
+    setup: tuple[SetupCost, ...]
+    parity: ParityRule
+
+
+def apply_all(techniques: Sequence[Technique], state: TrainState) -> Applied:
+    """Apply techniques in the order given (that of `compose`), then `ddp` where it is needed; build the optimizer.
+
+    Raises `UnavailableError` with the reason where a technique cannot act here.
+    """
+    setup: list[SetupCost] = []
+    for technique in techniques:
+        state = _apply(technique, state, setup)
+    if state.world.size > 1 and not state.gradients_reduced:
+        added = Ddp()
+        state = _apply(added, state, setup)
+        techniques = (*techniques, added)
+    start = perf_counter()
+    state.optimizer = state.make_optimizer(state.model.parameters())
+    setup.append(SetupCost(name="optimizer", seconds=perf_counter() - start))
+    parity = max((LOSSLESS, *(technique.parity() for technique in techniques)), key=lambda rule: rule.relative)
+    return Applied(state=state, techniques=tuple(techniques), setup=tuple(setup), parity=parity)
+
+
+def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> TrainState:
+    if state.world.size < technique.min_world_size:
+        raise UnavailableError(
+            f"{technique.name} needs at least {technique.min_world_size} ranks, this run has {state.world.size}: "
+            f"use --world-size {technique.min_world_size}"
+        )
+    reason = technique.unavailable(state.device)
+    if reason is not None:
+        raise UnavailableError(reason)
+    start = perf_counter()
+    state = technique.apply(state)
+    state.applied = (*state.applied, technique.name)
+    setup.append(SetupCost(name=technique.name, seconds=perf_counter() - start))
+    return state

@@ -1,0 +1,72 @@
+"""Which techniques do not go together, and why: a table to be read, and checked before anything runs.
+
+A pattern is a technique's name with parameters that must have these values (`offload:what=parameters`). Every pair
+that is not listed was run on a CPU and gave the baseline's losses (`benchmarks/compatibility.py`).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from perfkit.errors import UsageError
+from perfkit.techniques.technique import Technique
+
+
+class Clash(NamedTuple):
+    """Two techniques that exclude each other."""
+
+    first: str
+    second: str
+    reason: str
+
+
+class Requirement(NamedTuple):
+    """A technique that only acts together with another."""
+
+    technique: str
+    needs: str
+    reason: str
+
+
+CLASHES: tuple[Clash, ...] = ()
+
+REQUIREMENTS = (
+    Requirement("ckpt:mode=budget", "compile", "the memory budget is a setting of torch.compile's partitioner"),
+)
+
+
+def check(techniques: Sequence[Technique]) -> None:
+    """Raise `UsageError` for the first pair that clashes or requirement that is not met."""
+    for clash in CLASHES:
+        first, second = _find(clash.first, techniques), _find(clash.second, techniques)
+        if first is not None and second is not None:
+            raise UsageError(f"{_shown(first)} and {_shown(second)} do not go together: {clash.reason}")
+    for requirement in REQUIREMENTS:
+        found = _find(requirement.technique, techniques)
+        if found is not None and _find(requirement.needs, techniques) is None:
+            raise UsageError(
+                f"{requirement.technique} needs {requirement.needs}: {requirement.reason}; "
+                f"use {_shown(found)}+{requirement.needs}"
+            )
+
+
+def matches(technique: Technique, pattern: str) -> bool:
+    """Whether a technique is meant by a pattern such as `offload:what=parameters`."""
+    name, *conditions = pattern.split(":")
+    values = (condition.split("=", 1) for condition in conditions)
+    return technique.name == name and all(str(getattr(technique, key)) == value for key, value in values)
+
+
+def _find(pattern: str, techniques: Sequence[Technique]) -> Technique | None:
+    return next((technique for technique in techniques if matches(technique, pattern)), None)
+
+
+def _shown(technique: Technique) -> str:
+    """The technique as it is written on the command line, with the parameters that differ from their defaults."""
+    given = (
+        f"{field.name}={getattr(technique, field.name)}"
+        for field in msgspec.structs.fields(technique)
+        if getattr(technique, field.name) != field.default
+    )
+    return ":".join((technique.name, *given))

@@ -1,0 +1,50 @@
+"""`compile`: torch.compile with inductor, of the whole model or of every block."""
+
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+
+
+class Compile(Technique):
+    name: ClassVar[str] = "compile"
+    summary: ClassVar[str] = "torch.compile (inductor) of the model, or of each block"
+    stage: ClassVar[Stage] = Stage.COMPILE
+
+    mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "default"
+    scope: Literal["model", "block"] = "model"
+    fullgraph: bool = False
+    dynamic: bool | None = None
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if self.mode == "reduce-overhead" and device.type != "cuda":
+            return "mode=reduce-overhead records CUDA graphs, which need a CUDA device"
+        return None
+
+    def apply(self, state: TrainState) -> TrainState:
+        modules = state.blocks if self.scope == "block" else (state.model,)
+        if not modules:
+            raise UnavailableError(f"the workload {state.workload.name} names no blocks; use scope=model")
+        options: dict[str, Any] = {} if self.mode == "default" else {"mode": self.mode}
+        torch.compiler.reset()
+        torch._dynamo.utils.counters.clear()
+        for module in modules:
+            module.compile(fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
+        state.on_close.append(torch.compiler.reset)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        regions = float(len(state.block_names)) if self.scope == "block" else 1.0
+        claims = [
+            self._at_least("torch.compile made a graph", "graphs", 1.0),
+            # inductor marks every call of a compiled graph; each region has one forward and one backward
+            self._at_least("steps run the compiled graphs", "op_calls:## Call CompiledFxGraph*", 2 * regions),
+        ]
+        return tuple(claims)
+
+    def _at_least(self, statement: str, fact: str, value: float) -> Claim:
+        return Claim(technique=self.name, statement=statement, fact=fact, relation=Relation.AT_LEAST, value=value)

@@ -1,0 +1,42 @@
+"""What torch.compile did in this process so far: graphs, breaks, recompilations, time, caches."""
+
+import torch
+
+
+def compile_facts() -> dict[str, float]:
+    """Counts and seconds since the process began; empty where nothing was compiled.
+
+    `graphs` are distinct forward graphs, `recompiles` those made because a guard failed. `compile_s` is the time
+    spent compiling forward and backward graphs. A hit or miss of a cache is counted per graph: the autograd cache
+    holds forward and backward together and is asked first, the graph cache holds each of them.
+    """
+    counters = torch._dynamo.utils.counters
+    if not counters["frames"]["total"]:
+        return {}
+    metrics = torch._dynamo.utils.get_compilation_metrics()
+    autograd, inductor = counters["aot_autograd"], counters["inductor"]
+    return {
+        "graphs": float(counters["stats"]["unique_graphs"]),
+        "graph_breaks": float(sum(counters["graph_break"].values())),
+        "recompiles": float(sum(1 for entry in metrics if entry.recompile_reason)),
+        "compile_s": torch._dynamo.utils.calculate_time_spent()["total_wall_time"],
+        "compile_cache_hits": float(autograd["autograd_cache_hit"] + inductor["fxgraph_cache_hit"]),
+        "compile_cache_misses": float(inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"]),
+    }
+
+
+def compile_notes() -> dict[str, str]:
+    """Why graphs broke and why code was compiled again, by fact; empty where neither happened."""
+    breaks = torch._dynamo.utils.counters["graph_break"]
+    recompiles = [
+        entry.recompile_reason for entry in torch._dynamo.utils.get_compilation_metrics() if entry.recompile_reason
+    ]
+    notes = {
+        "graph_breaks": "; ".join(f"{count} x {_first_line(reason)}" for reason, count in breaks.items()),
+        "recompiles": "; ".join(_first_line(reason) for reason in recompiles),
+    }
+    return {fact: note for fact, note in notes.items() if note}
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0]

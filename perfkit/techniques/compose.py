@@ -1,0 +1,28 @@
+"""From the techniques as named to techniques in order, with everything checked that can be checked without a model."""
+
+from collections.abc import Sequence
+
+from perfkit.errors import UsageError
+from perfkit.spec import TechniqueSpec, typed_params
+from perfkit.techniques.compatibility import check
+from perfkit.techniques.table import TECHNIQUES
+from perfkit.techniques.technique import Technique
+
+
+def compose(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
+    """Techniques with typed parameters, sorted by stage.
+
+    Raises `UsageError` for an unknown name or parameter, a technique given twice, and techniques that do not go
+    together; the message names both and the reason.
+    """
+    techniques: list[Technique] = []
+    for spec in specs:
+        technique: Technique = typed_params(TECHNIQUES.load(spec.name), "technique", spec.name, spec.params)
+        if any(technique.name == other.name for other in techniques):
+            raise UsageError(
+                f"the technique {spec.name!r} is given twice in {'+'.join(item.label for item in specs)!r}"
+            )
+        techniques.append(technique)
+    check(techniques)
+    order = {name: place for place, name in enumerate(TECHNIQUES.names())}
+    return tuple(sorted(techniques, key=lambda technique: (technique.stage, order[technique.name])))

@@ -1,0 +1,43 @@
+"""`ddp`: every rank holds the whole model; gradients are averaged. What a run of several ranks does by default."""
+
+from typing import ClassVar
+
+from torch.nn.parallel import DistributedDataParallel
+
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+
+
+class Ddp(Technique):
+    name: ClassVar[str] = "ddp"
+    summary: ClassVar[str] = "data parallel: whole model on every rank, gradients averaged"
+    stage: ClassVar[Stage] = Stage.SHARD
+    min_world_size: ClassVar[int] = 2
+
+    def apply(self, state: TrainState) -> TrainState:
+        return replicate(state)
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        return (averages_gradients(self.name),)
+
+
+def replicate(state: TrainState) -> TrainState:
+    """Wrap the model in DistributedDataParallel."""
+    # Buckets are views into one buffer, so that gradients are not held twice.
+    model = DistributedDataParallel(state.model, gradient_as_bucket_view=True)
+    state.model = model
+    state.no_sync = model.no_sync
+    state.gradients_reduced = True
+    return state
+
+
+def averages_gradients(technique: str) -> Claim:
+    """Gradients are summed over ranks by a collective within backward."""
+    return Claim(
+        technique=technique,
+        statement="gradients are reduced over the ranks",
+        fact="op_calls:c10d::allreduce_*",
+        relation=Relation.AT_LEAST,
+        value=1.0,
+    )

@@ -1,0 +1,80 @@
+"""`flash`: fused attention. The workload's explicit attention is switched to torch's, run by one of its backends."""
+
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+
+_BACKENDS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+}
+_OPS = {
+    "flash": "aten::_scaled_dot_product_flash_attention,aten::_scaled_dot_product_flash_attention_for_cpu",
+    "efficient": "aten::_scaled_dot_product_efficient_attention",
+    "math": "aten::_scaled_dot_product_attention_math",
+    "cudnn": "aten::_scaled_dot_product_cudnn_attention",
+    "auto": "aten::scaled_dot_product_attention,aten::_scaled_dot_product_*attention,"
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+}
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Flash(Technique):
+    name: ClassVar[str] = "flash"
+    summary: ClassVar[str] = "fused attention (scaled_dot_product_attention) instead of explicit attention"
+    stage: ClassVar[Stage] = Stage.MODEL
+
+    backend: Literal["flash", "efficient", "math", "cudnn", "auto"] = "flash"
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if any(_probe(self.backend, device, dtype) is None for dtype in (torch.float32, torch.bfloat16)):
+            return None
+        return f"the {self.backend} attention backend does not run on this {device.type} device"
+
+    def apply(self, state: TrainState) -> TrainState:
+        if state.workload.use_sdpa is None:
+            raise UnavailableError(f"the workload {state.workload.name} has no attention to switch")
+        failure = _probe(self.backend, state.device, _DTYPES.get(state.compute_dtype, torch.float32))
+        if failure is not None:
+            raise UnavailableError(
+                f"the {self.backend} attention backend does not run here in {state.compute_dtype}: {failure}"
+            )
+        state.workload.use_sdpa(state.bare_model)
+        if self.backend != "auto":
+            # For the whole process rather than around the forward pass, because checkpointing runs the forward
+            # pass again inside backward and must meet the same backend there.
+            state.enter(sdpa_kernel(_BACKENDS[self.backend]))
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        return (
+            Claim(
+                technique=self.name,
+                statement=f"attention runs in torch's fused op ({self.backend})",
+                fact=f"op_calls:{_OPS[self.backend]}",
+                relation=Relation.AT_LEAST,
+                value=1.0,
+            ),
+        )
+
+
+def _probe(backend: str, device: torch.device, dtype: torch.dtype) -> str | None:
+    """Run attention forward and backward once; the reason if this backend refuses, None if it works."""
+    if backend == "auto":
+        return None
+    query = torch.zeros(1, 1, 64, 64, device=device, dtype=dtype, requires_grad=True)
+    try:
+        with sdpa_kernel(_BACKENDS[backend]):
+            F.scaled_dot_product_attention(query, query, query, is_causal=True).sum().backward()
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return None

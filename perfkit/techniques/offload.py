@@ -1,0 +1,119 @@
+"""`offload`: keep activations, optimizer state or parameters out of the training device's memory."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import ClassVar, Literal
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.paged_activations import ActivationPager
+from perfkit.techniques.paged_optimizer import local_optimizer, page_around_step, page_state
+from perfkit.techniques.paged_parameters import page_blocks
+from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.paging import MIN_BYTES, HostStore, Store, disk_store
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+
+# These save less for backward themselves, so that less is left to move.
+_SAVING_TECHNIQUES = frozenset({"amp", "ckpt", "compile", "flash"})
+
+
+class Offload(Technique):
+    name: ClassVar[str] = "offload"
+    summary: ClassVar[str] = "move activations, optimizer state or parameters to host memory or disk while not needed"
+    stage: ClassVar[Stage] = Stage.OPTIMIZER
+
+    what: Literal["activations", "optimizer", "parameters"] = "activations"
+    to: Literal["host", "disk"] = "host"
+    folder: str = ""  # where the temporary folder on disk is made; the system's temporary folder if empty
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if self.to == "host" and device.type != "cuda":
+            return f"to=host needs a device with memory of its own: on a {device.type} it all is in host memory already"
+        return None
+
+    def apply(self, state: TrainState) -> TrainState:
+        if self.what == "parameters" and not state.block_names:
+            raise UnavailableError(
+                f"the workload {state.workload.name} names no blocks whose parameters could be moved"
+            )
+        store: Store = (
+            disk_store(self.folder, state.counters) if self.to == "disk" else HostStore(state.device, state.counters)
+        )
+        state.on_close.append(store.close)
+        if self.what == "activations":
+            state.forward_contexts.append(ActivationPager(store, state.device).hooks)
+            return state
+        if self.what == "optimizer":
+            after = partial(page_state, store=store)
+        else:
+            after = partial(page_around_step, paged=page_blocks(state, store))
+        make = state.make_optimizer
+
+        def make_optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
+            optimizer = make(parameters)
+            after(optimizer)
+            return optimizer
+
+        state.make_optimizer = make_optimizer
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        if self.what == "activations":
+            return self._activation_claims(state)
+        return self._optimizer_claims(state) if self.what == "optimizer" else self._parameter_claims(state)
+
+    def _activation_claims(self, state: TrainState) -> tuple[Claim, ...]:
+        reference = "reference_saved_tensor_bytes"
+        moved = 0.02 if _SAVING_TECHNIQUES & set(state.applied) else 0.5
+        return (
+            self._claim("saved activations leave the device", f"bytes_to_{self.to}", moved, reference),
+            self._claim("they all come back for backward", f"bytes_from_{self.to}", 1.0, f"bytes_to_{self.to}"),
+            self._claim("they are not in memory meanwhile", "saved_tensor_bytes", 0.5, reference, Relation.AT_MOST),
+        )
+
+    def _optimizer_claims(self, state: TrainState) -> tuple[Claim, ...]:
+        assert state.optimizer is not None
+        groups = local_optimizer(state.optimizer).param_groups
+        sizes = [local_part(parameter).nbytes for group in groups for parameter in group["params"]]
+        paged = sum(size for size in sizes if size >= MIN_BYTES)
+        stays = 1 - paged / sum(sizes) + 0.01  # with the optimizer's scalars
+        fact = "optimizer_state_bytes"
+        return (
+            self._claim("the state is out of memory between updates", fact, stays, "baseline", Relation.AT_MOST),
+            self._claim("a copy of every large parameter or more goes out", f"bytes_to_{self.to}", float(paged)),
+            self._claim("all of it comes back for every update", f"bytes_from_{self.to}", 1.0, f"bytes_to_{self.to}"),
+        )
+
+    def _parameter_claims(self, state: TrainState) -> tuple[Claim, ...]:
+        everything = sum(parameter.nbytes for parameter in state.bare_model.parameters())
+        paged = sum(p.nbytes for block in state.blocks for p in block.parameters() if p.nbytes >= MIN_BYTES)
+        stays = 1 - 0.9 * paged / everything
+        statement = "parameters of the blocks are out of memory between steps"
+        return (
+            self._claim(statement, "parameter_bytes", stays, "reference_parameter_bytes", Relation.AT_MOST),
+            self._claim("every update of the parameters goes out", f"bytes_to_{self.to}", 0.9 * paged),
+            # forward, backward and update each bring them in
+            self._claim("they come in for forward and backward", f"bytes_from_{self.to}", 2 * 0.9 * paged),
+        )
+
+    def _claim(
+        self,
+        statement: str,
+        fact: str,
+        value: float,
+        relative_to: str = "",
+        relation: Relation = Relation.AT_LEAST,
+    ) -> Claim:
+        return Claim(
+            technique=self.name,
+            statement=statement,
+            fact=fact,
+            relation=relation,
+            value=value,
+            relative_to=relative_to,
+        )

@@ -1,0 +1,83 @@
+"""Activations on their way out and back: hooks on what autograd saves."""
+
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from perfkit.techniques.paging import MIN_BYTES, Page, Store, flat_bytes
+
+
+class _Saved(NamedTuple):
+    """A view to be made again over a stored storage."""
+
+    storage: "_StoredStorage"
+    dtype: torch.dtype
+    offset: int
+    shape: torch.Size
+    stride: tuple[int, ...]
+
+
+class _StoredStorage:
+    """A storage that was moved out. While it is back, those who need it share it."""
+
+    def __init__(self, store: Store, original: torch.UntypedStorage) -> None:
+        self.device = original.device
+        self.page: Page = store.put(flat_bytes(original))
+        self.loaded: StorageWeakRef | None = None
+
+
+class ActivationPager:
+    """Moves each storage that autograd saves to a store once, and back when the backward pass asks for it.
+
+    Parameters and their views stay where they are, as do other devices' tensors, subclasses and small tensors.
+    """
+
+    def __init__(self, store: Store, device: torch.device) -> None:
+        self._store = store
+        self._device = device
+        # by the storage's address as an object; the reference tells whether it still is the same one
+        self._stored: dict[int, tuple[StorageWeakRef, int, _StoredStorage]] = {}
+
+    def hooks(self) -> AbstractContextManager[object]:
+        """The context to run a forward pass in."""
+        self._stored.clear()
+        return torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
+
+    def _pack(self, tensor: torch.Tensor) -> torch.Tensor | _Saved:
+        if not self._moves(tensor):
+            return tensor
+        storage = tensor.untyped_storage()
+        reference = StorageWeakRef(storage)
+        known = self._stored.get(reference.cdata)
+        if known is None or known[0].expired() or known[1] != tensor._version:
+            known = (reference, tensor._version, _StoredStorage(self._store, storage))
+            self._stored[reference.cdata] = known
+        return _Saved(known[2], tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
+
+    def _moves(self, tensor: torch.Tensor) -> bool:
+        return (
+            type(tensor) is torch.Tensor
+            and tensor.device.type == self._device.type
+            and tensor.layout == torch.strided
+            and not isinstance(tensor._base, nn.Parameter)
+            and tensor.untyped_storage().nbytes() >= MIN_BYTES
+        )
+
+    def _unpack(self, saved: torch.Tensor | _Saved) -> torch.Tensor:
+        if isinstance(saved, torch.Tensor):
+            return saved
+        view = torch.empty(0, dtype=saved.dtype, device=saved.storage.device)
+        return view.set_(self._load(saved.storage), saved.offset, saved.shape, saved.stride)
+
+    def _load(self, stored: _StoredStorage) -> torch.UntypedStorage:
+        if stored.loaded is not None and not stored.loaded.expired():
+            shared: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(stored.loaded.cdata)
+            if shared is not None:
+                return shared
+        storage = torch.UntypedStorage(0, device=stored.device)
+        self._store.get(stored.page, storage)
+        stored.loaded = StorageWeakRef(storage)
+        return storage

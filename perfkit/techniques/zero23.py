@@ -1,0 +1,120 @@
+"""`zero2`, `zero3`: FSDP2. Optimizer state, gradients and parameters are sharded over the ranks.
+
+ZeRO stages of arXiv 1910.02054, section 5. FSDP2 keeps sharded parameters in both; `zero2` gathers them once a step
+and keeps them from forward to backward, `zero3` frees them after each block's forward and gathers them again.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Literal
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
+
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.zero1 import SLACK
+
+_NO_HOST = "offload=cpu needs a device with memory of its own: on a CPU the parameters already are in host memory"
+_GATHERS = "c10d::_allgather_base_,c10d::allgather_*"
+
+
+class _FullyShard(Technique):
+    """What both stages share; `_reshard` is the difference."""
+
+    stage: ClassVar[Stage] = Stage.SHARD
+    min_world_size: ClassVar[int] = 2
+    _reshard: ClassVar[bool]
+
+    offload: Literal["none", "cpu"] = "none"
+
+    def unavailable(self, device: torch.device) -> str | None:
+        return _NO_HOST if self.offload == "cpu" and device.type == "cpu" else None
+
+    def apply(self, state: TrainState) -> TrainState:
+        policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()
+        for module in (*state.blocks, state.model):
+            fully_shard(module, reshard_after_forward=self._reshard, offload_policy=policy)
+        root = state.model
+        assert isinstance(root, FSDPModule)
+
+        @contextmanager
+        def no_sync() -> Iterator[None]:
+            root.set_requires_gradient_sync(False)
+            try:
+                yield
+            finally:
+                root.set_requires_gradient_sync(True)
+
+        state.no_sync = no_sync
+        state.gradients_reduced = True
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        ranks = state.world.size
+        share = largest_slice(state.model, ranks) + SLACK
+        units = float(len(state.block_names) or 1)
+        claims = [
+            self._claim("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", Relation.AT_LEAST, 1.0),
+            self._claim("parameters are gathered for every block", f"op_calls:{_GATHERS}", Relation.AT_LEAST, units),
+        ]
+        if self.offload == "none":  # offloaded shards are on the host, and the facts are of the training device
+            claims += [
+                self._sharded("parameters", "parameter_bytes", share, "reference_parameter_bytes", ranks),
+                self._sharded("gradients", "gradient_bytes", share, "reference_parameter_bytes", ranks),
+                self._sharded("optimizer state", "optimizer_state_bytes", share, "baseline", ranks),
+            ]
+        else:
+            statement = "shards of the parameters are not on the device"
+            claims.append(self._claim(statement, "parameter_bytes", Relation.AT_MOST, 0.0))
+        return (*claims, self._gathers_in_backward(units))
+
+    def _gathers_in_backward(self, units: float) -> Claim:
+        fact = f"backward_op_calls:{_GATHERS}"
+        if self._reshard:
+            return self._claim("parameters are gathered again in backward", fact, Relation.AT_LEAST, units)
+        return self._claim("parameters are kept from forward to backward", fact, Relation.EQUAL, 0.0)
+
+    def _sharded(self, what: str, fact: str, share: float, relative_to: str, ranks: int) -> Claim:
+        statement = f"a rank holds 1/{ranks} of the {what}"
+        return self._claim(statement, fact, Relation.AT_MOST, share, relative_to)
+
+    def _claim(self, statement: str, fact: str, relation: Relation, value: float, relative_to: str = "") -> Claim:
+        return Claim(
+            technique=self.name,
+            statement=statement,
+            fact=fact,
+            relation=relation,
+            value=value,
+            relative_to=relative_to,
+        )
+
+
+class Zero2(_FullyShard):
+    name: ClassVar[str] = "zero2"
+    summary: ClassVar[str] = (
+        "optimizer state and gradients over the ranks (FSDP2, parameters kept from forward to backward)"
+    )
+    _reshard: ClassVar[bool] = False
+
+
+class Zero3(_FullyShard):
+    name: ClassVar[str] = "zero3"
+    summary: ClassVar[str] = "optimizer state, gradients and parameters over the ranks (FSDP2, gathered where needed)"
+    _reshard: ClassVar[bool] = True
+
+
+def largest_slice(model: nn.Module, ranks: int) -> float:
+    """The largest rank's share when every parameter is sliced along its first dimension, as FSDP2 does.
+
+    It is 1/ranks where the first dimensions divide by the number of ranks.
+    """
+    sliced = total = 0
+    for parameter in model.parameters():
+        rows = parameter.shape[0] if parameter.dim() else 1
+        sliced += math.ceil(rows / ranks) * (parameter.numel() // rows)
+        total += parameter.numel()
+    return sliced / total
