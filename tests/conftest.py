@@ -1,11 +1,21 @@
-"""What all tests share: skipping what needs a GPU where there is none, and finding a browser."""
+"""What all tests share: skipping what needs a GPU where there is none, a browser, and the real command line."""
 
+import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+# The smallest suite: a small model, few steps, one process per variant, no calibration.
+TINY_SCHEDULE = ("--steps", "3", "--warmup", "1", "--repeat", "1", "--no-calibrate", "--threads", "1")
+TINY = ("--workload", "gpt:size=nano", "--batch-size", "1", "--seq-len", "32", *TINY_SCHEDULE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,3 +40,77 @@ def browser_path() -> str:
     if found is None:
         pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is installed")
     return found
+
+
+class CommandLine:
+    """The installed `perfkit`, as a user runs it, in a folder of its own."""
+
+    def __init__(self, folder: Path, cache: Path) -> None:
+        self.folder = folder
+        script = Path(sys.executable).with_name("perfkit")
+        self.command = [str(script)] if script.exists() else [sys.executable, "-m", "perfkit_cli"]
+        # COLUMNS so that no message is broken into lines that a test would have to join.
+        self.environment = {**os.environ, "PERFKIT_CACHE": str(cache), "COLUMNS": "250", "NO_COLOR": "1"}
+        self.environment.pop("PERFKIT_DEBUG", None)
+
+    def __call__(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run to the end; output is captured."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=300)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Start and return the process."""
+        return subprocess.Popen(
+            [*self.command, *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # A test run in the background ignores SIGINT, and so would its children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+
+    def variants(self, suite: str) -> dict[str, dict[str, Any]]:
+        """The variants of a suite's report.json by name."""
+        report = json.loads((self.folder / suite / "report.json").read_text())
+        return {variant["name"]: variant for variant in report["variants"]}
+
+
+@pytest.fixture
+def perfkit(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """The real command line in an empty folder, with a cache of its own."""
+    return CommandLine(tmp_path, tmp_path_factory.getbasetemp() / "cache")
+
+
+@pytest.fixture(scope="session")
+def tiny() -> tuple[str, ...]:
+    """Arguments of `perfkit bench` that make a run take seconds."""
+    return TINY
+
+
+@pytest.fixture(scope="session")
+def tiny_schedule() -> tuple[str, ...]:
+    """The same without a workload."""
+    return TINY_SCHEDULE
+
+
+@pytest.fixture(scope="session")
+def bench_result(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """One `perfkit bench --technique amp,ckpt` with the smallest settings, and its folder: `suite` lies in it.
+
+    Shared by many tests: copy the suite before changing it.
+    """
+    folder = tmp_path_factory.mktemp("bench")
+    command = CommandLine(folder, tmp_path_factory.getbasetemp() / "cache")
+    return command("bench", *TINY, "--technique", "amp,ckpt", "--out", "suite"), folder
+
+
+@pytest.fixture
+def suite(bench_result: tuple[subprocess.CompletedProcess[str], Path], perfkit: CommandLine) -> Path:
+    """A fresh copy of that suite, as `suite` in the folder of `perfkit`."""
+    result, folder = bench_result
+    assert result.returncode == 0, result.stderr
+    return Path(shutil.copytree(folder / "suite", perfkit.folder / "suite"))

@@ -1,0 +1,50 @@
+"""`perfkit techniques`, `perfkit workloads`, help and version."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("techniques", {"amp", "ckpt", "offload", "zero1", "zero2", "zero3", "flash", "compile"}),
+        ("workloads", {"gpt", "resnet", "hf:CONFIG", "FILE.py:FUNCTION"}),
+    ],
+)
+def test_listings_have_one_line_each_and_the_same_as_json(perfkit, command: str, names: set[str]) -> None:
+    lines = perfkit(command).stdout.splitlines()
+    assert names <= {line.split()[0] for line in lines}
+    items = json.loads(perfkit(command, "--json").stdout)
+    assert [item["name"] for item in items] == [line.split()[0] for line in lines]
+    for item, line in zip(items, lines, strict=True):
+        assert item["summary"] in line
+        assert item["unavailable"] is None or item["unavailable"] in line
+        assert all(f"{name}=" in line for name in item["parameters"])
+
+
+def test_help_of_every_command_needs_no_torch() -> None:
+    program = """
+import sys
+from click.testing import CliRunner
+from perfkit_cli.main import COMMANDS, commands
+for arguments in (["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)):
+    result = CliRunner().invoke(commands, arguments)
+    assert result.exit_code == 0, result.output
+heavy = {"torch", "numpy", "pandas", "plotly", "matplotlib", "scipy", "pyarrow"} & set(sys.modules)
+sys.exit(f"help imports {heavy}" if heavy else 0)
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_broken_pipe_is_no_error(perfkit) -> None:
+    process = perfkit.start("techniques")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    process.wait(timeout=60)
+    assert "Traceback" not in err

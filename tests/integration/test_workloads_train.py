@@ -1,0 +1,53 @@
+"""Every workload really trains: over a short run on the CPU its loss falls."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from perfkit.spec import parse_workload
+from perfkit.workloads.table import WORKLOADS, load_workload
+
+FILES = Path(__file__).parents[1] / "fixtures" / "workloads"
+
+SHORT_RUNS = [
+    ("gpt:vocab=64:seq_len=64", 30, 0.75),
+    ("gpt:size=nano:vocab=2000:seq_len=64", 30, 0.75),
+    ("resnet:classes=4:image_size=32", 30, 0.7),
+    (f"{FILES}/mlp.py:build", 60, 0.85),
+    (f"hf:{FILES}/llama", 60, 0.95),
+    (f"hf:{FILES}/bert.json", 60, 0.98),
+    (f"hf:{FILES}/vit.json:batch_size=16", 60, 0.9),
+    (f"hf:{FILES}/llama:task=sequence-classification", 60, 0.5),
+]
+
+
+@pytest.mark.parametrize(("text", "steps", "ratio"), SHORT_RUNS)
+def test_loss_falls(text: str, steps: int, ratio: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    if text.startswith("hf:"):
+        pytest.importorskip("transformers")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    losses = train(text, steps)
+    first, last = sum(losses[:5]) / 5, sum(losses[-5:]) / 5
+    assert last < ratio * first, losses
+
+
+def test_runs_of_one_seed_are_the_same() -> None:
+    assert train("gpt:vocab=64:seq_len=32", 3) == train("gpt:vocab=64:seq_len=32", 3)
+
+
+def train(text: str, steps: int) -> list[float]:
+    workload = load_workload(parse_workload(text, WORKLOADS.names()))
+    torch.manual_seed(0)
+    model = workload.build_model()
+    optimizer = workload.build_optimizer(model.parameters())
+    generator = torch.Generator().manual_seed(0)
+    losses = []
+    for _ in range(steps):
+        loss = workload.loss(model, workload.make_batch(generator))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
