@@ -10,7 +10,7 @@ import msgspec
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
 from perfkit.devices.fingerprint import file_stem
 from perfkit.devices.repeats import KernelRepeats
-from perfkit.errors import RunFormatError
+from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import read_json, write_json
 from perfkit.spec import Struct
 
@@ -73,8 +73,8 @@ def store(measured: DeviceCeilings, repeats: Sequence[KernelRepeats], *, full: b
     new = merge(old, measured, repeats, full=full)
     try:
         write_json(path(measured.fingerprint), new)
-    except OSError as error:
-        note = f"the calibration could not be kept in {folder()} ({error.strerror}), it will be repeated next time"
+    except PerfkitError as error:
+        note = f"the calibration could not be kept and will be repeated next time: {error}"
         kept = msgspec.structs.replace(new.measured, notes=(*new.measured.notes, note))
         return msgspec.structs.replace(new, measured=kept)
     return new

@@ -71,9 +71,10 @@ def calibrate_cpu(
     started = (time.process_time(), time.perf_counter())
     kernels, canaries, notes = cpu.kernels(threads, short=short, progress=progress)
     found = run(kernels, canaries, cpu.SHORT if short else cpu.FULL, wall_timer(), progress)
-    ceilings = to_ceilings(found)
+    ceilings, implausible = cpu.plausible(to_ceilings(found))
     derived, why_not = cpu.derived(ceilings)
     notes += [
+        *implausible,
         *why_not,
         "bandwidths count bytes as STREAM does: write-allocate traffic is left out (x4/3 for a triad)",
         cpu.load_note(pressure),

@@ -16,7 +16,8 @@ import torch
 
 from perfkit.devices import machine
 from perfkit.devices.ceiling import Ceiling, Kind, Level
-from perfkit.devices.measure import Call, Kernel, Plan, Progress, Window, wall_timer
+from perfkit.devices.measure import Call, Kernel, Plan, Progress, Window, time_windows, wall_timer
+from perfkit.units import bandwidth
 
 SHORT = Plan(repeats=5, windows=150, budget_s=0.06, quantile=0.99)
 FULL = Plan(repeats=7, windows=300, budget_s=0.4, quantile=0.99)
@@ -26,6 +27,8 @@ SHORT_DTYPES = ("fp32", "bf16", "fp16")
 FULL_DTYPES = ("fp32", "bf16", "fp16", "fp64")
 
 SIZES = (256, 384, 512, 768, 1024, 1536, 2048, 4096)
+SWEEP_ROUNDS = 2
+PROBE_WINDOWS, PROBE_BUDGET_S, PROBE_MIN = 50, 0.03, 3
 MAX_CALL_S = 0.03  # a sweep ends with the first product that takes longer
 MIN_WINDOW_S = 0.3e-3  # shorter calls are repeated within a window, so that the clock and the call cost nothing
 NEAR_BEST = 0.9
@@ -91,6 +94,26 @@ def derived(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
     ], []
 
 
+def plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
+    """The ceilings without caches that came out slower than DRAM, and a note for each that is left out.
+
+    That happens where threads that wait for each other lose their CPUs to other processes; a cache in whose
+    favour nothing speaks is better shown as unknown.
+    """
+    memory = {ceiling.threads: ceiling.value for ceiling in measured if ceiling.level == Level.MEMORY}
+    kept: list[Ceiling] = []
+    notes: list[str] = []
+    for ceiling in measured:
+        if ceiling.level in (Level.L2, Level.L3) and ceiling.value < memory.get(ceiling.threads, 0.0):
+            notes.append(
+                f"{ceiling.level.upper()} with {_threads(ceiling.threads or 1)} is left out: it measured "
+                f"{bandwidth(ceiling.value)}, less than DRAM, so the machine was too busy to tell"
+            )
+        else:
+            kept.append(ceiling)
+    return kept, notes
+
+
 def candidates(sweep: dict[int, float]) -> list[int]:
     """Sizes worth measuring from a sweep {size: rate}: the fastest, and the smallest that is within 10 % of it.
 
@@ -102,16 +125,21 @@ def candidates(sweep: dict[int, float]) -> list[int]:
 
 
 def _sweep(dtype: str, threads: int) -> dict[int, float]:
-    """FLOP/s of square products by size, a few calls each."""
+    """The best FLOP/s of square products by size: two rounds, so that one busy moment does not decide."""
     rates: dict[int, float] = {}
-    timed = wall_timer()
-    for size in SIZES:
-        call, amount = _product_call(dtype, size, threads)
-        first = timed(call)
-        seconds = min(timed(call) for _ in range(5 if first < MAX_CALL_S / 3 else 2))
-        rates[size] = amount / seconds
-        if seconds > MAX_CALL_S:
-            break
+    for _ in range(SWEEP_ROUNDS):
+        for size in SIZES:
+            call, amount = _product_call(dtype, size, threads)
+            call()
+            window = Window(call, amount)
+            seconds = min(
+                time_windows(
+                    window, wall_timer(), windows=PROBE_WINDOWS, budget_s=PROBE_BUDGET_S, min_windows=PROBE_MIN
+                )
+            )
+            rates[size] = max(amount / seconds, rates.get(size, 0.0))
+            if seconds > MAX_CALL_S:
+                break
     return rates
 
 

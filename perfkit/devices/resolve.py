@@ -9,7 +9,7 @@ from pathlib import Path
 from perfkit.devices import cache
 from perfkit.devices.calibrate import Repeats, repeats_path
 from perfkit.devices.catalogue import datasheet
-from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.ceiling import Confidence, DeviceCeilings
 from perfkit.devices.fingerprint import fingerprint
 from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import read_json
@@ -53,6 +53,8 @@ def ceilings_for(
             notes.append(str(error))
     elif missing:
         notes.append("not calibrated on this machine; run `perfkit calibrate`")
+    if cached is not None and any(c.confidence == Confidence.LOW for c in cached.measured.ceilings):
+        notes.append("some measured ceilings have low confidence; on a quiet machine, run `perfkit calibrate --force`")
     sheet = datasheet(device_name) if device != "cpu" else ()
     if device == "cpu":
         notes.append("no datasheet ceilings: the catalogue lists GPUs only")

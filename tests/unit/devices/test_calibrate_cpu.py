@@ -90,6 +90,25 @@ def test_no_vector_ceiling_where_a_coprocessor_may_run_fp32_products(monkeypatch
     assert "coprocessor" in notes[0]
 
 
+def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
+    def triad(level: Level, value: float, threads: int) -> Ceiling:
+        return Ceiling(
+            level=level, dtype=None, value=value, unit="B/s", kind=Kind.MEASURED, source="triad", threads=threads
+        )
+
+    measured = [
+        triad(Level.L2, 6e8, 2),
+        triad(Level.L3, 5e10, 2),
+        triad(Level.MEMORY, 3e10, 2),
+        triad(Level.L2, 1e10, 1),
+    ]
+    kept, notes = calibrate_cpu.plausible(measured)
+    assert kept == measured[1:]  # with one thread there is no DRAM figure to compare with
+    assert notes == [
+        "L2 with 2 threads is left out: it measured 0.600 GB/s, less than DRAM, so the machine was too busy to tell"
+    ]
+
+
 def test_dram_slices_rotate_through_the_whole_buffer() -> None:
     a, b, c = (torch.full((12,), value) for value in (0.0, 1.0, 4.0))
     call = calibrate_cpu._rotating(a, b, c, part=4)

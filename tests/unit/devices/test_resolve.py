@@ -4,10 +4,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from perfkit.devices import cache, resolve
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import Ceiling, Confidence, DeviceCeilings, Kind, Level
 from perfkit.devices.fingerprint import fingerprint
 
 KEY = fingerprint("cpu", "x")
@@ -73,6 +74,13 @@ def test_a_damaged_cache_becomes_a_note_and_is_measured_again(monkeypatch: pytes
     assert asked == [[1]]
     assert any("ignored" in note and file.name in note for note in found.notes)
     assert found.find(Level.MEMORY, threads=1) is not None
+
+
+def test_low_confidence_comes_with_advice() -> None:
+    doubtful = msgspec.structs.replace(measured(1).ceilings[0], confidence=Confidence.LOW)
+    cache.store(msgspec.structs.replace(measured(1), ceilings=(doubtful,)), [], full=True)
+    found = resolve.ceilings_for("cpu", "x", [1], calibrate=False)
+    assert any("perfkit calibrate --force" in note for note in found.notes)
 
 
 def test_a_known_gpu_gets_its_datasheet_and_an_unknown_one_nothing() -> None:
