@@ -48,10 +48,9 @@ def remarks(analysis: Analysis) -> list[str]:
     """What has to be known beside the headline."""
     lines = []
     best, least = fastest(analysis), leanest(analysis)
-    if best is not None and best.difference is not None and best.difference.low is not None:
-        lines.append(
-            f"The speed-up of {best.name} lies between {cells.times(1 / (best.difference.high or best.difference.ratio))} and {cells.times(1 / best.difference.low)}."
-        )
+    if best is not None and "–" in cells.speed_interval(best):
+        low, high = cells.speed_interval(best).split("–")
+        lines.append(f"The speed-up of {best.name} lies between {low}× and {high}.")
     if least is not None and least is not best:
         speed = "" if least.difference is None else f", at {cells.speed_up(least).text} the speed"
         lines.append(

@@ -14,7 +14,7 @@ from perfkit_reports.figures.frame import (
     safe,
     time_scale,
 )
-from perfkit_reports.palette import bar_pattern, NEUTRAL, category_fills, ordered_categories
+from perfkit_reports.palette import NEUTRAL, bar_pattern, category_fills, ordered_categories
 
 
 def memory_peak(analysis: Analysis) -> Figure | None:

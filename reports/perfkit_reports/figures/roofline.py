@@ -61,7 +61,8 @@ def left_out(analysis: Analysis) -> str:
     if flopless:
         share = max(sum(point.share for owner, point in flopless if owner is variant) for variant, _ in flopless)
         parts.append(
-            f"Ops without FLOPs (such as copies) have no place on these axes; they take up to {units.percent(share)} of a step."
+            "Ops without FLOPs (such as copies) have no place on these axes; "
+            f"they take up to {units.percent(share)} of a step."
         )
     if outside:
         parts.append(f"{cells.plural(len(outside), 'op')} of little time lie outside the axes.")
@@ -130,7 +131,8 @@ def _hover(variant: Variant, point: RooflinePoint) -> str:
         f"{variant.name}: {point.name}",
         point.shapes,
         f"{units.seconds(point.seconds)} a step ({units.percent(point.share)}), {units.significant(point.calls)} calls",
-        f"{units.flops_per_s(point.achieved)} at {units.significant(point.intensity)} FLOP/byte, {point.dtype}, {point.unit} unit",
+        f"{units.flops_per_s(point.achieved)} at {units.significant(point.intensity)} FLOP/byte",
+        f"{point.dtype}, {point.unit} unit",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
         "" if gain is None else f"reaching the roof would win {units.seconds(max(0.0, gain))} a step",
         "above the roof: the model of its cost must be wrong" if point.above_roof else "",

@@ -12,7 +12,6 @@ from perfkit_reports.figures.frame import (
     figure,
     hover,
     row_labels,
-    rows_height,
     safe,
     time_scale,
 )
@@ -159,7 +158,8 @@ def losses(analysis: Analysis) -> Figure | None:
             "opacity": 0.45 if variant.is_baseline else 1,
             "marker": {"color": styles[variant.name].colour, "symbol": styles[variant.name].symbol, "size": 7},
             "hovertext": [
-                hover(variant.name, f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}") for step, value in enumerate(variant.losses, 1)
+                hover(variant.name, f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}")
+                for step, value in enumerate(variant.losses, 1)
             ],
             "hoverinfo": "text",
         }

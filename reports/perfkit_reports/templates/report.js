@@ -38,7 +38,7 @@
     if (touch) layout.dragmode = false; // a finger scrolls the page
     if (chart.dataset.figure === "roofline") {
       layers(data, layout);
-      slopes(chart, layout);
+      fit(chart, data, layout);
     }
     const first = !drawn.has(chart);
     drawn.add(chart);
@@ -56,13 +56,15 @@
     for (const trace of data) if (trace.meta) trace.visible = variants.has(trace.meta.variant) && kinds.has(trace.meta.kind);
     for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = variants.has(arrow.name) && kinds.has("step");
   }
-  // On log-log axes every bandwidth has slope 1; its angle on the screen depends on the plot's size.
-  function slopes(chart, layout) {
+  // On log-log axes every bandwidth has slope 1; its angle on the screen depends on the plot's size. On a small
+  // screen dots are smaller and dashed roofs are named on hover only.
+  function fit(chart, data, layout) {
     const { l, r, t, b } = layout.margin;
     const [x, y] = [layout.xaxis.range, layout.yaxis.range].map(([low, high]) => high - low);
     const angle = Math.atan((chart.offsetHeight - t - b) / y / ((chart.offsetWidth - l - r) / x));
     const gap = 9;
     const narrow = chart.offsetWidth < 560;
+    if (narrow) for (const trace of data) if (trace.meta) trace.marker.size = trace.marker.size.map((size) => 3 + size * 0.5);
     for (const label of layout.annotations) {
       if (label.showarrow) continue;
       const [line, place] = label.name.split(" ");

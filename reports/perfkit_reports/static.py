@@ -1,0 +1,213 @@
+"""Static figures for papers and slides, PNG and SVG, drawn by matplotlib without a display."""
+
+import io
+import math
+from collections.abc import Iterator
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from perfkit import units
+from perfkit.analysis.result import Analysis
+from perfkit_reports import cells
+from perfkit_reports.figures.frame import byte_scale
+from perfkit_reports.figures.memory import accounted
+from perfkit_reports.figures.pareto import placed
+from perfkit_reports.palette import NEUTRAL, legend, variant_styles
+from perfkit_reports.roofs import limits, placeable, roofs
+
+_WIDTH = 8.0  # inches
+_DPI = 120
+
+
+def images(analysis: Analysis) -> Iterator[tuple[str, bytes]]:
+    """(`roofline.png`, content) and so on, for every figure there is data for."""
+    for name, draw in (
+        ("pareto", pareto),
+        ("roofline", roofline),
+        ("time-split", time_split),
+        ("memory-peak", memory_peak),
+    ):
+        figure = draw(analysis)
+        if figure is not None:
+            yield f"{name}.png", _saved(figure, "png")
+            yield f"{name}.svg", _saved(figure, "svg")
+
+
+def pareto(analysis: Analysis) -> Figure | None:
+    """Throughput against peak memory, with the Pareto front."""
+    points = placed(analysis)
+    if not points:
+        return None
+    figure, axes = _axes(5.0)
+    scale, unit = byte_scale(max(memory for _, memory, _ in points))
+    styles = variant_styles(analysis)
+    front = sorted((memory / scale, rate) for variant, memory, rate in points if variant.name in analysis.pareto)
+    axes.plot([memory for memory, _ in front], [rate for _, rate in front], color=NEUTRAL, linestyle=":", zorder=1)
+    for variant, memory, rate in points:
+        style = styles[variant.name]
+        axes.scatter([memory / scale], [rate], color=style.colour, marker=style.marker, s=80, zorder=2)
+        axes.annotate(
+            _plain(variant.name),
+            (memory / scale, rate),
+            xytext=(0, 8),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9,
+        )
+    axes.set_xlim(0, 1.15 * max(memory for _, memory, _ in points) / scale)
+    axes.set_ylim(0, 1.15 * max(rate for *_, rate in points))
+    axes.set_xlabel(f"peak memory ({unit})")
+    axes.set_ylabel(_plain(cells.throughput_unit(points[0][0])))
+    return figure
+
+
+def roofline(analysis: Analysis) -> Figure | None:
+    """Roofs, operations sized by time and whole steps of every variant, with arrows from the baseline's step."""
+    frame = limits(analysis)
+    if frame is None or not any(variant.points for variant in analysis.variants):
+        return None
+    figure, axes = _axes(5.6, left=1.05)
+    for roof in roofs(analysis):
+        axes.plot(
+            [roof.x0, roof.x1],
+            [roof.y0, roof.y1],
+            color=NEUTRAL,
+            linewidth=1.6 if roof.measured else 1.0,
+            linestyle="-" if roof.measured else "--",
+        )
+        place = (roof.x1, roof.y1) if roof.flat else (roof.x0, roof.y0)
+        side = -1 if roof.measured else 1
+        axes.annotate(
+            f"{roof.name} {roof.rate}",
+            place,
+            xytext=(-2 if roof.flat else 8, side * 3),
+            textcoords="offset points",
+            ha="right" if roof.flat else "left",
+            va="top" if roof.measured else "bottom",
+            fontsize=7,
+            color="#444444",
+        )
+    styles = variant_styles(analysis)
+    steps: dict[str, tuple[float, float]] = {}
+    for variant in analysis.variants:
+        style = styles[variant.name]
+        dots = [point for point in variant.points if point.kind == "op" and placeable(point) and frame.contain(point)]
+        axes.scatter(
+            [point.intensity for point in dots],
+            [point.achieved for point in dots],
+            s=[8 + 900 * max(0.0, point.share) for point in dots],
+            color=style.colour,
+            marker=style.marker,
+            alpha=0.4,
+            linewidths=0,
+        )
+        step = next((point for point in variant.points if point.kind == "step" and placeable(point)), None)
+        if step is not None:
+            steps[variant.name] = (step.intensity, step.achieved)
+            axes.scatter(
+                *steps[variant.name], color=style.colour, marker="*", s=150, zorder=4, label=_plain(variant.name)
+            )
+    for variant in analysis.variants:
+        origin = steps.get(variant.difference.baseline) if variant.difference else None
+        if origin is not None and variant.name in steps:
+            axes.annotate(
+                "",
+                steps[variant.name],
+                xytext=origin,
+                arrowprops={"arrowstyle": "->", "color": styles[variant.name].colour},
+            )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.minorticks_off()
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(lambda value, _: units.flops_per_s(value))
+    axes.set_xlim(frame.x0, frame.x1)
+    axes.set_ylim(frame.y0, frame.y1)
+    axes.set_xlabel("arithmetic intensity (FLOP/byte)")
+    axes.legend(loc="lower right", fontsize=8, frameon=False)
+    return figure
+
+
+def time_split(analysis: Analysis) -> Figure | None:
+    """Where a step's time goes, stacked to 100 %."""
+    variants = [variant for variant in analysis.variants if variant.time_split]
+    bars = [(variant.name, {share.category: share.share * 100 for share in variant.time_split}) for variant in variants]
+    return _stacked(bars, "share of the step (%)")
+
+
+def memory_peak(analysis: Analysis) -> Figure | None:
+    """Memory at the peak by category."""
+    accounts = accounted(analysis)
+    if not accounts:
+        return None
+    scale, unit = byte_scale(max(account.peak_bytes for _, account in accounts))
+    bars = [
+        (variant.name, {part.category: part.bytes / scale for part in account.categories})
+        for variant, account in accounts
+    ]
+    figure = _stacked(bars, f"allocated at the peak ({unit})")
+    if figure is not None:
+        for row, (_, account) in enumerate(accounts):
+            figure.axes[0].annotate(
+                f" {units.nbytes(account.peak_bytes)}", (account.peak_bytes / scale, row), va="center", fontsize=8
+            )
+        figure.axes[0].set_xlim(right=1.15 * max(account.peak_bytes for _, account in accounts) / scale)
+    return figure
+
+
+def _stacked(bars: list[tuple[str, dict[str, float]]], title: str) -> Figure | None:
+    if not bars:
+        return None
+    categories = legend([list(parts) for _, parts in bars])
+    columns = 4
+    top = 0.15 + 0.22 * math.ceil(len(categories) / columns)
+    left = 0.25 + 0.075 * max(len(_plain(name)) for name, _ in bars)
+    figure, axes = _axes(0.6 + top + 0.42 * len(bars), left=left, top=top)
+    ends = [0.0] * len(bars)
+    for category, fill in categories:
+        widths = [parts.get(category, 0.0) for _, parts in bars]
+        axes.barh(
+            range(len(bars)),
+            widths,
+            left=ends,
+            height=0.62,
+            color=fill.colour,
+            hatch=fill.pattern * 3,
+            edgecolor="white",
+            linewidth=0.4,
+            label=_plain(category),
+        )
+        ends = [end + width for end, width in zip(ends, widths, strict=True)]
+    axes.set_yticks(range(len(bars)), [_plain(name) for name, _ in bars])
+    axes.invert_yaxis()
+    axes.set_xlabel(title)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize=8, frameon=False)
+    return figure
+
+
+def _axes(height: float, *, left: float = 0.8, top: float = 0.15) -> tuple[Figure, Axes]:
+    """A figure of `height` inches with one plot; margins in inches."""
+    figure = Figure(figsize=(_WIDTH, height), dpi=_DPI)
+    figure.subplots_adjust(left=left / _WIDTH, right=1 - 0.25 / _WIDTH, bottom=0.55 / height, top=1 - top / height)
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _saved(figure: Figure, kind: str) -> bytes:
+    """The figure's bytes. Margins are fixed beforehand: cropping to what was drawn would draw it twice."""
+    buffer = io.BytesIO()
+    canvas = FigureCanvasSVG(figure) if kind == "svg" else FigureCanvasAgg(figure)
+    canvas.print_figure(buffer, format=kind)
+    return buffer.getvalue()
+
+
+def _plain(text: str) -> str:
+    """Short, on one line, and with no dollar signs left for matplotlib to read as mathematics."""
+    line = " ".join(text.split())
+    return (line if len(line) <= 36 else line[:35] + "…").replace("$", r"\$")

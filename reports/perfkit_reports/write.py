@@ -1,0 +1,44 @@
+"""Writes every form of the report beside the runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from perfkit.analysis.result import Analysis
+from perfkit.files import write_bytes
+
+
+def write_reports(analysis: Analysis, folder: Path) -> list[Path]:
+    """Write `report.html`, `report.json`, `report.md`, `tables/*.parquet` and `figures/*.png, *.svg`.
+
+    Each file is written whole or not at all, the ones people open first. Returns their paths.
+    """
+    written = []
+    for name, data in _files(analysis):
+        write_bytes(folder / name, data)
+        written.append(folder / name)
+    return written
+
+
+def report_json(analysis: Analysis) -> bytes:
+    """The analysis itself; `msgspec.json.decode(data, type=Analysis)` gives it back."""
+    return msgspec.json.format(msgspec.json.encode(analysis), indent=1) + b"\n"
+
+
+def _files(analysis: Analysis) -> Iterator[tuple[str, bytes]]:
+    """(path in the folder, content). Imports are here because matplotlib and pyarrow take most of a second."""
+    from perfkit_reports import html, markdown
+
+    yield "report.html", html.render(analysis).encode()
+    yield "report.json", report_json(analysis)
+    yield "report.md", markdown.render(analysis).encode()
+
+    from perfkit_reports import tables
+
+    for name, table in tables.tables(analysis).items():
+        yield f"tables/{name}.parquet", tables.parquet(table)
+
+    from perfkit_reports import static
+
+    yield from ((f"figures/{name}", data) for name, data in static.images(analysis))
