@@ -66,9 +66,13 @@ class Gpt(Parameters):
     on_gpu: ClassVar = {"size": "small"}
 
     size: Annotated[str, msgspec.Meta(description=" ".join(SIZES))] = "nano"
-    batch_size: Annotated[Count | None, msgspec.Meta(description="sequences in a microbatch")] = None
-    seq_len: Annotated[Count | None, msgspec.Meta(description="tokens in a sequence")] = None
-    vocab: Annotated[Count | None, msgspec.Meta(description="distinct tokens")] = None
+    batch_size: Annotated[
+        Count | None, msgspec.Meta(description="sequences in a microbatch; by default what suits the size")
+    ] = None
+    seq_len: Annotated[
+        Count | None, msgspec.Meta(description="tokens in a sequence; by default what suits the size")
+    ] = None
+    vocab: Annotated[Count | None, msgspec.Meta(description="distinct tokens; by default what suits the size")] = None
 
     def shape(self) -> Shape:
         """The sizes of this model; an unknown size, or a vocabulary of one token, is a `UsageError`."""

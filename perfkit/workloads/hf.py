@@ -37,7 +37,9 @@ class HuggingFace(Parameters):
     config: Annotated[str, msgspec.Meta(description="config.json, its folder, or a class such as LlamaConfig")]
     task: Annotated[str, msgspec.Meta(description=f"the head: {', '.join(TASKS)}")] = AUTO
     batch_size: Annotated[Count, msgspec.Meta(description="sequences or images in a microbatch")] = 2
-    seq_len: Annotated[Count | None, msgspec.Meta(description="tokens in a sequence")] = None
+    seq_len: Annotated[
+        Count | None, msgspec.Meta(description=f"tokens in a sequence; by default {DEFAULT_SEQ_LEN}")
+    ] = None
     overrides: Annotated[
         dict[str, ParamValue], msgspec.Meta(description="any other key=value sets an attribute of the config")
     ] = {}

@@ -53,7 +53,7 @@ def load_workload(
             raise UsageError(f"{key} is given twice: {spec.params[key]} in {spec.label!r} and {flag} {value}")
     head, colon, argument = spec.name.partition(":")
     if colon and head not in WORKLOADS.names():
-        return load_user_workload(spec.name, spec.params, options)
+        return load_user_workload(spec.name, {**spec.params, **options})
     if head.endswith(".py"):
         raise UsageError(f"workload {head!r} names no function: expected {head}:function")
     cls = WORKLOADS.load(head)

@@ -1,5 +1,6 @@
 """Workloads from the user's own code: `path/to/file.py:function` or `package.module:function`."""
 
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -8,25 +9,29 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TypeVar
 
 import perfkit
 from perfkit.errors import PerfkitError, UsageError, unknown_name
 from perfkit.spec import ParamValue
 from perfkit.workloads.workload import Workload
 
+T = TypeVar("T")
+
 _OWN_CODE = Path(perfkit.__file__).parent
-_EXAMPLE = "expected path/to/file.py:function or package.module:function"
+_EXPECTED = "expected path/to/file.py:function or package.module:function"
 
 
 class UserCodeError(PerfkitError):
-    """The user's code raised. The message is their traceback, with no frame of perfkit's; the cause is their error."""
+    """The user's code raised; the message ends with `traceback`, theirs alone, and the cause is their error."""
+
+    def __init__(self, name: str, error: BaseException, trace: str) -> None:
+        super().__init__(f"workload {name!r} raised {type(error).__name__}\n{trace}")
+        self.traceback = trace
 
 
-def load_user_workload(name: str, params: Mapping[str, ParamValue], optional: Mapping[str, int]) -> Workload:
+def load_user_workload(name: str, params: Mapping[str, ParamValue]) -> Workload:
     """The `Workload` that the function `name` returns when called with `params` as keyword arguments.
-
-    `optional` holds options that exist for every workload (batch_size, seq_len) and override `params`.
 
     Raises:
         UsageError: there is no such file, module or function, it does not take a parameter, or it returns something
@@ -34,11 +39,10 @@ def load_user_workload(name: str, params: Mapping[str, ParamValue], optional: Ma
         UserCodeError: the code raised while it was imported or called.
     """
     source, function_name = _split(name)
-    module = _load(source, name)
+    module = _load_file(Path(source), name) if source.endswith(".py") else _load_module(source, name)
     function = _function(module, function_name, source)
-    arguments = {**params, **optional}
-    _check_arguments(function, arguments, name)
-    workload = _guarded(lambda: function(**arguments), name)
+    _check_arguments(function, params, name)
+    workload = _guarded(lambda: function(**params), name)
     if not isinstance(workload, Workload):
         raise UsageError(f"workload {name!r} returned {_type_name(workload)}, expected a perfkit.Workload")
     return workload
@@ -69,44 +73,42 @@ def user_traceback(error: BaseException, path: Path | None) -> str:
 def _split(name: str) -> tuple[str, str]:
     source, _, function = name.rpartition(":")
     if not source or not function.isidentifier():
-        raise UsageError(f"workload {name!r} names no function: {_EXAMPLE}")
+        raise UsageError(f"workload {name!r} names no function: {_EXPECTED}")
     return source, function
-
-
-def _load(source: str, name: str) -> ModuleType:
-    return _load_file(Path(source), name) if source.endswith(".py") else _load_module(source, name)
 
 
 def _load_file(path: Path, name: str) -> ModuleType:
     if not path.is_file():
-        near = unknown_name("file", path.name, [file.name for file in path.parent.glob("*.py")])
-        missing = f"workload {name!r}: there is no file {path} (looked in {path.parent.resolve()})"
-        raise UsageError(f"{missing}; {near}" if "did you mean" in str(near) else missing)
+        near = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.py")], n=1)
+        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+        raise UsageError(f"workload {name!r}: there is no file {str(path)!r} in {Path.cwd()}{hint}")
     path = path.resolve()
     module_name = f"perfkit_user_{path.stem}"  # never the name of an installed module
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
-    assert spec.loader is not None
+    loader = spec.loader
+    assert loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses and pickling look the module up by name
     _make_importable(path.parent)
-    _guarded(lambda: spec.loader.exec_module(module), name, path)  # type: ignore[union-attr]
+    _guarded(lambda: loader.exec_module(module), name)
     return module
 
 
 def _load_module(source: str, name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in source.split(".")):
+        raise UsageError(f"workload {name!r}: {source!r} is no module's name; {_EXPECTED}")
     _make_importable(Path.cwd())
-    try:
-        found = importlib.util.find_spec(source)
-    except ModuleNotFoundError:  # a parent package does not exist
-        found = None
-    except ValueError as error:  # an empty part, a relative name
-        raise UsageError(f"workload {name!r}: {source!r} is not a module's name; {_EXAMPLE}") from error
-    if found is None:
-        raise UsageError(f"workload {name!r}: there is no module {source!r} here or installed; {_EXAMPLE}")
-    origin = Path(found.origin) if found.has_location and found.origin else None
-    module: ModuleType = _guarded(lambda: importlib.import_module(source), name, origin)
-    return module
+
+    def load() -> ModuleType:
+        try:
+            return importlib.import_module(source)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{source}.".startswith(f"{error.name}."):
+                raise  # the module is there, something that it imports is not
+            raise UsageError(f"workload {name!r}: there is no module {error.name!r}; {_EXPECTED}") from None
+
+    return _guarded(load, name)
 
 
 def _make_importable(folder: Path) -> None:
@@ -151,12 +153,13 @@ def _check_arguments(function: Callable[..., object], arguments: Mapping[str, Pa
         raise UsageError(f"workload {name!r}: {error}; give it as {name}:key=value") from None
 
 
-def _guarded(call: Callable[[], Any], name: str, path: Path | None = None) -> Any:
+def _guarded(call: Callable[[], T], name: str) -> T:
     try:
         return call()
+    except PerfkitError:
+        raise
     except (Exception, SystemExit) as error:  # a script may call sys.exit when imported
-        trace = user_traceback(error, path or source_file(name))
-        raise UserCodeError(f"workload {name!r} raised {type(error).__name__}\n{trace}") from error
+        raise UserCodeError(name, error, user_traceback(error, source_file(name))) from error
 
 
 def _chain(report: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
@@ -176,7 +179,9 @@ def _user_frames(stack: traceback.StackSummary, path: Path | None) -> traceback.
 
 def _is_own(filename: str) -> bool:
     """Perfkit's code, or the import system that it calls."""
-    return filename.startswith("<frozen importlib") or Path(filename).is_relative_to(_OWN_CODE)
+    if filename.startswith("<frozen importlib") or filename == importlib.__file__:
+        return True
+    return Path(filename).is_relative_to(_OWN_CODE)
 
 
 def _same(filename: str, path: Path) -> bool:

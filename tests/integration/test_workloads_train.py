@@ -13,11 +13,11 @@ FILES = Path(__file__).parents[1] / "fixtures" / "workloads"
 
 SHORT_RUNS = [
     ("gpt:vocab=64:seq_len=64", 30, 0.75),
-    ("gpt:size=nano:vocab=2000:seq_len=64", 30, 0.75),
+    ("gpt:size=nano:vocab=2000:seq_len=64", 60, 0.92),
     ("resnet:classes=4:image_size=32", 30, 0.7),
-    (f"{FILES}/mlp.py:build", 60, 0.85),
+    (f"{FILES}/mlp.py:build", 300, 0.8),
     (f"hf:{FILES}/llama", 60, 0.95),
-    (f"hf:{FILES}/bert.json", 60, 0.98),
+    (f"hf:{FILES}/bert.json", 150, 0.97),
     (f"hf:{FILES}/vit.json:batch_size=16", 60, 0.9),
     (f"hf:{FILES}/llama:task=sequence-classification", 60, 0.5),
 ]

@@ -1,0 +1,77 @@
+"""Transformers configs: found locally, overridden, and refused with a reason."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.spec import ParamValue
+from perfkit.workloads.hf_config import import_transformers, load_config
+
+FILES = Path(__file__).parents[2] / "fixtures" / "workloads"
+
+
+def test_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(UnavailableError, match=r"pip install 'perfkit\[hf\]'"):
+        import_transformers()
+
+
+class TestWithTransformers:
+    @pytest.fixture(autouse=True)
+    def _needs_transformers(self) -> None:
+        pytest.importorskip("transformers")
+
+    def test_stays_offline(self) -> None:
+        import_transformers()
+        assert os.environ["HF_HUB_OFFLINE"] == os.environ["TRANSFORMERS_OFFLINE"] == "1"
+
+    @pytest.mark.parametrize("argument", [FILES / "llama", FILES / "llama" / "config.json"])
+    def test_file_or_folder(self, argument: Path) -> None:
+        config = load_config(str(argument), {"num_hidden_layers": 3, "rms_norm_eps": 1e-3})
+        assert type(config).__name__ == "LlamaConfig"
+        assert (config.hidden_size, config.num_hidden_layers, config.rms_norm_eps) == (32, 3, 1e-3)
+
+    def test_class_name(self) -> None:
+        config = load_config("BertConfig", {"hidden_size": 48})
+        assert (type(config).__name__, config.hidden_size) == ("BertConfig", 48)
+
+    def test_code_of_a_checkpoint_is_not_run(self, tmp_path: Path) -> None:
+        values = json.loads((FILES / "llama" / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(values | {"auto_map": {"AutoConfig": "evil.Config"}}))
+        assert not hasattr(load_config(str(tmp_path), {}), "auto_map")
+
+    @pytest.mark.parametrize(
+        ("argument", "overrides", "message"),
+        [
+            ("missing.json", {}, "there is no file 'missing.json'"),
+            (str(FILES), {}, "there is no file '.*workloads/config.json'"),
+            (str(FILES / "mlp.py"), {}, "is not JSON"),
+            ("llamaconfig", {}, r"neither a file nor a config class .* \(nearest: LlamaConfig, "),
+            ("org/model-7b", {}, "Nothing is downloaded: save the model's config.json"),
+            (str(FILES / "llama"), {"num_layer": 3}, "unknown attribute of LlamaConfig 'num_layer': did you mean"),
+            (str(FILES / "llama"), {"zzzzzzzz": 3}, "LlamaConfig has no attribute 'zzzzzzzz': it has "),
+            (str(FILES / "llama"), {"num_hidden_layers": "two"}, "LlamaConfig refuses .*num_hidden_layers"),
+            (str(FILES / "llama"), {"num_attention_heads": 5}, "LlamaConfig refuses .*multiple"),
+        ],
+    )
+    def test_refused(self, argument: str, overrides: dict[str, ParamValue], message: str) -> None:
+        with pytest.raises(UsageError, match=message):
+            load_config(argument, overrides)
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("[]", "is not a Transformers config: it has no model_type"),
+            ('{"hidden_size": 3}', "is not a Transformers config: it has no model_type"),
+            ('{"model_type": "lama"}', r"model_type 'lama' is not known .*nearest: llama"),
+            ("\xff", "is not JSON"),
+        ],
+    )
+    def test_files_that_are_no_config(self, content: str, message: str, tmp_path: Path) -> None:
+        (tmp_path / "config.json").write_text(content, encoding="latin-1")
+        with pytest.raises(UsageError, match=message):
+            load_config(str(tmp_path), {})
