@@ -1,54 +1,20 @@
-"""Reading the allocation events of a memory pass from its trace, each with the phase and the op it happened in."""
+"""The allocation events of a memory pass, each with the phase and the op it happened in."""
 
-import gzip
-import zlib
-from bisect import bisect_right
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
-
-import msgspec
+import numpy as np
 
 from perfkit.analysis.memory import account
 from perfkit.analysis.replay import AllocationEvent, KnownBlock
 from perfkit.analysis.result import MemoryAccount, MemoryShare
-from perfkit.errors import RunFormatError
-from perfkit.record import MARK_PREFIX, PHASES, RankRecord, value_of
+from perfkit.record import PHASES, RankRecord, value_of
 from perfkit.store.read import StoredRank
+from perfkit.trace.phases import find_phases
+from perfkit.trace.read import NONE, Category, Trace, read_trace
 
 _DEVICE_TYPES = {"cpu": 0, "cuda": 1}  # c10::DeviceType
-_US = 1e-6
 _CUDA_ROUNDING = 512  # the caching allocator's smallest unit (kMinBlockSize)
 
 # Ops that only obtain memory for the op around them, which is the one worth naming.
 _ALLOCATORS = ("aten::empty", "aten::resize_", "aten::new_empty", "aten::zeros", "aten::set_")
-
-
-class _Args(msgspec.Struct):
-    bytes: int = msgspec.field(name="Bytes")
-    address: int = msgspec.field(name="Addr")
-    device: int = msgspec.field(name="Device Type")
-    total: int = msgspec.field(name="Total Allocated", default=0)
-
-
-class _Event(msgspec.Struct):
-    name: str = ""
-    ph: str = ""
-    cat: str = ""
-    ts: float = 0.0
-    dur: float = 0.0
-    tid: int | str = 0
-    args: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _File(msgspec.Struct):
-    trace_events: list[_Event] = msgspec.field(name="traceEvents")
-
-
-class _Span(NamedTuple):
-    start: float
-    end: float
-    name: str
 
 
 def rank_account(rank: StoredRank) -> MemoryAccount | None:
@@ -60,7 +26,7 @@ def rank_account(rank: StoredRank) -> MemoryAccount | None:
     if rank.memory is None or environment is None:
         return None
     device = environment.device
-    events, start_bytes = read_allocations(rank.memory, device)
+    events, start_bytes = allocations(read_trace(rank.memory), device)
     if not events:
         return None
     known = _known(rank.record, device, start_bytes)
@@ -71,66 +37,58 @@ def rank_account(rank: StoredRank) -> MemoryAccount | None:
     return account(events, known, source, lambda peak: _beyond(rank.record, device, peak))
 
 
-def read_allocations(path: Path, device: str) -> tuple[list[AllocationEvent], int]:
+def allocations(trace: Trace, device: str) -> tuple[list[AllocationEvent], int]:
     """The events of a device in the order of time, and the bytes its allocator counted before the first."""
-    try:
-        trace = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=_File)
-    except (OSError, EOFError, zlib.error) as error:
-        raise RunFormatError(f"{path}: not a whole gzip file: {error}") from None
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise RunFormatError(f"{path}: not a trace of torch.profiler: {error}") from None
-    phases = _phases(trace.trace_events)
-    starts = [phase.start for phase in phases]
-    memory = sorted((event for event in trace.trace_events if event.name == "[memory]"), key=lambda event: event.ts)
-    names = _ops_around(trace.trace_events, memory)
-    events: list[AllocationEvent] = []
-    before = 0
-    for event, op in zip(memory, names, strict=True):
-        try:
-            args = msgspec.json.decode(event.args, type=_Args)
-        except msgspec.ValidationError as error:
-            raise RunFormatError(f"{path}: a [memory] event is not as expected: {error}") from None
-        if args.device != _DEVICE_TYPES[device]:
-            continue
-        if not events:
-            before = args.total - args.bytes
-        index = bisect_right(starts, event.ts) - 1
-        inside = index >= 0 and event.ts < phases[index].end
-        phase = phases[index].name if inside else ""
-        events.append(AllocationEvent(event.ts * _US, args.address, args.bytes, phase, index, op))
+    memory = trace.memory
+    mine = np.flatnonzero(memory.device_type == _DEVICE_TYPES[device])
+    times = memory.time_ns[mine]
+    phases = find_phases(trace)
+    begun = np.searchsorted(phases.start_ns, times, side="right") - 1
+    names = _ops_around(trace)
+    events = [
+        AllocationEvent(
+            time_s=time * 1e-9,
+            address=address,
+            size_bytes=size,
+            phase="" if phase == NONE else PHASES[phase],
+            phase_index=index,
+            op=names[position],
+        )
+        for time, address, size, phase, index, position in zip(
+            times.tolist(),
+            memory.address[mine].tolist(),
+            memory.size[mine].tolist(),
+            phases.at(times).tolist(),
+            begun.tolist(),
+            mine.tolist(),
+            strict=True,
+        )
+    ]
+    before = int(memory.allocated[mine[0]] - memory.size[mine[0]]) if events else 0
     return events, before
 
 
-def _phases(events: Sequence[_Event]) -> list[_Span]:
-    marks = {MARK_PREFIX + phase: phase for phase in PHASES}
-    spans = (
-        _Span(event.ts, event.ts + event.dur, marks[event.name])
-        for event in events
-        if event.cat == "user_annotation" and event.name in marks
-    )
-    return sorted(spans)
-
-
-def _ops_around(events: Sequence[_Event], memory: Sequence[_Event]) -> list[str]:
+def _ops_around(trace: Trace) -> list[str]:
     """For each memory event, the innermost op of its thread that does more than obtain memory; "" for none."""
-    threads: dict[int | str, list[tuple[float, int, int]]] = {}
-    ops = [event for event in events if event.cat == "cpu_op"]
-    for index, op in enumerate(ops):
-        threads.setdefault(op.tid, []).append((op.ts, -1, index))
-    for index, event in enumerate(memory):
-        threads.setdefault(event.tid, []).append((event.ts, 1, index))
+    memory = trace.memory
     names = [""] * len(memory)
-    for moments in threads.values():
-        open_ops: list[_Event] = []
-        # Of ops that begin together the longest is the outermost.
-        for time, kind, index in sorted(moments, key=lambda m: (m[0], m[1], -ops[m[2]].dur if m[1] < 0 else 0.0)):
-            while open_ops and open_ops[-1].ts + open_ops[-1].dur < time:
+    ops = trace.of(Category.OP)
+    for thread in np.unique(memory.thread).tolist():
+        mine = ops[trace.thread[ops] == thread]
+        starts, ends = trace.start_ns[mine].tolist(), trace.end_ns[mine].tolist()
+        labels = [trace.names[number] for number in trace.name[mine].tolist()]
+        open_ops: list[int] = []
+        following = 0
+        for index in np.flatnonzero(memory.thread == thread).tolist():
+            time = int(memory.time_ns[index])
+            while following < len(starts) and starts[following] <= time:
+                open_ops.append(following)
+                following += 1
+            # An op that has ended stays in the list while one that encloses it goes on.
+            while open_ops and ends[open_ops[-1]] < time:
                 open_ops.pop()
-            if kind < 0:
-                open_ops.append(ops[index])
-            else:
-                useful = (op.name for op in reversed(open_ops) if not op.name.startswith(_ALLOCATORS))
-                names[index] = next(useful, "")
+            around = (labels[op] for op in reversed(open_ops) if ends[op] >= time)
+            names[index] = next((name for name in around if not name.startswith(_ALLOCATORS)), "")
     return names
 
 

@@ -1,11 +1,14 @@
 """What torch.compile cost and when it pays."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from perfkit.analysis.result import CompileSummary
 from perfkit.record import SetupCost
 from perfkit.units import seconds
+
+_BETWEEN_REASONS = re.compile(r"; (?=\d+ x )")
 
 
 def compile_summary(
@@ -19,7 +22,7 @@ def compile_summary(
 
     Args:
         facts: the record's facts.
-        notes: explanations of facts; that of `graph_breaks` has one reason a line.
+        notes: explanations of facts; that of `graph_breaks` lists `<count> x <reason>`.
         setup: the variant's set-up costs.
         baseline_setup: the baseline's; None where it is not known.
         saved_per_step_s: the baseline's step time minus the variant's; None where it is not known.
@@ -38,7 +41,7 @@ def compile_summary(
         seconds=cost,
         graphs=int(facts["graphs"]),
         graph_breaks=None if breaks is None else int(breaks),
-        break_reasons=tuple(line for line in notes.get("graph_breaks", "").splitlines() if line.strip()),
+        break_reasons=tuple(filter(None, _BETWEEN_REASONS.split(notes.get("graph_breaks", "")))),
         cache=_cache(facts.get("compile_cache_hits"), facts.get("compile_cache_misses")),
         break_even_step=step,
         break_even=words,

@@ -1,9 +1,7 @@
 """Sets of time intervals as arrays: union, difference, overlap. All times in seconds."""
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 # Shape (n, 2): start and end of disjoint intervals, ascending.
 Intervals = NDArray[np.float64]
@@ -11,7 +9,7 @@ Intervals = NDArray[np.float64]
 EMPTY: Intervals = np.empty((0, 2))
 
 
-def union(starts: Sequence[float] | NDArray[np.float64], ends: Sequence[float] | NDArray[np.float64]) -> Intervals:
+def union(starts: ArrayLike, ends: ArrayLike) -> Intervals:
     """The union of intervals given in any order, overlapping or not."""
     begin = np.asarray(starts, dtype=np.float64)
     end = np.asarray(ends, dtype=np.float64)

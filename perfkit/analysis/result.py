@@ -116,8 +116,8 @@ class RooflinePoint(Struct):
 
     `kind` is `op`, `module`, `phase` or `step`. `intensity` is FLOP/byte and `achieved` FLOP/s.
     `attainable_s` is max(FLOPs / peak, bytes / bandwidth) per step; `bound` names the ceiling it comes from
-    (`compute`, `memory`, `unknown`), `level` the memory level held against it. `achieved` above the
-    roof is flagged in `above_roof`: a modelling error, not a feat.
+    (`compute`, `memory`; `overhead` for calls too small for either; `unknown`), `level` the memory level held
+    against it. `achieved` above the roof is flagged in `above_roof`: a modelling error, not a feat.
     `shapes` are the inputs of an op where all its calls share them.
     """
 
@@ -140,7 +140,10 @@ class RooflinePoint(Struct):
 
 
 class OpRow(Struct):
-    """A row of the table of the most expensive ops, per step. None where it is not modelled or not known."""
+    """A row of the table of the most expensive ops, per step. None where it is not modelled or not known.
+
+    `bound` is as for a `RooflinePoint`, or `communication` or `copy`.
+    """
 
     name: str
     phase: str

@@ -10,8 +10,14 @@ from perfkit.devices.ceiling import Ceiling, Level
 # Above a roof by more than this is a modelling or measuring error, not noise of the ceiling.
 TOLERANCE = 1.05
 
+# A call that could be done within this is bound by what every call costs (dispatching an op on a CPU, starting a kernel
+# on a GPU, both some microseconds), not by its arithmetic or its bytes, if it is also far from its limit.
+CALL_COST_S = 2e-6
+FAR = 10
+
 COMPUTE = "compute"
 MEMORY = "memory"
+OVERHEAD = "overhead"
 UNKNOWN = "unknown"
 
 
@@ -30,7 +36,7 @@ class Limit:
     """The least time some work can take: max(FLOPs / peak, bytes / bandwidth), and which of the two it is.
 
     `level` is the memory level whose bandwidth was taken. `attainable_s` is None, and `bound` `unknown`, where
-    the cost or a ceiling is not known.
+    the cost or a ceiling is not known; it is `overhead` for calls too small for either to matter.
     """
 
     attainable_s: float | None
@@ -39,8 +45,8 @@ class Limit:
     above_roof: bool = False
 
 
-def limit(work: Work, seconds: float, roofs: Roofs) -> Limit:
-    """The limit of work that took `seconds`.
+def limit(work: Work, seconds: float, roofs: Roofs, calls: float = 1.0) -> Limit:
+    """The limit of work that took `seconds` in so many calls.
 
     Modelled bytes are those that an op must move; where its operands were still in a cache it moved them faster
     than the memory can. Work that is faster than the memory's bandwidth is therefore held against the next
@@ -52,9 +58,10 @@ def limit(work: Work, seconds: float, roofs: Roofs) -> Limit:
         return Limit(None, UNKNOWN)
     memory_s, level = _memory_s(work.bytes, seconds, bandwidths)
     attainable = max(compute_s, memory_s)
+    tiny = attainable < CALL_COST_S * calls and seconds > FAR * attainable
     return Limit(
         attainable_s=attainable,
-        bound=COMPUTE if compute_s >= memory_s and compute_s > 0 else MEMORY,
+        bound=OVERHEAD if tiny else COMPUTE if compute_s >= memory_s and compute_s > 0 else MEMORY,
         level=level,
         above_roof=seconds * TOLERANCE < attainable,
     )

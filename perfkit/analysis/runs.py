@@ -139,6 +139,6 @@ def _combined(
     return Measurement(value=value, unit=first.unit, how=first.how, source=source)
 
 
-def baseline_names(variants: Iterable[str], baselines: Mapping[str, str]) -> set[str]:
-    """The variants that others are compared with, or that are compared with none."""
-    return {name for name in variants if baselines.get(name, name) == name} | set(baselines.values())
+def baseline_names(variants: Iterable[VariantRuns], baselines: Mapping[str, str]) -> set[str]:
+    """The variants that others are compared with, or that change nothing."""
+    return {variant.name for variant in variants if not variant.techniques} | set(baselines.values())

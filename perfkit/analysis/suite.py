@@ -1,7 +1,9 @@
 """From a suite's folder to everything a report shows."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
+from perfkit.analysis.facts import derived_names
 from perfkit.analysis.findings import findings
 from perfkit.analysis.pareto import pareto_front
 from perfkit.analysis.passes import read_passes
@@ -22,8 +24,8 @@ def analyse(suite_folder: Path) -> Analysis:
     stored = read_suite(suite_folder)
     suite = stored.suite
     names = suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
-    subjects = {name: _subject(stored, name) for name in names}
-    baselines = baseline_names(names, suite.baselines)
+    subjects = _subjects(stored, names)
+    baselines = baseline_names((subject.runs for subject in subjects.values()), suite.baselines)
     variants = tuple(
         build_variant(
             subjects[name],
@@ -52,9 +54,11 @@ def analyse(suite_folder: Path) -> Analysis:
     )
 
 
-def _subject(stored: StoredSuite, name: str) -> Subject:
-    runs = VariantRuns(name, tuple(run for run in stored.runs if run.variant == name))
-    return Subject(runs, read_passes(runs, stored.ceilings))
+def _subjects(stored: StoredSuite, names: Iterable[str]) -> dict[str, Subject]:
+    runs = {name: VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names}
+    # A claim may refer to the baseline's value of a fact, so all variants derive the facts that any of them names.
+    derived = derived_names(claim for each in runs.values() for record in each.records for claim in record.claims)
+    return {name: Subject(each, read_passes(each, stored.ceilings, sorted(derived))) for name, each in runs.items()}
 
 
 def _environment(stored: StoredSuite) -> Environment | None:

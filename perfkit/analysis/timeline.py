@@ -1,8 +1,8 @@
 """Where a step's wall time goes: parts that never overlap and sum to the step.
 
-At every moment of a step one thing counts: arithmetic first, then communication, then copies, and where none of
-these ran the step waited for the host. Communication and copies that ran beside arithmetic cost nothing and
-are not shown: what is shown is exposed.
+At every moment of a step one thing counts: arithmetic first, then communication, then copies. Where none of these ran
+the step waited for the host: for Python, for dispatch and launch, for calls too small to be bound by anything else.
+Communication and copies that ran beside arithmetic cost nothing and are not shown: what is shown is exposed.
 """
 
 from collections.abc import Mapping

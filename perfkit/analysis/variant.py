@@ -30,7 +30,7 @@ def build_variant(
     subject: Subject, baseline: Subject | None, *, is_baseline: bool, ceilings: DeviceCeilings | None
 ) -> Variant:
     """The row of a variant; `baseline` is what it is compared with, None for none."""
-    runs, passes = subject.runs, subject.passes
+    runs, passes, step = subject.runs, subject.passes, subject.passes.step
     records = runs.records
     status, reason = runs.outcome
     why = f"{status}: {reason}" if status != Status.OK else "no timed steps were recorded"
@@ -84,13 +84,13 @@ def build_variant(
         step_samples=runs.samples(lambda record: record.samples),
         warmup_samples=runs.samples(lambda record: record.warmup),
         losses=() if not records else records[0].losses,
-        time_split=passes.time_split,
-        traced_step_s=passes.traced_step_s,
-        modelled_share=passes.modelled_share,
+        time_split=() if step is None else step.time_split,
+        traced_step_s=None if step is None else step.traced_step_s,
+        modelled_share=None if step is None else step.modelled_share,
         memory=account,
-        points=passes.points,
-        ops=passes.ops,
-        warnings=runs.warnings + passes.warnings,
+        points=() if step is None else step.points,
+        ops=() if step is None else step.ops,
+        warnings=runs.warnings,
     )
 
 
