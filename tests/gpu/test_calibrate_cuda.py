@@ -1,0 +1,30 @@
+"""A short calibration of a real GPU."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from perfkit.devices.calibrate import main
+from perfkit.devices.catalogue import datasheet
+from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
+from perfkit.files import read_json
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+
+def test_measured_ceilings_are_below_the_datasheets(tmp_path: Path) -> None:
+    out = tmp_path / "ceilings.json"
+    main(["--device", "cuda", "--short", "--out", str(out)])
+    found = read_json(out, DeviceCeilings)
+    assert found.find(Level.MATRIX, "fp16") is not None
+    assert found.find(Level.MEMORY) is not None
+    assert found.find(Level.HOST_LINK) is not None
+    measured = {(c.level, c.dtype): c.value for c in found.ceilings if c.kind == Kind.MEASURED}
+    for sheet in datasheet(found.device_name):
+        value = measured.get((sheet.level, sheet.dtype))
+        # The boost clock of the datasheet is not the highest a device reaches.
+        assert value is None or 0.2 * sheet.value < value < 1.1 * sheet.value, (sheet.level, sheet.dtype)
