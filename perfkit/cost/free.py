@@ -48,6 +48,7 @@ COMPOSITES = _aten(
     " concatenate column_stack to_dense square_ norm_except_dim meshgrid cartesian_prod linalg_norm nuclear_norm"
     " value_selecting_reduction_backward gradient cosine_embedding_loss binary_cross_entropy_with_logits_ moveaxis"
     " swapaxes swapdims numpy_T adjoint mT unsafe_chunk tensor_split hsplit vsplit dsplit ravel atleast_1d"
+    " flatten_dense_tensors unflatten_dense_tensors broadcast_tensors pin_memory _pin_memory gather_backward"
 )
 
 

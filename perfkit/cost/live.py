@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._ops import HigherOrderOperator
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from perfkit.cost.call import Arg, OpCall, OpCost, TensorArg, Unit
 from perfkit.cost.dtypes import BY_TORCH_NAME
@@ -37,6 +37,8 @@ def count_flops(step: Callable[[], object]) -> FlopCount:
 
     A causal mask is counted as the full product, as usual. Distributed tensors count as the local shard of this rank,
     and collectives as no FLOPs. Ops that a compiler fused are not seen: count the model before it is compiled.
+    Fake tensors count if their mode is active around this call; otherwise they belong to somebody who only asks for
+    shapes, as the propagation of distributed tensors does, and execute nothing.
     """
     counter = _Counter()
     with counter:
@@ -50,6 +52,7 @@ class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._calls: Counter[tuple[str, OpCost | None]] = Counter()
+        self._fakes_count = any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
 
     def result(self) -> FlopCount:
         uncounted: Counter[str] = Counter()
@@ -71,6 +74,8 @@ class _Counter(TorchDispatchMode):
         # A wrapper (a distributed, quantized or nested tensor) first turns into calls on the tensors it is made of.
         if any(kind not in _PLAIN for kind in types):
             return NotImplemented
+        if FakeTensor in types and not self._fakes_count:
+            return func(*args, **kwargs)
         if isinstance(func, HigherOrderOperator):
             self._calls[f"{func.namespace}::{func.name()}", None] += 1
             return func(*args, **kwargs)
