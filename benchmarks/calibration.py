@@ -85,7 +85,9 @@ def compare(runs: Sequence[DeviceCeilings]) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def verdict(figure: Figure) -> str:
+def verdict(figure: Figure, runs: Sequence[DeviceCeilings]) -> str:
+    if len(figure.values) < len(runs):
+        return "measured in some runs only"
     if figure.apart <= SPREAD_TOLERANCE:
         return "repeats"
     if any(figure.low_confidence):
@@ -107,7 +109,7 @@ def main() -> None:
         name = f"{figure.level} {figure.dtype or ''}".strip()
         marks = " ".join(show(v) + ("?" * low) for v, low in zip(figure.values, figure.low_confidence, strict=True))
         print(
-            f"{name:14s} {figure.threads} thread(s)  {percent(figure.apart):>7s} apart  {verdict(figure):34s} {marks}"
+            f"{name:14s} {figure.threads} thr.  {percent(figure.apart):>7s} apart  {verdict(figure, runs):34s} {marks}"
         )
     print("seconds per run: " + ", ".join(f"{second:.0f}" for second in seconds))
     write_json(
@@ -122,7 +124,7 @@ def main() -> None:
             figures=figures,
         ),
     )
-    sys.exit(any(verdict(figure).startswith("DIFFERS") for figure in figures))
+    sys.exit(any(verdict(figure, runs).startswith("DIFFERS") for figure in figures))
 
 
 if __name__ == "__main__":

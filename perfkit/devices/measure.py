@@ -1,5 +1,6 @@
 """Running kernels: many short windows each, repeats interleaved over time, a canary on either side."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class Plan:
     min_windows: int = 5
 
 
+MIN_WINDOW_S = 0.3e-3  # shorter calls are repeated within a window, so that the clock and the call cost nothing
 CANARY_WINDOWS = 100
 CANARY_BUDGET_S = 0.05
 
@@ -59,6 +61,20 @@ def wall_timer(clock: Callable[[], float] = time.perf_counter) -> Timer:
         return clock() - start
 
     return timed
+
+
+def fill_window(call: Call, amount: float, timer: Timer) -> Window:
+    """A window of at least `MIN_WINDOW_S`: the call, repeated as often as it takes."""
+    call()
+    times = max(1, math.ceil(MIN_WINDOW_S / min(timer(call) for _ in range(3))))
+    if times == 1:
+        return Window(call, amount)
+
+    def repeated() -> None:
+        for _ in range(times):
+            call()
+
+    return Window(repeated, amount * times)
 
 
 def time_windows(window: Window, timer: Timer, *, windows: int, budget_s: float, min_windows: int) -> list[float]:
@@ -114,3 +130,8 @@ def _canary_rate(canary: Kernel, timer: Timer) -> float:
     timer(window.call)
     durations = time_windows(window, timer, windows=CANARY_WINDOWS, budget_s=CANARY_BUDGET_S, min_windows=5)
     return quantile_rate(durations, window.amount, 0.99)
+
+
+def threads_text(count: int) -> str:
+    """`1 thread`, `2 threads`."""
+    return f"{count} thread{'s' * (count > 1)}"

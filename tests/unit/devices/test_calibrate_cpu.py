@@ -1,16 +1,11 @@
 """Choosing what to measure on a CPU, and one tiny real calibration."""
 
-import itertools
-
 import pytest
 import torch
 
-from perfkit.devices import calibrate_cpu
+from perfkit.devices import calibrate_cpu, triads
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
-from perfkit.devices.machine import Cache
 from perfkit.devices.measure import Plan, run, wall_timer
-
-MIB = 2**20
 
 
 @pytest.fixture(autouse=True)
@@ -25,37 +20,11 @@ def test_candidates_are_the_fastest_size_and_the_smallest_near_it() -> None:
     assert calibrate_cpu.candidates({256: 100.0, 512: 99.0}) == [256]
 
 
-def test_working_sets_lie_between_the_caches() -> None:
-    caches = {1: Cache(48 * 1024, 2), 2: Cache(2 * MIB, 2), 3: Cache(480 * MIB, 1)}
-    assert calibrate_cpu.cache_working_sets(caches, 1) == {Level.L2: 1 * MIB, Level.L3: 8 * MIB}
-    assert calibrate_cpu.cache_working_sets(caches, 2) == {Level.L2: 2 * MIB, Level.L3: 16 * MIB}
-
-
-def test_l3_grows_with_the_instances_that_threads_reach() -> None:
-    caches = {2: Cache(1 * MIB, 16), 3: Cache(32 * MIB, 2)}
-    assert calibrate_cpu.cache_working_sets(caches, 1)[Level.L3] == 4 * MIB
-    assert calibrate_cpu.cache_working_sets(caches, 16)[Level.L3] == 32 * MIB  # half of both instances
-
-
-def test_an_l3_hardly_larger_than_l2_is_left_out() -> None:
-    assert Level.L3 not in calibrate_cpu.cache_working_sets({2: Cache(2 * MIB, 32), 3: Cache(60 * MIB, 1)}, 32)
-
-
-def test_unknown_caches_are_left_out() -> None:
-    assert calibrate_cpu.cache_working_sets({}, 4) == {}
-
-
-@pytest.mark.parametrize(
-    ("cached", "available", "expected"),
-    [
-        (32 * MIB, 64 * 1024 * MIB, 320 * MIB),  # ten times the cache
-        (480 * MIB, 64 * 1024 * MIB, 1024 * MIB),  # the bound
-        (480 * MIB, 1024 * MIB, 256 * MIB),  # a quarter of the free memory
-        (0, 64 * 1024 * MIB, 256 * MIB),  # cache unknown
-    ],
-)
-def test_dram_buffer(cached: int, available: int, expected: int) -> None:
-    assert calibrate_cpu.dram_buffer(cached, available, 1024 * MIB) == expected
+def test_a_16_bit_dtype_without_kernels_of_its_own_is_left_out_with_a_note() -> None:
+    rates = {"fp32": 100.0, "bf16": 12.5, "fp16": 12.4, "fp64": 1.0}
+    kept, notes = calibrate_cpu.native_dtypes(("fp32", "bf16", "fp16", "fp64"), rates.__getitem__)
+    assert kept == ["fp32", "bf16", "fp64"]
+    assert notes == ["fp16 products run at 12.4% of the fp32 rate: a fallback, left out"]
 
 
 def test_vector_ceilings_are_the_fp32_and_fp64_products(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,29 +78,8 @@ def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
     ]
 
 
-def test_dram_slices_rotate_through_the_whole_buffer() -> None:
-    a, b, c = (torch.full((12,), value) for value in (0.0, 1.0, 4.0))
-    call = calibrate_cpu._rotating(a, b, c, part=4)
-    for done in (4, 8, 12):
-        call()
-        assert torch.equal(a, torch.tensor([3.0] * done + [0.0] * (12 - done)))  # 1 + 0.5 * 4
-    a.zero_()
-    call()
-    assert a.count_nonzero() == 4  # and begins again
-
-
-def test_short_calls_are_repeated_to_fill_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = itertools.count()
-    monkeypatch.setattr(calibrate_cpu, "wall_timer", lambda: lambda call: (call(), 1e-4)[1])
-    window = calibrate_cpu._filled(lambda: next(ticks), 12.0)
-    assert window.amount == 36.0  # three calls of 0.1 ms fill 0.3 ms
-    before = next(ticks)
-    window.call()
-    assert next(ticks) - before == 4
-
-
 def test_a_real_product_and_a_real_triad_give_finite_rates() -> None:
-    kernels = [calibrate_cpu._product("fp32", 64, 1), calibrate_cpu._triad(Level.L2, 2**18, 1)]
+    kernels = [calibrate_cpu._product("fp32", 64, 1), triads._triad(Level.L2, 2**18, 1)]
     plan = Plan(repeats=2, windows=5, budget_s=0.05, quantile=0.99)
     found = run(kernels, {1: calibrate_cpu._product("fp32", 64, 1)}, plan, wall_timer(), lambda line: None)
     assert [kernel.unit for kernel in found] == ["FLOP/s", "B/s"]

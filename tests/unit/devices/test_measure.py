@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from perfkit.devices.ceiling import Level
-from perfkit.devices.measure import Kernel, Plan, Window, run, time_windows, wall_timer
+from perfkit.devices.measure import Kernel, Plan, Window, fill_window, run, time_windows, wall_timer
 
 
 class Clock:
@@ -111,3 +111,17 @@ def test_progress_names_every_measurement_with_its_place() -> None:
         lines.append,
     )
     assert lines == ["[1/4] a", "[2/4] b", "[3/4] a", "[4/4] b"]
+
+
+def test_short_calls_are_repeated_to_fill_a_window() -> None:
+    clock = Clock()
+    window = fill_window(clock.takes(0.11e-3), 12.0, wall_timer(clock))
+    assert window.amount == 36.0  # three calls of 0.11 ms fill 0.3 ms
+    before = clock()
+    window.call()
+    assert clock() - before == pytest.approx(0.33e-3)
+
+
+def test_a_long_call_is_a_window_by_itself() -> None:
+    clock = Clock()
+    assert fill_window(clock.takes(0.4e-3), 12.0, wall_timer(clock)).amount == 12.0
