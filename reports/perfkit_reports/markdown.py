@@ -67,14 +67,17 @@ def _not_measured(analysis: Analysis) -> list[str]:
 def _findings(analysis: Analysis) -> list[str]:
     if not analysis.findings:
         return []
-    lines = ["## Findings"]
+    lines = ["## Findings", ""]
     for finding in analysis.findings:
-        gain = findings.gain(finding)
-        worth = f" (up to {gain})" if gain else ""
-        owner = f" [{finding.variant}]" if finding.variant else ""
-        action = f" Do: {finding.action}" if finding.action else ""
-        title = f"- **{findings.word(finding)}: {_safe(finding.title)}**{_safe(owner + worth)}."
-        lines.append(f"{title} {_safe(finding.evidence)}{_safe(action)}")
+        parts = [f"**{findings.word(finding)}: {_safe(finding.title)}**."]
+        if finding.variant:
+            parts.append(f"Variant: {_safe(finding.variant)}.")
+        if findings.gain(finding):
+            parts.append(f"Up to {findings.gain(finding)}.")
+        parts.append(_safe(finding.evidence))
+        if finding.action:
+            parts.append(f"Do: {_safe(finding.action)}")
+        lines.append(f"- {' '.join(parts)}")
     return ["\n".join(lines)]
 
 

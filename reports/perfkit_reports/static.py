@@ -15,6 +15,7 @@ from perfkit_reports import cells
 from perfkit_reports.figures.frame import byte_scale
 from perfkit_reports.figures.memory import accounted
 from perfkit_reports.figures.pareto import placed
+from perfkit_reports.figures.roofline import shown_variants
 from perfkit_reports.palette import NEUTRAL, legend, variant_styles
 from perfkit_reports.roofs import limits, placeable, roofs
 
@@ -65,7 +66,7 @@ def pareto(analysis: Analysis) -> Figure | None:
 
 
 def roofline(analysis: Analysis) -> Figure | None:
-    """Roofs, operations sized by time and whole steps of every variant, with arrows from the baseline's step."""
+    """Roofs, the whole steps of every variant with arrows from the baseline's, operations of the first and the best."""
     frame = limits(analysis)
     if frame is None or not any(variant.points for variant in analysis.variants):
         return None
@@ -91,16 +92,17 @@ def roofline(analysis: Analysis) -> Figure | None:
             color="#444444",
         )
     styles = variant_styles(analysis)
+    shown = shown_variants(analysis)
     steps: dict[str, tuple[float, float]] = {}
     for variant in analysis.variants:
         style = styles[variant.name]
-        dots = [point for point in variant.points if point.kind == "op" and placeable(point) and frame.contain(point)]
+        ops = variant.points if variant.name in shown else ()
+        dots = [point for point in ops if point.kind == "op" and placeable(point) and frame.contain(point)]
         axes.scatter(
             [point.intensity for point in dots],
             [point.achieved for point in dots],
             s=[8 + 900 * max(0.0, point.share) for point in dots],
             color=style.colour,
-            marker=style.marker,
             alpha=0.4,
             linewidths=0,
         )
@@ -108,7 +110,13 @@ def roofline(analysis: Analysis) -> Figure | None:
         if step is not None:
             steps[variant.name] = (step.intensity, step.achieved)
             axes.scatter(
-                *steps[variant.name], color=style.colour, marker="*", s=150, zorder=4, label=_plain(variant.name)
+                *steps[variant.name],
+                color=style.colour,
+                marker=style.marker,
+                s=90,
+                zorder=4,
+                edgecolors="black",
+                label=_plain(variant.name),
             )
     for variant in analysis.variants:
         origin = steps.get(variant.difference.baseline) if variant.difference else None

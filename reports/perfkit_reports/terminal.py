@@ -1,5 +1,7 @@
 """The summary on a terminal: a table that fits 100 columns, what failed, the findings, where the report lies."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from rich import box
@@ -14,16 +16,6 @@ from perfkit_reports.cells import Cell
 
 _TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
 _SEVERITIES = {"gain": "green", "warning": "yellow"}
-_COLUMNS = (
-    ("step time", cells.step_time),
-    ("speed-up", cells.speed_up),
-    ("throughput", cells.throughput),
-    ("peak memory", cells.peak_memory),
-    ("MFU", cells.mfu),
-    ("loss", cells.loss_parity),
-    ("engaged", cells.engaged),
-)
-_LEFT = ("loss", "engaged")
 
 
 def render(analysis: Analysis, console: Console, folder: Path | None = None) -> None:
@@ -46,11 +38,41 @@ def render(analysis: Analysis, console: Console, folder: Path | None = None) -> 
         console.print(Text.assemble("\nreport: ", (str(folder / "report.html"), "bold")), soft_wrap=True)
 
 
+def _speed_up(variant: Variant) -> Cell:
+    """With the verdict's icon, since colour alone may not show."""
+    cell, verdict = cells.speed_up(variant), cells.verdict(variant)
+    return replace(cell, text=f"{verdict.text[:1]} {cell.text}".strip())
+
+
+def _rate(variant: Variant) -> Cell:
+    """Throughput without its unit, which stands in the column's title."""
+    cell = cells.throughput(variant)
+    return replace(cell, text=cell.text.removesuffix(cells.throughput_unit(variant)).strip())
+
+
+def _bare(column: Callable[[Variant], Cell]) -> Callable[[Variant], Cell]:
+    return lambda variant: replace(column(variant), detail="")
+
+
+_COLUMNS: tuple[Callable[[Variant], Cell], ...] = (
+    cells.step_time,
+    _speed_up,
+    _rate,
+    cells.peak_memory,
+    cells.mfu,
+    _bare(cells.loss_parity),
+    _bare(cells.engaged),
+)
+
+
 def _summary(analysis: Analysis) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    table.add_column("variant", overflow="fold", min_width=8, max_width=24)
-    for title, _ in _COLUMNS:
-        table.add_column(title, justify="left" if title in _LEFT else "right", overflow="fold")
+    table.add_column("variant", overflow="fold", min_width=14, max_width=24)
+    rates = {cells.throughput_unit(variant) for variant in analysis.variants}
+    for title in ("step time", "speed-up", " ".join(sorted(rates)), "peak mem.", "MFU"):
+        table.add_column(Text(title), justify="right", min_width=11 if title in ("step time", "speed-up") else None)
+    table.add_column("loss")
+    table.add_column("engaged", min_width=7)
     for variant in analysis.variants:
         table.add_row(Text(variant.name, style="bold"), *_row(variant))
     return table
@@ -58,7 +80,7 @@ def _summary(analysis: Analysis) -> Table:
 
 def _row(variant: Variant) -> list[Text]:
     if variant.status == Status.OK or isinstance(variant.step_time, Estimate):
-        return [_text(column(variant)) for _, column in _COLUMNS]
+        return [_text(column(variant)) for column in _COLUMNS]
     status = cells.status(variant)
     return [Text(status.text, style=_TONES.get(status.tone, "")), *(Text("–", style="dim") for _ in _COLUMNS[1:])]
 

@@ -1,0 +1,88 @@
+"""How large a report is, how long it takes to write, and when it is usable in a browser.
+
+    python -m benchmarks.report_size [--variants 8] [--browser PATH]
+
+Usable means: the summary is on the screen, controls answer, and the figures in view are drawn. Prints one line
+a figure. The limits are 8 MB and 2 s for 8 variants, and 2 s to write everything for 3.
+"""
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from perfkit.analysis.result import Analysis, OpRow, RooflinePoint
+from perfkit_reports.write import write_reports
+from tests.fixtures.sample_analysis import realistic
+
+OPS = 60  # rows of the table and dots of the roofline a variant, as a real trace has after grouping
+LAUNCHES = 5
+
+
+def sized(variants: int) -> Analysis:
+    """The sample with `variants` fully measured variants of `OPS` ops each."""
+    sample = realistic()
+    whole = [variant for variant in sample.variants if variant.ops]
+    made = []
+    for number in range(variants):
+        variant = whole[number % len(whole)]
+        rows: list[OpRow] = [variant.ops[row % len(variant.ops)] for row in range(OPS)]
+        dots = [point for point in variant.points if point.kind == "op"]
+        points: list[RooflinePoint] = [dots[row % len(dots)] for row in range(OPS)]
+        rest = [point for point in variant.points if point.kind != "op"]
+        name = variant.name if number < len(whole) else f"{variant.name}:copy={number}"
+        made.append(
+            msgspec.structs.replace(
+                variant, name=name, is_baseline=number == 0, ops=tuple(rows), points=(*points, *rest)
+            )
+        )
+    return msgspec.structs.replace(sample, variants=tuple(made))
+
+
+def usable_s(report: Path, browser_path: str, width: int) -> tuple[float, float]:
+    """Seconds from opening until the summary is there, and until the page is usable."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--headless", "--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        start = time.perf_counter()
+        page.goto(report.as_uri(), wait_until="commit")
+        page.locator("#summary-table tbody tr").last.wait_for()
+        summary = time.perf_counter() - start
+        page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+        usable = time.perf_counter() - start
+        browser.close()
+    return summary, usable
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variants", type=int, default=8)
+    parser.add_argument("--browser", default=shutil.which("chromium") or shutil.which("google-chrome"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        start, cpu = time.perf_counter(), time.process_time()
+        write_reports(sized(3), Path(folder) / "three")
+        print(
+            f"write everything for 3 variants: {time.perf_counter() - start:.2f} s, "
+            f"{time.process_time() - cpu:.2f} s of CPU, imports included"
+        )
+        write_reports(sized(options.variants), Path(folder) / "all")
+        report = Path(folder) / "all" / "report.html"
+        print(f"report.html of {options.variants} variants: {report.stat().st_size / 1e6:.2f} MB")
+        if options.browser is None:
+            print("no browser was found; name one with --browser")
+            return
+        for width in (1440, 390):
+            runs = [usable_s(report, options.browser, width) for _ in range(LAUNCHES)]
+            summary, usable = (statistics.median(series) for series in zip(*runs, strict=True))
+            print(f"{width} px: summary after {summary:.2f} s, usable after {usable:.2f} s (median of {LAUNCHES})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""A headless Chromium, and reports written to disk and opened from there as a user does."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from perfkit.analysis.result import Analysis
+from perfkit_reports import html
+
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@dataclass
+class Opened:
+    """A report in a browser, with what it asked for and complained of."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def visit(self, section: str) -> None:
+        """Scroll a section into view and wait until its figures are drawn."""
+        self.page.locator(f"#{section}").scroll_into_view_if_needed()
+        for chart in self.page.locator(f"#{section} .chart").all():
+            chart.scroll_into_view_if_needed()
+            chart.locator(".main-svg").first.wait_for(state="attached")
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="session")
+def browser(browser_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=browser_path, args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """`open_report(analysis, width=1440)` renders, writes and opens a report."""
+    pages: list[Page] = []
+
+    def opened(analysis: Analysis, width: int = 1440) -> Opened:
+        path = tmp_path / "report.html"
+        path.write_text(html.render(analysis), encoding="utf-8")
+        page = browser.new_page(viewport={"width": width, "height": 900}, accept_downloads=True)
+        pages.append(page)
+        result = Opened(page)
+        page.on("console", lambda message: result.complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: result.complaints.append(str(error)))
+        page.on("request", lambda request: result.requests.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+        return result
+
+    yield opened
+    for page in pages:
+        page.close()

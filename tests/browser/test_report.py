@@ -1,0 +1,156 @@
+"""The report as people use it: opened from disk in a browser, offline, at desktop and phone width."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.fixtures import sample_analysis
+
+pytestmark = pytest.mark.browser
+
+SECTIONS = ("summary", "findings", "tradeoff", "roofline", "time", "memory", "ops", "samples", "environment")
+
+
+@pytest.mark.parametrize("name", ["realistic", "every_status", "nothing_measured"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_opens_offline_without_errors_and_without_sideways_scrolling(open_report: Any, name: str, width: int) -> None:
+    report = open_report(getattr(sample_analysis, name)(), width=width)
+    for section in SECTIONS:
+        report.visit(section)
+        assert report.page.evaluate("document.documentElement.scrollWidth") <= width, section
+    assert report.complaints == []
+    assert [url for url in report.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def test_hostile_names_run_nothing(open_report: Any) -> None:
+    report = open_report(sample_analysis.every_status())
+    report.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    for section in SECTIONS:
+        report.visit(section)
+    assert report.page.locator("img").count() == 0
+
+
+def visible(page: Page) -> set[tuple[str, str]]:
+    """(variant, kind) of the dots that the roofline shows."""
+    shown = page.evaluate(
+        "document.querySelector('[data-figure=roofline]').data"
+        ".filter(trace => trace.meta && trace.visible !== false).map(trace => [trace.meta.variant, trace.meta.kind])"
+    )
+    return {(variant, kind) for variant, kind in shown}
+
+
+def test_layers_of_the_roofline_switch(open_report: Any) -> None:
+    report = open_report(sample_analysis.realistic())
+    page = report.page
+    report.visit("roofline")
+    assert visible(page) == {(variant, kind) for variant in ("baseline", "amp") for kind in ("op", "step")}
+    page.get_by_role("checkbox", name="ckpt", exact=True).check(force=True)
+    page.get_by_role("checkbox", name="amp", exact=True).uncheck(force=True)
+    page.get_by_role("checkbox", name="operations").uncheck(force=True)
+    assert visible(page) == {("baseline", "step"), ("ckpt", "step")}
+    arrows = page.evaluate(
+        "document.querySelector('[data-figure=roofline]').layout.annotations"
+        ".filter(item => item.showarrow && item.visible).map(item => item.name)"
+    )
+    assert arrows == ["ckpt"]
+
+
+def test_layers_switch_with_the_keyboard(open_report: Any) -> None:
+    report = open_report(sample_analysis.realistic())
+    report.visit("roofline")
+    box = report.page.get_by_role("checkbox", name="flash", exact=True)
+    box.focus()
+    report.page.keyboard.press("Space")
+    assert ("flash", "op") in visible(report.page)
+
+
+def column(page: Page, number: int) -> list[str]:
+    """The texts of a column of the shown table of operations, hidden rows left out."""
+    return page.locator(f".ops-panel:not([hidden]) tbody tr:not([hidden]) td:nth-child({number})").all_inner_texts()
+
+
+def test_the_table_of_operations_sorts_with_the_unknown_last(open_report: Any) -> None:
+    report = open_report(sample_analysis.realistic())
+    page = report.page
+    report.visit("ops")
+    times = [float(text.split()[0]) for text in column(page, 2)]
+    assert times == sorted(times, reverse=True)
+    heading = page.locator(".ops-panel:not([hidden]) th", has_text="To win")
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "descending"
+    texts = column(page, 4)
+    known = [float(text.split()[0]) for text in texts if text != "n/a"]
+    assert known == sorted(known, reverse=True)
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    texts = column(page, 4)
+    assert texts[-2:] == ["n/a", "n/a"]
+    assert [float(text.split()[0]) for text in texts[:-2]] == sorted(known)
+
+
+def test_the_filter_narrows_and_follows_the_variant(open_report: Any) -> None:
+    report = open_report(sample_analysis.realistic())
+    page = report.page
+    report.visit("ops")
+    page.get_by_role("searchbox").fill("softmax BACKWARD")
+    assert column(page, 1) == ["aten::_softmax_backward_data"]
+    assert page.locator("[data-count]").inner_text() == "1 of 15"
+    page.get_by_label("Variant").last.select_option(label="ckpt")
+    assert column(page, 1) == ["aten::_softmax_backward_data"]
+    page.get_by_role("searchbox").fill("")
+    assert len(column(page, 1)) == 15
+
+
+def test_claims_and_tracebacks_open_on_demand(open_report: Any) -> None:
+    page = open_report(sample_analysis.every_status()).page
+    traceback = page.get_by_text("ZeroDivisionError: <b>division</b> by zero")
+    assert not traceback.is_visible()
+    row = page.locator("tbody tr", has_text="failed").first
+    button = row.get_by_role("button")
+    button.click()
+    assert button.get_attribute("aria-expanded") == "true"
+    assert traceback.is_visible()
+
+
+def test_the_timeline_follows_the_chosen_variant(open_report: Any) -> None:
+    report = open_report(sample_analysis.realistic())
+    report.visit("memory")
+    report.page.locator("select[data-chart]").select_option(label="ckpt")
+    peak = report.page.evaluate("document.querySelector('#timeline .chart').layout.shapes[0].y0")
+    assert peak == pytest.approx(412 * 0.55, rel=1e-4)
+
+
+def saved(page: Page, button: Any) -> str:
+    with page.expect_download() as download:
+        button.click()
+    return Path(download.value.path()).read_text(encoding="utf-8")
+
+
+def test_json_and_csv_can_be_saved(open_report: Any) -> None:
+    page = open_report(sample_analysis.realistic()).page
+    assert json.loads(saved(page, page.get_by_role("button", name="Save JSON")))["title"] == "gpt:size=nano"
+    rows = list(csv.reader(io.StringIO(saved(page, page.locator("[data-csv=summary-table]")))))
+    assert rows[0][:3] == ["Variant", "Status", "Step time"]
+    assert len(rows) == 1 + 8
+    step = sample_analysis.realistic().variants[1].step_time
+    assert isinstance(step, sample_analysis.Estimate)
+    assert rows[2][:2] == ["amp", "ok"]
+    assert float(rows[2][2]) == pytest.approx(step.value)
+    ops = list(csv.DictReader(io.StringIO(saved(page, page.locator("[data-csv-shown]")))))
+    assert float(ops[0]["Time"]) == pytest.approx(0.043)
+    assert ops[-1]["To win"] == "n/a"
+
+
+def test_the_theme_switches_and_figures_follow(open_report: Any) -> None:
+    report = open_report(sample_analysis.realistic())
+    report.visit("tradeoff")
+    ink = "document.querySelector('[data-figure=pareto]').layout.template.layout.font.color"
+    before = report.page.evaluate(ink)
+    report.page.get_by_role("button", name="Switch between light and dark").click()
+    assert report.page.evaluate(ink) != before
+    assert report.complaints == []

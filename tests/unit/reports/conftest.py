@@ -1,0 +1,28 @@
+"""The analyses that every renderer is tested with."""
+
+import pytest
+
+from perfkit.analysis.result import Analysis
+from tests.fixtures import sample_analysis
+
+
+@pytest.fixture(scope="session")
+def realistic() -> Analysis:
+    return sample_analysis.realistic()
+
+
+@pytest.fixture(scope="session")
+def every_status() -> Analysis:
+    return sample_analysis.every_status()
+
+
+@pytest.fixture(scope="session")
+def nothing_measured() -> Analysis:
+    return sample_analysis.nothing_measured()
+
+
+@pytest.fixture(params=["realistic", "every_status", "nothing_measured"])
+def analysis(request: pytest.FixtureRequest) -> Analysis:
+    """Each of them in turn."""
+    chosen: Analysis = request.getfixturevalue(request.param)
+    return chosen

@@ -1,0 +1,97 @@
+import msgspec
+import pytest
+
+from perfkit.analysis.result import Analysis, Difference, Estimate, Missing, Variant
+from perfkit.record import Unknown
+from perfkit_reports import cells
+from tests.fixtures.sample_analysis import known
+
+
+def with_changes(analysis: Analysis, **changes: object) -> Variant:
+    return msgspec.structs.replace(analysis.variants[1], **changes)
+
+
+def difference(ratio: float, low: float | None, high: float | None, verdict: str) -> Difference:
+    return Difference(baseline="baseline", ratio=ratio, low=low, high=high, verdict=verdict, detectable=0.04, pairs=3)
+
+
+def test_speed_up_is_the_inverse_of_the_ratio_and_so_are_its_limits(realistic: Analysis) -> None:
+    variant = with_changes(realistic, difference=difference(0.5, 0.4, 0.8, "faster"))
+    cell = cells.speed_up(variant)
+    assert (cell.text, cell.detail, cell.tone) == ("2.00×", "1.25–2.50×", "good")
+    assert cell.value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        ("faster", "▲ faster"),
+        ("slower", "▼ slower"),
+        ("no difference", "= no difference"),
+        ("inconclusive", "? inconclusive"),
+    ],
+)
+def test_a_verdict_has_an_icon_and_says_what_could_have_been_seen(realistic: Analysis, verdict: str, text: str) -> None:
+    cell = cells.verdict(with_changes(realistic, difference=difference(1.0, 0.9, 1.1, verdict)))
+    assert cell.text == text
+    assert cell.reason == "3 pairs of processes against baseline; a change under 4.0 % could not have been shown"
+
+
+def test_step_time_without_an_interval_says_so(realistic: Analysis) -> None:
+    one = Estimate(value=0.25, unit="s", per_process=(0.25,))
+    cell = cells.step_time(with_changes(realistic, step_time=one))
+    assert (cell.text, cell.detail) == ("250 ms", "no interval from 1 process")
+
+
+def test_an_interval_names_its_unit_once_or_twice() -> None:
+    assert cells.span("122 ms", "126 ms", " ms") == "122–126 ms"
+    assert cells.span("998 ms", "1.02 s", " s") == "998 ms – 1.02 s"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [cells.step_time, cells.throughput, cells.peak_memory, cells.mfu, cells.hfu, cells.utilisation, cells.energy],
+)
+def test_what_is_not_known_is_never_a_number_and_has_its_reason(realistic: Analysis, column: object) -> None:
+    assert callable(column)
+    missing, unknown = Missing(reason="why"), Unknown(reason="why")
+    variant = with_changes(
+        realistic,
+        step_time=missing,
+        throughput=missing,
+        peak_allocated=unknown,
+        mfu=unknown,
+        hfu=unknown,
+        energy_per_step=unknown,
+    )
+    assert column(variant) == cells.Cell("n/a", reason="why")
+
+
+def test_memory_shows_the_change_against_the_baseline(realistic: Analysis) -> None:
+    variant = with_changes(realistic, peak_allocated=known(300 * 2**20, "bytes"), memory_ratio=0.75)
+    assert cells.peak_memory(variant) == cells.Cell("300 MiB", detail="-25.0 %", value=300 * 2**20, tone="good")
+
+
+def test_throughput_names_its_unit_per_second_once(realistic: Analysis) -> None:
+    rate = Estimate(value=12345.6, unit="1/s", per_process=(12345.6,))
+    for unit in ("tokens", "tokens/s"):
+        assert (
+            cells.throughput(with_changes(realistic, throughput=rate, throughput_unit=unit)).text == "12,346 tokens/s"
+        )
+
+
+def test_engagement_is_yes_no_or_not_known_and_not_asked_of_a_baseline(realistic: Analysis) -> None:
+    assert cells.engaged(realistic.variants[0]).text == "–"
+    assert [cells.engaged(with_changes(realistic, engaged=answer)).text for answer in (True, False, None)] == [
+        "yes",
+        "no",
+        "n/a",
+    ]
+
+
+def test_a_quantity_is_shown_in_its_own_unit() -> None:
+    shown = [
+        cells.quantity(known(value, unit)).text
+        for value, unit in ((2.5e12, "FLOP/s"), (0.5, "1"), (3.0, "J"), (2.0**30, "bytes"))
+    ]
+    assert shown == ["2.50 TFLOP/s", "50.0 %", "3.00 J", "1.00 GiB"]

@@ -1,0 +1,31 @@
+import msgspec
+
+from perfkit.analysis.result import Analysis
+from perfkit_reports.environment import ceiling_rows, environment_items, machine_line
+
+
+def test_what_only_a_gpu_has_is_left_out_on_a_cpu(realistic: Analysis) -> None:
+    assert realistic.environment is not None
+    gpu = msgspec.structs.replace(realistic.environment, device="cuda", device_memory_bytes=2**37)
+    on_cpu = {name for name, _ in environment_items(realistic.environment)}
+    on_gpu = {name: cell.text for name, cell in environment_items(gpu)}
+    assert "Device memory" not in on_cpu
+    assert on_gpu["Device memory"] == "128 GiB"
+    assert on_gpu["Driver"] == "n/a"
+
+
+def test_affinity_is_shown_as_ranges(realistic: Analysis) -> None:
+    assert realistic.environment is not None
+    pinned = msgspec.structs.replace(realistic.environment, affinity=(7, 0, 1, 2, 5))
+    assert dict(environment_items(pinned))["Affinity"].text == "0-2, 5, 7"
+
+
+def test_ceilings_show_value_kind_spread_and_confidence(realistic: Analysis) -> None:
+    texts = [[cell.text for cell in row] for row in ceiling_rows(realistic)]
+    assert ["memory", "38.0 GB/s", "measured", "2", "28.0 %", "low", "best of 5 repeats of 300 windows"] in texts
+    assert ["fp32 matrix", "236 GFLOP/s", "datasheet", "2", "–", "–", "vendor's datasheet, rev. 3"] in texts
+
+
+def test_an_unknown_machine_has_no_line(nothing_measured: Analysis) -> None:
+    assert machine_line(nothing_measured) == ""
+    assert ceiling_rows(nothing_measured) == []

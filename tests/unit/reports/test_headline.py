@@ -1,0 +1,46 @@
+import msgspec
+
+from perfkit.analysis.result import Analysis
+from perfkit_reports import headline
+
+
+def test_the_fastest_sound_variant_wins(realistic: Analysis) -> None:
+    best, least = headline.fastest(realistic), headline.leanest(realistic)
+    assert best is not None
+    assert least is not None
+    assert (best.name, least.name) == ("amp", "amp+ckpt")
+    assert (
+        headline.headline(realistic)
+        == "amp is the fastest: 1.62× the speed of the baseline with 26 % less peak memory."
+    )
+
+
+def test_a_variant_that_did_not_engage_cannot_win_and_is_named(every_status: Analysis) -> None:
+    best = headline.fastest(every_status)
+    assert best is not None
+    assert best.name == "amp"
+    assert "amp+flash measured 2.00×, which does not count: its techniques did not engage." in headline.remarks(
+        every_status
+    )
+
+
+def test_a_variant_whose_losses_differ_cannot_win(realistic: Analysis) -> None:
+    wrong = [
+        msgspec.structs.replace(variant, parity=msgspec.structs.replace(variant.parity, verdict="differs"))
+        for variant in realistic.variants[1:]
+    ]
+    analysis = msgspec.structs.replace(realistic, variants=(realistic.variants[0], *wrong))
+    assert headline.fastest(analysis) is None
+    assert headline.headline(analysis).startswith("No variant was shown to be faster than the baseline")
+    assert any("its losses differ" in line for line in headline.remarks(analysis))
+
+
+def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis, nothing_measured: Analysis) -> None:
+    slower = msgspec.structs.replace(realistic, variants=(realistic.variants[0], realistic.variants[2]))
+    without = msgspec.structs.replace(realistic, variants=realistic.variants[1:])
+    alone = msgspec.structs.replace(realistic, variants=realistic.variants[:1])
+    assert headline.headline(slower) == "No variant is faster than the baseline."
+    assert headline.headline(without) == "The baseline was not measured, so nothing can be compared with it."
+    assert headline.headline(alone) == "baseline takes 199 ms a step."
+    assert headline.headline(nothing_measured) == "No variant could be measured."
+    assert headline.count_by_status(nothing_measured) == "1 failed"

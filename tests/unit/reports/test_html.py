@@ -1,0 +1,128 @@
+import json
+import re
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from perfkit.analysis.result import Analysis
+from perfkit_reports import html
+from tests.fixtures.sample_analysis import HOSTILE, TRACEBACK
+
+
+class Page(HTMLParser):
+    """Collects tags and the text of scripts and of everything else."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: dict[str, str] = {}
+        self.words: list[str] = []
+        self._script = ""
+        self._in_script = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._in_script = tag in ("script", "style")
+        self._script = dict(attrs).get("id") or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_script = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script:
+            self.scripts[self._script] = self.scripts.get(self._script, "") + data
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="session")
+def page(realistic: Analysis) -> Page:
+    return Page(html.render(realistic))
+
+
+@pytest.fixture(scope="session")
+def hostile_page(every_status: Analysis) -> Page:
+    return Page(html.render(every_status))
+
+
+def test_the_whole_analysis_is_inside_and_comes_back(hostile_page: Page, every_status: Analysis) -> None:
+    assert msgspec.json.decode(hostile_page.scripts["report-data"], type=Analysis) == every_status
+
+
+def test_nothing_is_loaded_from_elsewhere(page: Page) -> None:
+    for tag, attributes in page.tags:
+        for name in ("src", "href", "action", "data"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("#", "data:")), (tag, value)
+
+
+def test_hostile_text_forms_no_tag_and_no_attribute(hostile_page: Page) -> None:
+    assert not [tag for tag, _ in hostile_page.tags if tag == "img"]
+    assert not [name for _, attributes in hostile_page.tags for name in attributes if name.startswith("on")]
+    assert HOSTILE in hostile_page.text  # as text it is all there
+    assert "<b>division</b> by zero & more" in hostile_page.text
+
+
+def test_embedded_json_cannot_end_its_script(every_status: Analysis) -> None:
+    text = html.embed(json.dumps({"a": "</script><!--\u2028 &"}))
+    assert not re.search("[<>&\u2028]", text)
+    assert json.loads(text) == {"a": "</script><!--\u2028 &"}
+
+
+def test_every_variant_has_a_row_and_those_that_failed_their_reason_and_traceback(
+    hostile_page: Page, every_status: Analysis
+) -> None:
+    for variant in every_status.variants:
+        assert variant.name in [attributes.get("data-value") for tag, attributes in hostile_page.tags if tag == "th"]
+        if variant.reason:
+            assert " ".join(variant.reason.split()) in hostile_page.text
+    assert " ".join(TRACEBACK.split()) in hostile_page.text
+
+
+def test_summary_shows_the_figures_with_intervals_and_the_balance_line(page: Page) -> None:
+    for part in (
+        "1.62×",
+        "1.59–1.65×",
+        "▲ faster",
+        "-26.0 %",
+        "within tolerance",
+        "break",
+        "activation 318 MiB + optimizer state 42.0 MiB + parameter 21.0 MiB + gradient 21.0 MiB + temporary 9.00 MiB"
+        " + input 1.00 MiB = 412 MiB, the peak, in backward",
+    ):
+        assert part in page.text
+
+
+def test_unknown_figures_are_na_with_a_footnote_never_zero(realistic: Analysis) -> None:
+    from perfkit.record import Unknown
+
+    unknown = Unknown(reason="the device is not in the catalogue")
+    first = msgspec.structs.replace(realistic.variants[0], mfu=unknown, hfu=unknown)
+    text = Page(html.render(msgspec.structs.replace(realistic, variants=(first, *realistic.variants[1:])))).text
+    assert text.count("n/a: the device is not in the catalogue") == 1
+
+
+def test_energy_has_a_column_only_where_one_is_known(page: Page, realistic: Analysis) -> None:
+    from tests.fixtures.sample_analysis import known
+
+    assert "Energy a step Loss" not in page.text
+    first = msgspec.structs.replace(realistic.variants[0], energy_per_step=known(12.0, "J"))
+    powered = Page(html.render(msgspec.structs.replace(realistic, variants=(first, *realistic.variants[1:]))))
+    assert "Energy a step Loss" in powered.text
+    assert "12.0 J" in powered.text
+
+
+def test_a_page_without_any_measurement_still_explains_itself(nothing_measured: Analysis) -> None:
+    text = Page(html.render(nothing_measured)).text
+    for part in ("No variant could be measured.", "ValueError: no data", "No variant was traced.", "perfkit calibrate"):
+        assert part in text
+
+
+def test_a_report_of_eight_variants_is_under_8_mb(realistic: Analysis) -> None:
+    assert len(html.render(realistic).encode()) < 8_000_000

@@ -1,0 +1,48 @@
+import msgspec
+import pytest
+
+from perfkit.analysis.result import Analysis
+from perfkit.devices.ceiling import Kind
+from perfkit_reports.roofs import limits, placeable, roofs
+
+
+def test_slopes_and_flats_meet_at_the_ridge(realistic: Analysis) -> None:
+    measured = {roof.name: roof for roof in roofs(realistic) if roof.measured}
+    memory, bf16 = measured["memory"], measured["bf16 matrix"]
+    assert memory.x1 == pytest.approx(402e9 / 38e9)  # the ridge point of the highest peak
+    assert memory.y1 == pytest.approx(402e9)
+    assert memory.y0 / memory.x0 == pytest.approx(38e9)
+    assert bf16.x0 == pytest.approx(402e9 / 150e9)  # where the widest bandwidth, L3, reaches it
+    assert bf16.y0 == bf16.y1 == 402e9
+
+
+def test_only_ceilings_of_the_threads_that_ran_are_drawn(realistic: Analysis) -> None:
+    assert 104e9 not in [roof.ceiling.value for roof in roofs(realistic)]  # measured with one thread, two ran
+
+
+def test_datasheet_roofs_meet_datasheet_roofs(realistic: Analysis) -> None:
+    memory = next(roof for roof in roofs(realistic) if roof.ceiling.kind == Kind.DATASHEET and roof.name == "memory")
+    assert memory.x1 == pytest.approx(473e9 / 57e9)
+
+
+def test_a_doubtful_ceiling_says_so(realistic: Analysis) -> None:
+    memory = next(roof for roof in roofs(realistic) if roof.measured and roof.name == "memory")
+    assert memory.source == "measured, low confidence: best of 5 repeats of 300 windows"
+
+
+def test_limits_hold_every_weighty_point_and_span_at_most_six_decades(realistic: Analysis) -> None:
+    variant = realistic.variants[0]
+    far = msgspec.structs.replace(variant.points[0], intensity=1e-9, achieved=1.0, share=0.5)
+    stretched = msgspec.structs.replace(variant, points=(*variant.points, far))
+    frame = limits(realistic)
+    assert frame is not None
+    assert all(frame.contain(point) for point in variant.points if placeable(point) and point.share >= 1e-3)
+    wide = limits(msgspec.structs.replace(realistic, variants=(stretched,)))
+    assert wide is not None
+    assert wide.x1 / wide.x0 == pytest.approx(1e6)
+    assert not wide.contain(far)
+
+
+def test_nothing_is_drawn_of_nothing(nothing_measured: Analysis) -> None:
+    assert limits(nothing_measured) is None
+    assert roofs(nothing_measured) == []
