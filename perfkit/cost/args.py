@@ -133,6 +133,8 @@ def result_dtype(values: Iterable[TensorArg]) -> str:
 
 def cost(flops: float | None, nbytes: float, unit: Unit, dtype: str, source: str) -> OpCost:
     """An `OpCost` from sums in which NaN stands for unknown bytes."""
+    if (flops is not None and flops < 0) or nbytes < 0:
+        raise UnmodelledError("recorded sizes give a negative amount")
     return OpCost(flops, None if math.isnan(nbytes) else nbytes, unit, dtypes.peak_name(dtype), source)
 
 

@@ -24,14 +24,14 @@ from perfkit.cost.call import OpCost
 
 _SOURCE = "element-wise"
 
-# FLOPs per element. Each op has an in-place twin with a trailing underscore and the same count.
+# FLOPs per element. Most ops have an in-place twin with a trailing underscore and the same count.
 COUNTS: dict[int, str] = {
-    0: "where masked_fill logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor"
-    " positive conj_physical real imag",
-    1: "add sub rsub mul div true_divide floor_divide neg abs sign sgn exp exp2 expm1 log log2 log10 log1p sqrt"
-    " reciprocal square sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma"
-    " digamma pow float_power maximum minimum fmax fmin clamp_min clamp_max relu relu6 threshold threshold_backward"
-    " floor ceil round trunc frac remainder fmod hypot copysign nan_to_num isnan isinf isfinite __and__ __or__",
+    0: "where masked_fill logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not"
+    " bitwise_xor",
+    1: "add sub rsub mul div floor_divide neg abs sign sgn exp exp2 expm1 log log2 log10 log1p sqrt reciprocal sin cos"
+    " tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma digamma pow maximum minimum fmax"
+    " fmin clamp_min clamp_max relu threshold threshold_backward floor ceil round trunc frac remainder fmod hypot"
+    " copysign nan_to_num isnan isinf",
     2: "clamp hardtanh rsqrt leaky_relu leaky_relu_backward hardtanh_backward polar",
     3: "addcmul addcdiv lerp elu sigmoid_backward tanh_backward xlogy softplus hardsigmoid",
     4: "sigmoid elu_backward logaddexp logit softplus_backward hardswish log_sigmoid_forward",
@@ -41,8 +41,11 @@ COUNTS: dict[int, str] = {
     11: "gelu_backward",  # g (cdf + x pdf): 4 for the cdf, 4 for the pdf, 3 to combine
 }
 
+_WITHOUT_TWIN = (
+    "where rsub maximum minimum fmax fmin isnan isinf polar softplus logaddexp log_sigmoid_forward"  # not in place
+)
 _COMPARISONS = "eq ne lt le gt ge"  # 1 FLOP, written as bool
-_TESTS = "isnan isinf isfinite logical_and logical_or logical_not logical_xor"
+_TESTS = "isnan isinf logical_and logical_or logical_not logical_xor"
 
 
 def elementwise(count: int, out_dtype: str | None = None) -> Formula:
@@ -104,7 +107,7 @@ def _table() -> dict[str, Formula]:
     for count, names in COUNTS.items():
         for name in names.split():
             formulas[f"aten::{name}"] = elementwise(count, "bool" if name in _TESTS.split() else None)
-            if not name.endswith(("__", "_backward")):
+            if not name.endswith("_backward") and name not in _WITHOUT_TWIN.split():
                 formulas[f"aten::{name}_"] = in_place(count)
     for name in _COMPARISONS.split():
         formulas[f"aten::{name}"] = elementwise(1, "bool")

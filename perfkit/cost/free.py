@@ -44,11 +44,12 @@ COMPOSITES = _aten(
     " max_pool1d_with_indices max_pool2d max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d"
     " adaptive_max_pool1d avg_pool1d item multiply multiply_ divide divide_ subtract subtract_ type_as float half"
     " bfloat16 double embedding_backward pad one_hot tile repeat_interleave index_select_backward lstm gru rnn_tanh"
-    " rnn_relu grouped_mm outer ger inner tensordot kron clip clip_ isclose allclose where_ hstack vstack concat"
+    " rnn_relu grouped_mm outer ger inner tensordot kron clip clip_ isclose where_ hstack vstack concat"
     " concatenate column_stack to_dense square_ norm_except_dim meshgrid cartesian_prod linalg_norm nuclear_norm"
     " value_selecting_reduction_backward gradient cosine_embedding_loss binary_cross_entropy_with_logits_ moveaxis"
     " swapaxes swapdims numpy_T adjoint mT unsafe_chunk tensor_split hsplit vsplit dsplit ravel atleast_1d"
-    " flatten_dense_tensors unflatten_dense_tensors broadcast_tensors pin_memory _pin_memory gather_backward"
+    " flatten_dense_tensors unflatten_dense_tensors broadcast_tensors pin_memory gather_backward positive square"
+    " float_power true_divide relu6 isfinite"
 )
 
 

@@ -23,8 +23,8 @@ def torch_cost(call: OpCall) -> OpCost | None:
         return None
     registered = flop_registry.get(packet)
     for overload in _candidates(packet, call):
-        if registered is None and torch.Tag.pointwise not in overload.tags:
-            continue
+        if registered is None and (torch.Tag.pointwise not in overload.tags or overload._can_decompose()):
+            continue  # a composition of other ops is costed by them
         inputs = tuple(all_tensors(call.args))
         try:
             args, kwargs = _meta_arguments(overload, call.args)

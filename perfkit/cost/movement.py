@@ -235,12 +235,13 @@ def _scalar(args: Args) -> OpCost:
 FORMULAS: dict[str, Formula] = {
     "aten::copy_": _copy,
     "aten::_copy_from": _copy,
-    **dict.fromkeys(("aten::clone", "aten::flip", "aten::roll", "aten::tril", "aten::triu"), _clone),
+    **dict.fromkeys(
+        ("aten::clone", "aten::flip", "aten::roll", "aten::tril", "aten::triu", "aten::_pin_memory"), _clone
+    ),
     **dict.fromkeys(("aten::tril_", "aten::triu_"), _clone),
     "aten::_to_copy": _convert,
     "aten::repeat": _repeat,
     "aten::cat": _lists(0),
-    "aten::_cat": _lists(0),
     "aten::stack": _lists(0),
     "aten::_chunk_cat": _lists(0),
     "fsdp::chunk_cat": _lists(0),

@@ -49,6 +49,10 @@ def _merge() -> dict[str, Formula]:
 
 FORMULAS: dict[str, Formula] = _merge()
 
+# What a formula raises for arguments that its op would refuse, which only a damaged or foreign trace holds: too few
+# arguments or dimensions, lists of unequal length, a stride of 0.
+_MISFITS = (UnmodelledError, IndexError, ValueError, ZeroDivisionError)
+
 # Ranges and autograd nodes share the trace with ops, but are not named `namespace::op`.
 _OP_NAME = re.compile(r"(?!autograd::|torch::|perfkit::)\w+::\w+")
 
@@ -66,7 +70,7 @@ def op_cost(call: OpCall) -> OpCost | None:
     if formula is not None:
         try:
             return formula(call.args)
-        except UnmodelledError:
+        except _MISFITS:
             return None
     if call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
         return None

@@ -21,6 +21,14 @@ from perfkit.cost.call import OpCost, TensorArg
 _SOURCE = "optimizer"
 
 
+# Element-wise ops that exist for lists, each in place, too.
+_FOREACH = (
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp"
+    " lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan"
+    " tanh trunc"
+)
+
+
 def _elements(tensors: tuple[TensorArg, ...]) -> int:
     return sum(numel(each) for each in tensors)
 
@@ -89,10 +97,9 @@ def _unscale(args: Args) -> OpCost:
 
 def _table() -> dict[str, Formula]:
     formulas: dict[str, Formula] = {}
-    for count, names in elementwise.COUNTS.items():
-        for name in names.split():
-            formulas[f"aten::_foreach_{name}"] = _foreach(count)
-            formulas[f"aten::_foreach_{name}_"] = _foreach(count)
+    counts = {name: count for count, names in elementwise.COUNTS.items() for name in names.split()}
+    for name in _FOREACH.split():
+        formulas[f"aten::_foreach_{name}"] = formulas[f"aten::_foreach_{name}_"] = _foreach(counts[name])
     adam = _fused(14, 6, (0, 2, 3, 4))
     return {
         **formulas,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from perfkit.cost.args import Args
 from perfkit.cost.call import OpCall, OpCost
-from perfkit.cost.free import COLLECTIVES, COMPOSITES
+from perfkit.cost.free import COLLECTIVES, COMPOSITES, FREE
 from perfkit.cost.op import op_cost
 from perfkit.trace import list_dtypes
 from perfkit.trace.kernels import Kernels, is_compiled_graph, is_compiled_kernel, link_kernels
@@ -51,7 +51,7 @@ class Ops:
     Attributes:
         event: the op's row in the trace.
         parent: row of the op around it, NONE at the top.
-        owner: row of the costed op whose cost covers it (its own if costed), NONE elsewhere.
+        owner: row of the costed op (or collective) that covers it, its own if costed; NONE elsewhere.
         call: index into `calls` of a costed op, NONE elsewhere.
         step: index into `steps`, NONE outside; `phase`: index into `perfkit.record.PHASES`, NONE outside.
         module: index into `trace.names` of the nn.Module it ran in, NONE if that was not recorded.
@@ -94,7 +94,8 @@ class Ops:
     def work_ns(self) -> Ints:
         """Time of the op's work: of its kernels where devices were traced, else its own on the host.
 
-        On the host that is the whole nest of a costed op and what no child covers of an unmodelled one; 0 elsewhere.
+        On the host that is the whole nest of a costed op or collective, and what no child covers of an unmodelled
+        op; 0 elsewhere. There it sums, with `self_ns` of the overhead, to the time of all ops.
         """
         if self.trace.has_device_events:
             total = np.zeros(len(self), np.int64)
@@ -102,8 +103,8 @@ class Ops:
             linked = self.kernel_owner != NONE
             np.add.at(total, self.kernel_owner[linked], durations[linked])
             return total
-        costed = np.where(self.role == Role.COSTED, self.end_ns - self.start_ns, 0)
-        return np.where(self.role == Role.UNMODELLED, self.self_ns, costed)
+        whole = np.isin(self.role, (Role.COSTED, Role.COMMUNICATION))
+        return np.where(self.role == Role.UNMODELLED, self.self_ns, np.where(whole, self.end_ns - self.start_ns, 0))
 
     def name(self, row: int) -> str:
         return self.trace.names[int(self.trace.name[self.event[row]])]
@@ -181,12 +182,13 @@ class _Costing:
                 role[row] = self._role_without_cost(row)
                 continue
             call[row] = number
-            role[row] = _role_of(self._calls[number])
+            is_collective = self._calls[number].call.name.startswith(COLLECTIVES)
+            role[row] = Role.COMMUNICATION if is_collective else Role.COSTED
             owner[row] = row
         return owner, role, call, self._calls
 
     def _cost(self, row: int) -> int:
-        """The index in `calls` of the op's call, NONE if it has no cost."""
+        """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""
         signature = self._signatures[row]
         args = self._args[signature] if signature != NONE else None
         shape = list_dtypes.unknown_shape(args) if args else None
@@ -195,7 +197,7 @@ class _Costing:
         if key not in self._numbers:
             call = OpCall(self._trace.names[key[0]], list_dtypes.with_dtype(args or (), dtype))
             cost = op_cost(call)
-            if cost is None:
+            if cost is None or (cost.flops == 0 and cost.bytes == 0):
                 self._numbers[key] = NONE
             else:
                 self._numbers[key] = len(self._calls)
@@ -230,14 +232,8 @@ class _Costing:
         name = self._trace.names[self._names[row]]
         if is_compiled_graph(name) or is_compiled_kernel(name):
             return Role.UNMODELLED
-        is_op = "::" in name and not name.startswith(("autograd::", "torch::")) and name not in COMPOSITES
+        is_op = "::" in name and not name.startswith(("autograd::", "torch::")) and name not in COMPOSITES | FREE
         return Role.UNMODELLED if is_op and not self._children.get(row) else Role.OVERHEAD
-
-
-def _role_of(costed: CostedCall) -> Role:
-    if costed.call.name.startswith(COLLECTIVES):
-        return Role.COMMUNICATION
-    return Role.OVERHEAD if costed.cost.flops == 0 and costed.cost.bytes == 0 else Role.COSTED
 
 
 _MODULE = "nn.Module: "

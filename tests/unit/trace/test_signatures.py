@@ -1,0 +1,47 @@
+"""Recorded inputs to arguments."""
+
+import json
+
+from perfkit.cost.call import TensorArg
+from perfkit.trace.read import Signature
+from perfkit.trace.signatures import arguments
+
+
+def signature(dims: object, strides: object, types: object, concrete: object) -> Signature:
+    return Signature(*(b"" if each is None else json.dumps(each).encode() for each in (dims, strides, types, concrete)))
+
+
+def test_tensors_and_scalars() -> None:
+    found = arguments(
+        signature(
+            [[4, 8], [], [], [], [], []],
+            [[1, 4], [], [], [], [], []],
+            ["c10::BFloat16", "Scalar", "Scalar", "ScalarList", "", "float"],
+            ["", "False", "1.5", "[2, 3]", "", ""],
+        )
+    )
+    assert found == (TensorArg((4, 8), (1, 4), "bf16"), False, 1.5, (2, 3), None, TensorArg((), (), "fp32"))
+
+
+def test_lists_of_tensors_have_no_dtype() -> None:
+    found = arguments(signature([[[4, 8], [2]], []], [[[8, 1], [1]], []], ["TensorList", "Scalar"], ["", "0"]))
+    assert found == ((TensorArg((4, 8), (8, 1), ""), TensorArg((2,), (1,), "")), 0)
+
+
+def test_strides_and_values_that_were_not_recorded() -> None:
+    found = arguments(signature([[4, 8], []], None, ["float", "Scalar"], None))
+    assert found == (TensorArg((4, 8), (8, 1), "fp32"), None)
+
+
+def test_literals() -> None:
+    kinds = ["Scalar"] * 5
+    values = ["inf", "-1", "9223372036854775807", "[]", "mean"]
+    found = arguments(signature([[]] * 5, [[]] * 5, kinds, values))
+    assert found == (float("inf"), -1, 2**63 - 1, (), None)
+
+
+def test_lists_that_do_not_fit_together() -> None:
+    assert arguments(signature([[4]], None, ["float", "float"], None)) is None
+    assert arguments(Signature(b"[[4]", b"", b'["float"]', b"")) is None
+    assert arguments(signature({"a": 1}, None, ["float"], None)) is None
+    assert arguments(signature(["x"], None, ["float"], None)) == (None,)
