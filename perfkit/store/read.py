@@ -74,15 +74,23 @@ def read_suite(folder: Path) -> StoredSuite:
         folder=folder,
         suite=suite,
         ceilings=read_json(ceilings, DeviceCeilings) if ceilings.is_file() else None,
-        runs=tuple(_read_run(folder, entry) for entry in suite.runs),
+        runs=tuple(_read_run(folder, entry) for entry in _begun(folder, suite.runs)),
     )
 
 
+def _begun(folder: Path, runs: tuple[SuiteRun, ...]) -> tuple[SuiteRun, ...]:
+    """The runs without a last one that the suite announced but ended before it wrote anything of."""
+    for entry in runs:
+        relative = PurePosixPath(entry.path)
+        if relative.is_absolute() or ".." in relative.parts:
+            raise RunFormatError(f"{folder / SUITE_FILE}: runs.path {entry.path!r} leads out of the suite's folder")
+    if runs and not (folder / runs[-1].path / SPEC_FILE).exists() and not (folder / runs[-1].path / RUN_FILE).exists():
+        return runs[:-1]
+    return runs
+
+
 def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
-    relative = PurePosixPath(entry.path)
-    if relative.is_absolute() or ".." in relative.parts:
-        raise RunFormatError(f"{suite_folder / SUITE_FILE}: runs.path {entry.path!r} leads out of the suite's folder")
-    folder = suite_folder / relative
+    folder = suite_folder / entry.path
     if not folder.is_dir():
         raise RunFormatError(f"{suite_folder / SUITE_FILE}: runs.path {entry.path!r} names a missing folder")
     spec = read_json(folder / SPEC_FILE, RunSpec)
