@@ -180,11 +180,13 @@ def command(
         console.out(f"left out: {item.variant}: {item.reason}")
     interrupted = not _measure(request, folder, found.name, calibrate=not no_calibrate, console=console)
 
-    from perfkit_cli.show import analyse_and_write, show_paths, show_summary  # not while a child measures
+    # Not sooner: the imports would take time while a child measures.
+    from perfkit_cli.show import analyse_and_write, show_paths, show_summary, show_tracebacks
 
     analysis, paths = analyse_and_write(folder, folder)
     if not quiet:
         show_summary(analysis)
+        show_tracebacks(analysis)
     show_paths(paths)
     ctx.exit(_exit_code(analysis, interrupted=interrupted))
 

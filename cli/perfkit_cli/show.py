@@ -1,14 +1,18 @@
 """From a suite's folder to its report on disk and its summary on the terminal."""
 
+import os
 from pathlib import Path
 
 import click
-from perfkit_reports.terminal import render
-from perfkit_reports.write import write_reports
 from rich.console import Console
 
 from perfkit.analysis.result import Analysis
 from perfkit.analysis.suite import analyse
+from perfkit.record import Status
+from perfkit_reports.terminal import render
+from perfkit_reports.write import write_reports
+
+PLAIN_WIDTH = 120
 
 
 def analyse_and_write(folder: Path, out: Path) -> tuple[Analysis, list[Path]]:
@@ -18,8 +22,19 @@ def analyse_and_write(folder: Path, out: Path) -> tuple[Analysis, list[Path]]:
 
 
 def show_summary(analysis: Analysis) -> None:
-    """The terminal summary on standard output."""
-    render(analysis, Console())
+    """The terminal summary on standard output, in a width of its own where that is no terminal."""
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PLAIN_WIDTH
+    render(analysis, console)
+
+
+def show_tracebacks(analysis: Analysis) -> None:
+    """What the user's own code raised, once where several variants failed in the same way."""
+    failed = [variant for variant in analysis.variants if variant.status == Status.FAILED and variant.traceback]
+    for traceback in dict.fromkeys(variant.traceback for variant in failed):
+        names = ", ".join(variant.name for variant in failed if variant.traceback == traceback)
+        click.echo(f"{names} failed:\n{traceback}\n", err=True)
 
 
 def show_paths(paths: list[Path]) -> None:

@@ -36,16 +36,3 @@ def one_of(kind: str, names: Iterable[str]) -> Callback:
         return value
 
     return check
-
-
-def some_of(kind: str, names: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
-    """Accepts a comma-separated list of `names`."""
-    check = one_of(kind, names)
-
-    def split(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-        parts = tuple(part.strip() for part in value.split(","))
-        for part in parts:
-            check(ctx, param, part)
-        return parts
-
-    return split

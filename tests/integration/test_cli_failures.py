@@ -171,6 +171,7 @@ def test_a_full_disk_leaves_earlier_runs_intact(perfkit, tiny) -> None:
         _, err = process.communicate(timeout=120)
         assert process.returncode == 1, err
         assert "No space left on device" in err
+        assert "disk/s/amp/0" in err
         assert "Traceback" not in err
         (disk / "filler").unlink()
         again = perfkit("report", "disk/s")

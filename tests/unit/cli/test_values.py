@@ -2,7 +2,7 @@ import click
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit_cli.values import amount, one_of, some_of
+from perfkit_cli.values import amount, one_of
 
 CONTEXT = click.Context(click.Command("test"))
 OPTION = click.Option(["--memory-limit"])
@@ -41,10 +41,3 @@ def test_a_name_that_is_not_known_proposes_the_nearest() -> None:
     assert check(CONTEXT, OPTION, None) is None
     with pytest.raises(UsageError, match=r"unknown device 'cdua': did you mean 'cuda'"):
         check(CONTEXT, OPTION, "cdua")
-
-
-def test_each_name_of_a_list_is_checked() -> None:
-    split = some_of("format", ("html", "json"))
-    assert split(CONTEXT, OPTION, "html, json") == ("html", "json")
-    with pytest.raises(UsageError, match="unknown format 'jsn'"):
-        split(CONTEXT, OPTION, "html,jsn")
