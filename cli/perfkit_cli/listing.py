@@ -44,7 +44,7 @@ def parameters(kind: type[Any]) -> dict[str, str]:
     hints = get_type_hints(kind, include_extras=True)
     found = {}
     for field in msgspec.structs.fields(kind):
-        default = "" if field.default is msgspec.NODEFAULT else f" [{_text(field.default)}]"
+        default = "" if field.default in (msgspec.NODEFAULT, "") else f" [{_text(field.default)}]"
         meaning = _meaning(hints[field.name])
         found[field.encode_name] = f"{_values(hints[field.name])}{default}" + (f" {meaning}" if meaning else "")
     return found

@@ -21,12 +21,13 @@ def command(as_json: bool) -> None:
     items = []
     for name in TECHNIQUES.names():
         kind = TECHNIQUES.load(name)
+        reason = kind().unavailable(device)
         items.append(
             Listed(
                 name=name,
                 summary=kind.summary,
                 parameters=parameters(kind),
-                unavailable=kind().unavailable(device),
+                unavailable=None if reason is None else f"with its defaults, {reason}",
                 needs=f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else "",
             )
         )
