@@ -104,7 +104,7 @@ def _device(device: str, name: str, ceilings: tuple[Ceiling, ...], notes: Sequen
         fingerprint=fingerprint(device, name),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         ceilings=ceilings,
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 

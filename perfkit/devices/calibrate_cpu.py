@@ -19,7 +19,8 @@ from perfkit.devices.measure import (
     time_windows,
     wall_timer,
 )
-from perfkit.units import bandwidth
+from perfkit.devices.repeats import SPREAD_TOLERANCE
+from perfkit.units import bandwidth, flops_per_s
 
 SHORT = Plan(repeats=5, windows=150, budget_s=0.06, quantile=0.99)
 FULL = Plan(repeats=7, windows=300, budget_s=0.4, quantile=0.99)
@@ -85,23 +86,40 @@ def derived(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
 
 
 def plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
-    """The ceilings without caches that came out slower than DRAM, and a note for each that is left out.
+    """The ceilings that can be true, and a note for each that is left out.
 
-    That happens where threads that wait for each other lose their CPUs to other processes; a cache in whose
-    favour nothing speaks is better shown as unknown.
+    A cache is not slower than DRAM, and more threads do not make the same work slower. Where a figure says so,
+    threads that wait for each other lost their CPUs to other processes, and what they could do is not known.
     """
-    memory = {ceiling.threads: ceiling.value for ceiling in measured if ceiling.level == Level.MEMORY}
     kept: list[Ceiling] = []
     notes: list[str] = []
     for ceiling in measured:
-        if ceiling.level in (Level.L2, Level.L3) and ceiling.value < memory.get(ceiling.threads, 0.0):
-            notes.append(
-                f"{ceiling.level.upper()} with {threads_text(ceiling.threads or 1)} is left out: it measured "
-                f"{bandwidth(ceiling.value)}, less than DRAM, so the machine was too busy to tell"
-            )
-        else:
+        slower_than = _contradiction(ceiling, measured)
+        if slower_than is None:
             kept.append(ceiling)
+            continue
+        show = flops_per_s if ceiling.unit == "FLOP/s" else bandwidth
+        name = f"{ceiling.dtype or ''} {ceiling.level}".strip()
+        notes.append(
+            f"{name} with {threads_text(ceiling.threads or 1)} is left out: it measured {show(ceiling.value)}, less "
+            f"than {slower_than}, so the machine was too busy to tell"
+        )
     return kept, notes
+
+
+def _contradiction(ceiling: Ceiling, measured: Sequence[Ceiling]) -> str | None:
+    """What a ceiling is slower than though it cannot be; differences within the tolerance do not count."""
+    limit = (1 - SPREAD_TOLERANCE) * max(
+        (c.value for c in measured if c.level == Level.MEMORY and c.threads == ceiling.threads), default=0.0
+    )
+    if ceiling.level in (Level.L2, Level.L3) and ceiling.value < limit:
+        return "DRAM"
+    for other in measured:
+        same = other.level == ceiling.level and other.dtype == ceiling.dtype
+        fewer = (other.threads or 0) < (ceiling.threads or 0)
+        if same and fewer and ceiling.value < (1 - SPREAD_TOLERANCE) * other.value:
+            return f"with {threads_text(other.threads or 1)}"
+    return None
 
 
 def native_dtypes(dtypes: Sequence[str], rate: Callable[[str], float]) -> tuple[list[str], list[str]]:

@@ -59,6 +59,32 @@ def test_no_vector_ceiling_where_a_coprocessor_may_run_fp32_products(monkeypatch
     assert "coprocessor" in notes[0]
 
 
+def test_more_threads_that_measure_slower_are_left_out_beyond_the_tolerance() -> None:
+    def product(dtype: str, value: float, threads: int) -> Ceiling:
+        return Ceiling(
+            level=Level.MATRIX,
+            dtype=dtype,
+            value=value,
+            unit="FLOP/s",
+            kind=Kind.MEASURED,
+            source="mm",
+            threads=threads,
+        )
+
+    measured = [
+        product("fp32", 200e9, 1),
+        product("bf16", 1.6e12, 1),
+        product("fp32", 67.5e9, 2),
+        product("bf16", 1.55e12, 2),
+    ]
+    kept, notes = calibrate_cpu.plausible(measured)
+    assert kept == [measured[0], measured[1], measured[3]]
+    assert notes == [
+        "fp32 matrix with 2 threads is left out: it measured 67.5 GFLOP/s, less than with 1 thread, "
+        "so the machine was too busy to tell"
+    ]
+
+
 def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
     def triad(level: Level, value: float, threads: int) -> Ceiling:
         return Ceiling(
@@ -74,7 +100,7 @@ def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
     kept, notes = calibrate_cpu.plausible(measured)
     assert kept == measured[1:]  # with one thread there is no DRAM figure to compare with
     assert notes == [
-        "L2 with 2 threads is left out: it measured 0.600 GB/s, less than DRAM, so the machine was too busy to tell"
+        "l2 with 2 threads is left out: it measured 0.600 GB/s, less than DRAM, so the machine was too busy to tell"
     ]
 
 
