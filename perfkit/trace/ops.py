@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from perfkit.cost.args import Args
 from perfkit.cost.call import OpCall, OpCost
 from perfkit.cost.free import COLLECTIVES, COMPOSITES, FREE
-from perfkit.cost.op import op_cost
+from perfkit.cost.op import FORMULAS, op_cost
 from perfkit.trace import list_dtypes
 from perfkit.trace.kernels import Kernels, is_compiled_graph, is_compiled_kernel, link_kernels
 from perfkit.trace.nesting import parents, self_time
@@ -25,6 +25,9 @@ from perfkit.trace.phases import find_phases
 from perfkit.trace.read import NONE, Category, Ints, Trace
 from perfkit.trace.signatures import arguments
 from perfkit.trace.steps import Steps, find_steps
+
+# Kernels of their own on some devices, compositions on others: costed as one unless costed ops lie beneath.
+_SPLIT_ON_SOME_DEVICES = frozenset({"aten::_fused_rms_norm"})
 
 
 class Role(IntEnum):
@@ -177,7 +180,7 @@ class _Costing:
             if outer != NONE and owner[outer] != NONE:
                 owner[row], role[row] = owner[outer], Role.INSIDE
                 continue
-            number = self._cost(row)
+            number = NONE if self._is_split(row) else self._cost(row)
             if number == NONE:
                 role[row] = self._role_without_cost(row)
                 continue
@@ -186,6 +189,12 @@ class _Costing:
             role[row] = Role.COMMUNICATION if is_collective else Role.COSTED
             owner[row] = row
         return owner, role, call, self._calls
+
+    def _is_split(self, row: int) -> bool:
+        names = self._trace.names
+        return names[self._names[row]] in _SPLIT_ON_SOME_DEVICES and any(
+            names[self._names[inner]] in FORMULAS for inner in self._children.get(row, ())
+        )
 
     def _cost(self, row: int) -> int:
         """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""

@@ -177,6 +177,17 @@ def test_dtypes_of_lists_come_from_evidence(tmp_path: Path) -> None:
     assert by_kernel.bytes[0] == 2 * 2 * 48
 
 
+def test_a_kernel_on_some_devices_is_a_composition_on_others(tmp_path: Path) -> None:
+    inputs = {"Input Dims": [[6, 10], [], [10], []], "Input type": ["float", "ScalarList", "float", ""]}
+    fused = load(tmp_path, event("aten::_fused_rms_norm", 0, 9, **inputs), event("aten::empty", 1, 1))
+    assert fused.flops[0] == 4 * 60
+    split = load(
+        tmp_path, event("aten::_fused_rms_norm", 0, 9, **inputs), event("aten::pow", 1, 2, **tensor_inputs([6, 10]))
+    )
+    assert np.isnan(split.flops[0])
+    assert split.flops[1] == 60
+
+
 def test_modules_from_python_stacks(tmp_path: Path) -> None:
     ops = load(
         tmp_path,

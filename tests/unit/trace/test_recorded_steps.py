@@ -30,7 +30,7 @@ class Attention(nn.Module):
         h = self.embed(x)
         q, k, v = (each.unflatten(-1, (4, 8)).transpose(1, 2) for each in self.qkv(self.norm(h)).chunk(3, -1))
         h = h + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
-        logits: torch.Tensor = self.head(F.dropout(F.gelu(h), 0.1))
+        logits: torch.Tensor = self.head(F.dropout(F.rms_norm(F.gelu(h), (32,)), 0.1))
         return logits
 
 
