@@ -1,6 +1,7 @@
 import math
 
 import pytest
+
 from perfkit.analysis.compare import compare
 
 

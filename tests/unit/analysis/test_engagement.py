@@ -1,4 +1,5 @@
 import pytest
+
 from perfkit.analysis.engagement import check_claims, engaged
 from perfkit.record import Claim, Relation
 from tests.fixtures.suites import claim

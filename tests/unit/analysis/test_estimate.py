@@ -1,6 +1,7 @@
 import math
 
 import pytest
+
 from perfkit.analysis.estimate import over_processes
 
 

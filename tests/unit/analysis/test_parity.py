@@ -1,4 +1,5 @@
 import pytest
+
 from perfkit.analysis.parity import parity
 from perfkit.record import ParityRule
 from tests.fixtures.suites import record, spec

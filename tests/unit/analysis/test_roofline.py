@@ -1,0 +1,54 @@
+import pytest
+
+from perfkit.analysis.roofline import Work, limit, point
+from perfkit.analysis.roofs import Roofs
+from perfkit.cost.call import Unit
+from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
+
+ROOFS = Roofs(CEILINGS, ENVIRONMENT)  # 1e11 FLOP/s in fp32, 1e10 B/s from memory, 5e10 B/s from L3
+
+
+def work(flops: float | None, moved: float | None, unit: Unit = Unit.MATRIX, dtype: str = "fp32") -> Work:
+    return Work(flops, moved, unit, dtype)
+
+
+def test_the_slower_of_arithmetic_and_traffic_bounds() -> None:
+    compute = limit(work(1e9, 1e6), 0.02, ROOFS)
+    assert (compute.attainable_s, compute.bound) == (pytest.approx(0.01), "compute")
+    memory = limit(work(1e6, 1e9), 0.2, ROOFS)
+    assert (memory.attainable_s, memory.bound, memory.level) == (pytest.approx(0.1), "memory", "memory")
+
+
+def test_faster_than_memory_is_held_against_the_cache_and_faster_than_all_is_an_error() -> None:
+    cached = limit(work(1e6, 1e9), 0.05, ROOFS)
+    assert (cached.attainable_s, cached.level, cached.above_roof) == (pytest.approx(0.02), "l3", False)
+    assert limit(work(1e6, 1e9), 0.01, ROOFS).above_roof
+    assert limit(work(1e9, 1e3), 0.005, ROOFS).above_roof
+    assert not limit(work(1e9, 1e3), 0.0099, ROOFS).above_roof  # within the tolerance
+
+
+def test_calls_too_small_to_matter_are_overhead() -> None:
+    assert limit(work(64, 512), 50e-6, ROOFS).bound == "overhead"
+    assert limit(work(64e3, 512e3), 500e-6, ROOFS, calls=1.0).bound == "memory"
+    assert limit(work(64e3, 512e3), 50e-3, ROOFS, calls=1000.0).bound == "overhead"
+
+
+def test_without_a_cost_or_a_ceiling_nothing_is_claimed() -> None:
+    for unknown in (
+        limit(work(None, 1e6), 1.0, ROOFS),
+        limit(work(1e6, None), 1.0, ROOFS),
+        limit(work(1e6, 1e6, dtype="fp64"), 1.0, ROOFS),
+        limit(work(1e6, 1e6), 1.0, Roofs(None, ENVIRONMENT)),
+        limit(work(1e6, 1e6), 1.0, Roofs(CEILINGS, changed(ENVIRONMENT, threads=1))),
+        limit(work(1e6, 1e6), 1.0, Roofs(CEILINGS, changed(ENVIRONMENT, device="cuda"))),
+    ):
+        assert (unknown.attainable_s, unknown.bound) == (None, "unknown")
+
+
+def test_a_point_needs_flops_bytes_and_time() -> None:
+    bounded = limit(work(1e9, 1e8), 0.1, ROOFS)
+    dot = point("op", "aten::mm", 2.0, 0.1, 0.4, work(1e9, 1e8), bounded)
+    assert dot is not None
+    assert (dot.intensity, dot.achieved, dot.share) == (10.0, 1e10, 0.25)
+    assert point("op", "aten::copy_", 1.0, 0.1, 0.4, work(0.0, 1e8), bounded) is None
+    assert point("op", "aten::mm", 1.0, 0.0, 0.4, work(1e9, 1e8), bounded) is None
