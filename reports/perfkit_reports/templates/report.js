@@ -182,6 +182,11 @@
   );
   all("main > section").forEach((section) => sections.observe(section));
 
+  function ready() {
+    if (!document.documentElement.dataset.ready) performance.mark("usable");
+    document.documentElement.dataset.ready = "true";
+  }
+
   // plotly.js lies in the page as inert text; it is started after the first paint, so that the summary comes at once.
   function start() {
     const source = byId("plotly");
@@ -194,12 +199,12 @@
             near.unobserve(entry.target);
             draw(entry.target);
           }
+        ready();
       },
       { rootMargin: "400px" },
     );
     all(".chart").forEach((chart) => near.observe(chart));
-    document.documentElement.dataset.ready = "true";
   }
   if (all(".chart").length) requestAnimationFrame(() => setTimeout(start));
-  else document.documentElement.dataset.ready = "true";
+  else ready();
 })();
