@@ -36,12 +36,12 @@ def count_flops(step: Callable[[], object]) -> FlopCount:
     """Run `step` once and count its FLOPs.
 
     A causal mask is counted as the full product, as usual. Distributed tensors count as the local shard of this rank,
-    and collectives as no FLOPs. Ops that a compiler fused are not seen: count the model before it is compiled.
-    Fake tensors count if their mode is active around this call; otherwise they belong to somebody who only asks for
-    shapes, as the propagation of distributed tensors does, and execute nothing.
+    and collectives as no FLOPs. Compiled code runs eagerly while it is counted, so that its products are seen one by
+    one; what a compiler recomputes of its own accord is not. Fake tensors count if their mode is active around this
+    call; otherwise they belong to somebody who only asks for shapes, as the propagation of distributed tensors does.
     """
     counter = _Counter()
-    with counter:
+    with torch.compiler.set_stance("force_eager"), counter:
         step()
     return counter.result()
 

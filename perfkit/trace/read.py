@@ -148,7 +148,8 @@ def _columns(path: Path, file: File) -> Trace:
     args = [event.args or _NO_ARGS for event in complete]
 
     def column(value: Callable[[EventArgs], Id]) -> Ints:
-        return np.fromiter((_integer(value(each)) for each in args), np.int64, len(args))
+        values = (value(each) for each in args)
+        return np.fromiter((each if type(each) is int else _integer(each) for each in values), np.int64, len(args))
 
     return Trace(
         path=path,

@@ -120,6 +120,19 @@ def test_unknown_ops_are_named_with_their_calls() -> None:
     assert found.total == 0
 
 
+def test_compiled_code_is_counted_op_by_op() -> None:
+    model, x = mlp(), torch.randn(5, 16)
+    compiled = torch.compile(model, fullgraph=True)
+    assert count_flops(lambda: compiled(x).sum().backward()) == count_flops(lambda: model(x).sum().backward())
+
+
+def test_higher_order_ops_run_and_are_named() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    q = torch.randn(1, 2, 128, 16)
+    assert count_flops(lambda: flex_attention(q, q, q)).uncounted == {"higher_order::flex_attention": 1}
+
+
 def test_out_and_in_place_variants() -> None:
     a, b, out = torch.randn(3, 5), torch.randn(5, 7), torch.empty(3, 7)
     assert count_flops(lambda: torch.mm(a, b, out=out)).matrix == 2 * 3 * 5 * 7
