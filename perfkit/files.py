@@ -6,20 +6,26 @@ from typing import TypeVar
 
 import msgspec
 
-from perfkit.errors import RunFormatError
+from perfkit.errors import PerfkitError, RunFormatError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: to a temporary name in the same folder, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file whole or not at all: to a temporary name in the same folder, then renamed.
+
+    A disk that is full or a folder that is not writable is a `PerfkitError` that names the file.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise PerfkitError(f"{path}: cannot be written ({error.strerror}); what was written before is intact") from None
 
 
 def write_json(path: Path, value: msgspec.Struct) -> None:

@@ -1,6 +1,5 @@
 """From what was asked for to the list of runs: variants, their world sizes and baselines, and the order of repeats."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -77,11 +76,6 @@ def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int]) -> 
             runs.append(PlannedRun(_spec(request, techniques, size, ALL_PASSES if repeat == 0 else ()), repeat, skip))
     baselines = {name: names[size] for name, (_, size, skip) in chosen.items() if not skip}
     return Plan(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
-
-
-def available_cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _world_size(request: BenchRequest, least: int) -> tuple[int, str]:

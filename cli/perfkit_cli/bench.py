@@ -150,7 +150,8 @@ def command(
     """
     from rich.console import Console
 
-    from perfkit.plan import BenchRequest, available_cores
+    from perfkit.devices.machine import available_cores
+    from perfkit.plan import BenchRequest
     from perfkit_cli.device import find_device
     from perfkit_cli.variants import combined, named_variants
 

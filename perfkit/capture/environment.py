@@ -11,6 +11,7 @@ import msgspec
 import psutil
 import torch
 
+from perfkit.devices.machine import container_cpu_limit, cpu_model, usable_cpus
 from perfkit.record import Environment
 
 PACKAGES = ("numpy", "triton", "transformers", "torchao", "deepspeed", "peft", "bitsandbytes")
@@ -29,7 +30,7 @@ def environment(device: torch.device) -> Environment:
         python=platform.python_version(),
         torch=str(torch.__version__),
         device=device.type,
-        affinity=tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None,
+        affinity=usable_cpus(),
         device_name=model or "cpu",
         device_count=1,
         cpu_model=model,
@@ -37,7 +38,7 @@ def environment(device: torch.device) -> Environment:
         cpu_governor=_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         threads=torch.get_num_threads(),
         memory_total_bytes=psutil.virtual_memory().total,
-        container_cpu_limit=_cpu_limit(),
+        container_cpu_limit=container_cpu_limit(),
         container_memory_limit_bytes=_memory_limit(),
         git_revision=_git_revision(),
         matmul_precision=torch.get_float32_matmul_precision(),
@@ -45,15 +46,6 @@ def environment(device: torch.device) -> Environment:
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
     )
     return _on_gpu(host, device) if device.type == "cuda" else host
-
-
-def cpu_model() -> str | None:
-    """The processor's name as the system gives it."""
-    text = _text(Path("/proc/cpuinfo")) or ""
-    for line in text.splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or None
 
 
 def _on_gpu(host: Environment, device: torch.device) -> Environment:
@@ -99,12 +91,6 @@ def _git_revision() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return answer.stdout.strip() or None
-
-
-def _cpu_limit() -> float | None:
-    """CPUs that the container may use (cgroup v2 cpu.max); None without a limit."""
-    quota, _, period = (_text(Path("/sys/fs/cgroup/cpu.max")) or "").partition(" ")
-    return int(quota) / int(period) if quota.isdigit() and period else None
 
 
 def _memory_limit() -> int | None:

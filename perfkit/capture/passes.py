@@ -48,7 +48,9 @@ def timed_pass(session: Session) -> None:
     if session.sensors:
         recorder.update(energy=energy_per_step(before, after, count))
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
-    recorder.add_facts({**moved, "world_size": float(state.world.size), **compile_facts()}, {**state.fact_notes, **compile_notes()})
+    recorder.add_facts(
+        {**moved, "world_size": float(state.world.size), **compile_facts()}, {**state.fact_notes, **compile_notes()}
+    )
 
 
 def memory_pass(session: Session) -> None:

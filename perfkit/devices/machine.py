@@ -86,6 +86,13 @@ def container_cpu_limit(root: Path = Path("/sys/fs/cgroup")) -> float | None:
     return None if quota in ("max", "-1") else int(quota) / int(period)
 
 
+def available_cores() -> int:
+    """How many CPUs' worth of work this process can do at once: those it may run on, within the container's limit."""
+    limit = container_cpu_limit()
+    usable = len(usable_cpus())
+    return usable if limit is None else max(1, min(usable, int(limit)))
+
+
 def data_caches(cpus: Iterable[int], root: Path = Path("/sys/devices/system/cpu")) -> dict[int, Cache]:
     """Level -> data or unified cache, over the given CPUs. Empty where the system does not tell."""
     sizes: dict[int, int] = {}

@@ -43,9 +43,7 @@ def workload(make_batch=lambda generator: {"x": torch.randn(2, 4, generator=gene
 def state():
     work = workload()
     model = work.build_model()
-    state = TrainState(
-        workload=work, model=model, device=CPU, world=World(), make_optimizer=work.build_optimizer
-    )
+    state = TrainState(workload=work, model=model, device=CPU, world=World(), make_optimizer=work.build_optimizer)
     state.optimizer = work.build_optimizer(model.parameters())
     return state
 
