@@ -35,7 +35,7 @@ def render(analysis: Analysis) -> str:
         units=units,
         Estimate=Estimate,
         ok=Status.OK,
-        ops=ops.COLUMNS,
+        ops=_op_columns(analysis),
         notes=Footnotes(),
         styles=variant_styles(analysis),
         with_energy=any(isinstance(variant.energy_per_step, Measurement) for variant in analysis.variants),
@@ -97,6 +97,12 @@ _PATTERNS = {
 
 def _has_kind(analysis: Analysis, kind: str) -> bool:
     return any(point.kind == kind for variant in analysis.variants for point in variant.points)
+
+
+def _op_columns(analysis: Analysis) -> list[ops.Column]:
+    """The columns that say anything: module names and shapes are often not recorded."""
+    rows = [row for variant in analysis.variants for row in variant.ops]
+    return [column for column in ops.COLUMNS if any(column.cell(row).text != ops.NOTHING for row in rows)]
 
 
 def _expandable(variant: Variant) -> bool:

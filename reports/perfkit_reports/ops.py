@@ -7,6 +7,7 @@ from perfkit import units
 from perfkit.analysis.result import OpRow
 from perfkit_reports.cells import Cell
 
+NOTHING = "–"
 _UNMODELLED = "no cost model for this op, or its shapes were not recorded"
 
 
@@ -24,7 +25,7 @@ def gain_s(row: OpRow) -> float | None:
 
 
 def _text(value: str) -> Cell:
-    return Cell(value or "–", value=value)
+    return Cell(value or NOTHING, value=value)
 
 
 def _known(value: float | None, show: Callable[[float], str]) -> Cell:

@@ -12,7 +12,7 @@ from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
 
 _PEAKS = (Level.MATRIX, Level.VECTOR)
 _BANDWIDTHS = {Level.MEMORY: "memory", Level.L3: "L3", Level.L2: "L2"}
-_LEAST_SHARE = 1e-3  # points below this share of the step do not stretch the axes
+_LEAST_SHARE = 3e-3  # points below this share of the step do not stretch the axes
 _MOST_DECADES = 6
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from perfkit import units
 from perfkit.analysis.result import Analysis, RooflinePoint, Variant
-from perfkit_reports import cells
 from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe
 from perfkit_reports.headline import fastest
 from perfkit_reports.palette import NEUTRAL, VERMILLION, Style, variant_styles
@@ -54,18 +53,19 @@ def shown_variants(analysis: Analysis) -> tuple[str, ...]:
 def left_out(analysis: Analysis) -> str:
     """What could not be drawn, in words; empty where everything is."""
     frame = limits(analysis)
-    ops = [(variant, point) for variant in analysis.variants for point in variant.points if point.kind == "op"]
-    flopless = [(variant, point) for variant, point in ops if not placeable(point)]
-    outside = [(variant, point) for variant, point in ops if placeable(point) and not (frame and frame.contain(point))]
+    flopless, outside = [], []
+    for variant in analysis.variants:
+        ops = [point for point in variant.points if point.kind == "op"]
+        flopless.append(sum(point.share for point in ops if not placeable(point)))
+        outside.append(sum(point.share for point in ops if placeable(point) and not (frame and frame.contain(point))))
     parts = []
-    if flopless:
-        share = max(sum(point.share for owner, point in flopless if owner is variant) for variant, _ in flopless)
+    if any(flopless):
         parts.append(
             "Ops without FLOPs (such as copies) have no place on these axes; "
-            f"they take up to {units.percent(share)} of a step."
+            f"they take up to {units.percent(max(flopless))} of a step."
         )
-    if outside:
-        parts.append(f"{cells.plural(len(outside), 'op')} of little time lie outside the axes.")
+    if any(outside):
+        parts.append(f"Small ops, up to {units.percent(max(outside))} of a step together, lie outside the axes.")
     return " ".join(parts)
 
 
