@@ -72,6 +72,7 @@ def _live_line(live: Live) -> Report:
         nonlocal running
         if isinstance(event, RunFinished):
             left.ended(event)
+            live.update(Text(""))
             live.console.print(Text(_finished(event)))
             return
         if isinstance(event, RunStarted):
