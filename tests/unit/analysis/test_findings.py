@@ -1,0 +1,176 @@
+"""Each rule on a suite made for it: what it says, and when it keeps silent."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfkit.analysis.findings import findings
+from perfkit.analysis.result import (
+    Analysis,
+    ClaimResult,
+    CompileSummary,
+    Difference,
+    Finding,
+    MemoryAccount,
+    MemoryShare,
+    OpRow,
+    RooflinePoint,
+    TimeShare,
+    Variant,
+)
+from perfkit.analysis.suite import analyse
+from perfkit.devices.ceiling import Confidence
+from perfkit.record import Status, measured
+from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, record, write_suite
+
+
+@pytest.fixture
+def analysis(tmp_path: Path) -> Analysis:
+    runs = {"baseline": [record(0.1), record(0.1)], "amp": [record(0.08), record(0.08)]}
+    return analyse(write_suite(tmp_path, runs))
+
+
+def difference(verdict: str, ratio: float) -> Difference:
+    return Difference(baseline="baseline", ratio=ratio, low=ratio, high=ratio, verdict=verdict, detectable=0.1, pairs=3)
+
+
+def held(holds: bool | None) -> ClaimResult:
+    return ClaimResult(technique="amp", statement="bf16", holds=holds, expected=1.0, found=0.0, evidence="0 of 1")
+
+
+def told(analysis: Analysis, base: dict[str, Any] | None = None, ceilings=CEILINGS, **amp: Any) -> list[Finding]:
+    """Findings of the suite with fields of its baseline and its variant replaced."""
+    engaged: dict[str, Any] = {"engaged": True, "claims": (held(True),), "difference": difference("faster", 0.8)}
+    variants: tuple[Variant, ...] = (
+        changed(analysis.variants[0], **{"peak_allocated": measured(1000, "bytes", "x"), **(base or {})}),
+        changed(analysis.variants[1], **{"peak_allocated": measured(1000, "bytes", "x"), **engaged, **amp}),
+    )
+    return list(findings(variants, ENVIRONMENT, ceilings))
+
+
+def titles(found: list[Finding]) -> str:
+    return "\n".join(finding.title for finding in found)
+
+
+def test_a_technique_that_is_faster_pays(analysis: Analysis) -> None:
+    (finding,) = told(analysis)
+    assert (finding.severity, finding.title) == ("gain", "amp pays: -20.0 % step time")
+    assert finding.gain_s == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("verdict", "word"), [("slower", "is slower"), ("no difference", "makes no difference")])
+def test_a_technique_that_wins_nothing_is_a_finding_too(analysis: Analysis, verdict: str, word: str) -> None:
+    (finding,) = told(analysis, difference=difference(verdict, 1.1), memory_ratio=1.0)
+    assert finding.severity == "note"
+    assert word in finding.title
+
+
+def test_memory_saved_is_told_with_its_price(analysis: Analysis) -> None:
+    saver = {"memory_ratio": 0.6, "peak_allocated": measured(600, "bytes", "x")}
+    (finding,) = told(analysis, difference=difference("slower", 1.2), **saver)
+    assert finding.title == "amp changes peak memory by -40.0 % for +20.0 % step time"
+    assert finding.gain_bytes == 400
+
+
+def test_what_did_not_act_or_does_not_train_the_same_is_never_praised(analysis: Analysis) -> None:
+    idle = told(analysis, engaged=False, claims=(held(False),))
+    assert titles(idle) == "amp did not act as it should in amp"
+    undecided = told(analysis, engaged=None, claims=(held(None),))
+    assert titles(undecided) == "Whether amp acted in amp is not shown"
+    wrong = told(analysis, parity=changed(analysis.variants[1].parity, verdict="differs", max_relative=0.5))
+    assert titles(wrong) == "amp does not train like the baseline"
+
+
+def test_an_undecided_comparison_asks_for_more_repeats(analysis: Analysis) -> None:
+    (finding,) = told(analysis, difference=difference("inconclusive", 0.97), cpu_difference=difference("faster", 0.9))
+    assert "cannot be said" in finding.title
+    assert "only a change of 10.0 % or more would have shown" in finding.evidence
+    assert "CPU time decides: faster" in finding.evidence
+
+
+def test_out_of_memory_names_the_category_to_attack(analysis: Analysis) -> None:
+    shares = (MemoryShare(category="activation", bytes=700), MemoryShare(category="parameter", bytes=300))
+    account = MemoryAccount(peak_bytes=1000, peak_phase="backward", source="events", categories=shares)
+    (finding,) = told(analysis, base={"memory": account}, status=Status.OUT_OF_MEMORY, reason="at step 1")
+    assert "the largest category is activation with 700 B" in finding.evidence
+    assert "ckpt" in finding.action
+
+
+def test_graph_breaks_are_listed_with_reasons(analysis: Analysis) -> None:
+    compiled = CompileSummary(
+        seconds=10.0,
+        graphs=2,
+        graph_breaks=1,
+        break_reasons=("print()",),
+        cache="cold",
+        break_even_step=5,
+        break_even="x",
+    )
+    found = told(analysis, compile=compiled)
+    assert "amp: 1 graph breaks" in titles(found)
+    assert any("after 5 steps" in finding.action for finding in found)
+
+
+def row(name: str, phase: str, share: float, bound: str = "memory", calls: float = 4.0) -> OpRow:
+    return OpRow(
+        name=name,
+        phase=phase,
+        module="",
+        shapes="",
+        calls=calls,
+        seconds=share * 0.2,
+        share=share,
+        flops=1.0,
+        bytes=1.0,
+        intensity=1.0,
+        bound=bound,
+        attainable_s=share * 0.1,
+        efficiency=0.5,
+        cost_source="test",
+    )
+
+
+def test_where_a_step_goes_tells_what_to_try(analysis: Analysis) -> None:
+    ops = (
+        row("aten::_softmax", "forward", 0.2),
+        row("aten::gelu", "forward", 0.1),
+        row("aten::mul_", "optimizer", 0.3),
+        row("aten::mm", "backward", 0.3, "compute"),
+    )
+    product = RooflinePoint(
+        kind="op",
+        name="aten::mm",
+        calls=1.0,
+        seconds=0.1,
+        share=0.5,
+        flops=1e9,
+        bytes=1e6,
+        intensity=1e3,
+        achieved=1e10,
+        unit="matrix",
+        dtype="fp32",
+        bound="compute",
+        attainable_s=0.01,
+    )
+    split = (TimeShare(category="host", seconds=0.1, share=0.5),)
+    found = told(analysis, base={"ops": ops, "points": (product,), "time_split": split, "traced_step_s": 0.2})
+    gains = {finding.title: finding.gain_s for finding in found if finding.variant == "baseline"}
+    assert gains["Attention is not fused"] == pytest.approx(0.02)
+    assert gains["Pointwise ops bound by memory could be fused"] == pytest.approx(0.1 * 0.1 * 0.5)
+    assert gains["The optimizer is not fused"] == pytest.approx(0.1 * 0.3 * 0.5)
+    # 30 % of 0.1 s at twice the peak
+    assert gains["Matrix products run in fp32; the bf16 peak is 2.0 times higher"] == pytest.approx(0.015)
+    assert "50 % of the step is the host's" in gains
+    assert any("Tried as amp: faster" in finding.action for finding in found)
+
+
+def test_ceilings_that_did_not_repeat_are_named(analysis: Analysis) -> None:
+    doubtful = changed(CEILINGS, ceilings=(changed(CEILINGS.ceilings[0], confidence=Confidence.LOW, spread=0.2),))
+    found = told(analysis, ceilings=doubtful)
+    assert any("fp32 matrix with 2 threads (halves differ by 20.0 %)" in finding.evidence for finding in found)
+
+
+def test_warnings_come_first(analysis: Analysis) -> None:
+    found = told(analysis, claims=(held(False),), difference=difference("faster", 0.8))
+    assert [finding.severity for finding in found] == ["warning", "gain"]
