@@ -64,6 +64,8 @@ def user_traceback(error: BaseException, path: Path | None) -> str:
 
     Where no frame lies in `path` (an error inside torch's backward pass), every frame but perfkit's is shown.
     """
+    if isinstance(error, UserCodeError):
+        return error.traceback
     report = traceback.TracebackException.from_exception(error)
     for part in _chain(report):
         part.stack = _user_frames(part.stack, path)

@@ -10,6 +10,7 @@ from perfkit.spec import parse_workload
 from perfkit.workloads.table import WORKLOADS, load_workload
 
 FILES = Path(__file__).parents[1] / "fixtures" / "workloads"
+DOCS = Path(__file__).parents[2] / "docs"
 
 SHORT_RUNS = [
     ("gpt:vocab=64:seq_len=64", 30, 0.75),
@@ -31,6 +32,14 @@ def test_loss_falls(text: str, steps: int, ratio: float, monkeypatch: pytest.Mon
     losses = train(text, steps)
     first, last = sum(losses[:5]) / 5, sum(losses[-5:]) / 5
     assert last < ratio * first, losses
+
+
+def test_example_of_the_documentation_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code = (DOCS / "workloads.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    (tmp_path / "train.py").write_text(code, encoding="utf-8")
+    losses = train(f"{tmp_path}/train.py:build:width=64:batch_size=16", 150)
+    assert sum(losses[-5:]) < 0.95 * sum(losses[:5]), losses
 
 
 def test_runs_of_one_seed_are_the_same() -> None:

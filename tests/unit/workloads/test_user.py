@@ -96,6 +96,7 @@ def test_error_in_the_function_shows_the_users_traceback_alone() -> None:
     assert OWN not in trace
     assert "importlib" not in trace
     assert isinstance(caught.value.__cause__, ValueError)
+    assert user_traceback(caught.value, FILES / "broken.py") == trace
 
 
 @pytest.mark.parametrize(
