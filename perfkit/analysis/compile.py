@@ -17,6 +17,8 @@ def compile_summary(
     setup: Sequence[SetupCost],
     baseline_setup: Sequence[SetupCost] | None,
     saved_per_step_s: float | None,
+    *,
+    decided: bool = True,
 ) -> CompileSummary | None:
     """The summary of a compiled variant; None where the facts show no compiled graph.
 
@@ -26,6 +28,7 @@ def compile_summary(
         setup: the variant's set-up costs.
         baseline_setup: the baseline's; None where it is not known.
         saved_per_step_s: the baseline's step time minus the variant's; None where it is not known.
+        decided: whether the comparison of step times reached a verdict; else the words say that it did not.
 
     The cost is the fact `compile_s`, else the difference between the two set-up times. The break-even step is
     cost / time won per step, rounded up.
@@ -44,7 +47,7 @@ def compile_summary(
         break_reasons=tuple(filter(None, _BETWEEN_REASONS.split(notes.get("graph_breaks", "")))),
         cache=_cache(facts.get("compile_cache_hits"), facts.get("compile_cache_misses")),
         break_even_step=step,
-        break_even=words,
+        break_even=words if decided else f"{words}; the comparison itself is inconclusive",
     )
 
 

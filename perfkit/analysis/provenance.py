@@ -59,8 +59,8 @@ def _static(variants: Sequence[Variant]) -> list[Provenance]:
             Provenance(
                 figure="time split, operators, roofline",
                 how="modelled",
-                detail="operator times of the traced steps, which the profiler slows down; FLOPs and compulsory bytes "
-                "by formula from the recorded shapes, never from counters",
+                detail="operator times of the traced steps; FLOPs and compulsory bytes by formula from the recorded "
+                f"shapes, never from counters{_slow_down(variants)}",
             )
         )
     if any(variant.memory is not None for variant in variants):
@@ -73,6 +73,16 @@ def _static(variants: Sequence[Variant]) -> list[Provenance]:
             )
         )
     return entries
+
+
+def _slow_down(variants: Sequence[Variant]) -> str:
+    """How much longer a step took under the profiler."""
+    factors = [
+        f"{variant.name} {variant.traced_step_s / variant.step_time.value:.2f}"
+        for variant in variants
+        if variant.traced_step_s is not None and isinstance(variant.step_time, Estimate)
+    ]
+    return f"; traced steps took this many times as long as timed ones: {', '.join(factors)}" if factors else ""
 
 
 def _ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) -> list[Provenance]:

@@ -99,6 +99,9 @@ class VariantRuns:
         for run in self.runs:
             for rank in run.ranks:
                 found.update(dict.fromkeys(rank.record.warnings))
+                if rank.record.flops is not None and rank.record.flops.uncounted:
+                    calls = ", ".join(f"{count} x {name}" for name, count in rank.record.flops.uncounted.items())
+                    found[f"no FLOPs are counted for ops without a formula: {calls}"] = None
                 if rank.record.samples.wall_s and not rank.record.steady:
                     found["step times were not steady when the timed steps began; add warm-up steps"] = None
             if run.ranks and not run.complete:

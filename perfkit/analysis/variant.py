@@ -50,6 +50,7 @@ def build_variant(
         None if baseline is None or not baseline.passes.facts else baseline.passes.facts[0],
         {} if not records else records[0].fact_notes,
     )
+    difference = _difference(runs, baseline, step_series)
     memory = [record.memory for record in records if record.memory is not None]
     return Variant(
         name=runs.name,
@@ -73,14 +74,14 @@ def build_variant(
         hfu=utilisation(hardware, step_s, limit),
         mfu_peak=limit.text if isinstance(limit, Peak) else limit.reason,
         energy_per_step=total((record.energy for record in records), why),
-        difference=_difference(runs, baseline, step_series),
+        difference=difference,
         cpu_difference=_difference(runs, baseline, lambda samples: samples.cpu_s),
         memory_ratio=_memory_ratio(allocated, baseline),
         parity=_parity(runs, baseline, is_baseline),
         engaged=engaged(claims),
         claims=claims,
         setup=() if not records else records[0].setup,
-        compile=_compile(subject, baseline, step_s),
+        compile=_compile(subject, baseline, step_s, difference),
         step_samples=runs.samples(lambda record: record.samples),
         warmup_samples=runs.samples(lambda record: record.warmup),
         losses=() if not records else records[0].losses,
@@ -168,7 +169,9 @@ def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> P
     return min(verdicts, key=lambda each: (_PARITY_ORDER.index(each.verdict), -(each.max_relative or 0.0)))
 
 
-def _compile(subject: Subject, baseline: Subject | None, step_s: float | None) -> CompileSummary | None:
+def _compile(
+    subject: Subject, baseline: Subject | None, step_s: float | None, difference: Difference | None
+) -> CompileSummary | None:
     records = subject.runs.records
     if not records:
         return None
@@ -180,4 +183,5 @@ def _compile(subject: Subject, baseline: Subject | None, step_s: float | None) -
         records[0].setup,
         reference[0].setup if reference else None,
         median(theirs) - step_s if theirs and step_s is not None else None,
+        decided=difference is None or difference.verdict != "inconclusive",
     )
