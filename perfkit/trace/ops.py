@@ -239,8 +239,11 @@ class _Costing:
     def _role_without_cost(self, row: int) -> Role:
         """Work without a formula is a leaf that is an op, and compiled code; all else is what surrounds work."""
         name = self._trace.names[self._names[row]]
-        if is_compiled_graph(name) or is_compiled_kernel(name):
+        if is_compiled_kernel(name):
             return Role.UNMODELLED
+        if is_compiled_graph(name):  # its own time is that of its kernels where those were not recorded
+            inside = (self._trace.names[self._names[inner]] for inner in self._children.get(row, ()))
+            return Role.OVERHEAD if any(map(is_compiled_kernel, inside)) else Role.UNMODELLED
         is_op = "::" in name and not name.startswith(("autograd::", "torch::")) and name not in COMPOSITES | FREE
         return Role.UNMODELLED if is_op and not self._children.get(row) else Role.OVERHEAD
 

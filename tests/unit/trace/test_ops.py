@@ -131,15 +131,16 @@ def test_kernels_are_linked_to_the_ops_that_launched_them(tmp_path: Path) -> Non
 
 
 def test_compiled_code(tmp_path: Path) -> None:
-    ops = load(
-        tmp_path,
-        event("## Call CompiledFxGraph fabc ##", 0, 20, "user_annotation"),
-        event("aten::mm", 2, 8, **tensor_inputs([3, 5], [5, 7])),
-        event("graph_0_cpp_fused_gelu_1", 12, 5),
-    )
-    assert ops.role.tolist() == [Role.UNMODELLED, Role.COSTED, Role.UNMODELLED]
-    assert ops.work_ns.tolist() == [7000, 8000, 5000]
-    assert kernel_calls(ops) == {"graph_0_cpp_fused_gelu_1": 1}
+    graph = event("## Call CompiledFxGraph fabc ##", 0, 20, "user_annotation")
+    mm = event("aten::mm", 2, 8, **tensor_inputs([3, 5], [5, 7]))
+    ops = load(tmp_path, graph, mm)
+    assert ops.role.tolist() == [Role.UNMODELLED, Role.COSTED]
+    assert ops.work_ns.tolist() == [12000, 8000]
+    assert kernel_calls(ops) == {}
+    profiled = load(tmp_path, graph, mm, event("graph_0_cpp_fused_gelu_1", 12, 5))
+    assert profiled.role.tolist() == [Role.OVERHEAD, Role.COSTED, Role.UNMODELLED]
+    assert profiled.work_ns.tolist() == [0, 8000, 5000]
+    assert kernel_calls(profiled) == {"graph_0_cpp_fused_gelu_1": 1}
 
 
 @pytest.mark.parametrize("name", ["triton_poi_fused_add_0", "triton_red_fused_x", "cpp_fused_add_2"])
