@@ -5,7 +5,7 @@ each a `+`-joined list of techniques with `:key=value` parameters.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, dataclass_transform
+from typing import Any, Literal, dataclass_transform, get_args, get_origin
 
 import msgspec
 
@@ -159,6 +159,10 @@ def typed_params(cls: type[Any], kind: str, name: str, params: Mapping[str, Para
             if not fields:
                 raise UsageError(f"{kind} {name!r} takes no parameters, got {key!r}")
             raise unknown_name(f"parameter of {name}", key, fields)
+        choices = get_args(fields[key].type) if get_origin(fields[key].type) is Literal else ()
+        if choices and params[key] not in choices:
+            expected = " or ".join((", ".join(choices[:-1]), choices[-1])) if len(choices) > 1 else choices[0]
+            raise UsageError(f"{kind} {name!r}: {key} must be {expected}, got {_show(params[key])!r}")
     try:
         return msgspec.convert(dict(params), cls, strict=False)
     except msgspec.ValidationError as error:

@@ -29,7 +29,34 @@ class Requirement(NamedTuple):
     reason: str
 
 
-CLASHES: tuple[Clash, ...] = ()
+_OWNS_STORAGE = "FSDP2 frees and refills the parameters' memory itself; moving it as well crashes the process"
+_REDUCES = "ZeRO averages the gradients itself"
+_OTHER_STAGE = "they are stages of one method; choose one"
+
+CLASHES = (
+    Clash("ddp", "zero1", _REDUCES),
+    Clash("ddp", "zero2", _REDUCES),
+    Clash("ddp", "zero3", _REDUCES),
+    Clash("zero1", "zero2", _OTHER_STAGE),
+    Clash("zero1", "zero3", _OTHER_STAGE),
+    Clash("zero2", "zero3", _OTHER_STAGE),
+    Clash(
+        "offload:what=parameters",
+        "zero1",
+        "ZeroRedundancyOptimizer sends every parameter to all ranks after the update, and those that are out have no "
+        "memory (Gloo: bad address)",
+    ),
+    Clash("offload:what=parameters", "zero2", _OWNS_STORAGE),
+    Clash("offload:what=parameters", "zero3", _OWNS_STORAGE),
+    Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
+    Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),
+    Clash(
+        "flash:backend=math",
+        "compile",
+        "torch.compile takes math attention apart into the very ops of explicit attention, so nothing could show that "
+        "it acted",
+    ),
+)
 
 REQUIREMENTS = (
     Requirement("ckpt:mode=budget", "compile", "the memory budget is a setting of torch.compile's partitioner"),

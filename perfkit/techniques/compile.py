@@ -32,6 +32,7 @@ class Compile(Technique):
         options: dict[str, Any] = {} if self.mode == "default" else {"mode": self.mode}
         torch.compiler.reset()
         torch._dynamo.utils.counters.clear()
+        torch._dynamo.utils.clear_compilation_metrics()
         for module in modules:
             module.compile(fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
         state.on_close.append(torch.compiler.reset)

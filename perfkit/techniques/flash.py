@@ -53,6 +53,8 @@ class Flash(Technique):
             # For the whole process rather than around the forward pass, because checkpointing runs the forward
             # pass again inside backward and must meet the same backend there.
             state.enter(sdpa_kernel(_BACKENDS[self.backend]))
+            # torch.compile's caches on disk do not know the choice and would hand out code made for another backend.
+            state.enter(torch.compiler.config.patch(cache_key_tag=f"attention-{self.backend}"))
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:

@@ -40,11 +40,13 @@ class ActivationPager:
         self._device = device
         # by the storage's address as an object; the reference tells whether it still is the same one
         self._stored: dict[int, tuple[StorageWeakRef, int, _StoredStorage]] = {}
+        # moving storages is not for torch.compile to trace
+        self._hooks = torch.compiler.disable(self._pack), torch.compiler.disable(self._unpack)
 
     def hooks(self) -> AbstractContextManager[object]:
         """The context to run a forward pass in."""
         self._stored.clear()
-        return torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
+        return torch.autograd.graph.saved_tensors_hooks(*self._hooks)
 
     def _pack(self, tensor: torch.Tensor) -> torch.Tensor | _Saved:
         if not self._moves(tensor):

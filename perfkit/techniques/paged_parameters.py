@@ -47,6 +47,8 @@ def _owners(state: TrainState) -> list[set[nn.Parameter]]:
 
 
 def _hook(block: nn.Module, own: Mapping[nn.Parameter, PagedTensor]) -> None:
+    # Moving storages is not for torch.compile to trace; the graph breaks at these hooks.
+    @torch.compiler.disable
     def bring_in(*_: object) -> None:
         for tensor in own.values():
             tensor.page_in()
@@ -55,6 +57,7 @@ def _hook(block: nn.Module, own: Mapping[nn.Parameter, PagedTensor]) -> None:
         for tensor in own.values():
             tensor.page_out()
 
+    @torch.compiler.disable
     def after_forward(_module: nn.Module, _inputs: object, output: object) -> None:
         free()
         for tensor in tree_leaves(output):

@@ -1,0 +1,145 @@
+"""The facts that claims refer to, measured on a training state by small means of the tests' own."""
+
+import math
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from perfkit.record import Claim, Relation
+from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.state import TrainState
+from tests.unit.techniques.tiny import batches, train
+
+_PRODUCTS = ("mm", "addmm", "bmm")
+_SHORT = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+class ProductDtypes(TorchDispatchMode):
+    """Counts matrix products by the dtype of their operands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: dict[str, int] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket.__name__ in _PRODUCTS:
+            dtype = _SHORT[args[-1].dtype]
+            self.calls[dtype] = self.calls.get(dtype, 0) + 1
+        return func(*args, **(kwargs or {}))
+
+
+def saved_bytes(state: TrainState) -> int:
+    """Bytes of the distinct storages that stay alive after a forward pass because backward needs them."""
+    (batch,) = batches(state, 0)
+    parameters = {id(parameter) for parameter in state.model.parameters()}
+    sizes: dict[int, int] = {}
+    kept = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in parameters and not isinstance(tensor._base, torch.nn.Parameter):
+            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        state.loss(batch)
+    return sum(sizes.values())
+
+
+def storage_bytes(tensors) -> float:
+    """Bytes of the distinct storages: gradients are views into buckets."""
+    storages = [local_part(tensor).untyped_storage() for tensor in tensors]
+    return float(sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values()))
+
+
+def state_bytes(state: TrainState) -> float:
+    optimizer = getattr(state.optimizer, "optim", state.optimizer)
+    values = (value for entry in optimizer.state.values() for value in entry.values())
+    return storage_bytes(value for value in values if isinstance(value, torch.Tensor))
+
+
+def reference_facts(state: TrainState) -> dict[str, float]:
+    """Facts of a state before any technique is applied to it."""
+    return {
+        "reference_parameter_bytes": storage_bytes(state.model.parameters()),
+        "reference_saved_tensor_bytes": float(saved_bytes(state)),
+    }
+
+
+def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, float]:
+    """Facts of a state that has been trained for a few steps."""
+    counters = dict(state.counters)
+    train(state, steps=1)
+    facts = {name: value - counters[name] for name, value in state.counters.items()} | reference
+    facts["saved_tensor_bytes"] = float(saved_bytes(state))
+
+    def after_backward() -> None:
+        facts["parameter_bytes"] = storage_bytes(state.model.parameters())
+        facts["gradient_bytes"] = storage_bytes(p.grad for p in state.model.parameters() if p.grad is not None)
+
+    train(state, steps=1, after_backward=after_backward)
+    facts["optimizer_state_bytes"] = state_bytes(state)
+    return facts
+
+
+class StepTrace:
+    """What the trace of one step shows, recorded when first asked for."""
+
+    def __init__(self, state: TrainState) -> None:
+        self._state = state
+
+    @cached_property
+    def _ops(self) -> tuple[list[str], list[str]]:
+        """Names of all ops of one step, and of those inside backward."""
+        backward = self._state.backward
+
+        def marked(loss: torch.Tensor) -> None:
+            with record_function("backward of the test"):
+                backward(loss)
+
+        self._state.backward = marked
+        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            train(self._state, steps=1)
+        self._state.backward = backward
+        events = list(profiler.events())
+        ranges = [event.time_range for event in events if event.name == "backward of the test"]
+        inside = [
+            event.name
+            for event in events
+            if any(r.start <= event.time_range.start and event.time_range.end <= r.end for r in ranges)
+        ]
+        return [event.name for event in events], inside
+
+    def fact(self, kind: str, detail: str) -> float:
+        if kind == "matmul_flops_share":
+            with ProductDtypes() as products:
+                train(self._state, steps=1)
+            return products.calls.get(detail, 0) / sum(products.calls.values())
+        names = self._ops[kind == "backward_op_calls"]
+        return float(sum(fnmatchcase(name, pattern) for name in names for pattern in detail.split(",")))
+
+
+def check_claims(
+    claims: Iterable[Claim], state: TrainState, facts: dict[str, float], baseline: dict[str, float]
+) -> list[tuple[bool, str]]:
+    """Whether each claim holds, with the numbers."""
+    trace = StepTrace(state)
+    return [_check(claim, trace, facts, baseline) for claim in claims]
+
+
+def _check(claim: Claim, trace: StepTrace, facts: dict[str, float], baseline: dict[str, float]) -> tuple[bool, str]:
+    kind, _, detail = claim.fact.partition(":")
+    found = trace.fact(kind, detail) if detail else facts[claim.fact]
+    expected = claim.value
+    if claim.relative_to:
+        expected *= baseline[claim.fact] if claim.relative_to == "baseline" else facts[claim.relative_to]
+    verdict = {
+        Relation.AT_LEAST: found >= expected,
+        Relation.AT_MOST: found <= expected,
+        Relation.EQUAL: math.isclose(found, expected, rel_tol=claim.tolerance),
+    }[claim.relation]
+    return verdict, f"{claim.technique}: {claim.statement}: {claim.fact} {found} {claim.relation} {expected}"

@@ -1,0 +1,103 @@
+"""torch.compile for real, once: it takes most of a minute on two cores."""
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from perfkit.errors import UnavailableError
+from perfkit.techniques.compile_facts import compile_facts, compile_notes
+from perfkit.workloads.workload import Workload, adamw
+from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
+from tests.unit.techniques.tiny import applied, batches, new_state, relative_difference, train
+
+
+class Branchy(nn.Module):
+    """A block in which the graph breaks: a number is read back from a tensor to decide what to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layer(x).relu()
+        return x * 2 if x.sum().item() > 0 else x
+
+
+class Small(nn.Module):
+    def __init__(self, block: type[nn.Module]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([block()])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.blocks[0](x)
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(F.gelu(self.up(x)).sin().cos())
+
+
+def workload(block: type[nn.Module]) -> Workload:
+    return Workload(
+        name="small",
+        unit="samples",
+        units_per_batch=64,
+        build_model=lambda: Small(block),
+        build_optimizer=adamw,
+        make_batch=lambda generator: {"x": torch.randn(64, 32, generator=generator)},
+        loss=lambda model, batch: model(batch["x"]).square().mean(),
+        blocks=lambda _model: ("blocks.0",),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["compile", "compile:scope=block+ckpt"])
+def test_compiled_losses_claims_and_facts(variant):
+    plain = train(applied("baseline", new_state(workload(Mlp))).state)
+    state = new_state(workload(Mlp))
+    reference = reference_facts(state)
+    made = applied(variant, state)
+    assert relative_difference(train(made.state), plain) <= 1e-5
+    facts = measured_facts(made.state, reference) | compile_facts()
+    claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
+    assert [text for verdict, text in check_claims(claims, made.state, facts, {}) if not verdict] == []
+    made.state.close()
+    assert facts["graphs"] == 1
+    assert facts["graph_breaks"] == 0
+    assert facts["compile_s"] > 0
+    assert facts["compile_cache_hits"] + facts["compile_cache_misses"] >= 1
+
+
+@pytest.mark.slow
+def test_graph_breaks_and_recompilations_are_counted_with_their_reasons():
+    made = applied("compile", new_state(workload(Branchy)))
+    train(made.state, steps=1)
+    facts, notes = compile_facts(), compile_notes()
+    assert facts["graph_breaks"] >= 1
+    assert "1 x" in notes["graph_breaks"]
+    (batch,) = batches(made.state, 0)
+    made.state.loss({"x": batch["x"][:7]})
+    assert compile_facts()["recompiles"] > facts["recompiles"]
+    assert "size mismatch" in compile_notes()["recompiles"]
+    made.state.close()
+
+
+def test_a_process_that_compiled_nothing_has_no_facts():
+    torch._dynamo.utils.counters.clear()
+    assert compile_facts() == {}
+
+
+def test_cuda_graphs_need_a_cuda_device():
+    with pytest.raises(UnavailableError, match="records CUDA graphs, which need a CUDA device"):
+        applied("compile:mode=reduce-overhead")
+
+
+def test_a_block_scope_needs_blocks():
+    state = new_state(Workload(**{**vars(workload(Mlp)), "blocks": lambda _model: ()}))
+    with pytest.raises(UnavailableError, match="names no blocks; use scope=model"):
+        applied("compile:scope=block", state)

@@ -1,0 +1,112 @@
+import pytest
+import torch
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.spec import parse_variants
+from perfkit.techniques.apply import apply_all
+from perfkit.techniques.compatibility import CLASHES, REQUIREMENTS
+from perfkit.techniques.compose import compose
+from perfkit.techniques.table import TECHNIQUES
+from perfkit.techniques.technique import LOSSLESS, Stage
+from tests.unit.techniques.tiny import applied, new_state
+
+
+def composed(variant: str):
+    (specs,) = parse_variants(variant)
+    return compose(specs)
+
+
+def test_techniques_are_sorted_by_stage_whatever_the_order_given():
+    names = [technique.name for technique in composed("offload:to=disk+zero3+compile+ckpt+flash+amp")]
+    assert names == ["amp", "flash", "ckpt", "compile", "zero3", "offload"]
+
+
+@pytest.mark.parametrize("name", TECHNIQUES.names())
+def test_every_technique_describes_itself(name):
+    technique = TECHNIQUES.load(name)
+    assert technique.name == name
+    assert technique.summary
+    assert isinstance(technique.stage, Stage)
+    assert len(technique.summary) < 100
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        ("amd", r"unknown technique 'amd': did you mean 'amp'\?"),
+        ("amp:dtyp=bf16", r"unknown parameter of amp 'dtyp': did you mean 'dtype'\?"),
+        ("amp:dtype=fp8", r"technique 'amp': dtype must be bf16 or fp16, got 'fp8'"),
+        ("ckpt:mode=some", r"technique 'ckpt': mode must be full, selective or budget, got 'some'"),
+        ("ckpt:every=0", r"technique 'ckpt': .*>= 1.*every"),
+        ("ckpt:mode=budget:budget=1", r"technique 'ckpt': .*budget"),
+        ("ckpt:mode=budget:every=2+compile", r"technique 'ckpt': every belongs to mode=full and mode=selective"),
+        ("ddp:x=1", r"technique 'ddp' takes no parameters, got 'x'"),
+        ("amp+ckpt+amp:dtype=fp16", r"the technique 'amp' is given twice in 'amp\+ckpt\+amp:dtype=fp16'"),
+        ("zero2+amp+zero3", r"zero2 and zero3 do not go together: they are stages of one method"),
+        (
+            "zero3+offload:what=parameters:to=disk",
+            r"offload:what=parameters:to=disk and zero3 do not go together: FSDP2 frees and refills",
+        ),
+        (
+            "ckpt:mode=budget",
+            r"ckpt:mode=budget needs compile: the memory budget is .*; use ckpt:mode=budget\+compile",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_a_usage_error_that_says_why(variant, message):
+    with pytest.raises(UsageError, match=message):
+        composed(variant)
+
+
+@pytest.mark.parametrize("clash", CLASHES)
+def test_every_clash_of_the_table_names_both_and_the_reason(clash):
+    with pytest.raises(UsageError) as error:
+        composed(f"{clash.second}+{clash.first}")
+    assert clash.reason in str(error.value)
+    for pattern in (clash.first, clash.second):
+        assert pattern.split(":")[0] in str(error.value)
+
+
+def test_other_parameters_of_a_clashing_technique_are_free():
+    assert len(composed("zero3+offload:what=optimizer:to=disk")) == 2
+    assert len(composed("flash+compile")) == 2
+
+
+@pytest.mark.parametrize("requirement", REQUIREMENTS)
+def test_a_requirement_that_is_met_passes(requirement):
+    assert composed(f"{requirement.technique}+{requirement.needs}")
+
+
+def test_a_technique_that_needs_ranks_says_how_many():
+    with pytest.raises(UnavailableError, match="zero1 needs at least 2 ranks, this run has 1: use --world-size 2"):
+        applied("zero1")
+
+
+@pytest.mark.parametrize("variant", ["offload", "offload:what=optimizer", "offload:what=parameters:to=host"])
+def test_host_offload_on_a_cpu_is_unavailable_with_the_reason(variant):
+    with pytest.raises(UnavailableError, match="to=host needs a device with memory of its own"):
+        applied(variant)
+
+
+@pytest.mark.parametrize("name", ["zero2", "zero3"])
+def test_host_offload_of_shards_on_a_cpu_is_unavailable_with_the_reason(name):
+    (technique,) = composed(f"{name}:offload=cpu")
+    assert "needs a device with memory of its own" in technique.unavailable(torch.device("cpu"))
+    (plain,) = composed(name)
+    assert plain.unavailable(torch.device("cpu")) is None
+
+
+def test_setup_costs_are_listed_in_order_and_parity_is_the_loosest():
+    made = applied("offload:to=disk+amp")
+    assert [cost.name for cost in made.setup] == ["amp", "offload", "optimizer"]
+    assert all(cost.seconds >= 0 for cost in made.setup)
+    assert made.state.applied == ("amp", "offload")
+    assert "bf16" in made.parity.basis
+    made.state.close()
+
+
+def test_without_techniques_the_state_trains_and_is_lossless():
+    made = apply_all((), new_state())
+    assert made.state.optimizer is not None
+    assert made.parity == LOSSLESS
+    assert made.techniques == ()

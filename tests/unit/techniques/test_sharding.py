@@ -1,0 +1,140 @@
+"""What takes several ranks, on two real ones over Gloo: one launch trains all variants and checks every claim."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from perfkit.techniques.state import World
+from perfkit.techniques.zero1 import largest_share
+from perfkit.techniques.zero23 import largest_slice
+from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
+from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
+
+VARIANTS = [
+    "zero1",
+    "zero2",
+    "zero3",
+    "ckpt+zero1",
+    "ckpt+zero3",
+    "ckpt:mode=selective+zero2",
+    "amp:dtype=fp16",
+    "amp:dtype=fp16+zero1",
+    "amp:dtype=fp16+zero3",
+    "amp+flash+ckpt+zero3",
+    "offload:to=disk",
+    "offload:what=parameters:to=disk",
+    "zero1+offload:what=optimizer:to=disk",
+    "zero3+offload:to=disk",
+    "amp:dtype=fp16+zero3+offload:what=optimizer:to=disk",
+]
+
+
+def rank_main(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    results = {"baseline": trained("baseline", rank, None)}
+    for variant in VARIANTS:
+        results[variant] = trained(variant, rank, results["baseline"]["facts"])
+    results["overflow"] = overflow(rank)
+    Path(folder, f"rank{rank}.json").write_text(json.dumps(results))
+    dist.destroy_process_group()
+
+
+def trained(variant: str, rank: int, baseline: dict[str, float] | None) -> dict:
+    state = new_state(world=World(rank=rank, size=2, local_rank=rank))
+    reference = reference_facts(state)
+    made = applied(variant, state)
+    losses = train(made.state, accumulation=2)
+    facts = measured_facts(made.state, reference)
+    claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
+    checked = [] if baseline is None else check_claims(claims, made.state, facts, baseline)
+    made.state.close()
+    return {
+        "losses": losses,
+        "facts": facts,
+        "tolerance": made.parity.relative,
+        "checked": checked,
+        "techniques": [technique.name for technique in made.techniques],
+    }
+
+
+def overflow(rank: int) -> int:
+    """How many parameters change on this rank when only the other rank's shard has overflowed."""
+    made = applied("amp:dtype=fp16+zero3", new_state(world=World(rank=rank, size=2, local_rank=rank)))
+    before = [parameter.detach().to_local().clone() for parameter in made.state.model.parameters()]
+    shard = next(made.state.model.parameters())
+    train(made.state, steps=1, after_backward=lambda: rank == 0 and shard.grad.to_local().fill_(float("inf")))
+    after = [parameter.detach().to_local() for parameter in made.state.model.parameters()]
+    return sum(not torch.equal(*pair) for pair in zip(before, after, strict=True))
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    mp.spawn(rank_main, (str(folder),), nprocs=2)
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_losses_are_the_baselines_on_every_rank(ranks, variant):
+    for rank in ranks:
+        assert relative_difference(rank[variant]["losses"], rank["baseline"]["losses"]) <= rank[variant]["tolerance"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_claims_hold_on_every_rank(ranks, variant):
+    for rank in ranks:
+        assert rank[variant]["checked"]
+        assert [text for verdict, text in rank[variant]["checked"] if not verdict] == []
+
+
+def test_ranks_see_different_data(ranks):
+    assert ranks[0]["baseline"]["losses"] != ranks[1]["baseline"]["losses"]
+
+
+def test_without_a_technique_that_reduces_gradients_ddp_is_added(ranks):
+    assert ranks[0]["baseline"]["techniques"] == ["ddp"]
+    assert ranks[0]["offload:to=disk"]["techniques"] == ["offload", "ddp"]
+    assert ranks[0]["zero1"]["techniques"] == ["zero1"]
+
+
+@pytest.mark.parametrize("variant", ["zero1", "zero2", "zero3"])
+def test_optimizer_state_is_halved(ranks, variant):
+    halves = [rank[variant]["facts"]["optimizer_state_bytes"] for rank in ranks]
+    whole = ranks[0]["baseline"]["facts"]["optimizer_state_bytes"]
+    assert halves == pytest.approx([whole / 2] * 2, rel=0.01)
+
+
+@pytest.mark.parametrize("variant", ["zero2", "zero3"])
+def test_parameters_and_gradients_are_halved(ranks, variant):
+    for rank in ranks:
+        for fact in ("parameter_bytes", "gradient_bytes"):
+            assert rank[variant]["facts"][fact] == pytest.approx(rank["baseline"]["facts"][fact] / 2, rel=0.01)
+
+
+def test_no_claim_of_sharding_holds_for_plain_data_parallel(ranks):
+    """The baseline's own facts against the claims of `zero3`: the bytes are not halved."""
+    facts = ranks[0]["baseline"]["facts"]
+    assert facts["parameter_bytes"] == facts["reference_parameter_bytes"]
+    failing = [text for _, text in ranks[0]["zero3"]["checked"] if "_bytes" in text]
+    assert len(failing) == 3  # parameters, gradients, optimizer state: each asks for about half
+
+
+def test_one_ranks_overflow_is_every_ranks(ranks):
+    assert [rank["overflow"] for rank in ranks] == [0, 0]
+
+
+def test_whole_tensors_are_dealt_to_the_emptiest_rank():
+    assert largest_share([4, 3, 3, 2], 2) == 0.5  # 4 + 2 and 3 + 3
+    assert largest_share([8, 1, 1], 2) == 0.8
+    assert largest_share([1] * 6, 3) == pytest.approx(1 / 3)
+
+
+def test_slices_along_the_first_dimension():
+    assert largest_slice(torch.nn.Linear(3, 4), 2) == 0.5
+    # 3 rows over 2 ranks: 2 rows of 5 numbers and 2 of the 3 biases, of 18 numbers
+    assert largest_slice(torch.nn.Linear(5, 3), 2) == pytest.approx(12 / 18)
