@@ -98,8 +98,7 @@ def _count_step(session: Session) -> None:
     index = session.next_step
     batches = session.data.step(index, session.spec.accumulation)
     compiled = "graphs" in session.recorder.record.facts
-    with torch.compiler.set_stance("force_eager") if compiled else nullcontext():
-        count = count_flops(lambda: train_step(session.state, batches, index))
+    count = count_flops(lambda: train_step(session.state, batches, index))
     session.next_step = index + 1
     source = "matrix products, convolutions and attention of one step as run"
     hardware = Measurement(
