@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from perfkit import units
-from perfkit.analysis.result import Estimate, Missing, Parity, Variant
+from perfkit.analysis.result import Analysis, Estimate, Missing, Parity, Variant
 from perfkit.record import Measurement, Quantity, Status
 
 NOT_KNOWN = "n/a"
@@ -46,6 +46,23 @@ def cpu_time(variant: Variant) -> Cell:
         if isinstance(time, Missing)
         else Cell(units.seconds(time.value), detail=_interval(time), value=time.value)
     )
+
+
+def cpu_change(variant: Variant) -> Cell:
+    """CPU time against the baseline's: steadier than wall time on a machine that others use."""
+    difference = variant.cpu_difference
+    if difference is None:
+        return unknown("no CPU times to compare")
+    detail = difference.verdict
+    if difference.low is not None and difference.high is not None:
+        detail += f", {units.signed_percent(difference.low - 1)} to {units.signed_percent(difference.high - 1)}"
+    return Cell(units.signed_percent(difference.ratio - 1), detail=detail, value=difference.ratio)
+
+
+def interval_level(analysis: Analysis) -> str:
+    """The confidence level of the intervals; empty where nothing was measured."""
+    levels = {variant.step_time.level for variant in analysis.variants if isinstance(variant.step_time, Estimate)}
+    return " and ".join(units.percent(level, 0) for level in sorted(levels))
 
 
 def speed_up(variant: Variant) -> Cell:
@@ -99,14 +116,6 @@ def peak_memory(variant: Variant) -> Cell:
     change = "" if ratio is None or variant.is_baseline else units.signed_percent(ratio - 1)
     tone = "" if ratio is None or abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
     return Cell(units.nbytes(peak.value), detail=change, value=peak.value, tone=tone)
-
-
-def reserved_memory(variant: Variant) -> Cell:
-    return quantity(variant.peak_reserved)
-
-
-def resident_memory(variant: Variant) -> Cell:
-    return quantity(variant.rss)
 
 
 def mfu(variant: Variant) -> Cell:

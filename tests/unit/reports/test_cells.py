@@ -95,3 +95,14 @@ def test_a_quantity_is_shown_in_its_own_unit() -> None:
         for value, unit in ((2.5e12, "FLOP/s"), (0.5, "1"), (3.0, "J"), (2.0**30, "bytes"))
     ]
     assert shown == ["2.50 TFLOP/s", "50.0 %", "3.00 J", "1.00 GiB"]
+
+
+def test_cpu_time_is_a_change_with_its_limits(realistic: Analysis) -> None:
+    variant = with_changes(realistic, cpu_difference=difference(0.9, 0.88, 0.92, "faster"))
+    assert cells.cpu_change(variant) == cells.Cell("-10.0 %", detail="faster, -12.0 % to -8.0 %", value=0.9)
+    assert cells.cpu_change(realistic.variants[0]).text == "n/a"
+
+
+def test_the_level_of_intervals_is_read_from_them(realistic: Analysis, nothing_measured: Analysis) -> None:
+    assert cells.interval_level(realistic) == "95 %"
+    assert cells.interval_level(nothing_measured) == ""

@@ -126,3 +126,16 @@ def test_a_page_without_any_measurement_still_explains_itself(nothing_measured: 
 
 def test_a_report_of_eight_variants_is_under_8_mb(realistic: Analysis) -> None:
     assert len(html.render(realistic).encode()) < 8_000_000
+
+
+def test_columns_of_operations_that_say_nothing_are_left_out(realistic: Analysis) -> None:
+    def heading(analysis: Analysis) -> str:
+        text = Page(html.render(analysis)).text
+        return text[text.index("Op Time Share") : text.index("aten::mm")]
+
+    assert "Module" in heading(realistic)
+    variants = [
+        msgspec.structs.replace(variant, ops=tuple(msgspec.structs.replace(row, module="") for row in variant.ops))
+        for variant in realistic.variants
+    ]
+    assert "Module" not in heading(msgspec.structs.replace(realistic, variants=tuple(variants)))
