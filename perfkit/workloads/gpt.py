@@ -65,14 +65,10 @@ class Gpt(Parameters):
     summary: ClassVar[str] = "decoder-only transformer of the GPT-2 family, explicit attention, AdamW"
     on_gpu: ClassVar = {"size": "small"}
 
-    size: Annotated[str, msgspec.Meta(description=" ".join(SIZES))] = "nano"
-    batch_size: Annotated[
-        Count | None, msgspec.Meta(description="sequences in a microbatch; by default what suits the size")
-    ] = None
-    seq_len: Annotated[
-        Count | None, msgspec.Meta(description="tokens in a sequence; by default what suits the size")
-    ] = None
-    vocab: Annotated[Count | None, msgspec.Meta(description="distinct tokens; by default what suits the size")] = None
+    size: Annotated[str, msgspec.Meta(title="|".join(SIZES))] = "nano"
+    batch_size: Annotated[Count | None, msgspec.Meta(title="integer", description="sequences, by size")] = None
+    seq_len: Annotated[Count | None, msgspec.Meta(title="integer", description="tokens in a sequence, by size")] = None
+    vocab: Annotated[Count | None, msgspec.Meta(title="integer", description="distinct tokens, by size")] = None
 
     def shape(self) -> Shape:
         """The sizes of this model; an unknown size, or a vocabulary of one token, is a `UsageError`."""

@@ -34,15 +34,16 @@ class HuggingFace(Parameters):
     )
     on_gpu: ClassVar = {"batch_size": 8}
 
-    config: Annotated[str, msgspec.Meta(description="config.json, its folder, or a class such as LlamaConfig")]
-    task: Annotated[str, msgspec.Meta(description=f"the head: {', '.join(TASKS)}")] = AUTO
-    batch_size: Annotated[Count, msgspec.Meta(description="sequences or images in a microbatch")] = 2
+    config: Annotated[str, msgspec.Meta(title="PATH|CLASS")]
+    task: Annotated[str, msgspec.Meta(title="|".join((AUTO, *TASKS)))] = AUTO
+    batch_size: Annotated[Count, msgspec.Meta(title="integer")] = 2
     seq_len: Annotated[
-        Count | None, msgspec.Meta(description=f"tokens in a sequence; by default {DEFAULT_SEQ_LEN}")
+        Count | None,
+        msgspec.Meta(
+            title="integer", description=f"tokens in a sequence, {DEFAULT_SEQ_LEN} if there are as many positions"
+        ),
     ] = None
-    overrides: Annotated[
-        dict[str, ParamValue], msgspec.Meta(description="any other key=value sets an attribute of the config")
-    ] = {}
+    overrides: Annotated[dict[str, ParamValue], msgspec.Meta(title="any attribute of the config, by its name")] = {}
 
     @classmethod
     def unavailable(cls) -> str | None:

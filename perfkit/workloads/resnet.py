@@ -104,10 +104,10 @@ class ResNet(Parameters):
     summary: ClassVar[str] = "residual network for images, batch norm, AdamW"
     on_gpu: ClassVar = {"depth": 50, "batch_size": 64, "image_size": 224, "classes": 1000}
 
-    depth: Annotated[int, msgspec.Meta(description="18 or 50")] = 18
-    batch_size: Annotated[Count, msgspec.Meta(description="images in a microbatch")] = 8
-    image_size: Annotated[Count, msgspec.Meta(description="height and width in pixels")] = 64
-    classes: Annotated[Count, msgspec.Meta(description="distinct labels")] = 10
+    depth: Annotated[int, msgspec.Meta(title="|".join(map(str, DEPTHS)))] = 18
+    batch_size: Annotated[Count, msgspec.Meta(title="integer")] = 8
+    image_size: Annotated[Count, msgspec.Meta(title="integer", description="pixels")] = 64
+    classes: Annotated[Count, msgspec.Meta(title="integer")] = 10
 
     def build(self) -> Workload:
         if self.depth not in DEPTHS:

@@ -25,7 +25,7 @@ WORKLOADS: Registry[type[Parameters]] = Registry(
 
 @dataclass(frozen=True)
 class WorkloadInfo:
-    """A line of the list of workloads. `parameters` is the name of each with its default and meaning."""
+    """A line of the list of workloads. `parameters` is the name of each with values, default and meaning."""
 
     name: str
     summary: str
@@ -68,20 +68,25 @@ def describe() -> list[WorkloadInfo]:
         cls = WORKLOADS.load(name)
         known.append(WorkloadInfo(cls.usage, cls.summary, _parameters(cls), cls.unavailable()))
     user = WorkloadInfo(
-        "FILE.py:FUNCTION",
-        "your own: a function that returns a perfkit.Workload, in a file or as package.module:function",
-        {"key=value": "passed to the function by name, as are --batch-size and --seq-len"},
+        name="FILE.py:FUNCTION",
+        summary="your own: a function that returns a perfkit.Workload, or package.module:function; "
+        "any key=value is passed to it by name",
+        parameters={},
     )
     return [*known, user]
 
 
 def _parameters(cls: type[Parameters]) -> dict[str, str]:
+    """The parameters with a default: the values each takes, the default, and the meaning where that is not plain."""
     hints = get_type_hints(cls, include_extras=True)
     lines = {}
     for field in msgspec.structs.fields(cls):
-        meaning = next((meta.description for meta in hints[field.name].__metadata__ if meta.description), "")
-        default = None if field.default is msgspec.NODEFAULT else field.default
-        on_gpu = cls.on_gpu.get(field.name)
-        shown = "" if default is None else f"{default}; " if on_gpu is None else f"{default}, {on_gpu} on a GPU; "
-        lines[field.name] = shown + meaning
+        if field.default is msgspec.NODEFAULT:
+            continue
+        meta: msgspec.Meta = hints[field.name].__metadata__[-1]
+        default = [] if field.default is None else [str(field.default)]
+        if field.name in cls.on_gpu:
+            default.append(f"{cls.on_gpu[field.name]} on a GPU")
+        parts = (meta.title, f"[{'; '.join(default)}]" if default else None, meta.description)
+        lines[field.name] = " ".join(part for part in parts if part)
     return lines
