@@ -3,7 +3,7 @@
 import numpy as np
 
 from perfkit.analysis.memory import account
-from perfkit.analysis.replay import AllocationEvent, KnownBlock
+from perfkit.analysis.replay import FSDP, AllocationEvent, KnownBlock
 from perfkit.analysis.result import MemoryAccount, MemoryShare
 from perfkit.record import PHASES, RankRecord, value_of
 from perfkit.store.read import StoredRank
@@ -69,10 +69,15 @@ def allocations(trace: Trace, device: str) -> tuple[list[AllocationEvent], int]:
 
 
 def _ops_around(trace: Trace) -> list[str]:
-    """For each memory event, the innermost op of its thread that does more than obtain memory; "" for none."""
+    """For each memory event, the innermost op of its thread that does more than obtain memory; "" for none.
+
+    FSDP resizes storages outside of any op, but marks what it does by ranges: those count as ops.
+    """
     memory = trace.memory
     names = [""] * len(memory)
-    ops = trace.of(Category.OP)
+    marked = [number for number, name in enumerate(trace.names) if name.startswith(FSDP)]
+    events = trace.of(Category.OP, Category.RANGE)
+    ops = events[(trace.category[events] == Category.OP) | np.isin(trace.name[events], marked)]
     for thread in np.unique(memory.thread).tolist():
         mine = ops[trace.thread[ops] == thread]
         starts, ends = trace.start_ns[mine].tolist(), trace.end_ns[mine].tolist()

@@ -14,7 +14,13 @@ OPTIMIZER_STATE = "optimizer state"
 INPUT = "input"
 ACTIVATION = "activation"
 TEMPORARY = "temporary"
+UNSHARDED_PARAMETER = "unsharded parameter"
+COMMUNICATION_BUFFER = "communication buffer"
 UNKNOWN = "unknown"
+
+FSDP = "FSDP::"  # how FSDP2 marks what it does
+_UNSHARDING = FSDP + "all_gather_copy_out"
+_COMMUNICATION = (FSDP, "fsdp::", "c10d::", "_c10d_functional::")
 
 AT_START = -1
 
@@ -94,8 +100,20 @@ def category(life: Life, events: Sequence[AllocationEvent]) -> str:
     Allocated in forward and alive when a later phase begins: activation. Allocated in backward and alive after
     that backward: gradient. Allocated in the optimizer phase and never freed: optimizer state. Allocated with
     the data and alive after it: input. Freed within its own phase: temporary, which includes what checkpointing
-    recomputes in backward. Anything else is unknown.
+    recomputes in backward. Of activations and temporaries those that sharding or a collective allocated are unsharded
+    parameters and communication buffers. Anything else is unknown.
     """
+    by_time = _by_time(life, events)
+    if by_time in (ACTIVATION, TEMPORARY):
+        op = events[life.born].op
+        if op.startswith(_UNSHARDING):
+            return UNSHARDED_PARAMETER
+        if op.startswith(_COMMUNICATION):
+            return COMMUNICATION_BUFFER
+    return by_time
+
+
+def _by_time(life: Life, events: Sequence[AllocationEvent]) -> str:
     if life.known is not None:
         return life.known.category
     if life.born == AT_START:

@@ -59,11 +59,20 @@ def unmodelled(context: Context) -> Iterator[Finding]:
     for variant in context.baselines:
         part = share(variant, UNMODELLED)
         if part is not None and part.share > 0.1:
-            missing = ", ".join(row.name for row in variant.ops if row.bound == "unknown")[:300]
+            rows = [row for row in variant.ops if row.bound == "unknown"]
+            no_model = dict.fromkeys(row.name for row in rows if row.flops is None or row.bytes is None)
+            no_ceiling = dict.fromkeys(row.name for row in rows if row.name not in no_model)
+            parts = [
+                f"{what}: {', '.join(list(names)[:8])}{' ...' if len(names) > 8 else ''}"
+                for what, names in (("without a formula", no_model), ("without a ceiling", no_ceiling))
+                if names
+            ]
             yield Finding(
                 severity="note",
                 title=f"{percent(part.share, 0)} of {variant.name}'s step is in ops without a cost model or ceiling",
                 variant=variant.name,
-                evidence=missing or "no op is named",
-                action="Read the roofline as the modelled part only.",
+                evidence="; ".join(parts) or "no op is named",
+                action="Run `perfkit calibrate` for this number of threads."
+                if no_ceiling
+                else "Read the roofline as the modelled part only.",
             )

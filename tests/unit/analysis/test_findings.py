@@ -174,3 +174,11 @@ def test_ceilings_that_did_not_repeat_are_named(analysis: Analysis) -> None:
 def test_warnings_come_first(analysis: Analysis) -> None:
     found = told(analysis, claims=(held(False),), difference=difference("faster", 0.8))
     assert [finding.severity for finding in found] == ["warning", "gain"]
+
+
+def test_unmodelled_time_says_whether_a_formula_or_a_ceiling_is_missing(analysis: Analysis) -> None:
+    split = (TimeShare(category="unmodelled", seconds=0.1, share=0.5),)
+    ops = (row("aten::mm", "forward", 0.4, "unknown"), changed(row("mine::op", "forward", 0.1, "unknown"), flops=None))
+    (finding,) = [each for each in told(analysis, base={"ops": ops, "time_split": split}) if "cost model" in each.title]
+    assert finding.evidence == "without a formula: mine::op; without a ceiling: aten::mm"
+    assert "calibrate" in finding.action

@@ -54,3 +54,18 @@ def test_categories_follow_from_when_a_block_lived(
 def test_a_known_block_keeps_its_category() -> None:
     (life,) = replay([], [KnownBlock(1, 10, "parameter", "weight")])
     assert category(life, []) == "parameter"
+
+
+@pytest.mark.parametrize(
+    ("op", "died", "expected"),
+    [
+        ("FSDP::all_gather_copy_out (blocks.0)", ("backward", 1), "unsharded parameter"),
+        ("FSDP::all_gather_copy_out (blocks.0)", ("forward", 0), "unsharded parameter"),
+        ("c10d::_allgather_base_", ("forward", 0), "communication buffer"),
+        ("FSDP::post_backward_reduce", ("forward", 0), "communication buffer"),
+    ],
+)
+def test_what_sharding_allocates_is_no_activation(op: str, died: tuple[str, int], expected: str) -> None:
+    events = [AllocationEvent(0.0, 1, 10, "forward", 0, op), event(1, -10, *died)]
+    (life,) = replay(events)
+    assert category(life, events) == expected
