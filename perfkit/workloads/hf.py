@@ -30,11 +30,12 @@ class HuggingFace(Parameters):
 
     usage: ClassVar[str] = "hf:CONFIG"
     summary: ClassVar[str] = (
-        "any Transformers architecture with random weights, from a local config.json or a config class"
+        "any Transformers architecture with random weights, from a local config.json or a config class; "
+        "any other key=value sets an attribute of the config"
     )
     on_gpu: ClassVar = {"batch_size": 8}
 
-    config: Annotated[str, msgspec.Meta(title="PATH|CLASS")]
+    config: str
     task: Annotated[str, msgspec.Meta(title="|".join((AUTO, *TASKS)))] = AUTO
     batch_size: Annotated[Count, msgspec.Meta(title="integer")] = 2
     seq_len: Annotated[
@@ -43,7 +44,7 @@ class HuggingFace(Parameters):
             title="integer", description=f"tokens in a sequence, {DEFAULT_SEQ_LEN} if there are as many positions"
         ),
     ] = None
-    overrides: Annotated[dict[str, ParamValue], msgspec.Meta(title="any attribute of the config, by its name")] = {}
+    overrides: dict[str, ParamValue] = {}
 
     @classmethod
     def unavailable(cls) -> str | None:

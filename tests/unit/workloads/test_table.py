@@ -77,6 +77,8 @@ def test_list_of_workloads() -> None:
     for info in listed.values():
         assert info.summary
         assert all(info.parameters.values()), info
+    assert listed["resnet"].parameters["batch_size"] == "integer [8; 64 on a GPU]"
+    assert list(listed["hf:CONFIG"].parameters) == ["task", "batch_size", "seq_len"]
 
 
 def test_missing_transformers_is_a_reason_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
