@@ -70,7 +70,7 @@ def _ending(error: BaseException, spec: RunSpec, name: str, session: Session | N
     """The record's fields for a run that ended with `error` in the pass `name`."""
     status = status_of(error)
     step = session.next_step if session is not None else None
-    reason = str(error) if isinstance(error, PerfkitError) else first_line(error)
+    reason = str(error).splitlines()[0] if isinstance(error, PerfkitError) else first_line(error)
     if status == Status.OUT_OF_MEMORY:
         peak = torch.cuda.max_memory_allocated() if spec.launch.device == "cuda" else peak_rss_bytes()
         reason = f"out of memory {'while setting up' if step is None else f'at step {step}'}, peak {nbytes(peak)}"
