@@ -71,9 +71,12 @@ def limits(analysis: Analysis) -> Limits | None:
     if not xs or not ys:
         return None
     x1, y1 = max(xs) * 4, max(ys) * 2.5
-    x0 = max(min(xs) / 2.5, x1 / 10**_MOST_DECADES)
-    y0 = max(min(ys) / 2.5, y1 / 10**_MOST_DECADES)
-    return Limits(x0, x1, y0, y1)
+    return Limits(_low(xs, x1), x1, _low(ys, y1), y1)
+
+
+def _low(values: list[float], high: float) -> float:
+    """A little below the least value that lies within `_MOST_DECADES` of the upper limit."""
+    return min(value for value in values if value >= high / 10**_MOST_DECADES) / 2.5
 
 
 def roofs(analysis: Analysis) -> list[Roof]:

@@ -43,11 +43,12 @@ def roofline(analysis: Analysis) -> Figure | None:
 
 
 def shown_variants(analysis: Analysis) -> tuple[str, ...]:
-    """The layers that are on at first: the baseline and the winner, or else the first two with points."""
-    best = fastest(analysis)
+    """The layers that are on at first: the baseline and the winner, or where there is none the first two."""
     have = [variant for variant in analysis.variants if variant.points]
-    first = [variant.name for variant in have if variant.is_baseline or variant is best]
-    return tuple(first or [variant.name for variant in have[:2]])
+    best = fastest(analysis)
+    if best is None or best not in have:
+        return tuple(variant.name for variant in have[:2])
+    return tuple(variant.name for variant in have if variant.is_baseline or variant is best)
 
 
 def left_out(analysis: Analysis) -> str:
@@ -65,7 +66,7 @@ def left_out(analysis: Analysis) -> str:
             f"they take up to {units.percent(max(flopless))} of a step."
         )
     if any(outside):
-        parts.append(f"Small ops, up to {units.percent(max(outside))} of a step together, lie outside the axes.")
+        parts.append(f"Ops that take up to {units.percent(max(outside))} of a step lie outside the axes.")
     return " ".join(parts)
 
 

@@ -1,5 +1,6 @@
 import math
 
+import msgspec
 import plotly.graph_objects as go
 import pytest
 
@@ -61,6 +62,11 @@ def test_roofline_layers_carry_their_variant_and_kind_and_start_with_baseline_an
     assert dots(figure, "amp", "op")["visible"] is True
     assert dots(figure, "amp", "phase")["visible"] is False
     assert dots(figure, "ckpt", "op")["visible"] is False
+
+
+def test_without_a_winner_the_first_two_layers_are_on(realistic: Analysis) -> None:
+    slower = msgspec.structs.replace(realistic, variants=(realistic.variants[0], *realistic.variants[2:4]))
+    assert shown_variants(slower) == ("baseline", "ckpt")
 
 
 def test_dots_area_is_in_proportion_to_time_and_hover_names_op_shapes_bound_and_gain(realistic: Analysis) -> None:

@@ -30,16 +30,20 @@ def test_a_doubtful_ceiling_says_so(realistic: Analysis) -> None:
     assert memory.source == "measured, low confidence: best of 5 repeats of 300 windows"
 
 
-def test_limits_hold_every_weighty_point_and_span_at_most_six_decades(realistic: Analysis) -> None:
+def test_limits_hold_every_weighty_point(realistic: Analysis) -> None:
+    frame = limits(realistic)
+    assert frame is not None
+    points = [point for variant in realistic.variants for point in variant.points if placeable(point)]
+    assert all(frame.contain(point) for point in points if point.share >= 3e-3)
+
+
+def test_a_point_many_decades_away_does_not_stretch_the_axes(realistic: Analysis) -> None:
     variant = realistic.variants[0]
     far = msgspec.structs.replace(variant.points[0], intensity=1e-9, achieved=1.0, share=0.5)
     stretched = msgspec.structs.replace(variant, points=(*variant.points, far))
-    frame = limits(realistic)
-    assert frame is not None
-    assert all(frame.contain(point) for point in variant.points if placeable(point) and point.share >= 3e-3)
-    wide = limits(msgspec.structs.replace(realistic, variants=(stretched,)))
+    alone, wide = (limits(msgspec.structs.replace(realistic, variants=(some,))) for some in (variant, stretched))
+    assert wide == alone
     assert wide is not None
-    assert wide.x1 / wide.x0 == pytest.approx(1e6)
     assert not wide.contain(far)
 
 
