@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import signal
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -197,6 +198,7 @@ def _measure(request: "BenchRequest", folder: Path, device_name: str, *, calibra
     from perfkit.bench import bench
     from perfkit_cli.progress import show_progress
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside is interrupted as well
     ceilings = _ceilings(request, device_name, calibrate=calibrate, console=console)
     try:
         with show_progress(console) as progress:

@@ -33,8 +33,8 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     from rich.console import Console
 
     from perfkit.devices.calibrate import parse_threads
-    from perfkit.devices.resolve import calibrate_now, ceilings_for
     from perfkit.devices.machine import available_cores
+    from perfkit.devices.resolve import calibrate_now, ceilings_for
     from perfkit_cli.ceilings import table
     from perfkit_cli.device import find_device
     from perfkit_cli.progress import show_lines

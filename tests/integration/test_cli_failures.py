@@ -110,7 +110,7 @@ def test_a_run_that_takes_too_long_is_a_row(perfkit, tiny_schedule) -> None:
 
 
 def test_running_out_of_memory_is_a_row_with_step_and_peak(perfkit, tiny_schedule) -> None:
-    arguments = ("--workload", "gpt:size=nano", "--batch-size", "2048", "--memory-limit", "6GiB")
+    arguments = ("--workload", "gpt:size=nano", "--batch-size", "512", "--memory-limit", "4GiB")
     result = perfkit("bench", *arguments, "--technique", "baseline", *tiny_schedule, "--out", "s")
     assert result.returncode == 1, result.stderr
     [row] = perfkit.variants("s").values()
@@ -131,10 +131,11 @@ def wait_for(process: subprocess.Popen[str], text: str) -> str:
     pytest.fail(f"never said {text!r}:\n{seen}")
 
 
-def test_ctrl_c_keeps_what_was_measured(perfkit, tiny) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_was_measured(perfkit, tiny, number: signal.Signals) -> None:
     process = perfkit.start("bench", *tiny, "--technique", "amp,ckpt", "--out", "s")
     wait_for(process, "amp, process 1: starting")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "Traceback" not in err
