@@ -54,7 +54,7 @@ class Flash(Technique):
             # pass again inside backward and must meet the same backend there.
             state.enter(sdpa_kernel(_BACKENDS[self.backend]))
             # torch.compile's caches on disk do not know the choice and would hand out code made for another backend.
-            state.enter(torch.compiler.config.patch(cache_key_tag=f"attention-{self.backend}"))
+            state.enter(torch.compiler.config.patch(cache_key_tag=f"attention-{self.backend}"))  # type: ignore[attr-defined]
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:

@@ -47,8 +47,6 @@ def _owners(state: TrainState) -> list[set[nn.Parameter]]:
 
 
 def _hook(block: nn.Module, own: Mapping[nn.Parameter, PagedTensor]) -> None:
-    # Moving storages is not for torch.compile to trace; the graph breaks at these hooks.
-    @torch.compiler.disable
     def bring_in(*_: object) -> None:
         for tensor in own.values():
             tensor.page_in()
@@ -57,15 +55,15 @@ def _hook(block: nn.Module, own: Mapping[nn.Parameter, PagedTensor]) -> None:
         for tensor in own.values():
             tensor.page_out()
 
-    @torch.compiler.disable
     def after_forward(_module: nn.Module, _inputs: object, output: object) -> None:
         free()
         for tensor in tree_leaves(output):
             if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
                 tensor.register_hook(bring_in)
 
-    block.register_forward_pre_hook(bring_in)
-    block.register_forward_hook(after_forward)
+    # moving storages is not for torch.compile to trace: the graph breaks at these hooks
+    block.register_forward_pre_hook(torch.compiler.disable(bring_in))
+    block.register_forward_hook(torch.compiler.disable(after_forward))
     for parameter, tensor in own.items():
         if parameter.requires_grad:
             parameter.register_post_accumulate_grad_hook(lambda _, tensor=tensor: tensor.page_out())
