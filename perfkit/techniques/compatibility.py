@@ -1,7 +1,8 @@
 """Which techniques do not go together, and why: a table to be read, and checked before anything runs.
 
-A pattern is a technique's name with parameters that must have these values (`offload:what=parameters`). Every pair
-that is not listed was run on a CPU and gave the baseline's losses (`benchmarks/compatibility.py`).
+A pattern is a technique's name with parameters that must have these values (`offload:what=parameters`). What is
+listed crashes, fails, averages gradients twice, or could not be told from doing nothing; `docs/techniques.md` says
+what was run to find out (`benchmarks/compatibility.py`).
 """
 
 from collections.abc import Sequence
