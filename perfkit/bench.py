@@ -64,7 +64,7 @@ def bench(
     A variant that is skipped or fails is not repeated. `suite.json` is written after every run, so that a
     KeyboardInterrupt, which is raised again, loses nothing that was measured.
     """
-    schedule = plan(request, _min_world_size)
+    schedule = plan(request, min_world_size)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} exists already: name another folder with --out, or remove it; nothing was run")
     suite = _new_suite(schedule, command)
@@ -97,7 +97,8 @@ def _run(item: PlannedRun, folder: Path, progress: Callable[[Event], None]) -> R
     return run
 
 
-def _min_world_size(techniques: Techniques) -> int:
+def min_world_size(techniques: Techniques) -> int:
+    """The number of ranks that a combination of techniques needs."""
     return max((technique.min_world_size for technique in compose(techniques)), default=1)
 
 
