@@ -43,7 +43,7 @@ def to_ceilings(kernels: Sequence[KernelRepeats]) -> list[Ceiling]:
     """The best kernel of each level, dtype and number of threads, as a measured ceiling."""
     best: dict[tuple[str, str | None, int | None], Ceiling] = {}
     for kernel in kernels:
-        summary = summarise(kernel.repeats, best_canary(kernels, kernel.threads))
+        summary = summarise(kernel.repeats, best_canary(kernels, kernel.threads), kernel.level)
         ceiling = Ceiling(
             level=kernel.level,
             dtype=kernel.dtype,
@@ -71,13 +71,15 @@ def calibrate_cpu(
     started = (time.process_time(), time.perf_counter())
     kernels, canaries, notes = cpu.kernels(threads, short=short, progress=progress)
     found = run(kernels, canaries, cpu.SHORT if short else cpu.FULL, wall_timer(), progress)
-    ceilings, implausible = cpu.plausible(to_ceilings(found))
+    pressure_after = machine.cpu_pressure()
+    measured = [cpu.downgraded(ceiling, pressure, pressure_after) for ceiling in to_ceilings(found)]
+    ceilings, implausible = cpu.plausible(measured)
     derived, why_not = cpu.derived(ceilings)
     notes += [
         *implausible,
         *why_not,
         "bandwidths count bytes as STREAM does: write-allocate traffic is left out (x4/3 for a triad)",
-        cpu.load_note(pressure),
+        cpu.load_note(pressure, pressure_after),
         f"the calibrating process got {cpu.cpu_share(started):.2f} CPUs on average",
     ]
     return _device("cpu", machine.cpu_model(), (*ceilings, *derived), notes), tuple(found)

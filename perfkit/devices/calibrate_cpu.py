@@ -4,10 +4,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
 import torch
 
-from perfkit.devices import machine, triads
-from perfkit.devices.ceiling import Ceiling, Kind, Level
+from perfkit.devices import triads
+from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
 from perfkit.devices.measure import (
     Call,
     Kernel,
@@ -36,6 +37,7 @@ MAX_CALL_S = 0.03  # a sweep ends with the first product that takes longer
 NEAR_BEST = 0.9
 TOO_SLOW = 0.125  # a dtype below this share of the fp32 rate has no kernels of its own: a fallback is no ceiling
 CANARY_SIZE = 512
+BUSY = 0.1  # share of time in which some task waited for a CPU
 
 
 def kernels(
@@ -195,9 +197,14 @@ def _product(dtype: str, size: int, threads: int) -> Kernel:
     )
 
 
-def load_note(before: float | None) -> str:
+def downgraded(ceiling: Ceiling, *pressures: float | None) -> Ceiling:
+    """The ceiling with low confidence where other work was waiting for the CPUs at either end."""
+    busy = any(pressure is not None and pressure > BUSY for pressure in pressures)
+    return msgspec.structs.replace(ceiling, confidence=Confidence.LOW) if busy else ceiling
+
+
+def load_note(before: float | None, after: float | None) -> str:
     """One line on how busy the machine was, for the notes."""
-    after = machine.cpu_pressure()
     if before is None or after is None:
         return "how busy the machine was is not known: the kernel reports no CPU pressure"
     return (

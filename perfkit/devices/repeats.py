@@ -16,6 +16,7 @@ from perfkit.spec import Struct
 CANARY_TOLERANCE = 0.03
 SPREAD_TOLERANCE = 0.05
 MIN_KEPT = 3
+CORE_CLOCKED = frozenset({Level.MATRIX, Level.VECTOR, Level.L2})  # these follow the core's clock, as the canary does
 
 
 class Repeat(Struct):
@@ -72,11 +73,13 @@ def best_canary(kernels: Sequence[KernelRepeats], threads: int | None) -> float:
     )
 
 
-def summarise(repeats: Sequence[Repeat], canary: float) -> Summary:
+def summarise(repeats: Sequence[Repeat], canary: float, level: Level) -> Summary:
     """The best of the repeats whose canaries are within 3 % of `canary`, the best one seen.
 
-    Where fewer than two repeats pass, all are used. Confidence is low if fewer than three passed or if the
-    best values of the earlier and of the later half differ by more than 5 %.
+    Where fewer than two repeats pass, all are used. Confidence is low where the best values of the earlier and
+    of the later half differ by more than 5 %, where there is only one repeat, and, for what follows the core's
+    clock, where fewer than three repeats passed: a clock that wanders from minute to minute gives another best
+    value next time, however well the repeats of today agree.
     """
     kept = [repeat.rate for repeat in repeats if repeat.canary >= (1 - CANARY_TOLERANCE) * canary]
     used = kept if len(kept) >= 2 else [repeat.rate for repeat in repeats]
@@ -85,5 +88,6 @@ def summarise(repeats: Sequence[Repeat], canary: float) -> Summary:
     if len(used) >= 2:
         middle = len(used) // 2
         spread = abs(max(used[:middle]) - max(used[middle:])) / value
-    trusted = len(kept) >= MIN_KEPT and spread is not None and spread <= SPREAD_TOLERANCE
+    undisturbed = len(kept) >= MIN_KEPT or level not in CORE_CLOCKED
+    trusted = undisturbed and spread is not None and spread <= SPREAD_TOLERANCE
     return Summary(value, spread, Confidence.HIGH if trusted else Confidence.LOW, len(kept), len(repeats))

@@ -34,7 +34,7 @@ def noisy(context: Context) -> Iterator[Finding]:
 
 
 def low_confidence_ceilings(context: Context) -> Iterator[Finding]:
-    """Ceilings that did not repeat."""
+    """Ceilings whose next measurement may differ."""
     if context.ceilings is None:
         return
     doubtful = [each for each in context.ceilings.ceilings if each.confidence == "low"]
@@ -47,10 +47,11 @@ def low_confidence_ceilings(context: Context) -> Iterator[Finding]:
         )
         yield Finding(
             severity="note",
-            title="Some measured ceilings did not repeat",
+            title="Some measured ceilings have low confidence",
             variant="",
             evidence=names,
-            action="Run `perfkit calibrate` on the idle machine; until then take shares of these roofs as rough.",
+            action="Their repeats differ, or the clock or other work disturbed them: take shares of these roofs as rough. "
+            "`perfkit calibrate --force` on an idle machine may do better.",
         )
 
 

@@ -110,3 +110,13 @@ def test_a_real_product_and_a_real_triad_give_finite_rates() -> None:
     found = run(kernels, {1: calibrate_cpu._product("fp32", 64, 1)}, plan, wall_timer(), lambda line: None)
     assert [kernel.unit for kernel in found] == ["FLOP/s", "B/s"]
     assert all(repeat.rate > 0 and repeat.windows == 5 for kernel in found for repeat in kernel.repeats)
+
+
+def test_a_busy_machine_makes_every_figure_doubtful() -> None:
+    ceiling = Ceiling(
+        level=Level.L2, dtype=None, value=1.0, unit="B/s", kind=Kind.MEASURED, source="x", confidence=Confidence.HIGH
+    )
+    assert calibrate_cpu.downgraded(ceiling, 0.0, 0.09).confidence == Confidence.HIGH
+    assert calibrate_cpu.downgraded(ceiling, None, None).confidence == Confidence.HIGH
+    assert calibrate_cpu.downgraded(ceiling, 0.0, 0.11).confidence == Confidence.LOW
+    assert calibrate_cpu.downgraded(ceiling, 0.11, None).confidence == Confidence.LOW

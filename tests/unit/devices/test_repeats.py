@@ -25,7 +25,7 @@ def test_median_is_the_upper_middle_duration() -> None:
 
 
 def test_best_of_repeats_with_the_spread_of_halves() -> None:
-    summary = summarise([repeat(90), repeat(100), repeat(97), repeat(98)], canary=100)
+    summary = summarise([repeat(90), repeat(100), repeat(97), repeat(98)], canary=100, level=Level.MATRIX)
     assert summary.value == 100
     assert summary.spread == pytest.approx(0.02)  # halves: 100 and 98
     assert summary.confidence == Confidence.HIGH
@@ -33,37 +33,51 @@ def test_best_of_repeats_with_the_spread_of_halves() -> None:
 
 
 def test_odd_number_of_repeats_gives_the_later_half_one_more() -> None:
-    assert summarise([repeat(50), repeat(100), repeat(60)], canary=100).spread == pytest.approx(0.5)
+    assert summarise([repeat(50), repeat(100), repeat(60)], canary=100, level=Level.MATRIX).spread == pytest.approx(0.5)
 
 
 def test_halves_that_differ_by_more_than_five_percent_are_low_confidence() -> None:
-    assert summarise([repeat(100), repeat(100), repeat(95), repeat(95)], canary=100).confidence == Confidence.HIGH
-    assert summarise([repeat(100), repeat(100), repeat(94), repeat(94)], canary=100).confidence == Confidence.LOW
+    assert (
+        summarise([repeat(100), repeat(100), repeat(95), repeat(95)], canary=100, level=Level.MATRIX).confidence
+        == Confidence.HIGH
+    )
+    assert (
+        summarise([repeat(100), repeat(100), repeat(94), repeat(94)], canary=100, level=Level.MATRIX).confidence
+        == Confidence.LOW
+    )
 
 
 def test_repeats_with_a_slow_canary_on_either_side_are_dropped() -> None:
     repeats = [repeat(100), repeat(40, before=96.9), repeat(41, after=96.9), repeat(99, before=97.0), repeat(98)]
-    summary = summarise(repeats, canary=100)
+    summary = summarise(repeats, canary=100, level=Level.MATRIX)
     assert (summary.kept, summary.total) == (3, 5)
     assert summary.spread == pytest.approx(0.01)  # halves of what is kept: 100 and max(99, 98)
     assert summary.confidence == Confidence.HIGH
 
 
-def test_too_few_undisturbed_repeats_are_low_confidence() -> None:
-    slow = repeat(100, before=50)
-    two = summarise([repeat(100), repeat(100), slow, slow], canary=100)
-    assert (two.kept, two.confidence) == (2, Confidence.LOW)
+def test_what_follows_the_clock_needs_three_undisturbed_repeats() -> None:
+    slow = repeat(40, before=50)
+    repeats = [repeat(100), repeat(99), slow, slow]
+    matrix, dram = (summarise(repeats, canary=100, level=level) for level in (Level.MATRIX, Level.MEMORY))
+    assert (matrix.value, matrix.kept, matrix.confidence) == (100, 2, Confidence.LOW)
+    assert (dram.value, dram.kept, dram.confidence) == (100, 2, Confidence.HIGH)
+    assert summarise([*repeats, repeat(98)], canary=100, level=Level.MATRIX).confidence == Confidence.HIGH
 
 
 def test_all_repeats_count_when_none_is_undisturbed() -> None:
-    summary = summarise([repeat(80, before=50), repeat(100, before=50)], canary=100)
+    summary = summarise([repeat(80, before=50), repeat(100, before=50)], canary=100, level=Level.MATRIX)
     assert summary.value == 100
     assert summary.spread == pytest.approx(0.2)
     assert (summary.kept, summary.confidence) == (0, Confidence.LOW)
 
 
+def test_dram_does_not_feel_what_slows_the_canary() -> None:
+    summary = summarise([repeat(99, before=50), repeat(100, before=50)], canary=100, level=Level.MEMORY)
+    assert (summary.value, summary.kept, summary.confidence) == (100, 0, Confidence.HIGH)
+
+
 def test_a_single_repeat_has_no_spread() -> None:
-    summary = summarise([repeat(100)], canary=100)
+    summary = summarise([repeat(100)], canary=100, level=Level.MATRIX)
     assert summary.spread is None
     assert summary.confidence == Confidence.LOW
 
