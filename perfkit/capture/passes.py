@@ -73,7 +73,7 @@ def evidence_pass(session: Session) -> None:
     """The facts that the techniques' claims are checked against, and the FLOPs of a step as run."""
     state = session.state
     batch = to_device(session.data.step(session.next_step, 1)[0], state.device)
-    saved = saved_tensor_bytes(state.model, lambda: state.loss(batch), state.device)
+    saved = saved_tensor_bytes(lambda: state.loss(batch), state.device)
     state.backward(state.loss(batch))
     blocks = known_blocks(state)
     optimizer = state.optimizer

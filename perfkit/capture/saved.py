@@ -3,28 +3,25 @@
 from collections.abc import Callable
 
 import torch
-from torch import nn
-
-from perfkit.capture.tensors import local
+from torch.profiler import ProfilerActivity, profile
 
 
-def saved_tensor_bytes(model: nn.Module, forward: Callable[[], torch.Tensor], device: torch.device) -> int:
-    """Bytes of the distinct storages on `device` that `forward` saves for backward, without parameters and buffers.
+def saved_tensor_bytes(forward: Callable[[], torch.Tensor], device: torch.device) -> int:
+    """Bytes that `forward` leaves allocated on `device` while its loss is alive: what autograd holds for backward.
 
-    Counts with `torch.autograd.graph.saved_tensors_hooks`, which see what an eager graph or a compiled one
-    saves. Tensors that inner hooks take away (checkpointing, offloading) are not seen, which is the point.
+    By the allocator's own account (its counter on a GPU, torch.profiler's allocation events on a CPU), so that
+    what a technique keeps outside of autograd's hooks counts too. What existed before, such as the batch and the
+    parameters, does not.
     """
-    own = {local(tensor).untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
-    sizes: dict[int, int] = {}
-    kept: list[torch.Tensor] = []  # keeps addresses from being reused while they are counted
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        plain = local(tensor).detach()
-        if plain.device.type == device.type and plain.untyped_storage().data_ptr() not in own:
-            sizes[plain.untyped_storage().data_ptr()] = plain.untyped_storage().nbytes()
-            kept.append(plain)
-        return tensor.detach()
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        forward()
-    return sum(sizes.values())
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        before = torch.cuda.memory_allocated(device)
+        loss = forward()
+        torch.cuda.synchronize(device)
+        after = torch.cuda.memory_allocated(device)
+        del loss  # not before the second reading: the graph, and what it holds, hangs on it
+        return after - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        loss = forward()
+    del loss
+    return sum(event.self_cpu_memory_usage for event in profiler.key_averages())

@@ -132,7 +132,7 @@ def _measure_reference(
     recorder.add_facts({"reference_parameter_bytes": float(parameters)})
     uncounted: dict[str, int] = {}
     try:
-        saved = saved_tensor_bytes(model, forward, device)
+        saved = saved_tensor_bytes(forward, device)
         recorder.add_facts({"reference_saved_tensor_bytes": float(saved)})
         count = count_flops(lambda: forward().backward())
         model_flops: Quantity = Measurement(

@@ -102,7 +102,7 @@ def legend(groups: list[list[str]]) -> list[tuple[str, Fill]]:
 
 def bar_pattern(fill: Fill) -> dict[str, str | float]:
     """plotly's pattern of a bar: hatched over the colour, in whichever of black and white contrasts with it."""
-    return {"shape": fill.pattern, "solidity": 0.18, "size": 7, "fillmode": "overlay", "fgopacity": 0.45}
+    return {"shape": fill.pattern, "solidity": 0.18, "size": 7, "fillmode": "overlay", "fgopacity": 0.28}
 
 
 def ordered_categories(groups: list[list[str]]) -> list[str]:

@@ -103,11 +103,23 @@ def roofs(analysis: Analysis) -> list[Roof]:
                     bandwidth,
                 )
             )
-        for peak in peaks:
-            name = f"{peak.dtype or ''} {peak.level.value}".strip()
-            x0 = max(frame.x0, peak.value / widest)
-            found.append(Roof(name, units.flops_per_s(peak.value), x0, peak.value, frame.x1, peak.value, peak))
+        for value, equal in _by_value(peaks).items():
+            x0 = max(frame.x0, value / widest)
+            found.append(Roof(_names(equal), units.flops_per_s(value), x0, value, frame.x1, value, equal[0]))
     return [roof for roof in found if roof.x0 < roof.x1]
+
+
+def _by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:
+    """Peaks that are one line: bf16 and fp16 on a GPU, products and vectors on a CPU."""
+    groups: dict[float, list[Ceiling]] = {}
+    for peak in peaks:
+        groups.setdefault(peak.value, []).append(peak)
+    return groups
+
+
+def _names(peaks: list[Ceiling]) -> str:
+    dtypes = ", ".join(dict.fromkeys(peak.dtype for peak in peaks if peak.dtype))
+    return f"{dtypes} {' and '.join(dict.fromkeys(peak.level.value for peak in peaks))}".strip()
 
 
 def _ceilings(analysis: Analysis) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:

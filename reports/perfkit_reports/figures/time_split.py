@@ -28,6 +28,7 @@ def time_split(analysis: Analysis) -> Figure | None:
                 "text": [units.percent(share.share, 0) if share.share >= 0.06 else "" for _, share in parts],
                 "textposition": "inside",
                 "insidetextanchor": "middle",
+                "insidetextfont": {"weight": 600},
                 "textangle": 0,
                 "hovertext": [
                     hover(

@@ -72,16 +72,16 @@ def test_parameters_by_dtype(state):
 
 def test_saved_bytes_of_a_two_layer_net(state):
     x = torch.randn(2, 4)
-    saved = saved_tensor_bytes(state.model, lambda: state.model(x).sum(), CPU)
-    # x for the first weight's gradient and relu's output, which is also the second layer's input: 2 x 4 x 4 bytes each.
-    assert saved == 2 * 32
+    saved = saved_tensor_bytes(lambda: state.model(x).sum(), CPU)
+    # relu's output, which is also the second layer's input, and the loss; x was there before.
+    assert saved == 2 * 4 * 4 + 4
 
 
-def test_a_checkpointed_net_saves_its_input_only(state):
+def test_a_checkpointed_net_saves_next_to_nothing(state):
     x = torch.randn(2, 4, requires_grad=True)
     checkpoint = torch.utils.checkpoint.checkpoint
-    saved = saved_tensor_bytes(state.model, lambda: checkpoint(state.model, x, use_reentrant=False).sum(), CPU)
-    assert saved == 32
+    saved = saved_tensor_bytes(lambda: checkpoint(state.model, x, use_reentrant=False).sum(), CPU)
+    assert saved < 2 * 4 * 4
 
 
 def test_batches_depend_on_seed_rank_and_index_alone():

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.result import Analysis
-from perfkit.devices.ceiling import Kind
+from perfkit.devices.ceiling import Kind, Level
 from perfkit_reports.roofs import limits, placeable, roofs
 
 
@@ -50,3 +50,12 @@ def test_a_point_many_decades_away_does_not_stretch_the_axes(realistic: Analysis
 def test_nothing_is_drawn_of_nothing(nothing_measured: Analysis) -> None:
     assert limits(nothing_measured) is None
     assert roofs(nothing_measured) == []
+
+
+def test_equal_peaks_are_one_line_with_both_names(realistic: Analysis) -> None:
+    assert realistic.ceilings is not None
+    bf16 = next(each for each in realistic.ceilings.ceilings if each.dtype == "bf16" and each.value == 402e9)
+    vector = msgspec.structs.replace(bf16, level=Level.VECTOR)
+    doubled = msgspec.structs.replace(realistic.ceilings, ceilings=(*realistic.ceilings.ceilings, vector))
+    drawn = roofs(msgspec.structs.replace(realistic, ceilings=doubled))
+    assert [roof.name for roof in drawn if roof.flat and roof.y0 == 402e9] == ["bf16 matrix and vector"]
