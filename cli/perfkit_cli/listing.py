@@ -50,6 +50,12 @@ def parameters(kind: type[Any]) -> dict[str, str]:
     return found
 
 
+def choices(kind: type[Any], name: str) -> tuple[Any, ...]:
+    """The values that a field of a Struct may take, where it is one of a few words."""
+    hint = get_type_hints(kind)[name]
+    return get_args(hint) if get_origin(hint) is Literal else ()
+
+
 def _row(item: Listed) -> tuple[str, str, str]:
     takes = "; ".join(f"{name}={text}" for name, text in item.parameters.items())
     what = f"{item.summary} ({takes})" if takes else item.summary

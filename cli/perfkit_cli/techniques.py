@@ -1,6 +1,13 @@
 """`perfkit techniques`: what can be switched on."""
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    import torch
+
+    from perfkit.techniques.technique import Technique
 
 EXAMPLES = """\b
 A line reads: name, whether it can act on this machine, what it does, and its parameters with their defaults.
@@ -22,13 +29,27 @@ def command(as_json: bool) -> None:
     for name in TECHNIQUES.names():
         kind = TECHNIQUES.load(name)
         reason = kind().unavailable(device)
+        choice = working_choice(kind, device) if reason is not None else None
         items.append(
             Listed(
                 name=name,
                 summary=kind.summary,
                 parameters=parameters(kind),
-                unavailable=None if reason is None else f"with its defaults, {reason}",
-                needs=f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else "",
+                unavailable=None if reason is None or choice else f"with its defaults, {reason}",
+                needs=choice or (f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else ""),
             )
         )
     show(items, as_json=as_json)
+
+
+def working_choice(kind: "type[Technique]", device: "torch.device") -> str | None:
+    """The first single choice of a parameter, as `to=disk`, with which a technique acts where its defaults do not."""
+    import msgspec
+
+    from perfkit_cli.listing import choices
+
+    for field in msgspec.structs.fields(kind):
+        for value in choices(kind, field.name):
+            if kind(**{field.name: value}).unavailable(device) is None:
+                return f"{field.encode_name}={value}"
+    return None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,8 @@ from perfkit_reports.cells import Cell
 
 _TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
 _SEVERITIES = {"gain": "green", "warning": "yellow"}
+_ORDER = {"warning": 0, "gain": 1, "note": 2}
+_SHOWN = 6  # a terminal's screen full; what went wrong is never among those left out
 
 
 def render(analysis: Analysis, console: Console, folder: Path | None = None) -> None:
@@ -93,7 +96,8 @@ def _text(cell: Cell) -> Text:
 
 
 def _findings(analysis: Analysis, console: Console) -> None:
-    for finding in analysis.findings:
+    ordered = sorted(analysis.findings, key=lambda finding: _ORDER.get(finding.severity, len(_ORDER)))
+    for finding in ordered[:_SHOWN]:
         gain = findings.gain(finding)
         console.print(
             Text.assemble(
@@ -103,4 +107,8 @@ def _findings(analysis: Analysis, console: Console) -> None:
                 f", up to {gain}" if gain else "",
             )
         )
-        console.print(Text(f"  {finding.evidence} {finding.action}".rstrip(), style="dim"))
+        console.print(Padding(Text(finding.evidence, style="dim"), (0, 0, 0, 2), expand=False))
+        if finding.action:
+            console.print(Padding(Text(f"→ {finding.action}"), (0, 0, 0, 2), expand=False))
+    if len(ordered) > _SHOWN:
+        console.print(Text(f"{len(ordered) - _SHOWN} more findings in the report", style="dim"))

@@ -50,8 +50,8 @@ def low_confidence_ceilings(context: Context) -> Iterator[Finding]:
             title="Some measured ceilings have low confidence",
             variant="",
             evidence=names,
-            action="Their repeats differ, or the clock or other work disturbed them: take shares of these roofs as rough. "
-            "`perfkit calibrate --force` on an idle machine may do better.",
+            action="Their repeats differ, or the clock or other work disturbed them: take shares of these roofs as "
+            "rough. `perfkit calibrate --force` on an idle machine may do better.",
         )
 
 

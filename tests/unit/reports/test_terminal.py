@@ -1,9 +1,10 @@
 import io
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.result import Analysis, Finding
 from perfkit_reports import terminal
 from tests.fixtures.sample_analysis import HOSTILE
 
@@ -48,3 +49,11 @@ def test_reasons_findings_and_the_reports_place_are_told(realistic: Analysis) ->
     assert "zero2@2 skipped: needs at least two ranks" in text
     assert "▲ Gain: Train in bf16 [amp], up to 76.6 ms a step and 107 MiB" in text
     assert f"report: {Path('runs/a/report.html')}" in text
+
+
+def test_what_went_wrong_comes_first_and_the_rest_is_counted(realistic: Analysis) -> None:
+    gain = Finding(severity="gain", title="gain", variant="", evidence="e", action="a")
+    wrong = msgspec.structs.replace(gain, severity="warning", title="wrong")
+    text = printed(msgspec.structs.replace(realistic, findings=(*[gain] * 8, wrong)))
+    assert text.index("wrong") < text.index("Gain: gain")
+    assert "3 more findings in the report" in text
