@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from perfkit.errors import UsageError
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 
-ALL_PASSES = ("memory", "trace", "evidence")
+ALL_PASSES = ("trace", "memory", "evidence")
 Techniques = tuple[TechniqueSpec, ...]
 
 

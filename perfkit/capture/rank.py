@@ -21,7 +21,8 @@ from perfkit.units import nbytes
 from perfkit.workloads.user import source_file, user_traceback
 
 ALWAYS = {"warm-up": passes.warm_up_pass, "timed steps": passes.timed_pass}
-INSTRUMENTED = {"memory": passes.memory_pass, "trace": passes.trace_pass, "evidence": passes.evidence_pass}
+# The trace before the memory pass, which counts bytes and does not mind the heap that an earlier recording leaves.
+INSTRUMENTED = {"trace": passes.trace_pass, "memory": passes.memory_pass, "evidence": passes.evidence_pass}
 
 
 def run_rank(spec: RunSpec, folder: Path, *, rank: int, local_rank: int, report: Callable[[str], None]) -> Status:

@@ -3,15 +3,19 @@
 from collections.abc import Callable
 
 import torch
+from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+Forward = Callable[[], torch.Tensor]
 
-def saved_tensor_bytes(forward: Callable[[], torch.Tensor], device: torch.device) -> int:
-    """Bytes that `forward` leaves allocated on `device` while its loss is alive: what autograd holds for backward.
+
+def saved_tensor_bytes(forward: Forward, device: torch.device) -> int:
+    """Bytes that `forward` leaves allocated on `device` while its loss is alive: what is held for backward.
 
     By the allocator's own account (its counter on a GPU, torch.profiler's allocation events on a CPU), so that
     what a technique keeps outside of autograd's hooks counts too. What existed before, such as the batch and the
-    parameters, does not.
+    parameters, does not. On a CPU, not to be called before timing: a recording leaves a heap behind in which
+    later steps run slower.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -25,3 +29,24 @@ def saved_tensor_bytes(forward: Callable[[], torch.Tensor], device: torch.device
         loss = forward()
     del loss
     return sum(event.self_cpu_memory_usage for event in profiler.key_averages())
+
+
+def plain_saved_bytes(model: nn.Module, forward: Forward, device: torch.device) -> int:
+    """The same for a model that no technique has changed, without any instrument but autograd's hooks.
+
+    Counts the distinct storages that `torch.autograd.graph.saved_tensors_hooks` sees, without parameters and buffers.
+    """
+    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
+    sizes: dict[int, int] = {}
+    kept: list[torch.Tensor] = []  # keeps addresses from being reused while they are counted
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        plain = tensor.detach()
+        if plain.device.type == device.type and plain.untyped_storage().data_ptr() not in own:
+            sizes[plain.untyped_storage().data_ptr()] = plain.untyped_storage().nbytes()
+            kept.append(plain)
+        return plain
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        forward()
+    return sum(sizes.values())

@@ -10,7 +10,7 @@ from perfkit.capture.clock import clock_for
 from perfkit.capture.data import BatchPool
 from perfkit.capture.environment import environment
 from perfkit.capture.failure import status_of
-from perfkit.capture.saved import saved_tensor_bytes
+from perfkit.capture.saved import plain_saved_bytes
 from perfkit.capture.sensors import open_sensors
 from perfkit.capture.session import Recorder, Session
 from perfkit.capture.step import to_device
@@ -132,7 +132,7 @@ def _measure_reference(
     recorder.add_facts({"reference_parameter_bytes": float(parameters)})
     uncounted: dict[str, int] = {}
     try:
-        saved = saved_tensor_bytes(forward, device)
+        saved = plain_saved_bytes(model, forward, device)
         recorder.add_facts({"reference_saved_tensor_bytes": float(saved)})
         count = count_flops(lambda: forward().backward())
         model_flops: Quantity = Measurement(
