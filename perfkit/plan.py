@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from perfkit.errors import UsageError
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 
-ALL_PASSES = ("trace", "memory", "evidence")
+PASSES = ("trace", "memory", "evidence")
+BASELINE_PASSES = (*PASSES, "echo")
 Techniques = tuple[TechniqueSpec, ...]
 
 
@@ -62,7 +63,7 @@ def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int]) -> 
     for techniques in request.variants:
         size, skip = _world_size(request, min_world_size(techniques))
         for item in (techniques,) if skip else ((), techniques):
-            chosen.setdefault(_spec(request, item, size, ALL_PASSES).variant, (item, size, skip))
+            chosen.setdefault(_spec(request, item, size, repeat=0).variant, (item, size, skip))
     if not chosen:
         raise UsageError("nothing to run: name at least one technique, such as --technique amp")
     ordered = sorted(chosen, key=lambda name: (chosen[name][1], bool(chosen[name][0])))
@@ -73,7 +74,7 @@ def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int]) -> 
             techniques, size, skip = chosen[name]
             if skip and repeat:
                 continue
-            runs.append(PlannedRun(_spec(request, techniques, size, ALL_PASSES if repeat == 0 else ()), repeat, skip))
+            runs.append(PlannedRun(_spec(request, techniques, size, repeat), repeat, skip))
     baselines = {name: names[size] for name, (_, size, skip) in chosen.items() if not skip}
     return Plan(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
 
@@ -89,7 +90,8 @@ def _world_size(request: BenchRequest, least: int) -> tuple[int, str]:
     return max(least, request.device_count), lacking if request.device_count < least else ""
 
 
-def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int, passes: tuple[str, ...]) -> RunSpec:
+def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int, repeat: int) -> RunSpec:
+    first_round = PASSES if techniques else BASELINE_PASSES
     threads = request.threads
     if threads is None and request.device == "cpu":
         threads = max(1, request.cores // size)
@@ -107,5 +109,5 @@ def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int,
             timeout_s=request.timeout_s,
             memory_limit_bytes=request.memory_limit_bytes,
         ),
-        passes=passes,
+        passes=first_round if repeat == 0 else (),
     )

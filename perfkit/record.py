@@ -188,7 +188,8 @@ class WorkloadFacts(Struct):
 class RankRecord(Struct):
     """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had.
 
-    `pass_s` is how long each pass took as a whole, in seconds.
+    `pass_s` is how long each pass took as a whole, in seconds. `echo_losses` are those of the same training started
+    one rounding away (baselines only): where they leave `losses`, losses can tell nothing more.
     """
 
     schema_version: int = RECORD_VERSION
@@ -208,6 +209,7 @@ class RankRecord(Struct):
     steady: bool = False
     samples: Samples = Samples()
     losses: tuple[float | None, ...] = ()  # JSON has no NaN: a loss that is not finite is written as null
+    echo_losses: tuple[float | None, ...] = ()
     parity: ParityRule | None = None
     flops: Flops | None = None
     memory: MemoryPeaks | None = None

@@ -12,6 +12,7 @@ from perfkit.record import RankRecord
 from perfkit.spec import RunSpec
 
 EQUAL = 1e-5
+PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
 
 
 def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, baseline_spec: RunSpec | None) -> Parity:
@@ -20,6 +21,9 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
     `equal` when the largest relative difference |a - b| / |b| is at most 1e-5, `within tolerance` when it is at
     most the technique's own tolerance, `differs` beyond it or when a loss is not finite, and `unknown`, with the
     reason as `basis`, where there is nothing to compare or the two did not train on the same data.
+
+    The comparison ends where the baseline's echo, the same training started one rounding away, has left the
+    baseline's losses by 1e-6: from there on, equal programs part as well.
     """
     rule = variant.parity
     tolerance = None if rule is None else rule.relative
@@ -32,6 +36,10 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
         who = "this variant" if not variant.losses else "the baseline"
         return _unknown(f"{who} recorded no losses", tolerance)
     basis = "losses equal to 1e-5" if rule is None else rule.basis
+    predictable = _predictable_steps(baseline)
+    if predictable is not None and predictable < steps:
+        steps = predictable
+        basis += f"; compared over {steps} steps, after which a rounding in the baseline itself grows beyond 1e-6"
     worst = 0.0
     for index, (ours, theirs) in enumerate(zip(variant.losses[:steps], baseline.losses[:steps], strict=True)):
         if not _finite(theirs):
@@ -47,6 +55,18 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
     else:
         verdict = "within tolerance" if worst <= tolerance else "differs"
     return Parity(verdict=verdict, max_relative=worst, tolerance=tolerance, basis=basis, steps=steps)
+
+
+def _predictable_steps(baseline: RankRecord) -> int | None:
+    """Leading steps in which the baseline's echo stays with it, at least the first; None where it has no echo."""
+    if not baseline.echo_losses:
+        return None
+    together = 0
+    for theirs, echo in zip(baseline.losses, baseline.echo_losses, strict=False):
+        if not (_finite(theirs) and _finite(echo) and _relative(echo, theirs) <= PREDICTABLE):
+            break
+        together += 1
+    return max(1, together)
 
 
 def _finite(loss: float | None) -> TypeGuard[float]:

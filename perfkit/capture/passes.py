@@ -3,11 +3,10 @@
 from contextlib import nullcontext
 
 import torch
-import torch.distributed as dist
 
 from perfkit.capture.saved import saved_tensor_bytes
 from perfkit.capture.sensors import energy_per_step, read_samples, sampling
-from perfkit.capture.session import Session, peak_rss_bytes
+from perfkit.capture.session import Session, mean_losses, peak_rss_bytes
 from perfkit.capture.step import to_device, train_step
 from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype
 from perfkit.capture.trace import record_steps
@@ -42,7 +41,7 @@ def timed_pass(session: Session) -> None:
     recorder.update(
         samples=samples,
         memory=_peaks(session),
-        losses=_losses(session),
+        losses=mean_losses(session.losses, session.state.world),
         device_samples=read_samples(readings),
     )
     if session.sensors:
@@ -133,12 +132,3 @@ def _peaks(session: Session) -> MemoryPeaks:
         else measured(used, "bytes", "NVML, whole device, after the timed steps"),
         rss=rss,
     )
-
-
-def _losses(session: Session) -> tuple[float, ...]:
-    """The losses of all steps so far, averaged over ranks."""
-    losses = torch.stack([loss.float() for loss in session.losses])
-    if session.state.world.size > 1:
-        dist.all_reduce(losses)
-        losses /= session.state.world.size
-    return tuple(losses.tolist())

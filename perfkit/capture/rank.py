@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from perfkit.capture import passes
+from perfkit.capture.echo import echo_pass
 from perfkit.capture.failure import first_line, status_of
 from perfkit.capture.session import Recorder, Session, peak_rss_bytes
 from perfkit.capture.setup import set_up
@@ -22,7 +23,12 @@ from perfkit.workloads.user import source_file, user_traceback
 
 ALWAYS = {"warm-up": passes.warm_up_pass, "timed steps": passes.timed_pass}
 # The trace before the memory pass, which counts bytes and does not mind the heap that an earlier recording leaves.
-INSTRUMENTED = {"trace": passes.trace_pass, "memory": passes.memory_pass, "evidence": passes.evidence_pass}
+INSTRUMENTED = {
+    "trace": passes.trace_pass,
+    "memory": passes.memory_pass,
+    "evidence": passes.evidence_pass,
+    "echo": echo_pass,
+}
 
 
 def run_rank(spec: RunSpec, folder: Path, *, rank: int, local_rank: int, report: Callable[[str], None]) -> Status:

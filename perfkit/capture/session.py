@@ -18,7 +18,7 @@ from perfkit.files import write_json
 from perfkit.record import RankRecord
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RECORD_FILE
-from perfkit.techniques.state import TrainState
+from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import Technique
 
 
@@ -71,6 +71,15 @@ class Session:
         votes = torch.tensor(int(answer), device=self.state.device)
         dist.all_reduce(votes, dist.ReduceOp.MIN)
         return bool(votes.item())
+
+
+def mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float, ...]:
+    """The losses of consecutive steps, averaged over ranks."""
+    series = torch.stack([loss.float() for loss in losses])
+    if world.size > 1:
+        dist.all_reduce(series)
+        series /= world.size
+    return tuple(series.tolist())
 
 
 def peak_rss_bytes() -> int:

@@ -33,7 +33,10 @@ def test_baseline_comes_first_and_every_other_round_is_reversed():
 
 def test_instruments_run_in_the_first_round_only():
     result = plan(request("amp"), least)
-    assert {run.repeat: run.spec.passes for run in result.runs} == {0: ("trace", "memory", "evidence"), 1: ()}
+    passes = {(run.spec.variant, run.repeat): run.spec.passes for run in result.runs}
+    assert passes["amp", 0] == ("trace", "memory", "evidence")
+    assert passes["baseline", 0] == ("trace", "memory", "evidence", "echo")
+    assert passes["amp", 1] == passes["baseline", 1] == ()
 
 
 def test_sharded_variants_get_a_baseline_of_their_world_size_and_share_the_cores():
