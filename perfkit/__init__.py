@@ -14,7 +14,6 @@ _API = {
     "RunSpec": "perfkit.spec",
     "PerfkitError": "perfkit.errors",
     "analyse": "perfkit.analysis.suite",
-    "bench": "perfkit.bench",
 }
 
 __all__ = ["__version__", *_API]
