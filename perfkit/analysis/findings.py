@@ -14,7 +14,11 @@ _SEVERITIES = ("warning", "gain", "note")
 def findings(
     variants: Sequence[Variant], environment: Environment | None, ceilings: DeviceCeilings | None
 ) -> tuple[Finding, ...]:
-    """All rules' findings: warnings first, since they say what not to trust, then gains, the largest first."""
+    """All rules' findings: warnings first, since they say what not to trust, then gains, then notes.
+
+    Among gains those that variants showed come before those that the baseline promises; each the largest first.
+    """
     context = Context(tuple(variants), environment, ceilings)
-    found = [finding for rule in RULES for finding in rule(context)]
-    return tuple(sorted(found, key=lambda each: (_SEVERITIES.index(each.severity), -(each.gain_s or 0.0))))
+    found = [(group, finding) for group, rules in enumerate(RULES) for rule in rules for finding in rule(context)]
+    found.sort(key=lambda item: (_SEVERITIES.index(item[1].severity), item[0], -(item[1].gain_s or 0.0)))
+    return tuple(finding for _, finding in found)

@@ -6,7 +6,10 @@ from perfkit.analysis.finding_rules import measurement, outcomes, steps
 from perfkit.analysis.finding_rules.context import Context
 from perfkit.analysis.result import Finding
 
-RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
+Rule = Callable[[Context], Iterator[Finding]]
+
+# What was measured on variants comes before what a step's make-up promises, and that before what limits the figures.
+OUTCOMES: tuple[Rule, ...] = (
     outcomes.not_engaged,
     outcomes.undecided,
     outcomes.parity_broken,
@@ -15,13 +18,18 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     outcomes.does_not_pay,
     outcomes.trades_time_for_memory,
     outcomes.graph_breaks,
+)
+STEPS: tuple[Rule, ...] = (
     steps.low_precision_peak,
     steps.attention_not_fused,
     steps.optimizer_not_fused,
     steps.memory_bound_chain,
     steps.host_bound,
     steps.exposed_communication,
+)
+MEASUREMENT: tuple[Rule, ...] = (
     measurement.noisy,
     measurement.low_confidence_ceilings,
     measurement.unmodelled,
 )
+RULES = (OUTCOMES, STEPS, MEASUREMENT)

@@ -22,8 +22,13 @@ class Context:
 
     @property
     def baselines(self) -> tuple[Variant, ...]:
-        """Baselines that ended well: what there is to be won is told about these."""
+        """Baselines that ended well."""
         return tuple(variant for variant in self.variants if variant.status == Status.OK and variant.is_baseline)
+
+    @property
+    def advised(self) -> tuple[Variant, ...]:
+        """The baseline of the fewest ranks: what it could win the others could too, and it is told once."""
+        return tuple(sorted(self.baselines, key=lambda variant: variant.world_size)[:1])
 
     def baseline_of(self, variant: Variant) -> Variant | None:
         """What a variant was compared with."""

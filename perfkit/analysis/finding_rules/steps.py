@@ -28,7 +28,7 @@ _POINTWISE = tuple(
 
 def low_precision_peak(context: Context) -> Iterator[Finding]:
     """Matrix products in fp32 while the machine's bf16 peak is higher."""
-    for variant in context.baselines:
+    for variant in context.advised:
         roofs = Roofs(context.ceilings, context.environment)
         fp32, bf16 = roofs.compute(Unit.MATRIX, "fp32"), roofs.compute(Unit.MATRIX, "bf16")
         products = _rows(variant, _MATRIX)
@@ -52,7 +52,7 @@ def low_precision_peak(context: Context) -> Iterator[Finding]:
 
 def attention_not_fused(context: Context) -> Iterator[Finding]:
     """Softmax as an op of its own means that attention writes its score matrix to memory."""
-    for variant in context.baselines:
+    for variant in context.advised:
         rows = _rows(variant, _SOFTMAX)
         fraction = sum(row.share for row in rows)
         if fraction >= _NOTABLE:
@@ -68,7 +68,7 @@ def attention_not_fused(context: Context) -> Iterator[Finding]:
 
 def optimizer_not_fused(context: Context) -> Iterator[Finding]:
     """An optimizer that updates in many ops reads and writes its state once for each of them."""
-    for variant in context.baselines:
+    for variant in context.advised:
         rows = [row for row in variant.ops if row.phase == "optimizer"]
         fraction = sum(row.share for row in rows)
         if fraction < _NOTABLE or _rows(variant, _FUSED_OPTIMIZER):
@@ -87,7 +87,7 @@ def optimizer_not_fused(context: Context) -> Iterator[Finding]:
 
 def memory_bound_chain(context: Context) -> Iterator[Finding]:
     """Pointwise ops bound by memory, which a compiler fuses so that the data is read once."""
-    for variant in context.baselines:
+    for variant in context.advised:
         rows = [
             row for row in _rows(variant, _POINTWISE) if row.bound == "memory" and row.phase in ("forward", "backward")
         ]
@@ -106,7 +106,7 @@ def memory_bound_chain(context: Context) -> Iterator[Finding]:
 
 def host_bound(context: Context) -> Iterator[Finding]:
     """Time in which no op ran: Python, dispatch and launch."""
-    for variant in context.baselines:
+    for variant in context.advised:
         part = share(variant, HOST)
         if part is None or part.share < 0.2:
             continue

@@ -182,3 +182,17 @@ def test_unmodelled_time_says_whether_a_formula_or_a_ceiling_is_missing(analysis
     (finding,) = [each for each in told(analysis, base={"ops": ops, "time_split": split}) if "cost model" in each.title]
     assert finding.evidence == "without a formula: mine::op; without a ceiling: aten::mm"
     assert "calibrate" in finding.action
+
+
+def test_what_a_variant_showed_comes_before_what_the_baseline_promises(analysis: Analysis) -> None:
+    ops = (row("aten::_softmax", "forward", 0.9),)  # promises more than amp has won
+    found = told(analysis, base={"ops": ops}, difference=difference("faster", 0.9))
+    text = titles(found)
+    assert text.index("amp pays") < text.index("Attention is not fused")
+
+
+def test_what_every_baseline_could_win_is_told_once(analysis: Analysis) -> None:
+    base = changed(analysis.variants[0], ops=(row("aten::_softmax", "forward", 0.4),))
+    two = changed(base, name="baseline@2", world_size=2)
+    found = findings((two, base), analysis.environment, CEILINGS)
+    assert [each.variant for each in found if each.title == "Attention is not fused"] == ["baseline"]

@@ -139,3 +139,12 @@ def test_columns_of_operations_that_say_nothing_are_left_out(realistic: Analysis
         for variant in realistic.variants
     ]
     assert "Module" not in heading(msgspec.structs.replace(realistic, variants=tuple(variants)))
+
+
+def test_many_findings_are_folded_after_the_first_eight(realistic: Analysis) -> None:
+    def section(count: int) -> str:
+        page = html.render(msgspec.structs.replace(realistic, findings=realistic.findings[:1] * count))
+        return page.split('id="findings"')[1].split("</section>")[0]
+
+    assert "<summary>3 more</summary>" in section(11)
+    assert "<summary>" not in section(8)
