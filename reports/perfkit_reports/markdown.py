@@ -76,7 +76,7 @@ def _findings(analysis: Analysis) -> list[str]:
             parts.append(f"Up to {findings.gain(finding)}.")
         parts.append(_safe(finding.evidence))
         if finding.action:
-            parts.append(f"Do: {_safe(finding.action)}")
+            parts.append(f"**Do:** {_safe(finding.action)}")
         lines.append(f"- {' '.join(parts)}")
     return ["\n".join(lines)]
 

@@ -41,7 +41,7 @@ def low_confidence_ceilings(context: Context) -> Iterator[Finding]:
     if doubtful:
         names = ", ".join(
             f"{each.dtype or ''} {each.level}".strip()
-            + (f" with {each.threads} threads" if each.threads is not None else "")
+            + (f" with {each.threads} thread{'s' if each.threads != 1 else ''}" if each.threads is not None else "")
             + ("" if each.spread is None else f" (halves differ by {percent(each.spread)})")
             for each in doubtful
         )
