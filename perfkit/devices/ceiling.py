@@ -17,7 +17,6 @@ class Level(StrEnum):
     L3 = "l3"
     HOST_LINK = "host link"
     INTERCONNECT = "interconnect"
-    DISK = "disk"
 
 
 class Kind(StrEnum):
