@@ -18,7 +18,7 @@ from perfkit.techniques.compile_facts import compile_facts, compile_notes
 
 
 def warm_up_pass(session: Session) -> None:
-    """Steps until steady, kept apart from the samples; what torch.compile did is read right after."""
+    """Steps until steady, kept apart from the samples."""
     schedule = session.spec.schedule
     warmup, steady = warm_up(
         session.step, session.clock, least=schedule.warmup, most=schedule.max_warmup, agree=session.agree
@@ -27,10 +27,12 @@ def warm_up_pass(session: Session) -> None:
 
 
 def timed_pass(session: Session) -> None:
-    """The timed steps: nothing on but the clock, and on a GPU the sensors, which another process reads."""
+    """The timed steps: nothing on but the clock, and on a GPU the sensors, which another process reads.
+
+    What techniques counted and what torch.compile did until here is read afterwards.
+    """
     state, recorder, count = session.state, session.recorder, session.spec.schedule.timed
-    on_gpu = state.device.type == "cuda"
-    if on_gpu:
+    if state.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(state.device)
     readings = recorder.folder / "sensors.jsonl"
     counters = dict(state.counters)

@@ -6,15 +6,11 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from perfkit.cost.dtypes import BY_NAME, BY_TORCH_NAME
 from perfkit.record import Block
+from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.workload import Batch
-
-
-def local(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's part of a DTensor; any other tensor as it is."""
-    to_local = getattr(tensor, "to_local", None)
-    return to_local() if to_local is not None else tensor
 
 
 def optimizer_tensors(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
@@ -23,7 +19,7 @@ def optimizer_tensors(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]
     for number, state in enumerate(inner.state.values()):
         for key, value in state.items():
             if isinstance(value, torch.Tensor):
-                yield f"{key}[{number}]", local(value)
+                yield f"{key}[{number}]", local_part(value)
 
 
 def known_blocks(state: TrainState, batch: Batch | None = None) -> tuple[Block, ...]:
@@ -41,12 +37,12 @@ def known_blocks(state: TrainState, batch: Batch | None = None) -> tuple[Block, 
                         address=storage.data_ptr(), size_bytes=storage.nbytes(), category=category, name=name
                     )
 
-    parameters = [(name, local(parameter)) for name, parameter in state.model.named_parameters()]
+    parameters = [(name, local_part(parameter)) for name, parameter in state.model.named_parameters()]
     add("parameter", parameters)
     add("gradient", _gradients(state.model))
     if state.optimizer is not None:
         add("optimizer state", optimizer_tensors(state.optimizer))
-    add("buffer", ((name, local(buffer)) for name, buffer in state.model.named_buffers()))
+    add("buffer", ((name, local_part(buffer)) for name, buffer in state.model.named_buffers()))
     add("input", (batch or {}).items())
     return tuple(blocks.values())
 
@@ -60,35 +56,29 @@ def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
     """Bytes of this rank's parameters by dtype (`fp32`), leaving out those whose memory is elsewhere now."""
     totals: dict[str, int] = {}
     for parameter in model.parameters():
-        tensor = local(parameter)
+        tensor = local_part(parameter)
         if tensor.untyped_storage().nbytes():
             name = short_dtype(tensor.dtype)
             totals[name] = totals.get(name, 0) + tensor.nbytes
     return totals
 
 
-_SHORT = {
-    torch.float64: "fp64",
-    torch.float32: "fp32",
-    torch.bfloat16: "bf16",
-    torch.float16: "fp16",
-}
-
-
 def short_dtype(dtype: torch.dtype) -> str:
-    """`torch.bfloat16` -> `bf16`; other dtypes by their own name (`int64`)."""
-    return _SHORT.get(dtype, str(dtype).removeprefix("torch."))
+    """`torch.bfloat16` -> `bf16`; a dtype that has no short name keeps its own."""
+    name = str(dtype).removeprefix("torch.")
+    return BY_TORCH_NAME[name].name if name in BY_TORCH_NAME else name
 
 
 def torch_dtype(name: str) -> torch.dtype:
     """`bf16` -> `torch.bfloat16`."""
-    return {short: dtype for dtype, short in _SHORT.items()}[name]
+    dtype: torch.dtype = getattr(torch, BY_NAME[name].torch_name)
+    return dtype
 
 
 def _gradients(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
-            yield name, local(parameter.grad)
+            yield name, local_part(parameter.grad)
 
 
 def _plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
