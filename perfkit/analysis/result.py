@@ -112,9 +112,9 @@ class LiveBlock(Struct):
 
 
 class RooflinePoint(Struct):
-    """An op, module, phase or step on the roofline.
+    """A kernel, op, module, phase or step on the roofline.
 
-    `kind` is `op`, `module`, `phase` or `step`. `intensity` is FLOP/byte and `achieved` FLOP/s.
+    `kind` is `kernel`, `op`, `module`, `phase` or `step`. `intensity` is FLOP/byte and `achieved` FLOP/s.
     `attainable_s` is max(FLOPs / peak, bytes / bandwidth) per step; `bound` names the ceiling it comes from
     (`compute`, `memory`; `overhead` for calls too small for either; `unknown`), `level` the memory level held
     against it. `achieved` above the roof is flagged in `above_roof`: a modelling error, not a feat.
@@ -140,9 +140,10 @@ class RooflinePoint(Struct):
 
 
 class OpRow(Struct):
-    """A row of the table of the most expensive ops, per step. None where it is not modelled or not known.
+    """A row of a table of ops, kernels or modules, per step. None where it is not modelled or not known.
 
-    `bound` is as for a `RooflinePoint`, or `communication` or `copy`.
+    `bound` is as for a `RooflinePoint`, or `communication` or `copy`. `op` is set on a kernel's row: the op it ran for.
+    `above_roof` marks a cost that must be wrong, since no device is that fast.
     """
 
     name: str
@@ -159,6 +160,11 @@ class OpRow(Struct):
     attainable_s: float | None
     efficiency: float | None
     cost_source: str
+    op: str = ""
+    unit: str = ""
+    dtype: str = ""
+    level: str = ""
+    above_roof: bool = False
 
 
 class CompileSummary(Struct):

@@ -2,22 +2,37 @@
 
 import re
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.trace.nesting import parents
 from perfkit.trace.read import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints, Trace
+
+
+class Link(IntEnum):
+    """How a kernel's op is known."""
+
+    UNLINKED = 0
+    CORRELATION = 1  # of its launch, which lies within the op
+    EXTERNAL_ID = 2  # the profiler's id of the op, repeated on the kernel
+    FLOW = 3  # an arrow from the launch
 
 
 @dataclass(frozen=True)
 class Kernels:
     """Kernels, copies and fills in the order of time: indices of their events, and of the event of the op.
 
-    `op` is the innermost op around the launch, NONE where neither the launch nor the op was recorded.
+    `op` is the innermost op around the launch, NONE where neither the launch nor the op was recorded. `launch` is the
+    event of the call that started it (several kernels share that of a CUDA graph), NONE where it was not recorded.
+    `link` tells how the op was found.
     """
 
     event: Ints
     op: Ints
+    launch: Ints
+    link: NDArray[np.int8]
 
     def __len__(self) -> int:
         return len(self.event)
@@ -27,7 +42,7 @@ def link_kernels(trace: Trace) -> Kernels:
     """Link what ran on devices to ops: by the correlation of its launch, else by the profiler's id of the op."""
     events = trace.of(*DEVICE_CATEGORIES)
     if not len(events):
-        return Kernels(events, events)
+        return Kernels(events, events, events, np.empty(0, np.int8))
     host = trace.of(Category.OP, Category.LAUNCH)
     around = parents(trace, host)
     is_op = trace.category[host] == Category.OP
@@ -50,7 +65,15 @@ def link_kernels(trace: Trace) -> Kernels:
             trace.correlation[events].tolist(), trace.external_id[events].tolist(), strict=True
         )
     ]
-    return Kernels(events, np.asarray(linked, np.int64))
+    launches = host[~is_op]
+    by_correlation = dict(zip(trace.correlation[launches].tolist(), launches.tolist(), strict=True))
+    by_correlation.pop(NONE, None)
+    correlations = trace.correlation[events].tolist()
+    launch = np.asarray([by_correlation.get(each, NONE) for each in correlations], np.int64)
+    op = np.asarray(linked, np.int64)
+    direct = np.asarray([each in launched_by for each in correlations])
+    link = np.where(op == NONE, Link.UNLINKED, np.where(direct, Link.CORRELATION, Link.EXTERNAL_ID)).astype(np.int8)
+    return Kernels(events, op, launch, link)
 
 
 # torch.compile names its kernels by kind and by the ops fused into them.

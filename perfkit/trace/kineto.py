@@ -36,6 +36,15 @@ class EventArgs(msgspec.Struct, gc=False):
     allocated: Id = msgspec.field(name="Total Allocated", default=None)
     reserved: Id = msgspec.field(name="Total Reserved", default=None)
     kernel_backend: str | None = None
+    sequence: Id = msgspec.field(name="Sequence number", default=None)
+    moved: Id = msgspec.field(name="bytes", default=None)
+    collective: str = msgspec.field(name="Collective name", default="")
+    sent: Id = msgspec.field(name="In msg nelems", default=None)
+    received: Id = msgspec.field(name="Out msg nelems", default=None)
+    dtype: str = ""
+    group: str = msgspec.field(name="Process Group Name", default="")
+    group_text: str = msgspec.field(name="Process Group Description", default="")
+    group_size: Id = msgspec.field(name="Group size", default=None)
 
 
 class Event(msgspec.Struct, gc=False):
@@ -46,6 +55,7 @@ class Event(msgspec.Struct, gc=False):
     name: str = ""
     pid: Id = None
     tid: Id = None
+    id: Id = None
     ts: Number = 0
     dur: Number = 0
     args: EventArgs | None = None
@@ -58,12 +68,21 @@ class Device(msgspec.Struct):
     name: str = ""
 
 
+class Distributed(msgspec.Struct):
+    """`distributedInfo`: the process's place among the ranks."""
+
+    backend: str = ""
+    rank: int | None = None
+    world_size: int | None = None
+
+
 class File(msgspec.Struct):
     """A trace file."""
 
     events: list[Event] = msgspec.field(name="traceEvents")
     base_ns: int = msgspec.field(name="baseTimeNanoseconds", default=0)
     devices: list[Device] = msgspec.field(name="deviceProperties", default_factory=list)
+    distributed: Distributed | None = msgspec.field(name="distributedInfo", default=None)
 
 
 @contextmanager
@@ -78,8 +97,11 @@ def _without_gc() -> Iterator[None]:
             gc.enable()
 
 
-def decode(path: Path) -> File:
-    """Read a trace, plain or gzip, by its content. `RunFormatError` names a file that is truncated or no trace."""
+def decode(path: Path) -> tuple[File, int]:
+    """Read a trace, plain or gzip, by its content; with the size of its JSON in bytes.
+
+    `RunFormatError` names a file that is truncated or no trace.
+    """
     try:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
@@ -91,8 +113,8 @@ def decode(path: Path) -> File:
     try:
         with _without_gc():
             if data.lstrip()[:1] == b"[":  # the list of events alone, which the format also allows
-                return File(events=msgspec.json.decode(data, type=list[Event]))
-            return msgspec.json.decode(data, type=File)
+                return File(events=msgspec.json.decode(data, type=list[Event])), len(data)
+            return msgspec.json.decode(data, type=File), len(data)
     except msgspec.ValidationError as error:
         raise RunFormatError(f"{path}: not a trace of torch.profiler: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -58,6 +58,8 @@ class Ops:
         call: index into `calls` of a costed op, NONE elsewhere.
         step: index into `steps`, NONE outside; `phase`: index into `perfkit.record.PHASES`, NONE outside.
         module: index into `trace.names` of the nn.Module it ran in, NONE if that was not recorded.
+        forward: row of the forward op whose gradient a backward op computes, NONE where that is not known.
+        recomputed: whether it is a forward op run again within backward.
         kernels: what ran on devices; `kernel_op` and `kernel_owner` are the rows here of the innermost op that
             launched each, and of the costed op around it (the innermost one where none is costed).
     """
@@ -73,6 +75,8 @@ class Ops:
     step: Ints
     phase: Ints
     module: Ints
+    forward: Ints
+    recomputed: NDArray[np.bool_]
     start_ns: Ints
     end_ns: Ints
     self_ns: Ints
@@ -141,6 +145,8 @@ def read_ops(trace: Trace) -> Ops:
         step=steps.at(start),
         phase=find_phases(trace).at(start),
         module=_modules(trace, start),
+        forward=np.full(len(event), NONE, np.int64),
+        recomputed=np.zeros(len(event), np.bool_),
         start_ns=start,
         end_ns=end,
         self_ns=self_time(start, end, parent),

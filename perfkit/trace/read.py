@@ -83,18 +83,61 @@ class MemoryEvents:
         return len(self.time_ns)
 
 
+class Collective(NamedTuple):
+    """What a trace recorded of a collective: elements sent and received by this rank, NONE where it does not tell."""
+
+    name: str  # as the backend calls it: `allreduce`, `_allgather_base`, `reduce_scatter` ...
+    dtype: str  # as c10 calls it: `Float`, `BFloat16`
+    sent: int
+    received: int
+    group: str
+    group_description: str
+    group_size: int
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Arrows between events, one row an end: `kind` indexes `FLOW_KINDS`; `start` tells a beginning from an end.
+
+    An end belongs to the event of its thread that begins at (or, failing that, surrounds) its time.
+    """
+
+    kind: NDArray[np.int8]
+    id: Ints
+    start: NDArray[np.bool_]
+    time_ns: Ints
+    thread: Small
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+FLOW_KINDS = ("launch", "backward")
+
+
 @dataclass(frozen=True)
 class Trace:
     """Complete events in the order of their start, longer ones first among those that start together.
 
     Attributes:
-        names: table of names; `name` indexes it. Likewise `threads` ((process, thread) as written) and `signatures`.
+        names: table of names; `name` indexes it. Likewise `threads` ((process, thread) as written), `signatures` and
+            `collectives`.
         correlation: links a launch to what it started on the device; NONE where there is none.
         external_id: the profiler's id of an op, repeated on what it launched; NONE where there is none.
+        sequence: autograd's number, shared by a forward op and its backward node; NONE where there is none.
+        moved_bytes: size of a copy or fill on the device; NONE where the trace does not tell.
         devices: names of the devices by their number.
+        properties: the file's own statements about how it was recorded, as text.
+        notes: what was repaired or skipped while reading, in words.
     """
 
     path: Path
+    file_bytes: int
+    json_bytes: int
+    notes: tuple[str, ...]
+    rank: int | None
+    world_size: int | None
+    properties: dict[str, str]
     base_ns: int
     devices: dict[int, str]
     names: list[str]
@@ -110,6 +153,11 @@ class Trace:
     device: Ints
     stream: Ints
     signature: Small
+    sequence: Ints
+    moved_bytes: Ints
+    collective: Small
+    collectives: list[Collective]
+    flows: Flows
     memory: MemoryEvents
 
     def __len__(self) -> int:
@@ -134,12 +182,13 @@ class _Table(dict[Any, int]):
 
 def read_trace(path: Path) -> Trace:
     """Read a trace of torch.profiler (JSON or JSON.gz). `RunFormatError` names a file that cannot be read."""
-    return _columns(path, decode(path))
+    file, json_bytes = decode(path)
+    return _columns(path, file, json_bytes)
 
 
-def _columns(path: Path, file: File) -> Trace:
+def _columns(path: Path, file: File, json_bytes: int) -> Trace:
     complete = [event for event in file.events if event.ph == "X"]
-    names, threads, signatures = _Table(), _Table(), _Table()
+    names, threads, signatures, collectives = _Table(), _Table(), _Table(), _Table()
     start = _nanoseconds(event.ts for event in complete)
     end = _nanoseconds(event.ts + event.dur for event in complete)
     end = np.maximum(start, end)
@@ -153,6 +202,16 @@ def _columns(path: Path, file: File) -> Trace:
 
     return Trace(
         path=path,
+        file_bytes=path.stat().st_size,
+        json_bytes=json_bytes,
+        notes=(),
+        rank=None if file.distributed is None else file.distributed.rank,
+        world_size=None if file.distributed is None else file.distributed.world_size,
+        properties={},
+        sequence=column(lambda each: each.sequence),
+        moved_bytes=column(lambda each: each.moved),
+        collective=np.fromiter((_collective(each, collectives) for each in args), np.int32, len(args)),
+        flows=_flows(file.events, threads),
         base_ns=file.base_ns,
         devices={device.id: device.name for device in file.devices},
         name=np.fromiter((names[event.name] for event in complete), np.int32, len(complete)),
@@ -169,6 +228,7 @@ def _columns(path: Path, file: File) -> Trace:
         names=list(names),
         threads=list(threads),
         signatures=list(signatures),
+        collectives=list(collectives),
     )
 
 
@@ -209,6 +269,27 @@ def _signature(args: EventArgs, table: _Table) -> int:
     if not args.types:
         return NONE
     return table[Signature(bytes(args.dims), bytes(args.strides), bytes(args.types), bytes(args.concrete))]
+
+
+def _collective(args: EventArgs, table: _Table) -> int:
+    if not args.collective:
+        return NONE
+    sent, received, size = (_integer(each) for each in (args.sent, args.received, args.group_size))
+    return table[Collective(args.collective, args.dtype, sent, received, args.group, args.group_text, size)]
+
+
+_FLOWS = {"ac2g": 0, "async_cpu_to_gpu": 0, "fwdbwd": 1, "forward_backward": 1}
+
+
+def _flows(events: list[Event], threads: _Table) -> Flows:
+    ends = [event for event in events if event.ph in ("s", "f") and event.cat in _FLOWS]
+    return Flows(
+        kind=np.fromiter((_FLOWS[event.cat] for event in ends), np.int8, len(ends)),
+        id=np.fromiter((_integer(event.id) for event in ends), np.int64, len(ends)),
+        start=np.fromiter((event.ph == "s" for event in ends), np.bool_, len(ends)),
+        time_ns=_nanoseconds(event.ts for event in ends),
+        thread=np.fromiter((threads[_thread(event)] for event in ends), np.int32, len(ends)),
+    )
 
 
 def _memory(events: list[Event], threads: _Table) -> MemoryEvents:

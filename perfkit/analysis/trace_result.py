@@ -1,0 +1,271 @@
+"""What the analysis of traces yields: data for renderers, exports and comparisons. Nothing here formats or draws.
+
+Every struct is written as it is to `analysis.json`. Seconds are per step where the trace has steps, of the whole trace
+where it has none (`RankTrace.steps` is empty and `step_s` is its span).
+"""
+
+from perfkit.analysis.result import Finding, MemoryAccount, OpRow, Provenance, RooflinePoint, TimeShare
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Quantity
+from perfkit.spec import Struct
+
+TRACE_ANALYSIS_VERSION = 1
+
+
+class Reading(Struct):
+    """How a file was read. `notes` say what was repaired, skipped or is missing, in words for the user."""
+
+    path: str
+    file_bytes: int
+    json_bytes: int
+    events: int
+    notes: tuple[str, ...] = ()
+
+
+class Uncovered(Struct):
+    """Time of work without a FLOP or byte model, by name, with the reason."""
+
+    name: str
+    seconds: float
+    share: float
+    reason: str
+
+
+class Coverage(Struct):
+    """What of the kernel time (on a CPU: of the ops' working time) is explained. Seconds of the whole trace.
+
+    `linked_s` has a known op, `stepped_s` lies in a step, `flops_s` has modelled FLOPs and `bytes_s` modelled
+    bytes; `above_roof_s` came out faster than a ceiling: a modelling error.
+    """
+
+    kernel_s: float
+    kernels: int
+    linked_s: float
+    flops_s: float
+    bytes_s: float
+    counted_s: float = 0.0
+    above_roof_s: float = 0.0
+    uncovered: tuple[Uncovered, ...] = ()
+
+
+class StepRow(Struct):
+    """One step: `number` as marked; `start_s` since the first event of the trace; the split sums to `seconds`."""
+
+    number: int
+    start_s: float
+    seconds: float
+    time_split: tuple[TimeShare, ...]
+
+
+class StreamRow(Struct):
+    """One stream of a device (on a CPU: one thread). Seconds of the whole trace; `split` sums to `span_s`."""
+
+    device: int
+    stream: str
+    kernels: int
+    busy_s: float
+    span_s: float
+    split: tuple[TimeShare, ...]
+
+
+class Overlap(Struct):
+    """Communication and copies beside computing, seconds per step. `exposed_s` is not covered by computing."""
+
+    communication_s: float
+    exposed_communication_s: float
+    copies_s: float
+    exposed_copies_s: float
+
+
+class Launches(Struct):
+    """How well the host feeds the device; None where the trace does not tell.
+
+    `delay_s` is the median time from a launch to the start of its kernel, `queue_depth` the median number of kernels
+    launched and not yet started, `starved_s` device idle time per step with nothing queued, `syncs` calls per step
+    that made the host wait, with `sync_s` spent in them. `short_*` are kernels shorter than `short_below_s`.
+    """
+
+    kernels: float
+    delay_s: float | None
+    queue_depth: float | None
+    idle_s: float
+    starved_s: float | None
+    sync_calls: float
+    sync_s: float
+    short_below_s: float
+    short_kernels: float
+    short_s: float
+    short_gap_s: float
+
+
+class CollectiveRow(Struct):
+    """Equal collectives together, per step. Bandwidths follow nccl-tests: algorithm = bytes / time, bus = that times
+    the factor of the collective, which can be held against the link's rate whatever the number of ranks.
+    """
+
+    name: str
+    group: str
+    group_size: int | None
+    dtype: str
+    message_bytes: int | None
+    calls: float
+    seconds: float
+    exposed_s: float
+    algorithm_bandwidth: float | None
+    bus_bandwidth: float | None
+    ceiling: float | None
+    ceiling_source: str = ""
+
+
+class CopyRow(Struct):
+    """Equal copies together, per step. `kind` is `HtoD`, `DtoH`, `DtoD` or `PtoP`; `pageable` None where not told."""
+
+    kind: str
+    pageable: bool | None
+    calls: float
+    bytes: int | None
+    seconds: float
+    exposed_s: float
+    bandwidth: float | None
+    ceiling: float | None
+    ceiling_source: str = ""
+
+
+class Recompute(Struct):
+    """Forward ops run again within backward (activation checkpointing), per step."""
+
+    ops: float
+    seconds: float
+    flops: float
+
+
+class RankTrace(Struct):
+    """One trace: one rank of a job, or one process.
+
+    Attributes:
+        label: how the report calls it: `rank 3`, or the file's name.
+        device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace; `device_name` as recorded, empty if not.
+        device_basis: where the name comes from (the trace, the user, this machine).
+        step_basis: how steps were found: marked, by periodicity, or not at all.
+        step_s: mean step, from the first step to the end of its last kernel / number of steps.
+        kernels, ops, modules: rows ranked by what could be won (`seconds - attainable_s`).
+    """
+
+    label: str
+    reading: Reading
+    rank: int | None
+    world_size: int | None
+    device: str
+    device_name: str
+    device_basis: str
+    properties: dict[str, str]
+    span_s: float
+    steps: tuple[StepRow, ...]
+    step_basis: str
+    step_s: float
+    time_split: tuple[TimeShare, ...]
+    coverage: Coverage
+    streams: tuple[StreamRow, ...]
+    overlap: Overlap
+    launches: Launches | None
+    points: tuple[RooflinePoint, ...]
+    kernels: tuple[OpRow, ...]
+    ops: tuple[OpRow, ...]
+    modules: tuple[OpRow, ...]
+    collectives: tuple[CollectiveRow, ...] = ()
+    copies: tuple[CopyRow, ...] = ()
+    recompute: Recompute | None = None
+    mfu: Quantity
+    hfu: Quantity
+    memory: MemoryAccount | None = None
+
+
+class RankRow(Struct):
+    """A rank among the others. `late_s` is how much later than the first rank it comes to collectives, per step."""
+
+    label: str
+    rank: int | None
+    step_s: float
+    compute_s: float
+    communication_s: float
+    exposed_communication_s: float
+    idle_s: float
+    late_s: float | None
+    clock_offset_s: float | None
+
+
+class SkewRow(Struct):
+    """Collectives of one kind over all ranks, per step: `wait_s` is the mean time ranks waited for the last one."""
+
+    name: str
+    group: str
+    calls: float
+    wait_s: float
+    worst_wait_s: float
+    latest_rank: str
+    latest_share: float
+
+
+class Fleet(Struct):
+    """Several ranks of one job: who is late, and by how much. `notes` name ranks that are missing or differ."""
+
+    ranks: tuple[RankRow, ...]
+    skew: tuple[SkewRow, ...]
+    straggler: str
+    step_spread: float | None
+    notes: tuple[str, ...] = ()
+
+
+class ChangeRow(Struct):
+    """An op before and after, matched by name, module, phase and shapes; None on the side where it does not occur.
+
+    Seconds and calls are per step.
+    """
+
+    name: str
+    module: str
+    phase: str
+    shapes: str
+    before_calls: float | None
+    after_calls: float | None
+    before_s: float | None
+    after_s: float | None
+    before_flops: float | None
+    after_flops: float | None
+    before_bytes: float | None
+    after_bytes: float | None
+
+
+class TraceDifference(Struct):
+    """Trace `after` (A) against `before` (B): what changed, the largest change first; rows sum to the total.
+
+    `notes` say what makes the two hard to compare (other device, other number of ranks, other shapes).
+    """
+
+    before: str
+    after: str
+    before_step_s: float
+    after_step_s: float
+    before_split: tuple[TimeShare, ...]
+    after_split: tuple[TimeShare, ...]
+    changes: tuple[ChangeRow, ...]
+    rest_before_s: float
+    rest_after_s: float
+    notes: tuple[str, ...] = ()
+
+
+class TraceAnalysis(Struct):
+    """Everything a report on traces shows."""
+
+    schema_version: int = TRACE_ANALYSIS_VERSION
+    title: str
+    created_at: str
+    perfkit: str
+    command: str
+    traces: tuple[RankTrace, ...]
+    ceilings: DeviceCeilings | None
+    fleet: Fleet | None = None
+    difference: TraceDifference | None = None
+    findings: tuple[Finding, ...]
+    provenance: tuple[Provenance, ...]
+    warnings: tuple[str, ...] = ()
