@@ -27,6 +27,17 @@ _LINKS = {
 }
 
 
+class Written(float):
+    """A number with the digits it was written with: times have more of them than a float holds."""
+
+    digits: str
+
+    def __new__(cls, digits: str) -> "Written":
+        made = super().__new__(cls, digits)
+        made.digits = digits
+        return made
+
+
 class Pattern(NamedTuple):
     """An event's text with gaps for what differs from copy to copy: its time, and `ids` (with the gap of each)."""
 
@@ -70,7 +81,7 @@ def write(base: dict[str, Any], json_bytes: int, out: TextIO) -> None:
     head = {key: value for key, value in base.items() if key != "traceEvents"}
     out.write("{\n")
     for key, value in head.items():
-        out.write(f"  {json.dumps(key)}: {json.dumps(value, default=str)},\n")
+        out.write(f"  {json.dumps(key)}: {json.dumps(value)},\n")
     out.write('  "traceEvents": [')
     separator = "\n"
     for text in grow(base["traceEvents"], json_bytes):
@@ -90,7 +101,7 @@ def _pattern(event: dict[str, Any]) -> Pattern:
     ids: list[int] = []
     if "id" in event:
         fields.append(f'"id": {_gap(event["id"], ids)}')
-    lines = [", ".join(fields), '"ts": %s' + (f', "dur": {event["dur"]}' if "dur" in event else "")]
+    lines = [", ".join(fields), '"ts": %s' + (f', "dur": {_digits(event["dur"])}' if "dur" in event else "")]
     # The gap of the time stands behind that of a flow's id, so ids within the first line would come first.
     if "id" in event:
         lines = [", ".join(fields[:-1]), f"{lines[1]}, {fields[-1]}"]
@@ -104,7 +115,7 @@ def _pattern(event: dict[str, Any]) -> Pattern:
 
 
 def _untimed(event: dict[str, Any]) -> str:
-    return "  " + json.dumps(event, default=str)
+    return "  " + json.dumps(event)
 
 
 def _gap(value: Any, ids: list[int]) -> str:
@@ -116,11 +127,15 @@ def _gap(value: Any, ids: list[int]) -> str:
 
 
 def _literal(value: Any) -> str:
-    return json.dumps(value, default=str).replace("%", "%%")
+    return json.dumps(value).replace("%", "%%")
 
 
-def _ns(microseconds: Decimal | int) -> int:
-    return int(microseconds * 1000)
+def _digits(number: Written | int) -> str:
+    return number.digits if isinstance(number, Written) else str(number)
+
+
+def _ns(microseconds: Written | int) -> int:
+    return int(Decimal(_digits(microseconds)) * 1000)
 
 
 def main() -> None:
@@ -130,7 +145,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="a .json.gz")
     options = parser.parse_args()
     with gzip.open(options.trace) as file:
-        base = json.load(file, parse_float=Decimal)
+        base = json.load(file, parse_float=Written)
     with gzip.open(options.out, "wt", compresslevel=3) as out:
         write(base, int(options.mb * 1e6), out)
 
