@@ -15,7 +15,9 @@ MEMORY_BOUND = "memory-bound"
 UNMODELLED = "unmodelled"
 COMMUNICATION = "communication"
 COPIES = "copies"
-HOST = "host"
+LATENCY_BOUND = "latency-bound"  # the device ran calls too small to be bound by arithmetic or bytes
+HOST = "host"  # idle with nothing to do: the host had launched nothing; on a CPU also dispatch and Python
+OTHER_IDLE = "other idle"  # idle although something was launched: latency, dependencies; or it is not known why
 
 # In the order in which overlapping work is counted.
 PRIORITY = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, COMMUNICATION, COPIES)

@@ -58,7 +58,10 @@ class StepRow(Struct):
 
 
 class StreamRow(Struct):
-    """One stream of a device (on a CPU: one thread). Seconds of the whole trace; `split` sums to `span_s`."""
+    """One stream of a device (on a CPU: one thread). Seconds of the whole trace; `split` sums to `span_s`.
+
+    `busy_s` is the sum of its kernels' durations: over all streams it is the trace's kernel time exactly.
+    """
 
     device: int
     stream: str
@@ -81,8 +84,10 @@ class Launches(Struct):
     """How well the host feeds the device; None where the trace does not tell.
 
     `delay_s` is the median time from a launch to the start of its kernel, `queue_depth` the median number of kernels
-    launched and not yet started, `starved_s` device idle time per step with nothing queued, `syncs` calls per step
-    that made the host wait, with `sync_s` spent in them. `short_*` are kernels shorter than `short_below_s`.
+    launched and not yet started (the one that starts not counted), `starved_s` device idle time per step with nothing
+    queued, `sync_calls` calls per step that made the host wait for the device, with `sync_s` spent in them. `short_*`
+    are kernels shorter than `short_below_s`, with the idle gaps right before them. `graph_launches` start a whole
+    CUDA graph each. `note` says why something is None.
     """
 
     kernels: float
@@ -96,6 +101,9 @@ class Launches(Struct):
     short_kernels: float
     short_s: float
     short_gap_s: float
+    delay_p90_s: float | None = None
+    graph_launches: float = 0.0
+    note: str = ""
 
 
 class CollectiveRow(Struct):
@@ -147,8 +155,13 @@ class RankTrace(Struct):
         device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace; `device_name` as recorded, empty if not.
         device_basis: where the name comes from (the trace, the user, this machine).
         step_basis: how steps were found: marked, by periodicity, or not at all.
-        step_s: mean step, from the first step to the end of its last kernel / number of steps.
-        kernels, ops, modules: rows ranked by what could be won (`seconds - attainable_s`).
+        step_s: mean step, from the beginning of the first step to the end of its last kernel / number of steps.
+        span_s: from the first event to the last; `outside_s` of it lies before the first step or after the last.
+        kernels, ops, modules, phases: rows ranked by what could be won (`seconds - attainable_s`). Kernel rows and op
+            rows each sum to the time of all kernels; work outside of every step is in rows of the phase
+            `outside steps`, and what nothing is known to have launched is the op `(no launch recorded)`. A row of
+            `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
+            overlap.
     """
 
     label: str
@@ -178,6 +191,9 @@ class RankTrace(Struct):
     mfu: Quantity
     hfu: Quantity
     memory: MemoryAccount | None = None
+    outside_s: float = 0.0
+    phases: tuple[OpRow, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class RankRow(Struct):
