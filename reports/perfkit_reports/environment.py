@@ -5,6 +5,7 @@ from perfkit.analysis.result import Analysis
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import Environment
 from perfkit_reports.cells import Cell, unknown
+from perfkit_reports.columns import NOTHING, Column
 
 _UNREAD = "could not be read on this machine"
 
@@ -58,28 +59,30 @@ def packages_line(environment: Environment) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))
 
 
-CEILING_TITLES = ("Ceiling", "Value", "Kind", "Threads", "Spread", "Confidence", "Source")
-
-
-def ceiling_rows(analysis: Analysis) -> list[tuple[Cell, ...]]:
-    """One row of `CEILING_TITLES` a ceiling."""
-    if analysis.ceilings is None:
-        return []
-    return [
-        (
-            Cell(f"{ceiling.dtype or ''} {ceiling.level.value}".strip()),
-            Cell(_rate(ceiling), value=ceiling.value),
-            Cell(ceiling.kind.value),
-            Cell("–" if ceiling.threads is None else f"{ceiling.threads:,}", value=ceiling.threads),
-            Cell("–" if ceiling.spread is None else units.percent(ceiling.spread), value=ceiling.spread),
-            Cell(
-                "–" if ceiling.confidence is None else ceiling.confidence.value,
-                tone="unsure" if ceiling.confidence == "low" else "",
-            ),
-            Cell(ceiling.source),
-        )
-        for ceiling in analysis.ceilings.ceilings
-    ]
+CEILINGS: tuple[Column[Ceiling], ...] = (
+    Column("Ceiling", lambda ceiling: Cell(f"{ceiling.dtype or ''} {ceiling.level.value}".strip()), numeric=False),
+    Column("Value", lambda ceiling: Cell(_rate(ceiling), value=ceiling.value)),
+    Column("Kind", lambda ceiling: Cell(ceiling.kind.value), numeric=False),
+    Column(
+        "Threads",
+        lambda ceiling: Cell(NOTHING if ceiling.threads is None else str(ceiling.threads), value=ceiling.threads),
+    ),
+    Column(
+        "Spread",
+        lambda ceiling: Cell(
+            NOTHING if ceiling.spread is None else units.percent(ceiling.spread), value=ceiling.spread
+        ),
+    ),
+    Column(
+        "Confidence",
+        lambda ceiling: Cell(
+            NOTHING if ceiling.confidence is None else ceiling.confidence.value,
+            tone="unsure" if ceiling.confidence == "low" else "",
+        ),
+        numeric=False,
+    ),
+    Column("Source", lambda ceiling: Cell(ceiling.source), numeric=False, wrap=True),
+)
 
 
 def machine_line(analysis: Analysis) -> str:

@@ -1,8 +1,7 @@
 """Colours that colour-blind readers tell apart (Okabe and Ito, 2008), each doubled by a marker or a pattern."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-from perfkit.analysis.result import Analysis
 
 NEUTRAL = "#7d848f"
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
@@ -32,7 +31,7 @@ _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 @dataclass(frozen=True)
 class Style:
-    """How a variant looks in every figure."""
+    """How a variant, a rank or a trace looks in every figure."""
 
     colour: str
     symbol: str
@@ -72,19 +71,19 @@ _FILLS = {
 _SPARE = tuple(Fill(colour, pattern) for pattern in ("+", "|", "-") for colour in _VARIANT_COLOURS)
 
 
-def variant_styles(analysis: Analysis) -> dict[str, Style]:
-    """Each variant's style by name. Baselines are neutral circles, so that colour always means a technique."""
-    styles: dict[str, Style] = {}
+def styles(names: Iterable[tuple[str, bool]]) -> dict[str, Style]:
+    """A style for each (name, is the baseline): baselines are neutral circles, so that colour means a change."""
+    given: dict[str, Style] = {}
     position = 0
-    for variant in analysis.variants:
-        if variant.is_baseline:
-            styles[variant.name] = Style(NEUTRAL, "circle", "o", "solid")
+    for name, is_baseline in names:
+        if is_baseline:
+            given[name] = Style(NEUTRAL, "circle", "o", "solid")
             continue
         symbol, marker = _MARKERS[position % len(_MARKERS)]
         colour = _VARIANT_COLOURS[position % len(_VARIANT_COLOURS)]
-        styles[variant.name] = Style(colour, symbol, marker, _DASHES[position % len(_DASHES)])
+        given[name] = Style(colour, symbol, marker, _DASHES[position % len(_DASHES)])
         position += 1
-    return styles
+    return given
 
 
 def category_fills(categories: list[str]) -> dict[str, Fill]:

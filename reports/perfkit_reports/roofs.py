@@ -7,8 +7,9 @@ import math
 from dataclasses import dataclass
 
 from perfkit import units
-from perfkit.analysis.result import Analysis, RooflinePoint
+from perfkit.analysis.result import RooflinePoint
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
+from perfkit_reports.plane import Plane
 
 _PEAKS = (Level.MATRIX, Level.VECTOR)
 _BANDWIDTHS = {Level.MEMORY: "memory", Level.L3: "L3", Level.L2: "L2"}
@@ -60,11 +61,11 @@ def placeable(point: RooflinePoint) -> bool:
     return point.intensity > 0 and point.achieved > 0 and math.isfinite(point.intensity)
 
 
-def limits(analysis: Analysis) -> Limits | None:
+def limits(plane: Plane) -> Limits | None:
     """Limits that hold the roofs' knees and every point that matters; None where there is nothing to draw."""
-    points = [point for variant in analysis.variants for point in variant.points if placeable(point)]
+    points = [point for point in plane.points if placeable(point)]
     weighty = [point for point in points if point.share >= _LEAST_SHARE] or points
-    peaks, bandwidths = _ceilings(analysis)
+    peaks, bandwidths = _ceilings(plane)
     knees = [peak.value / bandwidth.value for peak in peaks for bandwidth in bandwidths]
     xs = [point.intensity for point in weighty] + knees
     ys = [point.achieved for point in weighty] + [peak.value for peak in peaks]
@@ -79,14 +80,14 @@ def _low(values: list[float], high: float) -> float:
     return min(value for value in values if value >= high / 10**_MOST_DECADES) / 2.5
 
 
-def roofs(analysis: Analysis) -> list[Roof]:
+def roofs(plane: Plane) -> list[Roof]:
     """A slope per bandwidth and a flat per peak, the measured and the datasheet ones meeting among themselves."""
-    frame = limits(analysis)
+    frame = limits(plane)
     if frame is None:
         return []
     found = []
     for kind in Kind:
-        peaks, bandwidths = (tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _ceilings(analysis))
+        peaks, bandwidths = (tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _ceilings(plane))
         top = max((peak.value for peak in peaks), default=frame.y1)
         widest = max((bandwidth.value for bandwidth in bandwidths), default=math.inf)
         for bandwidth in bandwidths:
@@ -122,15 +123,11 @@ def _names(peaks: list[Ceiling]) -> str:
     return f"{dtypes} {' and '.join(dict.fromkeys(peak.level.value for peak in peaks))}".strip()
 
 
-def _ceilings(analysis: Analysis) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:
-    """Peaks of the dtypes that were used, and bandwidths; on a CPU those for the threads that ran."""
-    if analysis.ceilings is None:
-        return (), ()
-    threads = analysis.environment.threads if analysis.environment else None
-    here = [ceiling for ceiling in analysis.ceilings.ceilings if ceiling.threads in (None, threads) or threads is None]
-    used = {point.dtype for variant in analysis.variants for point in variant.points}
-    peaks = [ceiling for ceiling in here if ceiling.level in _PEAKS]
+def _ceilings(plane: Plane) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:
+    """Peaks of the dtypes that were used, and bandwidths."""
+    used = {point.dtype for point in plane.points}
+    peaks = tuple(ceiling for ceiling in plane.ceilings if ceiling.level in _PEAKS)
     return (
-        tuple(peak for peak in peaks if peak.dtype in used) or tuple(peaks),
-        tuple(ceiling for ceiling in here if ceiling.level in _BANDWIDTHS),
+        tuple(peak for peak in peaks if peak.dtype in used) or peaks,
+        tuple(ceiling for ceiling in plane.ceilings if ceiling.level in _BANDWIDTHS),
     )

@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -12,29 +12,33 @@ from matplotlib.figure import Figure
 from perfkit import units
 from perfkit.analysis.result import Analysis
 from perfkit_reports import cells
+from perfkit_reports.bars import Bar
 from perfkit_reports.figures.frame import byte_scale
 from perfkit_reports.figures.memory import accounted
 from perfkit_reports.figures.pareto import placed
-from perfkit_reports.figures.roofline import shown_variants
-from perfkit_reports.palette import NEUTRAL, legend, variant_styles
+from perfkit_reports.figures.roofline import shown_kinds, whole_step
+from perfkit_reports.palette import NEUTRAL, legend
+from perfkit_reports.plane import Plane
 from perfkit_reports.roofs import limits, placeable, roofs
+from perfkit_reports.variants import plane, time_bars, variant_styles
 
 _WIDTH = 8.0  # inches
 _DPI = 120
 
 
 def images(analysis: Analysis) -> Iterator[tuple[str, bytes]]:
-    """(`roofline.png`, content) and so on, for every figure there is data for."""
-    for name, draw in (
-        ("pareto", pareto),
-        ("roofline", roofline),
-        ("time-split", time_split),
-        ("memory-peak", memory_peak),
-    ):
-        figure = draw(analysis)
-        if figure is not None:
-            yield f"{name}.png", _saved(figure, "png")
-            yield f"{name}.svg", _saved(figure, "svg")
+    """(`roofline.png`, content) and so on, for every figure of a bench that there is data for."""
+    yield from files("pareto", pareto(analysis))
+    yield from files("roofline", roofline(plane(analysis)))
+    yield from files("time-split", time_split(time_bars(analysis)))
+    yield from files("memory-peak", memory_peak(analysis))
+
+
+def files(name: str, figure: Figure | None) -> Iterator[tuple[str, bytes]]:
+    """A figure as PNG and SVG; nothing where there is none."""
+    if figure is not None:
+        yield f"{name}.png", _saved(figure, "png")
+        yield f"{name}.svg", _saved(figure, "svg")
 
 
 def pareto(analysis: Analysis) -> Figure | None:
@@ -65,13 +69,13 @@ def pareto(analysis: Analysis) -> Figure | None:
     return figure
 
 
-def roofline(analysis: Analysis) -> Figure | None:
-    """Roofs, the whole steps of every variant with arrows from the baseline's, operations of the first and the best."""
-    frame = limits(analysis)
-    if frame is None or not any(variant.points for variant in analysis.variants):
+def roofline(plane: Plane) -> Figure | None:
+    """Roofs, the whole steps of every series with arrows from their origins', the kernels or ops of those shown."""
+    frame = limits(plane)
+    if frame is None or not plane.points:
         return None
     figure, axes = _axes(5.6, left=1.05)
-    for roof in roofs(analysis):
+    for roof in roofs(plane):
         axes.plot(
             [roof.x0, roof.x1],
             [roof.y0, roof.y1],
@@ -91,13 +95,12 @@ def roofline(analysis: Analysis) -> Figure | None:
             fontsize=7,
             color="#444444",
         )
-    styles = variant_styles(analysis)
-    shown = shown_variants(analysis)
+    finest = shown_kinds(plane)[0]
     steps: dict[str, tuple[float, float]] = {}
-    for variant in analysis.variants:
-        style = styles[variant.name]
-        ops = variant.points if variant.name in shown else ()
-        dots = [point for point in ops if point.kind == "op" and placeable(point) and frame.contain(point)]
+    for series in plane.series:
+        style = series.style
+        some = series.points if series.shown else ()
+        dots = [point for point in some if point.kind == finest and placeable(point) and frame.contain(point)]
         axes.scatter(
             [point.intensity for point in dots],
             [point.achieved for point in dots],
@@ -106,26 +109,26 @@ def roofline(analysis: Analysis) -> Figure | None:
             alpha=0.4,
             linewidths=0,
         )
-        step = next((point for point in variant.points if point.kind == "step" and placeable(point)), None)
+        step = whole_step(series)
         if step is not None:
-            steps[variant.name] = (step.intensity, step.achieved)
+            steps[series.name] = (step.intensity, step.achieved)
             axes.scatter(
-                *steps[variant.name],
+                *steps[series.name],
                 color=style.colour,
                 marker=style.marker,
                 s=90,
                 zorder=4,
                 edgecolors="black",
-                label=_plain(variant.name),
+                label=_plain(series.name),
             )
-    for variant in analysis.variants:
-        origin = steps.get(variant.difference.baseline) if variant.difference else None
-        if origin is not None and variant.name in steps:
+    for series in plane.series:
+        origin = steps.get(series.origin)
+        if origin is not None and series.name in steps:
             axes.annotate(
                 "",
-                steps[variant.name],
+                steps[series.name],
                 xytext=origin,
-                arrowprops={"arrowstyle": "->", "color": styles[variant.name].colour},
+                arrowprops={"arrowstyle": "->", "color": series.style.colour},
             )
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -135,15 +138,15 @@ def roofline(analysis: Analysis) -> Figure | None:
     axes.set_xlim(frame.x0, frame.x1)
     axes.set_ylim(frame.y0, frame.y1)
     axes.set_xlabel("arithmetic intensity (FLOP/byte)")
-    axes.legend(loc="lower right", fontsize=8, frameon=False)
+    if steps:
+        axes.legend(loc="lower right", fontsize=8, frameon=False)
     return figure
 
 
-def time_split(analysis: Analysis) -> Figure | None:
-    """Where a step's time goes, stacked to 100 %."""
-    variants = [variant for variant in analysis.variants if variant.time_split]
-    bars = [(variant.name, {share.category: share.share * 100 for share in variant.time_split}) for variant in variants]
-    return _stacked(bars, "share of the step (%)")
+def time_split(bars: Sequence[Bar]) -> Figure | None:
+    """Where time goes, stacked to 100 %."""
+    shares = [(bar.name, {share.category: share.share * 100 for share in bar.shares}) for bar in bars]
+    return _stacked(shares, "share of the step (%)")
 
 
 def memory_peak(analysis: Analysis) -> Figure | None:

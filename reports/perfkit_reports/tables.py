@@ -1,107 +1,62 @@
 """The figures as Parquet tables, in SI base units (bytes, seconds, FLOPs), null where something is not known."""
 
-import io
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from perfkit.analysis.result import Analysis, Estimate, Missing
+from perfkit.analysis.result import Analysis, Estimate, Missing, OpRow, RooflinePoint, TimeShare, Variant
+from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
+from perfkit_reports import arrow
+from perfkit_reports.arrow import FLAG, REAL, TEXT, WHOLE, Row, Schema, fields, schema_of
 
-_TEXT, _REAL, _WHOLE, _FLAG = pa.string(), pa.float64(), pa.int64(), pa.bool_()
-Row = dict[str, Any]
-
-SCHEMAS = {
+SCHEMAS: dict[str, Schema] = {
     "variants": {
-        "variant": _TEXT,
-        "techniques": pa.list_(_TEXT),
-        "world_size": _WHOLE,
-        "is_baseline": _FLAG,
-        "status": _TEXT,
-        "reason": _TEXT,
-        "step_s": _REAL,
-        "step_low_s": _REAL,
-        "step_high_s": _REAL,
-        "cpu_s": _REAL,
-        "processes": _WHOLE,
-        "throughput": _REAL,
-        "throughput_unit": _TEXT,
-        "ratio": _REAL,
-        "ratio_low": _REAL,
-        "ratio_high": _REAL,
-        "verdict": _TEXT,
-        "peak_allocated_bytes": _REAL,
-        "peak_reserved_bytes": _REAL,
-        "rss_bytes": _REAL,
-        "memory_ratio": _REAL,
-        "model_flops": _REAL,
-        "hardware_flops": _REAL,
-        "mfu": _REAL,
-        "hfu": _REAL,
-        "energy_per_step": _REAL,
-        "parity": _TEXT,
-        "loss_max_relative": _REAL,
-        "engaged": _FLAG,
-        "on_pareto_front": _FLAG,
+        "variant": TEXT,
+        "techniques": pa.list_(TEXT),
+        "world_size": WHOLE,
+        "is_baseline": FLAG,
+        "status": TEXT,
+        "reason": TEXT,
+        "step_s": REAL,
+        "step_low_s": REAL,
+        "step_high_s": REAL,
+        "cpu_s": REAL,
+        "processes": WHOLE,
+        "throughput": REAL,
+        "throughput_unit": TEXT,
+        "ratio": REAL,
+        "ratio_low": REAL,
+        "ratio_high": REAL,
+        "verdict": TEXT,
+        "peak_allocated_bytes": REAL,
+        "peak_reserved_bytes": REAL,
+        "rss_bytes": REAL,
+        "memory_ratio": REAL,
+        "model_flops": REAL,
+        "hardware_flops": REAL,
+        "mfu": REAL,
+        "hfu": REAL,
+        "energy_per_step": REAL,
+        "parity": TEXT,
+        "loss_max_relative": REAL,
+        "engaged": FLAG,
+        "on_pareto_front": FLAG,
     },
-    "steps": {"variant": _TEXT, "repeat": _WHOLE, "step": _WHOLE, "warmup": _FLAG, "wall_s": _REAL},
-    "losses": {"variant": _TEXT, "step": _WHOLE, "loss": _REAL},
-    "ops": {
-        "variant": _TEXT,
-        "name": _TEXT,
-        "phase": _TEXT,
-        "module": _TEXT,
-        "shapes": _TEXT,
-        "calls": _REAL,
-        "seconds": _REAL,
-        "share": _REAL,
-        "flops": _REAL,
-        "bytes": _REAL,
-        "intensity": _REAL,
-        "bound": _TEXT,
-        "attainable_s": _REAL,
-        "efficiency": _REAL,
-        "cost_source": _TEXT,
-    },
-    "roofline": {
-        "variant": _TEXT,
-        "kind": _TEXT,
-        "name": _TEXT,
-        "shapes": _TEXT,
-        "calls": _REAL,
-        "seconds": _REAL,
-        "share": _REAL,
-        "flops": _REAL,
-        "bytes": _REAL,
-        "intensity": _REAL,
-        "achieved": _REAL,
-        "unit": _TEXT,
-        "dtype": _TEXT,
-        "bound": _TEXT,
-        "level": _TEXT,
-        "attainable_s": _REAL,
-        "above_roof": _FLAG,
-    },
-    "time": {"variant": _TEXT, "category": _TEXT, "seconds": _REAL, "share": _REAL},
-    "memory": {"variant": _TEXT, "category": _TEXT, "bytes": _WHOLE, "in_peak": _FLAG},
-    "memory_timeline": {"variant": _TEXT, "time_s": _REAL, "category": _TEXT, "bytes": _WHOLE},
-    "ceilings": {
-        "level": _TEXT,
-        "dtype": _TEXT,
-        "value": _REAL,
-        "unit": _TEXT,
-        "kind": _TEXT,
-        "threads": _WHOLE,
-        "spread": _REAL,
-        "confidence": _TEXT,
-        "source": _TEXT,
-    },
+    "steps": {"variant": TEXT, "repeat": WHOLE, "step": WHOLE, "warmup": FLAG, "wall_s": REAL},
+    "losses": {"variant": TEXT, "step": WHOLE, "loss": REAL},
+    "ops": schema_of(OpRow, variant=TEXT),
+    "roofline": schema_of(RooflinePoint, variant=TEXT),
+    "time": schema_of(TimeShare, variant=TEXT),
+    "memory": {"variant": TEXT, "category": TEXT, "bytes": WHOLE, "in_peak": FLAG},
+    "memory_timeline": {"variant": TEXT, "time_s": REAL, "category": TEXT, "bytes": WHOLE},
+    "ceilings": schema_of(Ceiling),
 }
 
 
 def tables(analysis: Analysis) -> dict[str, pa.Table]:
     """Every table of `SCHEMAS`, with no rows where there is nothing."""
+    ceilings = analysis.ceilings.ceilings if analysis.ceilings else ()
     rows: dict[str, list[Row]] = {
         "variants": _variants(analysis),
         "steps": _steps(analysis),
@@ -110,28 +65,20 @@ def tables(analysis: Analysis) -> dict[str, pa.Table]:
             for variant in analysis.variants
             for step, loss in enumerate(variant.losses)
         ],
-        "ops": [_fields("ops", row, variant.name) for variant in analysis.variants for row in variant.ops],
-        "roofline": [
-            _fields("roofline", point, variant.name) for variant in analysis.variants for point in variant.points
-        ],
-        "time": [_fields("time", share, variant.name) for variant in analysis.variants for share in variant.time_split],
+        "ops": _of_variants("ops", analysis, lambda variant: variant.ops),
+        "roofline": _of_variants("roofline", analysis, lambda variant: variant.points),
+        "time": _of_variants("time", analysis, lambda variant: variant.time_split),
         "memory": _memory(analysis),
         "memory_timeline": _timeline(analysis),
-        "ceilings": [
-            _fields("ceilings", ceiling) for ceiling in (analysis.ceilings.ceilings if analysis.ceilings else ())
-        ],
+        "ceilings": [fields(SCHEMAS["ceilings"], ceiling) for ceiling in ceilings],
     }
-    return {
-        name: pa.Table.from_pylist(rows[name], schema=pa.schema(list(schema.items())))
-        for name, schema in SCHEMAS.items()
-    }
+    return arrow.tables(SCHEMAS, rows)
 
 
-def parquet(table: pa.Table) -> bytes:
-    """A table as the bytes of a Parquet file."""
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    return buffer.getvalue()
+def _of_variants(table: str, analysis: Analysis, items: Callable[[Variant], Iterable[object]]) -> list[Row]:
+    return [
+        fields(SCHEMAS[table], item, variant=variant.name) for variant in analysis.variants for item in items(variant)
+    ]
 
 
 def _variants(analysis: Analysis) -> list[Row]:
@@ -204,12 +151,6 @@ def _timeline(analysis: Analysis) -> list[Row]:
         for category, amounts in variant.memory.timeline_categories.items()
         for time, amount in zip(variant.memory.timeline_s, amounts, strict=True)
     ]
-
-
-def _fields(table: str, item: object, variant: str | None = None) -> Row:
-    """The fields of `item` that the table has columns for; enumerations are str already."""
-    row = {name: getattr(item, name) for name in SCHEMAS[table] if name != "variant"}
-    return row if variant is None else {"variant": variant, **row}
 
 
 def _value(estimate: Estimate | Missing) -> float | None:

@@ -4,21 +4,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from perfkit.analysis.result import Analysis, Estimate, Variant
 from perfkit.record import Status
-from perfkit_reports import cells, findings, headline
+from perfkit_reports import cells, headline
 from perfkit_reports.cells import Cell
-
-_TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
-_SEVERITIES = {"gain": "green", "warning": "yellow"}
-_ORDER = {"warning": 0, "gain": 1, "note": 2}
-_SHOWN = 6  # a terminal's screen full; what went wrong is never among those left out
+from perfkit_reports.screen import TONES, bare_table, print_findings, text
 
 
 def render(analysis: Analysis, console: Console, folder: Path | None = None) -> None:
@@ -34,7 +28,7 @@ def render(analysis: Analysis, console: Console, folder: Path | None = None) -> 
     for variant in analysis.variants:
         if variant.reason:
             console.print(Text.assemble((variant.name, "bold"), f" {variant.status.value}: {variant.reason}"))
-    _findings(analysis, console)
+    print_findings(analysis.findings, console)
     for warning in analysis.warnings:
         console.print(Text.assemble(("! ", "yellow"), warning))
     if folder is not None:
@@ -69,7 +63,7 @@ _COLUMNS: tuple[Callable[[Variant], Cell], ...] = (
 
 
 def _summary(analysis: Analysis) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table = bare_table()
     table.add_column("variant", overflow="fold", min_width=14, max_width=24)
     rates = {cells.throughput_unit(variant) for variant in analysis.variants}
     for title in ("step time", "speed-up", " ".join(sorted(rates)), "peak mem.", "MFU"):
@@ -83,32 +77,6 @@ def _summary(analysis: Analysis) -> Table:
 
 def _row(variant: Variant) -> list[Text]:
     if variant.status == Status.OK or isinstance(variant.step_time, Estimate):
-        return [_text(column(variant)) for column in _COLUMNS]
+        return [text(column(variant)) for column in _COLUMNS]
     status = cells.status(variant)
-    return [Text(status.text, style=_TONES.get(status.tone, "")), *(Text("–", style="dim") for _ in _COLUMNS[1:])]
-
-
-def _text(cell: Cell) -> Text:
-    text = Text(cell.text, style=_TONES.get(cell.tone, ""))
-    if cell.detail:
-        text.append(f"\n{cell.detail}", style="dim")
-    return text
-
-
-def _findings(analysis: Analysis, console: Console) -> None:
-    ordered = sorted(analysis.findings, key=lambda finding: _ORDER.get(finding.severity, len(_ORDER)))
-    for finding in ordered[:_SHOWN]:
-        gain = findings.gain(finding)
-        console.print(
-            Text.assemble(
-                (f"{findings.icon(finding)} {findings.word(finding)}: ", _SEVERITIES.get(finding.severity, "cyan")),
-                (finding.title, "bold"),
-                f" [{finding.variant}]" if finding.variant else "",
-                f", up to {gain}" if gain else "",
-            )
-        )
-        console.print(Padding(Text(finding.evidence, style="dim"), (0, 0, 0, 2), expand=False))
-        if finding.action:
-            console.print(Padding(Text(f"→ {finding.action}"), (0, 0, 0, 2), expand=False))
-    if len(ordered) > _SHOWN:
-        console.print(Text(f"{len(ordered) - _SHOWN} more findings in the report", style="dim"))
+    return [Text(status.text, style=TONES.get(status.tone, "")), *(Text("–", style="dim") for _ in _COLUMNS[1:])]

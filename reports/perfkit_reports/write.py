@@ -1,6 +1,6 @@
 """Writes every form of the report beside the runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,15 +14,20 @@ def write_reports(analysis: Analysis, folder: Path) -> list[Path]:
 
     Each file is written whole or not at all, the ones people open first. Returns their paths.
     """
-    written = []
-    for name, data in _files(analysis):
+    return written(_files(analysis), folder)
+
+
+def written(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
+    """Write each (path in `folder`, content), whole or not at all. Returns their paths."""
+    paths = []
+    for name, data in files:
         write_bytes(folder / name, data)
-        written.append(folder / name)
-    return written
+        paths.append(folder / name)
+    return paths
 
 
-def report_json(analysis: Analysis) -> bytes:
-    """The analysis itself; `msgspec.json.decode(data, type=Analysis)` gives it back."""
+def as_json(analysis: msgspec.Struct) -> bytes:
+    """An analysis itself; `msgspec.json.decode(data, type=...)` gives it back."""
     return msgspec.json.format(msgspec.json.encode(analysis), indent=1) + b"\n"
 
 
@@ -31,13 +36,13 @@ def _files(analysis: Analysis) -> Iterator[tuple[str, bytes]]:
     from perfkit_reports import html, markdown
 
     yield "report.html", html.render(analysis).encode()
-    yield "report.json", report_json(analysis)
+    yield "report.json", as_json(analysis)
     yield "report.md", markdown.render(analysis).encode()
 
-    from perfkit_reports import tables
+    from perfkit_reports import arrow, tables
 
     for name, table in tables.tables(analysis).items():
-        yield f"tables/{name}.parquet", tables.parquet(table)
+        yield f"tables/{name}.parquet", arrow.parquet(table)
 
     from perfkit_reports import static
 

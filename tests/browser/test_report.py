@@ -39,7 +39,7 @@ def visible(page: Page) -> set[tuple[str, str]]:
     """(variant, kind) of the dots that the roofline shows."""
     shown = page.evaluate(
         "document.querySelector('[data-figure=roofline]').data"
-        ".filter(trace => trace.meta && trace.visible !== false).map(trace => [trace.meta.variant, trace.meta.kind])"
+        ".filter(trace => trace.meta && trace.visible !== false).map(trace => [trace.meta.series, trace.meta.kind])"
     )
     return {(variant, kind) for variant, kind in shown}
 
@@ -141,7 +141,7 @@ def test_json_and_csv_can_be_saved(open_report: Any) -> None:
     assert isinstance(step, sample_analysis.Estimate)
     assert rows[2][:2] == ["amp", "ok"]
     assert float(rows[2][2]) == pytest.approx(step.value)
-    ops = list(csv.DictReader(io.StringIO(saved(page, page.locator("[data-csv-shown]")))))
+    ops = list(csv.DictReader(io.StringIO(saved(page, page.locator("[data-csv-shown=ops]")))))
     assert float(ops[0]["Time"]) == pytest.approx(0.043)
     assert ops[-1]["To win"] == "n/a"
 

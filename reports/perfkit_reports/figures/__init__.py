@@ -1,5 +1,7 @@
 """The interactive figures of the HTML report, one file each, by the name the page asks for them."""
 
+from collections.abc import Callable
+
 from perfkit.analysis.result import Analysis
 from perfkit_reports.figures.frame import Figure
 from perfkit_reports.figures.memory import accounted, memory_peak, memory_timeline
@@ -7,11 +9,12 @@ from perfkit_reports.figures.pareto import pareto
 from perfkit_reports.figures.roofline import roofline
 from perfkit_reports.figures.steps import losses, step_times, warm_up
 from perfkit_reports.figures.time_split import time_split
+from perfkit_reports.variants import plane, time_bars
 
-_FIGURES = {
+_FIGURES: dict[str, Callable[[Analysis], Figure | None]] = {
     "pareto": pareto,
-    "roofline": roofline,
-    "time-split": time_split,
+    "roofline": lambda analysis: roofline(plane(analysis)),
+    "time-split": lambda analysis: time_split(time_bars(analysis)),
     "memory-peak": memory_peak,
     "step-times": step_times,
     "warm-up": warm_up,

@@ -6,7 +6,8 @@ from perfkit.analysis.result import Analysis, Estimate, Variant
 from perfkit.record import Measurement
 from perfkit_reports import cells
 from perfkit_reports.figures.frame import Figure, Trace, byte_scale, figure, hover, safe
-from perfkit_reports.palette import NEUTRAL, variant_styles
+from perfkit_reports.palette import NEUTRAL
+from perfkit_reports.variants import variant_styles
 
 
 def placed(analysis: Analysis) -> list[tuple[Variant, float, float]]:

@@ -1,64 +1,68 @@
-"""The roofline: roofs, dots sized by time, and an arrow from the baseline's step to each variant's."""
+"""The roofline: roofs, dots sized by time, and an arrow from one series' step to another's."""
 
 import math
 from typing import Any
 
 from perfkit import units
-from perfkit.analysis.result import Analysis, RooflinePoint, Variant
+from perfkit.analysis.result import RooflinePoint
 from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe
-from perfkit_reports.headline import fastest
-from perfkit_reports.palette import NEUTRAL, VERMILLION, Style, variant_styles
+from perfkit_reports.names import short_kernel
+from perfkit_reports.palette import NEUTRAL, VERMILLION
+from perfkit_reports.plane import Plane, Series
 from perfkit_reports.roofs import Roof, limits, placeable, roofs
 
-KINDS = ("op", "module", "phase", "step")
-SHOWN_KINDS = ("op", "step")
+KINDS = ("kernel", "op", "module", "phase", "step")
+FILLED = ("kernel", "op")
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
 
-def roofline(analysis: Analysis) -> Figure | None:
-    """None without points. Traces carry `meta` with their variant and kind, arrows their variant as `name`."""
-    frame = limits(analysis)
-    if frame is None or not any(variant.points for variant in analysis.variants):
+def roofline(plane: Plane) -> Figure | None:
+    """None without points. Traces carry `meta` with their series and kind, arrows their series as `name`."""
+    frame = limits(plane)
+    if frame is None or not plane.points:
         return None
-    styles = variant_styles(analysis)
-    shown = shown_variants(analysis)
-    lines = roofs(analysis)
+    lines = roofs(plane)
     traces: list[Trace] = [_roof(roof) for roof in lines]
-    for variant in analysis.variants:
+    on = shown_kinds(plane)
+    for series in plane.series:
         for kind in KINDS:
-            points = [
-                point for point in variant.points if point.kind == kind and placeable(point) and frame.contain(point)
-            ]
+            points = [point for point in series.points if point.kind == kind and placeable(point)]
+            points = [point for point in points if frame.contain(point)]
             if points:
-                trace = _dots(variant, kind, points, styles[variant.name])
-                trace["visible"] = variant.name in shown and kind in SHOWN_KINDS
+                trace = _dots(series, kind, points)
+                trace["visible"] = series.shown and kind in on
                 traces.append(trace)
     return figure(
         traces,
         margin={"l": 76, "r": 20, "t": 20, "b": 56},
         xaxis=_axis("arithmetic intensity (FLOP/byte)", frame.x0, frame.x1),
         yaxis={**_axis("FLOP/s", frame.y0, frame.y1), "tickformat": "~s"},
-        annotations=_roof_labels(lines) + _arrows(analysis, styles, shown),
+        annotations=_roof_labels(lines) + _arrows(plane),
     )
 
 
-def shown_variants(analysis: Analysis) -> tuple[str, ...]:
-    """The layers that are on at first: the baseline and the winner, or where there is none the first two."""
-    have = [variant for variant in analysis.variants if variant.points]
-    best = fastest(analysis)
-    if best is None or best not in have:
-        return tuple(variant.name for variant in have[:2])
-    return tuple(variant.name for variant in have if variant.is_baseline or variant is best)
+def kinds(plane: Plane) -> list[tuple[str, bool]]:
+    """(kind, is it on at first) of the layers that have points."""
+    have = {point.kind for point in plane.points}
+    on = shown_kinds(plane)
+    return [(kind, kind in on) for kind in KINDS if kind in have]
 
 
-def left_out(analysis: Analysis) -> str:
+def shown_kinds(plane: Plane) -> tuple[str, ...]:
+    """The finest of kernels and ops that there is, and whole steps."""
+    have = {point.kind for point in plane.points}
+    return ("kernel" if "kernel" in have else "op", "step")
+
+
+def left_out(plane: Plane) -> str:
     """What could not be drawn, in words; empty where everything is."""
-    frame = limits(analysis)
-    flopless, outside = [], []
-    for variant in analysis.variants:
-        ops = [point for point in variant.points if point.kind == "op"]
-        flopless.append(sum(point.share for point in ops if not placeable(point)))
-        outside.append(sum(point.share for point in ops if placeable(point) and not (frame and frame.contain(point))))
+    frame = limits(plane)
+    finest = shown_kinds(plane)[0]
+    flopless, outside = [0.0], [0.0]
+    for series in plane.series:
+        dots = [point for point in series.points if point.kind == finest]
+        flopless.append(sum(point.share for point in dots if not placeable(point)))
+        outside.append(sum(point.share for point in dots if placeable(point) and not (frame and frame.contain(point))))
     parts = []
     if any(flopless):
         parts.append(
@@ -86,37 +90,39 @@ def _roof(roof: Roof) -> Trace:
     }
 
 
-def _dots(variant: Variant, kind: str, points: list[RooflinePoint], style: Style) -> Trace:
+def _dots(series: Series, kind: str, points: list[RooflinePoint]) -> Trace:
+    style = series.style
     points = sorted(points, key=lambda point: -point.seconds)  # small dots last, on top of large ones
     return {
         "type": "scatter",
         "mode": "markers+text" if kind in ("phase", "step") else "markers",
-        "name": safe(f"{variant.name}: {kind}"),
-        "meta": {"variant": variant.name, "kind": kind},
+        "name": safe(f"{series.name}: {kind}"),
+        "meta": {"series": series.name, "kind": kind},
         "x": [point.intensity for point in points],
         "y": [point.achieved for point in points],
-        "text": [_label(variant, point) for point in points] if kind in ("phase", "step") else "",
+        "text": [_label(series, point) for point in points] if kind in ("phase", "step") else "",
         "textposition": "bottom center",
         "cliponaxis": True,
         "marker": {
             "color": style.colour,
             "symbol": _SYMBOLS.get(kind, style.symbol),
             "size": [_size(point) for point in points],
-            "opacity": 0.72 if kind == "op" else 1.0,
+            "opacity": 0.72 if kind in FILLED else 1.0,
             "line": {
                 "width": [2.5 if point.above_roof else 1 for point in points],
                 "color": [
-                    VERMILLION if point.above_roof else "#ffffff" if kind == "op" else style.colour for point in points
+                    VERMILLION if point.above_roof else "#ffffff" if kind in FILLED else style.colour
+                    for point in points
                 ],
             },
         },
-        "hovertext": [_hover(variant, point) for point in points],
+        "hovertext": [_hover(series, point) for point in points],
         "hoverinfo": "text",
     }
 
 
-def _label(variant: Variant, point: RooflinePoint) -> str:
-    return safe(variant.name if point.kind == "step" else f"{variant.name} {point.name}", 28)
+def _label(series: Series, point: RooflinePoint) -> str:
+    return safe(series.name if point.kind == "step" else f"{series.name} {point.name}", 28)
 
 
 def _size(point: RooflinePoint) -> float:
@@ -126,10 +132,10 @@ def _size(point: RooflinePoint) -> float:
     return round(max(5.0, min(52.0, 72.0 * math.sqrt(max(0.0, point.share)))), 1)
 
 
-def _hover(variant: Variant, point: RooflinePoint) -> str:
+def _hover(series: Series, point: RooflinePoint) -> str:
     gain = None if point.attainable_s is None else point.seconds - point.attainable_s
     return hover(
-        f"{variant.name}: {point.name}",
+        f"{series.name}: {short_kernel(point.name) if point.kind == 'kernel' else point.name}",
         point.shapes,
         f"{units.seconds(point.seconds)} a step ({units.percent(point.share)}), {units.significant(point.calls)} calls",
         f"{units.flops_per_s(point.achieved)} at {units.significant(point.intensity)} FLOP/byte",
@@ -184,20 +190,18 @@ def _roof_labels(lines: list[Roof]) -> list[dict[str, Any]]:
     return labels
 
 
-def _arrows(analysis: Analysis, styles: dict[str, Style], shown: tuple[str, ...]) -> list[dict[str, Any]]:
-    """From the baseline's step to each variant's step."""
-    steps = {variant.name: _step_point(variant) for variant in analysis.variants}
-    baseline = next((variant.name for variant in analysis.variants if variant.is_baseline), None)
+def _arrows(plane: Plane) -> list[dict[str, Any]]:
+    """From the step of each series' origin to its own."""
+    steps = {series.name: whole_step(series) for series in plane.series}
     arrows = []
-    for variant in analysis.variants:
-        origin = steps.get(variant.difference.baseline if variant.difference else baseline or "")
-        target = steps[variant.name]
-        if variant.is_baseline or origin is None or target is None:
+    for series in plane.series:
+        origin, target = steps.get(series.origin), steps[series.name]
+        if origin is None or target is None:
             continue
         arrows.append(
             {
-                "name": variant.name,
-                "visible": variant.name in shown,
+                "name": series.name,
+                "visible": series.shown,
                 "x": math.log10(target.intensity),
                 "y": math.log10(target.achieved),
                 "ax": math.log10(origin.intensity),
@@ -208,7 +212,7 @@ def _arrows(analysis: Analysis, styles: dict[str, Style], shown: tuple[str, ...]
                 "showarrow": True,
                 "arrowhead": 2,
                 "arrowwidth": 1.8,
-                "arrowcolor": styles[variant.name].colour,
+                "arrowcolor": series.style.colour,
                 "standoff": 8,
                 "startstandoff": 8,
             }
@@ -216,5 +220,6 @@ def _arrows(analysis: Analysis, styles: dict[str, Style], shown: tuple[str, ...]
     return arrows
 
 
-def _step_point(variant: Variant) -> RooflinePoint | None:
-    return next((point for point in variant.points if point.kind == "step" and placeable(point)), None)
+def whole_step(series: Series) -> RooflinePoint | None:
+    """Where the whole step lies; None where it has no place."""
+    return next((point for point in series.points if point.kind == "step" and placeable(point)), None)

@@ -15,7 +15,7 @@ from perfkit_reports.figures.frame import (
     safe,
     time_scale,
 )
-from perfkit_reports.palette import variant_styles
+from perfkit_reports.variants import variant_styles
 
 _GOLDEN = 0.618033988749895  # multiples of it spread evenly, so dots of equal time do not hide each other
 

@@ -1,27 +1,28 @@
-"""Where a step's time goes: one bar per variant, stacked to 100 %."""
+"""Where time goes: one bar per variant, rank, step or stream, stacked to 100 %."""
+
+from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis.result import Analysis
+from perfkit_reports.bars import Bar
 from perfkit_reports.figures.frame import ROWS_AXIS, Figure, Trace, figure, hover, row_labels, rows_height, safe
 from perfkit_reports.palette import bar_pattern, category_fills, ordered_categories
 
 
-def time_split(analysis: Analysis) -> Figure | None:
-    """None where no variant was traced."""
-    variants = [variant for variant in analysis.variants if variant.time_split]
-    if not variants:
+def time_split(bars: Sequence[Bar], whole: str = "of the step") -> Figure | None:
+    """None without bars; `whole` says in hover texts what 100 % is."""
+    if not bars:
         return None
-    categories = ordered_categories([[share.category for share in variant.time_split] for variant in variants])
+    categories = ordered_categories([[share.category for share in bar.shares] for bar in bars])
     fills = category_fills(categories)
     traces: list[Trace] = []
     for category in categories:
-        parts = [(variant, share) for variant in variants for share in variant.time_split if share.category == category]
+        parts = [(bar, share) for bar in bars for share in bar.shares if share.category == category]
         traces.append(
             {
                 "type": "bar",
                 "orientation": "h",
                 "name": safe(category),
-                "y": [variant.name for variant, _ in parts],
+                "y": [bar.name for bar, _ in parts],
                 "x": [share.share * 100 for _, share in parts],
                 "width": 0.46,
                 "marker": {"color": fills[category].colour, "pattern": bar_pattern(fills[category])},
@@ -32,10 +33,10 @@ def time_split(analysis: Analysis) -> Figure | None:
                 "textangle": 0,
                 "hovertext": [
                     hover(
-                        f"{variant.name}: {category}",
-                        f"{units.percent(share.share)} of the step, {units.seconds(share.seconds)}",
+                        f"{bar.name}: {category}",
+                        f"{units.percent(share.share)} {whole}, {units.seconds(share.seconds)}",
                     )
-                    for variant, share in parts
+                    for bar, share in parts
                 ],
                 "hoverinfo": "text",
             }
@@ -43,9 +44,9 @@ def time_split(analysis: Analysis) -> Figure | None:
     return figure(
         traces,
         barmode="stack",
-        height=rows_height(len(variants)),
+        height=rows_height(len(bars)),
         margin={"l": 18, "r": 24, "t": 6, "b": 40},
-        annotations=row_labels([variant.name for variant in variants]),
+        annotations=row_labels([bar.name for bar in bars]),
         xaxis={"range": [0, 100], "ticksuffix": " %", "ticklabeloverflow": "allow", "fixedrange": True},
         yaxis=ROWS_AXIS,
     )

@@ -48,13 +48,13 @@
   }
   const redraw = () => drawn.forEach(draw);
 
-  // The roofline's layers: a trace is on where both its variant and its kind are.
+  // The roofline's layers: a trace is on where both its series and its kind are.
   function layers(data, layout) {
     const on = (key) => new Set(all(`[data-roofline] input[data-${key}]:checked`).map((box) => box.dataset[key]));
-    const variants = on("variant");
+    const series = on("series");
     const kinds = on("kind");
-    for (const trace of data) if (trace.meta) trace.visible = variants.has(trace.meta.variant) && kinds.has(trace.meta.kind);
-    for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = variants.has(arrow.name) && kinds.has("step");
+    for (const trace of data) if (trace.meta) trace.visible = series.has(trace.meta.series) && kinds.has(trace.meta.kind);
+    for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = series.has(arrow.name) && kinds.has("step");
   }
   // On log-log axes every bandwidth has slope 1; its angle on the screen depends on the plot's size. On a small
   // screen dots are smaller and dashed roofs are named on hover only.
@@ -115,26 +115,30 @@
     }),
   );
 
-  const shownPanel = (name) => all(`.${name}`).find((panel) => !panel.hidden);
-  function filter(input) {
-    const panel = shownPanel(input.dataset.filter);
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = [...panel.querySelector("tbody").rows];
-    for (const row of rows) {
-      const text = row.textContent.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
-    }
-    const left = rows.filter((row) => !row.hidden).length;
-    document.querySelector("[data-count]").textContent = `${left} of ${rows.length}`;
-  }
-  all("select[data-panels]").forEach((select) => {
-    const input = document.querySelector(`[data-filter="${select.dataset.panels}"]`);
-    const show = () => {
-      for (const panel of all(`.${select.dataset.panels}`)) panel.hidden = panel.id !== select.value;
-      filter(input);
+  // Panels: one of a group is shown, the one whose id is the group's name and the chosen values; a group has one or
+  // more choosers (a select, or radio buttons in a fieldset), a filter and a count.
+  const shownPanel = (name) => all(`.${name}-panel`).find((panel) => !panel.hidden);
+  const chosen = (chooser) => (chooser.matches("select") ? chooser : chooser.querySelector(":checked")).value;
+  all("[data-filter]").forEach((input) => {
+    const group = input.dataset.filter;
+    const choosers = all(`[data-panels="${group}"]`);
+    const filter = () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const panel = shownPanel(group);
+      const rows = panel ? [...panel.querySelectorAll("tbody tr")] : [];
+      for (const row of rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+      }
+      input.closest(".tools").querySelector("[data-count]").textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
     };
-    select.addEventListener("change", show);
-    input.addEventListener("input", () => filter(input));
+    const show = () => {
+      const id = [group, ...choosers.map(chosen)].join("-");
+      for (const panel of all(`.${group}-panel`)) panel.hidden = panel.id !== id;
+      filter();
+    };
+    choosers.forEach((chooser) => chooser.addEventListener("change", show));
+    input.addEventListener("input", filter);
     show();
   });
 

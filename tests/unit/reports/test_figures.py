@@ -7,7 +7,8 @@ import pytest
 from perfkit.analysis.result import Analysis
 from perfkit_reports.figures import all_figures
 from perfkit_reports.figures.frame import Figure, hover, safe
-from perfkit_reports.figures.roofline import left_out, shown_variants
+from perfkit_reports.figures.roofline import left_out
+from perfkit_reports.variants import plane
 from tests.fixtures.sample_analysis import HOSTILE
 
 
@@ -53,12 +54,16 @@ def test_the_pareto_line_joins_the_front_in_order(realistic: Analysis) -> None:
 
 
 def dots(figure: Figure, variant: str, kind: str) -> Figure:
-    return next(trace for trace in figure["data"] if trace.get("meta") == {"variant": variant, "kind": kind})
+    return next(trace for trace in figure["data"] if trace.get("meta") == {"series": variant, "kind": kind})
 
 
-def test_roofline_layers_carry_their_variant_and_kind_and_start_with_baseline_and_winner(realistic: Analysis) -> None:
+def shown(analysis: Analysis) -> tuple[str, ...]:
+    return tuple(series.name for series in plane(analysis).series if series.shown)
+
+
+def test_roofline_layers_carry_their_series_and_kind_and_start_with_baseline_and_winner(realistic: Analysis) -> None:
     figure = all_figures(realistic)["roofline"]
-    assert shown_variants(realistic) == ("baseline", "amp")
+    assert shown(realistic) == ("baseline", "amp")
     assert dots(figure, "amp", "op")["visible"] is True
     assert dots(figure, "amp", "phase")["visible"] is False
     assert dots(figure, "ckpt", "op")["visible"] is False
@@ -66,7 +71,7 @@ def test_roofline_layers_carry_their_variant_and_kind_and_start_with_baseline_an
 
 def test_without_a_winner_the_first_two_layers_are_on(realistic: Analysis) -> None:
     slower = msgspec.structs.replace(realistic, variants=(realistic.variants[0], *realistic.variants[2:4]))
-    assert shown_variants(slower) == ("baseline", "ckpt")
+    assert shown(slower) == ("baseline", "ckpt")
 
 
 def test_dots_area_is_in_proportion_to_time_and_hover_names_op_shapes_bound_and_gain(realistic: Analysis) -> None:
@@ -92,7 +97,7 @@ def test_arrows_lead_from_the_baselines_step_to_each_variants(realistic: Analysi
 
 def test_ops_without_flops_are_counted_not_drawn(realistic: Analysis) -> None:
     assert all(intensity > 0 for intensity in dots(all_figures(realistic)["roofline"], "baseline", "op")["x"])
-    assert left_out(realistic).startswith(
+    assert left_out(plane(realistic)).startswith(
         "Ops without FLOPs (such as copies) have no place on these axes; they take up to 1.7 %"
     )
 

@@ -7,6 +7,7 @@ import pytest
 
 from perfkit.analysis.result import Analysis
 from perfkit_reports import html
+from perfkit_reports.page import embed
 from tests.fixtures.sample_analysis import HOSTILE, TRACEBACK
 
 
@@ -70,7 +71,7 @@ def test_hostile_text_forms_no_tag_and_no_attribute(hostile_page: Page) -> None:
 
 
 def test_embedded_json_cannot_end_its_script(every_status: Analysis) -> None:
-    text = html.embed(json.dumps({"a": "</script><!--\u2028 &"}))
+    text = embed(json.dumps({"a": "</script><!--\u2028 &"}))
     assert not re.search("[<>&\u2028]", text)
     assert json.loads(text) == {"a": "</script><!--\u2028 &"}
 

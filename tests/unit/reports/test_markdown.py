@@ -2,6 +2,7 @@ import re
 
 from perfkit.analysis.result import Analysis
 from perfkit_reports import markdown
+from perfkit_reports.marks import folded
 from tests.fixtures.sample_analysis import TRACEBACK
 
 
@@ -33,7 +34,7 @@ def test_hostile_text_forms_no_markup(every_status: Analysis) -> None:
 
 
 def test_a_traceback_keeps_its_lines_in_a_fence_that_it_cannot_close() -> None:
-    text = markdown._folded("t", "a\n````\nb")
+    text = folded("t", "a\n````\nb")
     assert "`````\na\n````\nb\n`````" in text
 
 

@@ -4,10 +4,11 @@ import pytest
 from perfkit.analysis.result import Analysis
 from perfkit.devices.ceiling import Kind, Level
 from perfkit_reports.roofs import limits, placeable, roofs
+from perfkit_reports.variants import plane
 
 
 def test_slopes_and_flats_meet_at_the_ridge(realistic: Analysis) -> None:
-    measured = {roof.name: roof for roof in roofs(realistic) if roof.measured}
+    measured = {roof.name: roof for roof in roofs(plane(realistic)) if roof.measured}
     memory, bf16 = measured["memory"], measured["bf16 matrix"]
     assert memory.x1 == pytest.approx(402e9 / 38e9)  # the ridge point of the highest peak
     assert memory.y1 == pytest.approx(402e9)
@@ -17,21 +18,23 @@ def test_slopes_and_flats_meet_at_the_ridge(realistic: Analysis) -> None:
 
 
 def test_only_ceilings_of_the_threads_that_ran_are_drawn(realistic: Analysis) -> None:
-    assert 104e9 not in [roof.ceiling.value for roof in roofs(realistic)]  # measured with one thread, two ran
+    assert 104e9 not in [roof.ceiling.value for roof in roofs(plane(realistic))]  # measured with one thread, two ran
 
 
 def test_datasheet_roofs_meet_datasheet_roofs(realistic: Analysis) -> None:
-    memory = next(roof for roof in roofs(realistic) if roof.ceiling.kind == Kind.DATASHEET and roof.name == "memory")
+    memory = next(
+        roof for roof in roofs(plane(realistic)) if roof.ceiling.kind == Kind.DATASHEET and roof.name == "memory"
+    )
     assert memory.x1 == pytest.approx(473e9 / 57e9)
 
 
 def test_a_doubtful_ceiling_says_so(realistic: Analysis) -> None:
-    memory = next(roof for roof in roofs(realistic) if roof.measured and roof.name == "memory")
+    memory = next(roof for roof in roofs(plane(realistic)) if roof.measured and roof.name == "memory")
     assert memory.source == "measured, low confidence: best of 5 repeats of 300 windows"
 
 
 def test_limits_hold_every_weighty_point(realistic: Analysis) -> None:
-    frame = limits(realistic)
+    frame = limits(plane(realistic))
     assert frame is not None
     points = [point for variant in realistic.variants for point in variant.points if placeable(point)]
     assert all(frame.contain(point) for point in points if point.share >= 3e-3)
@@ -41,15 +44,15 @@ def test_a_point_many_decades_away_does_not_stretch_the_axes(realistic: Analysis
     variant = realistic.variants[0]
     far = msgspec.structs.replace(variant.points[0], intensity=1e-9, achieved=1.0, share=0.5)
     stretched = msgspec.structs.replace(variant, points=(*variant.points, far))
-    alone, wide = (limits(msgspec.structs.replace(realistic, variants=(some,))) for some in (variant, stretched))
+    alone, wide = (limits(plane(msgspec.structs.replace(realistic, variants=(some,)))) for some in (variant, stretched))
     assert wide == alone
     assert wide is not None
     assert not wide.contain(far)
 
 
 def test_nothing_is_drawn_of_nothing(nothing_measured: Analysis) -> None:
-    assert limits(nothing_measured) is None
-    assert roofs(nothing_measured) == []
+    assert limits(plane(nothing_measured)) is None
+    assert roofs(plane(nothing_measured)) == []
 
 
 def test_equal_peaks_are_one_line_with_both_names(realistic: Analysis) -> None:
@@ -57,5 +60,5 @@ def test_equal_peaks_are_one_line_with_both_names(realistic: Analysis) -> None:
     bf16 = next(each for each in realistic.ceilings.ceilings if each.dtype == "bf16" and each.value == 402e9)
     vector = msgspec.structs.replace(bf16, level=Level.VECTOR)
     doubled = msgspec.structs.replace(realistic.ceilings, ceilings=(*realistic.ceilings.ceilings, vector))
-    drawn = roofs(msgspec.structs.replace(realistic, ceilings=doubled))
+    drawn = roofs(plane(msgspec.structs.replace(realistic, ceilings=doubled)))
     assert [roof.name for roof in drawn if roof.flat and roof.y0 == 402e9] == ["bf16 matrix and vector"]

@@ -4,7 +4,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from perfkit.analysis.result import Analysis
-from perfkit_reports.tables import SCHEMAS, parquet, tables
+from perfkit_reports.arrow import parquet
+from perfkit_reports.tables import SCHEMAS, tables
 
 
 def test_every_table_reads_back_with_its_schema(analysis: Analysis) -> None:

@@ -1,0 +1,13 @@
+"""Bars of time that are stacked to 100 %."""
+
+from dataclasses import dataclass
+
+from perfkit.analysis.result import TimeShare
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A name, unique among the bars of a figure, and parts whose shares sum to 1."""
+
+    name: str
+    shares: tuple[TimeShare, ...]

@@ -1,0 +1,71 @@
+"""Readable forms of kernel names: C++ kernels carry a thousand characters of namespaces, types and lambdas."""
+
+import re
+
+_LONGEST_READ = 4000  # the rest of a longer name would be cut anyway
+_QUALIFIER = re.compile(r"(?:\(anonymous namespace\)|[A-Za-z_]\w*)::")
+_RETURNS = re.compile(r"^(?:static |__global__ )*(?:void|bool|int|float|double)\s+")
+# Template arguments that tell nothing about what a kernel does: how it is indexed, loaded and stored.
+_NOISE = re.compile(
+    r"(std::)?array$|(Trivial)?OffsetCalculator|Load(With|er)|Store(With|r)|(Tensor(Iterator|List|Info|Accessor))"
+    r"|\w*Params$|\w*Metadata$|unsigned int$|int$|long$|\{lambda|lambda|char\b|operator"
+)
+_ELEMENT = re.compile(r"(float|double|half|__half|c10::\w+|unsigned char|bool|short|true|false)$")
+_ARGUMENTS = 3
+_DEPTH = 3
+_OPENING, _CLOSING = "<({[", ">)}]"
+
+
+def short_kernel(name: str, limit: int = 72) -> str:
+    """`void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDA..., ...>(int, ...)` ->
+    `vectorized_elementwise_kernel<4, GeluCUDAKernelImpl…>`: no return type, namespaces and parameters, few template
+    arguments. Names that are no C++ signature are only shortened in the middle.
+    """
+    read = " ".join(name[:_LONGEST_READ].split())
+    if "<" not in read and "(" not in read and "::" not in read:
+        return middle(read, limit)
+    return middle(_simple(_RETURNS.sub("", read), _DEPTH) or read, limit)
+
+
+def middle(text: str, limit: int) -> str:
+    """At most `limit` characters: the beginning and the end tell names apart, the middle seldom does."""
+    if len(text) <= limit:
+        return text
+    tail = limit // 3
+    return f"{text[: limit - tail - 1]}…{text[-tail:]}"
+
+
+def _simple(text: str, depth: int) -> str:
+    """A name without qualifiers and parameters, with the telling ones of its template arguments."""
+    bare = _QUALIFIER.sub("", text)
+    end = next((place for place, letter in enumerate(bare) if letter in _OPENING), len(bare))
+    head, rest = bare[:end].strip(), bare[end:]
+    if not rest.startswith("<"):
+        return head + ("…" if head and rest and depth < _DEPTH else "")
+    if depth == 0:
+        return f"{head}<…>"
+    arguments = _arguments(rest)
+    telling = [argument for argument in arguments if not _NOISE.match(_QUALIFIER.sub("", argument))]
+    if depth < _DEPTH:  # BinaryFunctor<float, float, float, MulFunctor<float>>: the functor says what it does
+        telling = [argument for argument in telling if not _ELEMENT.match(argument)] or telling
+    shown = [_simple(argument, depth - 1) for argument in telling[:_ARGUMENTS]]
+    if len(shown) < len(arguments):
+        shown.append("…")
+    return f"{head}<{', '.join(part for part in shown if part)}>"
+
+
+def _arguments(text: str) -> list[str]:
+    """The arguments of the bracket that `text` begins with, brackets within them kept whole."""
+    found, depth, start = [], 0, 1
+    for place, letter in enumerate(text):
+        if letter in _OPENING:
+            depth += 1
+        elif letter in _CLOSING and text[place - 1] != "-":  # `->` closes nothing
+            depth -= 1
+            if depth == 0:
+                found.append(text[start:place])
+                break
+        elif letter == "," and depth == 1:
+            found.append(text[start:place])
+            start = place + 1
+    return [part.strip() for part in found if part.strip()]

@@ -1,0 +1,114 @@
+"""What every HTML report shares: one self-contained page with its style, its script and plotly.js inside it."""
+
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup, escape
+
+from perfkit import units
+from perfkit_reports import cells, environment, findings
+from perfkit_reports.columns import is_known
+from perfkit_reports.figures.frame import Figure
+from perfkit_reports.footnotes import Footnotes
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def page(template: str, figures: dict[str, Figure], **content: object) -> str:
+    """The whole page. Everything in `content` that is not Markup is escaped; nothing is fetched when it is opened."""
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            figures=figures,
+            figures_json=embed(json.dumps(figures, ensure_ascii=False, separators=(",", ":"))),
+            style=Markup(_read("style.css")),
+            script=Markup(_read("report.js")),
+            plotly=Markup(_plotly()),
+            notes=Footnotes(),
+            cells=cells,
+            environment=environment,
+            findings=findings,
+            units=units,
+            symbols=_SYMBOLS,
+            patterns=_PATTERNS,
+            **content,
+        )
+    )
+
+
+def embed(text: str) -> Markup:
+    """JSON made safe inside a script element: no tag can begin or end within it, and it stays the same JSON."""
+    return Markup(
+        text.replace("&", "\\u0026")
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
+    )
+
+
+# The figures' markers as characters, for labels outside them.
+_SYMBOLS = {
+    "circle": "●",
+    "square": "■",
+    "diamond": "◆",
+    "triangle-up": "▲",
+    "cross": "✚",
+    "x": "✖",
+    "triangle-down": "▼",
+    "pentagon": "⬟",
+    "star": "★",
+    "hexagon": "⬢",
+}
+
+
+# plotly's pattern characters as names of the style sheet's classes.
+_PATTERNS = {
+    "": "plain",
+    "/": "rising",
+    "\\": "falling",
+    ".": "dots",
+    "x": "cross",
+    "-": "lines",
+    "|": "bars",
+    "+": "grid",
+}
+
+
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["breakable"] = _breakable
+    made.filters["unbroken"] = _unbroken
+    made.tests["known"] = is_known
+    return made
+
+
+def _breakable(name: str) -> Markup:
+    """A variant's name that may be broken after its separators."""
+    return Markup(re.sub(r"([:+=])", r"\1<wbr>", str(escape(name))))
+
+
+def _unbroken(sentence: str) -> str:
+    """A sentence whose numbers stay on one line with their units."""
+    return re.sub(r"(?<=\d) (?=(?:%|ns|us|ms|s|min|GB/s|[kMGTP]?FLOPs?|[KMGT]iB)\b|%)", "\u00a0", sentence)
+
+
+def _read(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> str:
+    """The plotly.js that ships with the plotly package."""
+    return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")

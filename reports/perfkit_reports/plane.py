@@ -1,0 +1,37 @@
+"""What a roofline shows, whoever it is drawn for: series of points and the ceilings above them."""
+
+from dataclasses import dataclass
+
+from perfkit.analysis.result import RooflinePoint
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings
+from perfkit_reports.palette import Style
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one variant, rank or trace.
+
+    `shown` says whether it is on at first; an arrow leads from the whole step of `origin` to this one's.
+    """
+
+    name: str
+    points: tuple[RooflinePoint, ...]
+    style: Style
+    shown: bool = True
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class Plane:
+    series: tuple[Series, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+
+    @property
+    def points(self) -> list[RooflinePoint]:
+        return [point for series in self.series for point in series.points]
+
+
+def applicable(ceilings: DeviceCeilings | None, threads: int | None) -> tuple[Ceiling, ...]:
+    """The ceilings that hold for that many CPU threads; all where the number is not known."""
+    every = ceilings.ceilings if ceilings else ()
+    return tuple(each for each in every if threads is None or each.threads in (None, threads))

@@ -1,0 +1,64 @@
+"""Pieces of a report on a terminal: cells, tables and findings. Nothing given is read as rich's markup."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from perfkit.analysis.result import Finding
+from perfkit_reports import findings
+from perfkit_reports.cells import Cell
+from perfkit_reports.columns import Column, Row
+
+TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
+_SEVERITIES = {"gain": "green", "warning": "yellow"}
+_ORDER = {"warning": 0, "gain": 1, "note": 2}
+_SHOWN = 6  # a terminal's screen full; what went wrong is never among those left out
+
+
+def text(cell: Cell) -> Text:
+    """A cell with its detail on a second line."""
+    shown = Text(cell.text, style=TONES.get(cell.tone, ""))
+    if cell.detail:
+        shown.append(f"\n{cell.detail}", style="dim")
+    return shown
+
+
+def bare_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+
+
+def table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
+    """A table of `rows`; names fold where the terminal is narrow, numbers never do."""
+    drawn = bare_table()
+    for column in columns:
+        if column.numeric:
+            drawn.add_column(Text(column.title), justify="right", no_wrap=True)
+        else:
+            drawn.add_column(Text(column.title), overflow="fold")
+    for row in rows:
+        drawn.add_row(*(text(column.cell(row)) for column in columns))
+    return drawn
+
+
+def print_findings(items: Sequence[Finding], console: Console) -> None:
+    """Warnings first, then gains; what does not fit is counted."""
+    ordered = sorted(items, key=lambda finding: _ORDER.get(finding.severity, len(_ORDER)))
+    for finding in ordered[:_SHOWN]:
+        gain = findings.gain(finding)
+        console.print(
+            Text.assemble(
+                (f"{findings.icon(finding)} {findings.word(finding)}: ", _SEVERITIES.get(finding.severity, "cyan")),
+                (finding.title, "bold"),
+                f" [{finding.variant}]" if finding.variant else "",
+                f", up to {gain}" if gain else "",
+            )
+        )
+        console.print(Padding(Text(finding.evidence, style="dim"), (0, 0, 0, 2), expand=False))
+        if finding.action:
+            console.print(Padding(Text(f"→ {finding.action}"), (0, 0, 0, 2), expand=False))
+    if len(ordered) > _SHOWN:
+        console.print(Text(f"{len(ordered) - _SHOWN} more findings in the report", style="dim"))
