@@ -1,13 +1,14 @@
 """What ran on a device, each linked to the op that launched it."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.nesting import parents
+from perfkit.trace.matching import flow_pairs, latest_before, processes
+from perfkit.trace.nesting import around_times
 from perfkit.trace.read import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
 
@@ -17,63 +18,133 @@ class Link(IntEnum):
     UNLINKED = 0
     CORRELATION = 1  # of its launch, which lies within the op
     EXTERNAL_ID = 2  # the profiler's id of the op, repeated on the kernel
-    FLOW = 3  # an arrow from the launch
+    FLOW = 3  # an arrow from the launch, which lies within the op
 
 
 @dataclass(frozen=True)
 class Kernels:
     """Kernels, copies and fills in the order of time: indices of their events, and of the event of the op.
 
-    `op` is the innermost op around the launch, NONE where neither the launch nor the op was recorded. `launch` is the
-    event of the call that started it (several kernels share that of a CUDA graph), NONE where it was not recorded.
-    `link` tells how the op was found.
+    Attributes:
+        op: the innermost op around the launch, NONE where neither the launch nor the op was recorded.
+        launch: event of the call that started it (the kernels of a CUDA graph share one), NONE where it was not
+            recorded. A launch may be known where the op is not: nothing else was recorded around it.
+        link: how the op was found.
+        clock_skew_ns: by device, how much too early its clock seems to be: the earliest start of a kernel before its
+            own launch. Devices on which all kernels start after their launches are left out; no time is shifted.
     """
 
     event: Ints
     op: Ints
     launch: Ints
     link: NDArray[np.int8]
+    clock_skew_ns: dict[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.event)
 
 
-def link_kernels(trace: Trace) -> Kernels:
-    """Link what ran on devices to ops: by the correlation of its launch, else by the profiler's id of the op."""
+def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
+    """Link what ran on devices to `ops` (events in the order of time, with the `parents` of each).
+
+    A kernel is linked through its launch, which it shares a correlation id with or which an arrow connects it to, to
+    the innermost op around that launch; else by the profiler's id of the op.
+    """
     events = trace.of(*DEVICE_CATEGORIES)
     if not len(events):
         return Kernels(events, events, events, np.empty(0, np.int8))
-    host = trace.of(Category.OP, Category.LAUNCH)
-    around = parents(trace, host)
-    is_op = trace.category[host] == Category.OP
-    launched_by: dict[int, int] = {}
-    for position in np.flatnonzero(~is_op & (trace.correlation[host] != NONE)).tolist():
-        outer = int(around[position])
-        while outer != NONE and not is_op[outer]:
-            outer = int(around[outer])
-        if outer != NONE:
-            launched_by[int(trace.correlation[host[position]])] = int(host[outer])
-    ops = host[is_op]
-    by_id = {
-        external: event
-        for external, event in zip(trace.external_id[ops].tolist(), ops.tolist(), strict=True)
-        if external != NONE
-    }
-    linked = [
-        launched_by.get(correlation, by_id.get(external, NONE) if external != correlation else NONE)
-        for correlation, external in zip(
-            trace.correlation[events].tolist(), trace.external_id[events].tolist(), strict=True
+    launches = trace.of(Category.LAUNCH)
+    ids = _Ids.of(trace, events, launches)
+    found = _match_launches(trace, events, launches, ids)
+    by_flow = np.zeros(len(events), np.bool_)
+    if (found == NONE).any():
+        source, target = flow_pairs(trace, "launch", launches, events)
+        fresh = found[target] == NONE
+        found[target[fresh]] = source[fresh]
+        by_flow[target[fresh]] = True
+    launched = np.flatnonzero(found != NONE)
+    around = np.full(len(events), NONE, np.int64)
+    calls = launches[found[launched]]
+    around[launched] = around_times(trace, ops, trace.thread[calls], trace.start_ns[calls], parent)
+    link = np.where(around == NONE, Link.UNLINKED, np.where(by_flow, Link.FLOW, Link.CORRELATION)).astype(np.int8)
+    loose = np.flatnonzero(around == NONE)
+    if len(loose) and ids.name_ops:
+        by_id = latest_before(
+            ids.external[loose], trace.start_ns[events[loose]], trace.external_id[ops], trace.start_ns[ops]
         )
-    ]
-    launches = host[~is_op]
-    by_correlation = dict(zip(trace.correlation[launches].tolist(), launches.tolist(), strict=True))
-    by_correlation.pop(NONE, None)
-    correlations = trace.correlation[events].tolist()
-    launch = np.asarray([by_correlation.get(each, NONE) for each in correlations], np.int64)
-    op = np.asarray(linked, np.int64)
-    direct = np.asarray([each in launched_by for each in correlations])
-    link = np.where(op == NONE, Link.UNLINKED, np.where(direct, Link.CORRELATION, Link.EXTERNAL_ID)).astype(np.int8)
-    return Kernels(events, op, launch, link)
+        around[loose] = by_id
+        link[loose[by_id != NONE]] = Link.EXTERNAL_ID
+    op, launch = np.full(len(events), NONE, np.int64), np.full(len(events), NONE, np.int64)
+    launch[launched] = calls
+    known = around != NONE
+    op[known] = ops[around[known]]
+    return Kernels(events, op, launch, link, _clock_skew(trace, events, launch))
+
+
+def link_shares(trace: Trace, kernels: Kernels) -> dict[Link, float]:
+    """The share of kernel time whose op is known in each way; empty where nothing took any time."""
+    time = trace.end_ns[kernels.event] - trace.start_ns[kernels.event]
+    total = int(time.sum())
+    return {link: int(time[kernels.link == link].sum()) / total for link in Link} if total else {}
+
+
+@dataclass(frozen=True)
+class _Ids:
+    """What connects kernels and launches, and the ids of ops on kernels; `name_ops` tells whether those are such."""
+
+    kernel: Ints
+    launch: Ints
+    external: Ints
+    name_ops: bool
+
+    @classmethod
+    def of(cls, trace: Trace, events: Ints, launches: Ints) -> "_Ids":
+        kernel, launch = trace.correlation[events], trace.correlation[launches]
+        external = trace.external_id[events]
+        if (kernel == NONE).all() and (external != NONE).any():
+            # Whether this is the id of an op or of a launch, launches share it. It is no id of an op if each launch
+            # has its own, though ops launch several kernels each.
+            its = trace.external_id[launches]
+            given = its[its != NONE]
+            distinct = len(np.unique(given)) == len(given) > 0
+            return cls(external, its, external, name_ops=not distinct)
+        # Some files repeat the correlation id under the name of the op's.
+        return cls(kernel, launch, np.where(external == kernel, NONE, external), name_ops=True)
+
+
+def _match_launches(trace: Trace, events: Ints, launches: Ints, ids: _Ids) -> Ints:
+    """For each kernel the position of its launch, NONE where none has its id."""
+    starts, launch_starts = trace.start_ns[events], trace.start_ns[launches]
+    process = processes(trace)[trace.thread[launches]] if len(launches) else trace.thread[launches]
+    given = ids.launch[ids.launch != NONE]
+    if len(np.unique(process)) < 2 or len(np.unique(given)) == len(given):
+        return latest_before(ids.kernel, starts, ids.launch, launch_starts)
+    # Processes number their launches independently of each other: a device's kernels come from the process that has
+    # most of their ids, and has them soonest before.
+    result = np.full(len(events), NONE, np.int64)
+    where = np.stack([processes(trace)[trace.thread[events]].astype(np.int64), trace.device[events]])
+    _, device = np.unique(where, axis=1, return_inverse=True)
+    members = [np.flatnonzero(process == each) for each in np.unique(process)]
+    for number in range(int(device.max()) + 1):
+        mine = np.flatnonzero(device == number)
+        best = (-1, 0.0)
+        for candidates in members:
+            found = latest_before(ids.kernel[mine], starts[mine], ids.launch[candidates], launch_starts[candidates])
+            known = found != NONE
+            delay = starts[mine][known] - launch_starts[candidates[found[known]]]
+            fit = (int((delay >= 0).sum()), -float(np.median(delay)) if len(delay) else 0.0)
+            if fit > best and known.any():
+                best = fit
+                result[mine] = np.where(known, candidates[found], NONE)
+    return result
+
+
+def _clock_skew(trace: Trace, events: Ints, launch: Ints) -> dict[int, int]:
+    known = launch != NONE
+    delay = trace.start_ns[events[known]] - trace.start_ns[launch[known]]
+    device = trace.device[events[known]]
+    early = delay < 0
+    return {int(each): -int(delay[early & (device == each)].min()) for each in np.unique(device[early])}
 
 
 # torch.compile names its kernels by kind and by the ops fused into them.

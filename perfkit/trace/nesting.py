@@ -1,6 +1,10 @@
-"""Which event lies within which: the events of a thread form a tree by time."""
+"""Which event lies within which: the events of a thread form a tree by time.
+
+All functions take and give NumPy columns; loops are over threads and over depths, never over events.
+"""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.trace.read import NONE, Ints, Trace
 
@@ -11,29 +15,107 @@ def parents(trace: Trace, events: Ints) -> Ints:
     Two events nest if they are of one thread and the inner one starts within the outer one. Rounded times may let
     an inner event end a nanosecond after the outer one; it still belongs to it.
     """
-    result = np.full(len(events), NONE, np.int64)
-    threads = trace.thread[events]
-    starts, ends = trace.start_ns[events], trace.end_ns[events]
-    for thread in np.unique(threads).tolist():
-        mine = np.flatnonzero(threads == thread)
-        stack: list[tuple[int, int]] = []
-        found: list[int] = []
-        for position, start, end in zip(mine.tolist(), starts[mine].tolist(), ends[mine].tolist(), strict=True):
-            while stack and stack[-1][0] <= start:
-                stack.pop()
-            found.append(stack[-1][1] if stack else NONE)
-            stack.append((end, position))
-        result[mine] = found
+    return parents_of(trace.thread[events], trace.start_ns[events], trace.end_ns[events])
+
+
+def parents_of(threads: NDArray[np.integer], starts: Ints, ends: Ints) -> Ints:
+    """The same for columns: rows in the order of their start, the outer first among those that start together.
+
+    The parent of a row is the last one before it on its thread that ends after it starts.
+    """
+    order = grouped(threads)
+    sorted_threads = threads[order]
+    starts, ends = starts[order], ends[order]
+    # A row points to the one before it. Where that has already ended, so has everything between it and the row that
+    # it points to itself: follow the pointers, all rows at once. Pointers of unfinished rows grow as they are
+    # followed, so that a row passes n siblings in log n rounds.
+    around = np.arange(-1, len(order) - 1, dtype=np.int64)
+    around[np.flatnonzero(np.diff(sorted_threads, prepend=-1))] = NONE
+    pending = np.flatnonzero(around != NONE)
+    while len(pending):
+        pending = pending[ends[around[pending]] <= starts[pending]]
+        around[pending] = around[around[pending]]
+        pending = pending[around[pending] != NONE]
+    result = np.full(len(order), NONE, np.int64)
+    nested = np.flatnonzero(around != NONE)
+    result[order[nested]] = order[around[nested]]
     return result
+
+
+def grouped(numbers: NDArray[np.integer]) -> Ints:
+    """Rows sorted by a number of theirs (a thread, a depth), in their own order among equal ones."""
+    few = len(numbers) == 0 or int(numbers.max()) < 2**15
+    # NumPy sorts 16-bit numbers in linear time.
+    return np.argsort(numbers.astype(np.int16) if few else numbers, kind="stable").astype(np.int64, copy=False)
 
 
 def self_time(starts: Ints, ends: Ints, parent: Ints) -> Ints:
     """Durations without what children cover, never negative."""
-    durations = ends - starts
-    inner = np.zeros(len(starts), np.int64)
-    nested = parent != NONE
+    nested = np.flatnonzero(parent != NONE)
+    outer = parent[nested]
     # A child covers its parent only as far as the parent lasts.
-    covered = np.minimum(ends[nested], ends[parent[nested]]) - starts[nested]
-    np.add.at(inner, parent[nested], np.maximum(covered, 0))
-    own: Ints = np.maximum(durations - inner, 0)
+    covered = np.maximum(np.minimum(ends[nested], ends[outer]) - starts[nested], 0)
+    inner = np.zeros(len(starts), np.int64)
+    np.add.at(inner, outer, covered)
+    own: Ints = np.maximum(ends - starts - inner, 0)
     return own
+
+
+def depths(parent: Ints) -> NDArray[np.int32]:
+    """How many rows lie around each."""
+    depth: NDArray[np.int32] = (parent != NONE).astype(np.int32)
+    above = parent.copy()
+    pending = np.flatnonzero(above != NONE)
+    while len(pending):
+        # Both columns are read before they are written: each round doubles the distance looked at.
+        outer = above[pending]
+        depth[pending] += depth[outer]
+        above[pending] = above[outer]
+        pending = pending[above[pending] != NONE]
+    return depth
+
+
+def nearest(parent: Ints, marked: NDArray[np.bool_]) -> Ints:
+    """For each row the innermost marked one around it, or itself; NONE where there is none."""
+    found = np.where(marked, np.arange(len(parent)), parent)
+    pending = np.flatnonzero(~marked & (found != NONE))
+    pending = pending[~marked[found[pending]]]
+    while len(pending):
+        found[pending] = found[found[pending]]
+        pending = pending[found[pending] != NONE]
+        pending = pending[~marked[found[pending]]]
+    return found
+
+
+def around_times(
+    trace: Trace, intervals: Ints, threads: NDArray[np.integer], times: Ints, parent: Ints | None = None
+) -> Ints:
+    """For each time on its thread the position in `intervals` (events in the order of time) of the innermost one.
+
+    An interval that begins at that time counts, however short it is. NONE where none of the thread's is open.
+    `parent` are the intervals' own `parents`, where they are known already.
+    """
+    if parent is None:
+        parent = parents(trace, intervals)
+    result = np.full(len(times), NONE, np.int64)
+    its_threads = trace.thread[intervals]
+    starts, ends = trace.start_ns[intervals], trace.end_ns[intervals]
+    order, asked = grouped(its_threads), grouped(threads)
+    for thread in np.unique(its_threads).tolist():
+        mine = order[_run(its_threads[order], thread)]
+        wanted = asked[_run(threads[asked], thread)]
+        last = np.searchsorted(starts[mine], times[wanted], side="right") - 1
+        result[wanted] = np.where(last >= 0, mine[last], NONE)
+    pending = np.flatnonzero(result != NONE)
+    while len(pending):
+        position = result[pending]
+        over = (ends[position] <= times[pending]) & (starts[position] != times[pending])
+        pending = pending[over]
+        result[pending] = parent[position[over]]
+        pending = pending[result[pending] != NONE]
+    return result
+
+
+def _run(values: NDArray[np.integer], value: int) -> slice:
+    """Where a value stands in sorted values."""
+    return slice(int(np.searchsorted(values, value, "left")), int(np.searchsorted(values, value, "right")))

@@ -1,0 +1,175 @@
+"""Which ops of a trace have a cost: each distinct call is costed once, ops are assigned level by level of nesting."""
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.cost.call import OpCall, OpCost
+from perfkit.cost.free import COLLECTIVES, COMPOSITES, FREE
+from perfkit.cost.op import FORMULAS, op_cost
+from perfkit.trace import list_dtypes
+from perfkit.trace.kernels import is_compiled_graph, is_compiled_kernel
+from perfkit.trace.list_evidence import ListEvidence
+from perfkit.trace.nesting import depths, grouped
+from perfkit.trace.read import NONE, Ints, Trace
+
+# Kernels of their own on some devices, compositions on others: costed as one unless costed ops lie beneath.
+_SPLIT_ON_SOME_DEVICES = frozenset({"aten::_fused_rms_norm"})
+
+
+class Role(IntEnum):
+    """What an op's own time is."""
+
+    COSTED = 0  # work with a cost, all of its nest included
+    INSIDE = 1  # part of a costed op
+    UNMODELLED = 2  # work without a formula or without recorded shapes; compiled code
+    OVERHEAD = 3  # dispatch, autograd, views, allocation: no work on data
+    COMMUNICATION = 4  # a collective as called by the program
+
+
+class CostedCall(NamedTuple):
+    """A distinct call and its cost."""
+
+    call: OpCall
+    cost: OpCost
+
+
+class Costs(NamedTuple):
+    """Columns of `Ops`: the costed op that covers each, what its own time is, and the index of its call."""
+
+    owner: Ints
+    role: NDArray[np.int8]
+    call: Ints
+    calls: list[CostedCall]
+
+
+def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_name: NDArray[np.int32]) -> Costs:
+    """Cost ops (rows in the order of time, with the row around each) at the outermost level that has a formula.
+
+    `kernel_op` is the row that launched each kernel, `kernel_name` the index of the kernel's name.
+    """
+    evidence = ListEvidence(trace, event, parent, kernel_op, kernel_name)
+    name, signature = trace.name[event], trace.signature[event]
+    key, keys = _distinct(name, signature)
+    number = np.full(keys, _UNASKED, np.int64)
+    split = _split(trace, name, parent)
+    calls: list[CostedCall] = []
+    known: dict[tuple[int, int, str], int] = {}
+
+    def ask(row: int, dtype: str = "") -> int:
+        """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""
+        identity = (int(name[row]), int(signature[row]), dtype)
+        if identity not in known:
+            args = evidence.arguments(identity[1])
+            call = OpCall(trace.names[identity[0]], list_dtypes.with_dtype(args, dtype))
+            cost = op_cost(call)
+            works = cost is not None and not (cost.flops == 0 and cost.bytes == 0)
+            known[identity] = len(calls) if works else NONE
+            if cost is not None and works:
+                calls.append(CostedCall(call, cost))
+        return known[identity]
+
+    owner, call_of = np.full(len(event), NONE, np.int64), np.full(len(event), NONE, np.int64)
+    for level in _levels(parent):
+        outer = parent[level]
+        owner[level] = np.where(outer == NONE, NONE, owner[outer])
+        rows = level[(owner[level] == NONE) & ~split[level]]
+        mine = key[rows]
+        new, first = np.unique(mine, return_index=True)
+        for each, row in zip(new.tolist(), rows[first].tolist(), strict=True):
+            if number[each] == _UNASKED:
+                listed = list_dtypes.unknown_shape(evidence.arguments(int(signature[row]))) is not None
+                number[each] = _BY_ROW if listed else ask(row)
+        found = number[mine]
+        listed_rows = np.flatnonzero(found == _BY_ROW)
+        if len(listed_rows):
+            examples, same = evidence.contexts(rows[listed_rows])
+            found[listed_rows] = np.asarray([ask(row, evidence.dtype(row)) for row in examples.tolist()])[same]
+        costed = found != NONE
+        owner[rows[costed]], call_of[rows[costed]] = rows[costed], found[costed]
+    return Costs(owner, _roles(trace, name, parent, kernel_op, owner, call_of, calls), call_of, calls)
+
+
+_UNASKED, _BY_ROW = -2, -3
+
+
+def _distinct(name: NDArray[np.int32], signature: NDArray[np.int32]) -> tuple[Ints, int]:
+    """A number for each distinct pair of name and signature, and how many there are."""
+    if not len(name):
+        return np.empty(0, np.int64), 0
+    width = int(signature.max()) + 2
+    pair = name.astype(np.int64) * width + (signature + 1)
+    possible = (int(name.max()) + 1) * width
+    if possible > 16 * len(name) + 2**20:
+        distinct, key = np.unique(pair, return_inverse=True)
+        return key, len(distinct)
+    occurs = np.zeros(possible, np.bool_)  # a table is faster than sorting where it is not much larger
+    occurs[pair] = True
+    return (np.cumsum(occurs) - 1)[pair], int(occurs.sum())
+
+
+def _levels(parent: Ints) -> Iterator[Ints]:
+    """Rows by how deep they are nested, the outermost first."""
+    depth = depths(parent)
+    order = grouped(depth)
+    begin = 0
+    for end in np.cumsum(np.bincount(depth)).tolist():
+        yield order[begin:end]
+        begin = end
+
+
+def _named(trace: Trace, test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """For each name of the trace whether it passes."""
+    return np.fromiter((test(name) for name in trace.names), np.bool_, len(trace.names))
+
+
+def _around_any(parent: Ints, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows that have one of these directly beneath them."""
+    result = np.zeros(len(parent), np.bool_)
+    result[parent[rows & (parent != NONE)]] = True
+    return result
+
+
+def _split(trace: Trace, name: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
+    concerned = _named(trace, _SPLIT_ON_SOME_DEVICES.__contains__)[name]
+    if not concerned.any():
+        return concerned
+    return concerned & _around_any(parent, _named(trace, FORMULAS.__contains__)[name])
+
+
+def _is_op(name: str) -> bool:
+    return "::" in name and not name.startswith(("autograd::", "torch::")) and name not in _NO_WORK
+
+
+_NO_WORK = COMPOSITES | FREE
+
+
+def _roles(
+    trace: Trace,
+    name: NDArray[np.int32],
+    parent: Ints,
+    kernel_op: Ints,
+    owner: Ints,
+    call_of: Ints,
+    calls: list[CostedCall],
+) -> NDArray[np.int8]:
+    """Work without a formula is what launched kernels itself, a leaf that is an op, and compiled code.
+
+    All else without a cost is what surrounds work. The own time of a compiled graph is that of its kernels where
+    those were not recorded.
+    """
+    compiled = _named(trace, is_compiled_kernel)[name]
+    leaf = ~_around_any(parent, np.ones(len(parent), np.bool_))
+    graph = _named(trace, is_compiled_graph)[name] & ~_around_any(parent, compiled)
+    launching = np.zeros(len(parent), np.bool_)
+    launching[kernel_op[kernel_op != NONE]] = True
+    working = compiled | graph | (_named(trace, _is_op)[name] & leaf) | launching
+    role = np.where(working, Role.UNMODELLED, Role.OVERHEAD).astype(np.int8)
+    role[owner != NONE] = Role.INSIDE
+    own = np.flatnonzero(call_of != NONE)
+    exchanging = np.asarray([each.call.name.startswith(COLLECTIVES) for each in calls], np.bool_)
+    role[own] = np.where(exchanging[call_of[own]], Role.COMMUNICATION, Role.COSTED)
+    return role

@@ -1,0 +1,63 @@
+"""Finding the event that an id means, where ids may occur more than once."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.trace.nesting import around_times
+from perfkit.trace.read import FLOW_KINDS, NONE, Ints, Trace
+
+
+def latest_before(keys: Ints, times: Ints, known_keys: Ints, known_times: Ints) -> Ints:
+    """For each key the position among the known ones of the last with that key that began by then.
+
+    Ids repeat where several processes share a file and where counters wrap; what an id means began before what
+    refers to it. If all that have the key began later (clocks differ), it is the first of them. NONE where there is
+    none, and for the key NONE.
+    """
+    order = np.lexsort((known_times, known_keys))
+    ranked = known_keys[order]
+    first = np.searchsorted(ranked, keys, "left")
+    low, high = first, np.searchsorted(ranked, keys, "right")
+    found = (high > low) & (keys != NONE)
+    several = np.flatnonzero(found & (high - low > 1))
+    if len(several):
+        low = low.copy()
+        low[several] = _last_by(known_times[order], times[several], low[several], high[several])
+    result = np.full(len(keys), NONE, np.int64)
+    result[found] = order[low[found]]
+    return result
+
+
+def _last_by(sorted_times: Ints, times: Ints, low: Ints, high: Ints) -> Ints:
+    """Bisects all ranges at once: the last position in [low, high) whose time is not above, else low."""
+    low, high = low.copy(), high.copy()
+    while ((high - low) > 1).any():
+        middle = (low + high) // 2
+        by_then = sorted_times[middle] <= times
+        low = np.where(by_then, middle, low)
+        high = np.where(by_then, high, middle)
+    return low
+
+
+def flow_pairs(
+    trace: Trace, kind: str, sources: Ints, targets: Ints, target_parent: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """The events that arrows of a kind connect: rows of `sources` and of `targets` (both indices of events)."""
+    flows = trace.flows
+    chosen = flows.kind == FLOW_KINDS.index(kind)
+    begin, finish = np.flatnonzero(chosen & flows.start), np.flatnonzero(chosen & ~flows.start)
+    if not len(begin) or not len(finish):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    start = latest_before(flows.id[finish], flows.time_ns[finish], flows.id[begin], flows.time_ns[begin])
+    finish, begin = finish[start != NONE], begin[start[start != NONE]]
+    source = around_times(trace, sources, flows.thread[begin], flows.time_ns[begin])
+    target = around_times(trace, targets, flows.thread[finish], flows.time_ns[finish], target_parent)
+    both = (source != NONE) & (target != NONE)
+    return source[both], target[both]
+
+
+def processes(trace: Trace) -> NDArray[np.int32]:
+    """For each entry of `trace.threads` the number of its process."""
+    numbers: dict[str, int] = {}
+    found = [numbers.setdefault(process, len(numbers)) for process, _ in trace.threads]
+    return np.asarray(found, np.int32)
