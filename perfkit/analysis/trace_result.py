@@ -31,6 +31,22 @@ class Uncovered(Struct):
     reason: str
 
 
+class ModelErrorRow(Struct):
+    """Modelled against counted costs of one class of ops: how far the formulas are from the hardware's counters.
+
+    `quantity` is `FLOPs` or `bytes` (of device memory). `ratio` is the median of model / counter over the class's
+    kernels, weighted by their time; `low` and `high` hold the middle 80 % of that time.
+    """
+
+    op_class: str
+    quantity: str
+    kernels: int
+    seconds: float
+    ratio: float
+    low: float
+    high: float
+
+
 class Coverage(Struct):
     """What of the kernel time (on a CPU: of the ops' working time) is explained. Seconds of the whole trace.
 
@@ -46,6 +62,7 @@ class Coverage(Struct):
     counted_s: float = 0.0
     above_roof_s: float = 0.0
     uncovered: tuple[Uncovered, ...] = ()
+    model_error: tuple[ModelErrorRow, ...] = ()
 
 
 class StepRow(Struct):
@@ -147,6 +164,22 @@ class Recompute(Struct):
     flops: float
 
 
+class HostCallRow(Struct):
+    """Equal calls of the host that can leave the device without work, per step.
+
+    `kind` is `wait` (for the device), `allocation` (of its memory) or `data` (fetching a batch); `op` is the innermost
+    op around the call, empty where there is none. `idle_s` is the device's idle time from the call's beginning until
+    the device has work again, None where no device was traced.
+    """
+
+    kind: str
+    name: str
+    op: str
+    calls: float
+    seconds: float
+    idle_s: float | None
+
+
 class RankTrace(Struct):
     """One trace: one rank of a job, or one process.
 
@@ -194,6 +227,7 @@ class RankTrace(Struct):
     outside_s: float = 0.0
     phases: tuple[OpRow, ...] = ()
     notes: tuple[str, ...] = ()
+    host_calls: tuple[HostCallRow, ...] = ()
 
 
 class RankRow(Struct):
