@@ -2,7 +2,8 @@
 
 A device is recognised by its whole name and by nothing less: GH200 is not an H200, A10G is not an A10, an
 RTX 4090 Laptop GPU is not an RTX 4090, and a MIG slice is a fraction that the name alone does not tell. A name that is
-not listed has no datasheet ceilings; there is no nearest device and no default.
+not listed has no datasheet ceilings; there is no nearest device and no default. A few names are shared by two devices
+(`NVIDIA GeForce RTX 3080` with 10 and with 12 GB); their number of units tells them apart.
 """
 
 import re
@@ -33,7 +34,8 @@ class Entry(Struct):
     """One device as torch shows it. TFLOP/s without sparsity, with fp32 accumulation; GB/s = 1e9 B/s.
 
     Links are per direction. fp32 without TF32 runs on the vector units of an NVIDIA GPU, on the matrix units
-    of an AMD one.
+    of an AMD one. What has no source is absent. `memory_gb` is the nominal capacity, None where cards of one name come
+    with several; `memory_bus` is (bits, Gbit/s per pin), from which the bandwidth follows.
     """
 
     id: str
@@ -41,8 +43,10 @@ class Entry(Struct):
     matrix_tflops: dict[str, Sourced]
     vector_tflops: dict[str, Sourced]
     memory_gb_s: Sourced
-    host_link_gb_s: Sourced
     derivation: Derivation
+    memory_gb: float | None = None
+    memory_bus: tuple[int, float] | None = None
+    host_link_gb_s: Sourced | None = None
     l2_gb_s: Sourced | None = None
     interconnect_gb_s: Sourced | None = None
     note: str = ""
@@ -62,10 +66,19 @@ def catalogue() -> Catalogue:
     return msgspec.json.decode(data, type=Catalogue)
 
 
-def find(device_name: str) -> Entry | None:
-    """The entry of a device by the name its driver reports, or None for a name that is not listed."""
-    name = _normal(device_name)
-    return next((entry for entry in catalogue().devices if name in map(_normal, entry.names)), None)
+def candidates(device_name: str) -> tuple[Entry, ...]:
+    """The entries that report this name; empty for a name that is not listed."""
+    return _by_name().get(_normal(device_name), ())
+
+
+def find(device_name: str, units: int | None = None) -> Entry | None:
+    """The entry of a device by the name its driver reports, or None for a name that is not listed.
+
+    With the number of its SMs or compute units a device must have them all: a slice or partition of a GPU is not that
+    GPU. Without, a name that several devices share is not enough.
+    """
+    found = [entry for entry in candidates(device_name) if units is None or entry.derivation.units == units]
+    return found[0] if len(found) == 1 else None
 
 
 def named(text: str) -> Entry:
@@ -73,8 +86,18 @@ def named(text: str) -> Entry:
     by_id = {entry.id: entry for entry in catalogue().devices}
     entry = by_id.get(text.strip().lower()) or find(text)
     if entry is None:
-        raise unknown_name("device", text.strip().lower(), by_id)
+        shared = {entry.id for entry in candidates(text)}
+        raise unknown_name("device", text.strip().lower(), shared or by_id)
     return entry
+
+
+@cache
+def _by_name() -> dict[tuple[str, ...], tuple[Entry, ...]]:
+    table: dict[tuple[str, ...], tuple[Entry, ...]] = {}
+    for entry in catalogue().devices:
+        for name in entry.names:
+            table[_normal(name)] = (*table.get(_normal(name), ()), entry)
+    return table
 
 
 def datasheet(device_name: str) -> tuple[Ceiling, ...]:

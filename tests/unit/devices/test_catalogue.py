@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.devices.catalogue import Entry, catalogue, datasheet, find, named
+from perfkit.devices.catalogue import Entry, candidates, catalogue, datasheet, find, named
 from perfkit.devices.ceiling import Ceiling, Kind, Level
 from perfkit.errors import UsageError
 
@@ -15,11 +15,30 @@ def value(found: tuple[Ceiling, ...], level: Level, dtype: str | None = None) ->
     return ceiling.value
 
 
+# What one unit multiplies per clock, by dtype of the 16-bit rate, and what else follows from the architecture.
+# Dense rates: a datasheet's figure with 2:4 sparsity would be twice as high and fail here.
+FMA_OF = {
+    "v100": {512}, "v100s": {512}, "t4": {512}, "titan": {512}, "quadro": {512}, "a100": {1024}, "a800": {1024},
+    "a30": {1024}, "a40": {512}, "a10": {512}, "a10g": {256}, "a16": {512}, "a2": {512}, "h100": {2048},
+    "h800": {2048}, "h200": {2048}, "gh200": {2048}, "h20": {512}, "b200": {4096}, "gb200": {4096}, "b300": {4096},
+    "gb300": {4096}, "l4": {512}, "l40": {256}, "l40s": {512}, "rtx": {256, 512}, "mi100": {512}, "mi210": {512},
+    "mi250": {512}, "mi250x": {512}, "mi300a": {1024}, "mi300x": {1024}, "mi325x": {1024}, "mi350x": {2048},
+    "mi355x": {2048}, "rx": {256},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
 def test_16_bit_matrix_peak_is_units_x_fma_x_2_x_clock(entry: Entry) -> None:
     rule = entry.derivation
     derived = rule.units * rule.fma_per_clock * 2 * rule.clock_mhz * 1e6 / 1e12
     assert entry.matrix_tflops["fp16"][0] == pytest.approx(derived, rel=0.015)
+    assert rule.fma_per_clock in FMA_OF[entry.id.split("-")[0]]
+
+
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.id.startswith("rtx-")], ids=lambda entry: entry.id)
+def test_geforce_tensor_cores_run_at_half_rate_with_fp32_accumulation(entry: Entry) -> None:
+    geforce = any("GeForce" in name for name in entry.names)
+    assert entry.derivation.fma_per_clock == (256 if geforce else 512)
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
@@ -27,26 +46,117 @@ def test_narrower_dtypes_are_the_ratios_hardware_has(entry: Entry) -> None:
     half = entry.matrix_tflops["fp16"][0]
     ratios = {dtype: figure[0] / half for dtype, figure in entry.matrix_tflops.items()}
     allowed = {"bf16": (1,), "tf32": (0.5,), "fp8": (2,), "int8": (1, 2, 4), "fp6": (2, 4), "fp4": (4, 8)}
+    if entry.id == "mi100":
+        allowed["bf16"] = (0.5,)  # CDNA 1 multiplies bf16 at half the rate of fp16
+    if entry.id in ("b300", "gb300"):
+        allowed["fp4"] = (5.83, 6)  # Blackwell Ultra has half as much fp4 again
     for dtype, choices in allowed.items():
         if dtype in ratios:
             assert any(ratios[dtype] == pytest.approx(choice, rel=0.02) for choice in choices), (dtype, ratios[dtype])
 
 
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_vector_fp32_is_64_or_128_lanes_per_unit(entry: Entry) -> None:
+    if "fp32" not in entry.vector_tflops or entry.id == "h20":  # the H20's matrix clock is computed back
+        return
+    rule = entry.derivation
+    lanes = entry.vector_tflops["fp32"][0] * 1e12 / (rule.units * 2 * rule.clock_mhz * 1e6)
+    # Hopper and Blackwell run vector code at a higher clock than that which their matrix peak follows from.
+    assert any(lanes == pytest.approx(expected, rel=0.16) for expected in (64, 128, 256)), lanes
+
+
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.memory_bus is not None], ids=lambda entry: entry.id)
+def test_bandwidth_is_bus_width_x_data_rate(entry: Entry) -> None:
+    assert entry.memory_bus is not None
+    bits, gbit_s = entry.memory_bus
+    assert entry.memory_gb_s[0] == pytest.approx(bits * gbit_s / 8, rel=0.025)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_ridge_points_lie_where_gpus_have_them(entry: Entry) -> None:
+    matrix = entry.matrix_tflops["fp16"][0] * 1e12 / (entry.memory_gb_s[0] * 1e9)
+    assert 35 <= matrix <= 460, f"{matrix:.0f} FLOP/byte"
+    if "fp32" in entry.vector_tflops:
+        vector = entry.vector_tflops["fp32"][0] * 1e12 / (entry.memory_gb_s[0] * 1e9)
+        assert 7 <= vector <= 115, f"{vector:.0f} FLOP/byte"
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_links_are_slower_than_memory_and_those_of_some_generation(entry: Entry) -> None:
+    if entry.host_link_gb_s is not None and entry.host_link_gb_s[1] == "pcie":
+        per_lane = {3: 8e9 * 128 / 130 / 8, 4: 16e9 * 128 / 130 / 8, 5: 32e9 * 128 / 130 / 8}
+        widths = {round(rate * lanes / 1e9, 3) for rate in per_lane.values() for lanes in (8, 16)}
+        assert entry.host_link_gb_s[0] in widths
+    for link in (entry.host_link_gb_s, entry.interconnect_gb_s):
+        assert link is None or link[0] < entry.memory_gb_s[0]
+    if entry.l2_gb_s is not None:
+        assert entry.l2_gb_s[0] > entry.memory_gb_s[0]
+
+
+@pytest.mark.parametrize(
+    "older_to_newer",
+    [
+        ("v100-sxm2", "a100-sxm-80gb", "h100-sxm", "b200", "gb200"),
+        ("v100-pcie", "a100-pcie-80gb", "h100-pcie", "h100-nvl"),
+        ("mi100", "mi210", "mi250x", "mi300a", "mi300x", "mi350x", "mi355x"),
+        ("rtx-2080", "rtx-3080", "rtx-4080", "rtx-5080"),
+        ("rtx-3090", "rtx-4090", "rtx-5090"),
+        ("rtx-4070-laptop", "rtx-4080-laptop", "rtx-4090-laptop"),
+        ("rtx-5070-laptop", "rtx-5070-ti-laptop", "rtx-5080-laptop", "rtx-5090-laptop"),
+        ("t4", "a10", "l40s"),
+    ],
+)
+def test_newer_and_larger_devices_are_faster(older_to_newer: tuple[str, ...]) -> None:
+    peaks = [BY_ID[name].matrix_tflops for name in older_to_newer]
+    rates = [peak.get("bf16", peak["fp16"])[0] for peak in peaks]
+    assert rates == sorted(rates)
+    assert rates[-1] > rates[0]
+
+
+def test_laptops_are_slower_than_the_desktop_card_of_that_name() -> None:
+    for laptop in (entry for entry in ENTRIES if entry.id.endswith("-laptop")):
+        desktop = BY_ID.get(laptop.id.removesuffix("-laptop"))
+        if desktop is not None:
+            assert laptop.matrix_tflops["bf16"][0] < desktop.matrix_tflops["bf16"][0]
+
+
 def test_every_number_names_a_source_and_every_source_is_used() -> None:
     used = set()
     for entry in ENTRIES:
-        figures = [*entry.matrix_tflops.values(), *entry.vector_tflops.values()]
-        figures += [entry.memory_gb_s, entry.host_link_gb_s]
-        figures += [figure for figure in (entry.l2_gb_s, entry.interconnect_gb_s) if figure is not None]
+        links = (entry.host_link_gb_s, entry.l2_gb_s, entry.interconnect_gb_s)
+        figures = [*entry.matrix_tflops.values(), *entry.vector_tflops.values(), entry.memory_gb_s]
+        figures += [figure for figure in links if figure is not None]
         assert all(number > 0 for number, _ in figures)
         used |= {source for _, source in figures}
     assert used == set(catalogue().sources)
 
 
-def test_ids_and_names_are_unique() -> None:
+def test_ids_are_unique_and_so_are_names_with_the_number_of_units() -> None:
     assert len(BY_ID) == len(ENTRIES)
-    names = [name.lower() for entry in ENTRIES for name in entry.names]
+    names = [(name.lower(), entry.derivation.units) for entry in ENTRIES for name in entry.names]
     assert len(set(names)) == len(names)
+
+
+def test_a_name_that_two_devices_share_needs_the_number_of_units() -> None:
+    name = "NVIDIA GeForce RTX 3080"
+    assert find(name) is None
+    assert [find(name, units).id for units in (68, 70) if find(name, units)] == ["rtx-3080", "rtx-3080-12gb"]
+    assert [entry.id for entry in candidates("AMD Instinct MI250X / MI250")] == ["mi250", "mi250x"]
+    with pytest.raises(UsageError, match="rtx-3080-12gb"):
+        named(name)
+
+
+def test_a_part_of_a_gpu_is_not_that_gpu() -> None:
+    assert find("AMD Instinct MI300X", 304) is not None
+    assert find("AMD Instinct MI300X", 38) is None
+
+
+def test_the_whole_range_that_people_train_on_is_there() -> None:
+    listed = set(BY_ID)
+    assert len(listed) >= 90
+    assert {"v100-sxm2", "a100-sxm-80gb", "h100-sxm", "h100-pcie", "h100-nvl", "gh200-96gb", "h200-sxm"} <= listed
+    assert {"h200-nvl", "b200", "gb200", "b300", "gb300", "l4", "l40", "l40s", "t4", "h20", "a800-sxm-80gb"} <= listed
+    assert {"mi100", "mi210", "mi250", "mi250x", "mi300a", "mi300x", "mi325x", "mi350x", "mi355x"} <= listed
 
 
 @pytest.mark.parametrize(
@@ -74,7 +184,23 @@ def test_ids_and_names_are_unique() -> None:
         ("Tesla T4", "t4"),
         ("NVIDIA GeForce RTX 4090", "rtx-4090"),
         ("GeForce RTX 3090", "rtx-3090"),
+        ("NVIDIA GeForce RTX 3090 Ti", "rtx-3090-ti"),
+        ("NVIDIA GeForce RTX 4090 D", "rtx-4090-d"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "rtx-4090-laptop"),
+        ("NVIDIA RTX A6000", "rtx-a6000"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-blackwell-server"),
+        ("Tesla V100S-PCIE-32GB", "v100s-pcie"),
+        ("NVIDIA L40", "l40"),
+        ("NVIDIA A30", "a30"),
+        ("NVIDIA A40", "a40"),
+        ("NVIDIA A800-SXM4-80GB", "a800-sxm-80gb"),
+        ("NVIDIA H800", "h800-sxm"),
+        ("NVIDIA H20", "h20"),
+        ("NVIDIA B300 SXM6 AC", "b300"),
         ("AMD Instinct MI250X", "mi250x"),
+        ("AMD Instinct MI250", "mi250"),
+        ("AMD Instinct MI300X VF", "mi300x"),
         ("AMD Instinct MI300X", "mi300x"),
     ],
 )
@@ -89,18 +215,14 @@ def test_names_as_drivers_report_them(name: str, expected: str) -> None:
     [
         "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
         "NVIDIA H100 80GB HBM3 MIG 3g.40gb",
-        "NVIDIA L40",
-        "NVIDIA A30",
-        "NVIDIA A40",
         "NVIDIA A100-PG509-200",
-        "NVIDIA GeForce RTX 3090 Ti",
-        "NVIDIA GeForce RTX 4090 D",
-        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 5090 D",
+        "NVIDIA GeForce RTX 3080 Laptop GPU",
         "Tesla V100-SXM3-32GB",
-        "Tesla V100S-PCIE-32GB",
         "GRID A100-10C",
         "AMD Instinct MI250X / MI250",
-        "NVIDIA H20",
+        "NVIDIA H100",
+        "AMD Radeon Graphics",
         "Intel(R) Xeon(R) Processor",
         "",
     ],
@@ -130,6 +252,11 @@ def test_mi250x_is_one_of_the_cards_two_devices() -> None:
     assert value(sheet, Level.MATRIX, "bf16") == pytest.approx(191.5e12)
     assert value(sheet, Level.MEMORY) == pytest.approx(1638.4e9)
     assert value(sheet, Level.MATRIX, "fp32") == pytest.approx(2 * value(sheet, Level.VECTOR, "fp32"), rel=0.01)
+
+
+def test_mi250_and_mi210_have_the_same_die() -> None:
+    for name in ("AMD Instinct MI250", "AMD Instinct MI210"):
+        assert value(datasheet(name), Level.MATRIX, "fp16") == pytest.approx(181e12)
 
 
 def test_a_device_can_be_named_by_its_short_id_or_in_full() -> None:

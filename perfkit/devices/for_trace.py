@@ -1,0 +1,134 @@
+"""The ceilings of the device on which a trace was recorded, from what the trace itself says of it.
+
+A trace usually comes from another machine, so what was measured on this one does not apply unless the user says that
+this is where it was recorded.
+"""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from perfkit.devices.catalogue import Entry, candidates, catalogue, ceilings, find, named
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.resolve import ceilings_for
+
+HERE = "here"
+_NEAR = 0.1  # a driver keeps some of the nominal memory for itself and counts in other units
+
+
+class TraceDevice(NamedTuple):
+    """What a trace says of its device: `kind` is the word for it (`cuda`, `rocm`, `cpu` ...), `name` as reported.
+
+    `units` are its SMs or compute units and `memory_bytes` its memory, None where the trace does not tell.
+    """
+
+    kind: str
+    name: str = ""
+    units: int | None = None
+    memory_bytes: int | None = None
+
+
+class TraceCeilings(NamedTuple):
+    """The ceilings, the name to show, where that name comes from, and a warning where something is amiss."""
+
+    ceilings: DeviceCeilings
+    device_name: str
+    basis: str
+    warning: str = ""
+
+
+def ceilings_of_trace(device: TraceDevice, override: str | None = None) -> TraceCeilings:
+    """The ceilings to hold a trace against.
+
+    `override` is what the user said: the id or name of a catalogue entry (a `UsageError` where there is none), or
+    `here` for a trace that was recorded on this very machine, whose measured ceilings then come first. Without it, the
+    name the trace recorded is looked up. An unknown device has no ceilings, and notes that say what to do.
+    """
+    if override is not None and override.strip().lower() == HERE:
+        return _measured_here(device)
+    if override is not None:
+        entry = named(override)
+        name, warning = entry.names[0], ""
+        if device.kind == "cpu":
+            warning = f"a trace of a CPU is held against the datasheet of {name}, because --device says so"
+        elif device.units is not None and device.units != entry.derivation.units:
+            warning = (
+                f"--device {entry.id} has {entry.derivation.units} SMs or compute units, the trace's device "
+                f"{device.name!r} has {device.units}"
+            )
+        return TraceCeilings(_sheet(device, name, entry), name, "given with --device", warning)
+    entry = find(device.name, device.units)
+    if entry is not None:
+        return TraceCeilings(_sheet(device, device.name, entry), device.name, "recorded in the trace")
+    basis = "recorded in the trace" if device.name else "not recorded in the trace"
+    note = _advice(device)
+    return TraceCeilings(_sheet(device, device.name, None, note), device.name, basis, note)
+
+
+def _sheet(device: TraceDevice, name: str, entry: Entry | None, *notes: str) -> DeviceCeilings:
+    return DeviceCeilings(
+        device=_kind(device),
+        device_name=name,
+        fingerprint="",
+        ceilings=() if entry is None else ceilings(entry),
+        notes=notes,
+    )
+
+
+def _measured_here(device: TraceDevice) -> TraceCeilings:
+    known = ceilings_for("cpu" if device.kind == "cpu" else "cuda", device.name, (), calibrate=False)
+    threads = max((ceiling.threads for ceiling in known.ceilings if ceiling.threads is not None), default=None)
+    if threads is not None:
+        # A trace does not say with how many threads a CPU ran, and the roof must not lie below what it could do.
+        kept = tuple(ceiling for ceiling in known.ceilings if ceiling.threads == threads)
+        note = f"the trace does not say how many threads it ran with; its roofs are those of {threads}"
+        known = replace(known, ceilings=kept, notes=(*known.notes, note))
+    warning = ""
+    if not known.ceilings:
+        warning = "--device here: nothing has been measured on this machine; run `perfkit calibrate` first"
+    return TraceCeilings(known, device.name or known.device_name, "this machine, as --device here says", warning)
+
+
+def _kind(device: TraceDevice) -> str:
+    """The word by which ceilings and analysis agree: torch calls an AMD GPU `cuda` too."""
+    return "cuda" if device.kind in ("rocm", "hip") else device.kind
+
+
+def _advice(device: TraceDevice) -> str:
+    """Why there are no ceilings, and what to do."""
+    if device.kind == "cpu":
+        return (
+            "no ceilings: a trace does not say on which CPU it was recorded; if it was this machine, run "
+            "`perfkit calibrate` and say --device here"
+        )
+    ids = [entry.id for entry in candidates(device.name)] or [entry.id for entry in _alike(device)]
+    hint = f"; --device {' or --device '.join(ids)} would" if ids else "; name it with --device (see `perfkit devices`)"
+    if not device.name:
+        return f"no ceilings: the trace does not name its device{hint}"
+    if candidates(device.name) and device.units is None:
+        return f"no ceilings: several devices are called {device.name!r}{hint} tell which"
+    if candidates(device.name):
+        return (
+            f"no ceilings: {device.name!r} with {device.units} SMs or compute units is a part of that device (a slice "
+            f"or partition), whose share of the bandwidth is not known"
+        )
+    if ids:
+        return (
+            f"no ceilings: {device.name!r} is not in the catalogue; its {device.units} SMs or compute units and its "
+            f"memory are those of {' and '.join(ids)}: say --device {ids[0]} if it is one"
+        )
+    return f"no ceilings: {device.name!r} is not in the catalogue{hint}"
+
+
+def _alike(device: TraceDevice) -> list[Entry]:
+    """Devices with as many units and as much memory: a hint for the user, never an answer."""
+    if device.units is None or device.memory_bytes is None:
+        return []
+    size = device.memory_bytes / 1e9
+    return [
+        entry
+        for entry in catalogue().devices
+        if entry.derivation.units == device.units
+        and entry.memory_gb is not None
+        and abs(size / entry.memory_gb - 1) <= _NEAR
+    ]
