@@ -1,0 +1,161 @@
+"""Items spread over processes of this machine.
+
+The processes are started afresh (spawned), so they inherit no threads, locks or memory. Each has a pipe of its own: one
+that dies, of lack of memory for example, takes only its item with it and is replaced.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Generic, TypeVar, cast
+
+import psutil
+
+from perfkit.devices.machine import available_cores
+from perfkit.errors import PerfkitError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# What one process may need for a large trace; fewer run at once where there is not so much.
+_PROCESS_BYTES = 2**30
+# Python keeps some of the memory that it has used: a process is replaced before that adds up.
+_ITEMS_PER_PROCESS = 32
+_JOIN_S = 5.0
+
+
+def run(
+    function: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None
+) -> Iterator[tuple[Item, Result | PerfkitError]]:
+    """See `engines.run`."""
+    count = min(len(items), default_jobs() if jobs is None else max(1, jobs))
+    if count <= 1:
+        yield from _here(function, items)
+        return
+    waiting = iter(items)
+    workers: dict[Connection, _Worker[Item, Result]] = {}
+    try:
+        for _ in range(count):
+            _start(function, next(waiting), workers)
+        while workers:
+            for ready in wait(list(workers)):
+                worker = workers[cast(Connection, ready)]
+                item, result = worker.take()
+                following = next(waiting, _END)
+                if isinstance(following, _End):
+                    workers.pop(worker.pipe).stop()
+                elif worker.usable:
+                    worker.give(following)
+                else:
+                    workers.pop(worker.pipe).stop()
+                    _start(function, following, workers)
+                yield item, result
+    finally:
+        for worker in workers.values():
+            worker.kill()
+
+
+def default_jobs() -> int:
+    """As many as there are cores, as far as the free memory allows."""
+    return max(1, min(available_cores(), psutil.virtual_memory().available // _PROCESS_BYTES))
+
+
+def attempt(function: Callable[[Item], Result], item: Item) -> Result | PerfkitError:
+    """The function's result, or the error it reports."""
+    try:
+        return function(item)
+    except PerfkitError as error:
+        return error
+
+
+def _here(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[Item, Result | PerfkitError]]:
+    for item in items:
+        yield item, attempt(function, item)
+
+
+class _End:
+    """No item is left: any value could be an item."""
+
+
+_END = _End()
+
+
+class _Worker(Generic[Item, Result]):
+    """A process at work on one item at a time."""
+
+    def __init__(self, function: Callable[[Item], Result]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self._process: SpawnProcess = context.Process(target=_serve, args=(function, theirs), daemon=True)
+        self._process.start()
+        theirs.close()  # so that its end is known by the pipe's
+        self._done = 0
+        self._alive = True
+        self._item: Item
+
+    @property
+    def usable(self) -> bool:
+        return self._alive and self._done < _ITEMS_PER_PROCESS
+
+    def give(self, item: Item) -> None:
+        self._item = item
+        # One that has died meanwhile is noticed when its result is taken.
+        if self._alive:
+            try:
+                self.pipe.send(item)
+            except (BrokenPipeError, ConnectionResetError):
+                self._alive = False
+
+    def take(self) -> tuple[Item, Result | PerfkitError]:
+        self._done += 1
+        try:
+            return self._item, self.pipe.recv()
+        except (EOFError, ConnectionResetError):
+            self._alive = False
+            self._process.join(_JOIN_S)
+            return self._item, PerfkitError(f"{self._item}: {_ending(self._process.exitcode)}")
+
+    def stop(self) -> None:
+        self.pipe.close()
+        self._process.join(_JOIN_S)
+        self.kill()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _start(function: Callable[[Item], Result], item: Item, workers: "dict[Connection, _Worker[Item, Result]]") -> None:
+    worker: _Worker[Item, Result] = _Worker(function)
+    worker.give(item)
+    workers[worker.pipe] = worker
+
+
+def _ending(code: int | None) -> str:
+    if code == -signal.SIGKILL:
+        return "the process working on it was killed, most likely for lack of memory: try fewer at once (--jobs)"
+    return f"the process working on it ended with exit code {code}; what it printed stands above"
+
+
+def _serve(function: Callable[[Item], Result], pipe: Connection) -> None:
+    """The process's side: work on items until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends its children itself
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            item = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(attempt(function, item))
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end its children, and one at work would not notice."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
