@@ -7,6 +7,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.matching import flow_pairs, latest_before, processes
 from perfkit.trace.nesting import around_times
 from perfkit.trace.read import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints, Trace
@@ -149,7 +150,6 @@ def _clock_skew(trace: Trace, events: Ints, launch: Ints) -> dict[int, int]:
 
 # torch.compile names its kernels by kind and by the ops fused into them.
 _COMPILED = re.compile(r"(triton_(poi|red|per|tem|for|mm|unk)_|(graph_\d+_)?(cpp_fused|kernel_cpp))")
-_COLLECTIVE_RANGE = ("nccl:", "gloo:", "mpi:", "ucc:", "xccl:")
 _COLLECTIVE_KERNEL = re.compile(r"nccl|rccl|msccl", re.IGNORECASE)
 
 
@@ -171,5 +171,5 @@ def communication(trace: Trace) -> Ints:
     if len(events):
         return events
     ranges = trace.of(Category.RANGE)
-    names = [index for index, name in enumerate(trace.names) if name.startswith(_COLLECTIVE_RANGE)]
+    names = [index for index, name in enumerate(trace.names) if name.startswith(COLLECTIVE_RANGES)]
     return ranges[np.isin(trace.name[ranges], names)]

@@ -11,10 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.trace.backward import find_backward
 from perfkit.trace.costing import CostedCall, Role, cost_ops
 from perfkit.trace.kernels import Kernels, link_kernels
+from perfkit.trace.modules import find_modules
 from perfkit.trace.nesting import parents, self_time
-from perfkit.trace.phases import find_phases
+from perfkit.trace.phases import op_phases, time_phases
 from perfkit.trace.read import NONE, Category, Ints, Trace
 from perfkit.trace.steps import Steps, find_steps
 
@@ -31,11 +33,14 @@ class Ops:
         owner: row of the costed op (or collective) that covers it, its own if costed; NONE elsewhere.
         call: index into `calls` of a costed op, NONE elsewhere.
         step: index into `steps`, NONE outside; `phase`: index into `perfkit.record.PHASES`, NONE outside.
-        module: index into `trace.names` of the nn.Module it ran in, NONE if that was not recorded.
+        module: index into `modules`, paths of nn.Modules (`Model_0/Block_3/Linear_7`), NONE where none is known. That
+            of a backward op is the module of its forward op.
         forward: row of the forward op whose gradient a backward op computes, NONE where that is not known.
         recomputed: whether it is a forward op run again within backward.
         kernels: what ran on devices; `kernel_op` and `kernel_owner` are the rows here of the innermost op that
             launched each, and of the costed op around it (the innermost one where none is costed).
+        kernel_step: index into `steps` of the step in which each kernel was launched; of the one in which it ran if
+            its launch was not recorded. `kernel_phase` is that of its op, else of the range around its launch.
     """
 
     trace: Trace
@@ -49,6 +54,7 @@ class Ops:
     step: Ints
     phase: Ints
     module: Ints
+    modules: list[str]
     forward: Ints
     recomputed: NDArray[np.bool_]
     start_ns: Ints
@@ -57,6 +63,8 @@ class Ops:
     kernels: Kernels
     kernel_op: Ints
     kernel_owner: Ints
+    kernel_step: Ints
+    kernel_phase: Ints
 
     def __len__(self) -> int:
         return len(self.event)
@@ -90,21 +98,29 @@ class Ops:
     def name(self, row: int) -> str:
         return self.trace.names[int(self.trace.name[self.event[row]])]
 
+    def module_name(self, row: int) -> str:
+        """The path of the module an op ran in, empty where it is not known."""
+        index = int(self.module[row])
+        return "" if index == NONE else self.modules[index]
+
     def _of_calls(self, values: list[float | None]) -> NDArray[np.float64]:
         table = np.asarray([*(np.nan if value is None else value for value in values), np.nan])
         return table[self.call]  # NONE (-1) takes the NaN at the end
 
 
 def read_ops(trace: Trace) -> Ops:
-    """Nest, link and cost the ops of a trace. Steps and phases are NONE where the trace marks none."""
+    """Nest, link and cost the ops of a trace. Steps and phases are NONE where none can be told."""
     event = trace.of(Category.OP)
     parent = parents(trace, event)
     kernels = link_kernels(trace, event, parent)
     kernel_op = np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op))
     start, end = trace.start_ns[event], trace.end_ns[event]
-    steps = find_steps(trace)
+    steps = find_steps(trace, event, parent)
     owner, role, call, calls = cost_ops(trace, event, parent, kernel_op, trace.name[kernels.event])
     owners = np.append(owner, NONE)[kernel_op]
+    backward = find_backward(trace, event, parent)
+    module, modules = find_modules(trace, event, backward.forward)
+    phase = op_phases(trace, event, backward.node, steps)
     return Ops(
         trace=trace,
         steps=steps,
@@ -115,35 +131,30 @@ def read_ops(trace: Trace) -> Ops:
         call=call,
         calls=calls,
         step=steps.at(start),
-        phase=find_phases(trace).at(start),
-        module=_modules(trace, start),
-        forward=np.full(len(event), NONE, np.int64),
-        recomputed=np.zeros(len(event), np.bool_),
+        phase=phase,
+        module=module,
+        modules=modules,
+        forward=backward.forward,
+        recomputed=backward.recomputed,
         start_ns=start,
         end_ns=end,
         self_ns=self_time(start, end, parent),
         kernels=kernels,
         kernel_op=kernel_op,
         kernel_owner=np.where(owners == NONE, kernel_op, owners),
+        kernel_step=_kernel_steps(trace, kernels, steps),
+        kernel_phase=_kernel_phases(trace, kernels, kernel_op, phase),
     )
 
 
-_MODULE = "nn.Module: "
+def _kernel_steps(trace: Trace, kernels: Kernels, steps: Steps) -> Ints:
+    asked_by = np.where(kernels.launch == NONE, kernels.op, kernels.launch)
+    return steps.at(trace.start_ns[np.where(asked_by == NONE, kernels.event, asked_by)])
 
 
-def _modules(trace: Trace, times: Ints) -> Ints:
-    """The innermost nn.Module call around each time, from Python stacks where those were recorded."""
-    named = [index for index, name in enumerate(trace.names) if name.startswith(_MODULE)]
-    python = trace.of(Category.PYTHON)
-    calls = python[np.isin(trace.name[python], named)]
-    result = np.full(len(times), NONE, np.int64)
-    if not len(calls):
-        return result
-    around = parents(trace, calls)
-    last = np.searchsorted(trace.start_ns[calls], times, side="right") - 1
-    for row, (position, time) in enumerate(zip(last.tolist(), times.tolist(), strict=True)):
-        while position >= 0 and trace.end_ns[calls[position]] <= time:
-            position = int(around[position])
-        if position >= 0:
-            result[row] = trace.name[calls[position]]
+def _kernel_phases(trace: Trace, kernels: Kernels, kernel_op: Ints, phase: Ints) -> Ints:
+    result = np.append(phase, NONE)[kernel_op]  # NONE (-1) takes the last entry, which is NONE
+    loose = np.flatnonzero((kernel_op == NONE) & (kernels.launch != NONE))
+    launches = kernels.launch[loose]
+    result[loose] = time_phases(trace, trace.thread[launches], trace.start_ns[launches])
     return result

@@ -1,12 +1,21 @@
-"""The phases of a step (data, forward, backward, optimizer) from our marks."""
+"""The phases of a step (data, forward, backward, optimizer): marked by us, or told from ranges, nodes and ops."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.record import MARK_PREFIX, PHASES
+from perfkit.trace.annotations import phase_of
+from perfkit.trace.nesting import around_times
 from perfkit.trace.read import NONE, Category, Ints, Trace
-from perfkit.trace.steps import containing
+from perfkit.trace.steps import Steps, containing
+
+_FORWARD, _BACKWARD, _OPTIMIZER = (PHASES.index(each) for each in ("forward", "backward", "optimizer"))
+
+# Ops over lists of parameters, which nothing but optimizers and the clipping of gradients calls.
+_OPTIMIZER_OPS = re.compile(r"aten::_foreach_\w+|aten::_fused_(adam|adamw|sgd|adagrad)_?|aten::_amp_\w+")
 
 
 @dataclass(frozen=True)
@@ -30,13 +39,88 @@ class Phases:
 
 
 def find_phases(trace: Trace) -> Phases:
-    """The phases marked in a trace; empty where it marks none."""
-    ranges = trace.of(Category.RANGE)
+    """The phases that perfkit marked in a trace; empty where it marked none."""
     by_name = {MARK_PREFIX + phase: index for index, phase in enumerate(PHASES)}
-    numbers = {index: by_name[name] for index, name in enumerate(trace.names) if name in by_name}
-    events = ranges[np.isin(trace.name[ranges], list(numbers))] if numbers else ranges[:0]
-    return Phases(
-        phase=np.asarray([numbers[int(name)] for name in trace.name[events]], np.int64),
-        start_ns=trace.start_ns[events],
-        end_ns=trace.end_ns[events],
-    )
+    events, phases = _ranges(trace, {index: by_name[name] for index, name in enumerate(trace.names) if name in by_name})
+    return Phases(phases, trace.start_ns[events], trace.end_ns[events])
+
+
+def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps) -> Ints:
+    """The phase of each op (rows in the order of time): index into `PHASES`, NONE where it is not known.
+
+    Where we marked phases, those. Else, the innermost deciding: what runs beneath an autograd `node` is backward, what
+    lies in a range whose name says so (`phase_of`) is of its phase. Then ops that only optimizers call are theirs, and
+    the rest from the first op that records gradients up to backward is forward; all of it where nothing is trained.
+    """
+    starts = trace.start_ns[event]
+    marked = find_phases(trace)
+    if len(marked):
+        return marked.at(starts)
+    phase, since = _range_phases(trace, trace.thread[event], starts)
+    within = node != NONE
+    phase[within & ((phase == NONE) | (starts[node] >= since))] = _BACKWARD
+    if not len(event):
+        return phase
+    phase[(phase == NONE) & _on_engine_threads(trace, event, within)] = _BACKWARD
+    listed = np.fromiter((bool(_OPTIMIZER_OPS.match(name)) for name in trace.names), np.bool_, len(trace.names))
+    trained = bool((phase == _BACKWARD).any() or (phase == _OPTIMIZER).any())
+    if trained:
+        phase[(phase == NONE) & listed[trace.name[event]]] = _OPTIMIZER
+    # A trace without steps is taken as one.
+    step = steps.at(starts) if len(steps) else np.zeros(len(event), np.int64)
+    rest = (phase == NONE) & (step != NONE)
+    phase[_before_backward(trace, event, step, phase, rest) if trained else rest] = _FORWARD
+    return phase
+
+
+def time_phases(trace: Trace, threads: NDArray[np.int32], times: Ints) -> Ints:
+    """The phase of what the host did at times on threads, as far as ranges tell it; NONE elsewhere."""
+    marked = find_phases(trace)
+    return marked.at(times) if len(marked) else _range_phases(trace, threads, times)[0]
+
+
+def _range_phases(trace: Trace, threads: NDArray[np.int32], times: Ints) -> tuple[Ints, Ints]:
+    """For times on threads the phase of the innermost range around that names one, and when that range began."""
+    named = {index: number for index, name in enumerate(trace.names) if (number := phase_of(name)) is not None}
+    events, phase = _ranges(trace, named)
+    if not len(events):
+        nothing = np.full(len(times), NONE, np.int64)
+        return nothing, nothing.copy()
+    at = around_times(trace, events, threads, times)
+    return np.where(at == NONE, NONE, phase[at]), np.where(at == NONE, NONE, trace.start_ns[events[at]])
+
+
+def _ranges(trace: Trace, phases: dict[int, int]) -> tuple[Ints, Ints]:
+    """The ranges with these names, in the order of time, and the phase of each."""
+    ranges = trace.of(Category.RANGE)
+    events = ranges[np.isin(trace.name[ranges], list(phases))] if phases else ranges[:0]
+    return events, np.asarray([phases[name] for name in trace.name[events].tolist()], np.int64)
+
+
+def _on_engine_threads(trace: Trace, event: Ints, within: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Ops of threads that run autograd nodes and record no gradients outside of them: hooks after backward."""
+    thread = trace.thread[event]
+    engine = np.zeros(len(trace.threads), np.bool_)
+    engine[thread[within]] = True
+    engine[thread[~within & (trace.sequence[event] != NONE)]] = False
+    return engine[thread]
+
+
+def _before_backward(trace: Trace, event: Ints, step: Ints, phase: Ints, rest: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Of the ops without a phase those from the first that records gradients to the last backward of their step."""
+    starts = trace.start_ns[event]
+    first = np.full(int(step.max()) + 2, np.iinfo(np.int64).max)
+    last = np.full(len(first), np.iinfo(np.int64).min)
+    backward = phase == _BACKWARD
+    np.maximum.at(last, step[backward], starts[backward])
+    recording = rest & (trace.sequence[event] != NONE)
+    if recording.any():
+        np.minimum.at(first, step[recording], starts[recording])
+        # Threads that load data or exchange gradients record none.
+        own = np.zeros(len(trace.threads), np.bool_)
+        own[trace.thread[event[recording]]] = True
+        rest = rest & own[trace.thread[event]]
+    else:
+        first[:] = np.iinfo(np.int64).min
+    found: NDArray[np.bool_] = rest & (starts >= first[step]) & (starts < last[step])
+    return found

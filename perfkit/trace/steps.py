@@ -1,24 +1,44 @@
-"""The steps of a trace, from our own marks or from torch.profiler's."""
+"""The steps of a trace: marked by us, by torch.profiler or by the program, or found where the same work repeats."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from perfkit.record import STEP_MARK
-from perfkit.trace.read import NONE, Category, Ints, Trace
+from perfkit.trace.annotations import COLLECTIVE_RANGES, OPTIMIZER_STEP, phase_of
+from perfkit.trace.periodicity import repeats
+from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
-_MARKS = (re.compile(re.escape(STEP_MARK) + r"#(\d+)"), re.compile(r"ProfilerStep#(\d+)"))
+_PROFILER = re.compile(r"ProfilerStep ?#(\d+)")
+_MARKS = (
+    (re.compile(re.escape(STEP_MARK) + r"#(\d+)"), "marked by perfkit"),
+    (_PROFILER, "marked by torch.profiler (ProfilerStep)"),
+)
+
+# Names that programs give to the range around a step, without their numbers, in lower case.
+_STEP_NAMES = re.compile(
+    r"\W*((train(ing)?|global|val(idation)?|eval(uation)?|inference)?[\s_]*(step|iter(ation)?|batch)"
+    r"|.*run_training_batch|.*_training_step_and_backward)\W*"
+)
+# How much of the time from its first to its last range has to be within the ranges of a name that is no name of steps.
+_LEAST_COVER = 0.8
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps in the order of time: their numbers as marked, when the host began and ended them, and on which thread."""
+    """Steps in the order of time: their numbers as marked, when the host began and ended them, and on which thread.
+
+    They do not overlap. `basis` tells in words how they were found, and is empty where there are none. Where only
+    devices were traced, times are those of the device.
+    """
 
     number: Ints
     start_ns: Ints
     end_ns: Ints
     thread: Ints
+    basis: str = ""
 
     def __len__(self) -> int:
         return len(self.number)
@@ -28,10 +48,28 @@ class Steps:
         return containing(self.start_ns, self.end_ns, times)
 
 
-def find_steps(trace: Trace) -> Steps:
-    """Steps marked `perfkit::step#n`; where there are none, `ProfilerStep#n`. Empty where the trace marks none."""
+def find_steps(trace: Trace, ops: Ints, parent: Ints) -> Steps:
+    """The steps of a trace whose `ops` (events in the order of time) nest by `parent`; empty where none are found.
+
+    In this order: `perfkit::step#n`, `ProfilerStep#n`, ranges of the program that repeat and cover the trace, calls
+    of an optimizer, a sequence of ops (where there are none, of kernels) that repeats from beginning to end.
+    """
+    top = ops[parent == NONE]
+    for find in (_marked, _annotated, _between_optimizers, _periodic):
+        steps = find(trace, top)
+        if len(steps):
+            return steps
+    return _none()
+
+
+def _none() -> Steps:
+    empty = np.empty(0, np.int64)
+    return Steps(empty, empty, empty, empty)
+
+
+def _marked(trace: Trace, ops: Ints) -> Steps:
     ranges = trace.of(Category.RANGE)
-    for pattern in _MARKS:
+    for pattern, basis in _MARKS:
         numbers = {
             index: int(match[1])
             for index, name in enumerate(trace.names)
@@ -39,13 +77,120 @@ def find_steps(trace: Trace) -> Steps:
         }
         events = ranges[np.isin(trace.name[ranges], list(numbers))] if numbers else ranges[:0]
         if len(events):
-            break
+            events = _busiest_thread(trace, events, ops)
+            if pattern is _PROFILER:
+                events = _with_work(trace, events)
+            return _from_ranges(trace, events, numbers.__getitem__, basis)
+    return _none()
+
+
+def _from_ranges(trace: Trace, events: Ints, number_of: Callable[[int], int], basis: str) -> Steps:
+    """One step a range. A range that mostly lies in the one before repeats it and is left out."""
+    starts, ends = trace.start_ns[events].copy(), trace.end_ns[events]
+    keep = []
+    last = None
+    for index in range(len(events)):
+        start, end = int(starts[index]), int(ends[index])
+        if last is not None and start < last:
+            if (last - start) * 2 > end - start:
+                continue
+            starts[index] = last
+        keep.append(index)
+        last = end
+    numbers = [number_of(int(name)) for name in trace.name[events[keep]]]
     return Steps(
-        number=np.asarray([numbers[int(name)] for name in trace.name[events]], np.int64),
-        start_ns=trace.start_ns[events],
-        end_ns=trace.end_ns[events],
-        thread=trace.thread[events].astype(np.int64),
+        np.asarray(numbers, np.int64), starts[keep], ends[keep], trace.thread[events[keep]].astype(np.int64), basis
     )
+
+
+def _with_work(trace: Trace, events: Ints) -> Ints:
+    """Without ranges in which nothing began: the profiler opens one more when the last step ends."""
+    begun = trace.start_ns[trace.of(Category.OP, Category.LAUNCH, *DEVICE_CATEGORIES)]
+    count = np.searchsorted(begun, trace.end_ns[events]) - np.searchsorted(begun, trace.start_ns[events])
+    return events[count > 0] if (count > 0).any() else events
+
+
+def _busiest_thread(trace: Trace, ranges: Ints, ops: Ints) -> Ints:
+    """Of ranges on several threads or of several processes those of the thread with the most ops."""
+    threads = np.unique(trace.thread[ranges])
+    if len(threads) == 1:
+        return ranges
+    counts = np.bincount(trace.thread[ops], minlength=len(trace.threads))
+    of_thread: Ints = ranges[trace.thread[ranges] == threads[int(counts[threads].argmax())]]
+    return of_thread
+
+
+_NUMBER = re.compile(r"[\s_#:\[(]*\d+[\])]?\W*$")
+
+
+def _annotated(trace: Trace, ops: Ints) -> Steps:
+    ranges = trace.of(Category.RANGE)
+    stems: dict[str, list[int]] = {}
+    for index in np.unique(trace.name[ranges]).tolist():
+        name = trace.names[index]
+        if not name.startswith(COLLECTIVE_RANGES) and phase_of(name) is None:
+            stems.setdefault(_NUMBER.sub("", name), []).append(index)
+    best: tuple[bool, int, str, Ints] | None = None
+    for stem, names in stems.items():
+        events = _busiest_thread(trace, ranges[np.isin(trace.name[ranges], names)], ops)
+        named = _STEP_NAMES.fullmatch(stem.lower()) is not None
+        if _repeats_and_covers(trace, events, ops, 1 if named else 2):
+            # What is named a step is one; of other ranges the rarest, for others may be parts of a step.
+            candidate = (not named, len(events), stem, events)
+            best = candidate if best is None else min(best, candidate, key=lambda each: each[:3])
+    if best is None:
+        return _none()
+    _, _, stem, events = best
+    return _from_ranges(trace, events, lambda name: _number_in(trace.names[name]), f"marked by the program ({stem})")
+
+
+def _number_in(name: str) -> int:
+    found = re.findall(r"\d+", name)
+    return int(found[-1]) if found and len(found[-1]) < 19 else NONE
+
+
+def _repeats_and_covers(trace: Trace, events: Ints, ops: Ints, least: int) -> bool:
+    starts, ends = trace.start_ns[events], trace.end_ns[events]
+    if len(events) < least or (starts[1:] < ends[:-1]).any():
+        return False
+    within = int(ends[-1] - starts[0])
+    at = np.searchsorted(trace.start_ns[ops], [starts[0], ends[-1]])
+    most_ops = len(ops) > 0 and int(at[1] - at[0]) >= _LEAST_COVER * len(ops)
+    return most_ops and int((ends - starts).sum()) >= _LEAST_COVER * within
+
+
+def _between_optimizers(trace: Trace, ops: Ints) -> Steps:
+    """From the end of one call of the optimizer to the end of the next; the first from the first op."""
+    named = [index for index, name in enumerate(trace.names) if OPTIMIZER_STEP.match(name)]
+    ranges = trace.of(Category.RANGE, Category.OP)
+    events = ranges[np.isin(trace.name[ranges], named)] if named else ranges[:0]
+    if not len(events) or not len(ops):
+        return _none()
+    events = _busiest_thread(trace, events, ops)
+    names, counts = np.unique(trace.name[events], return_counts=True)
+    # Several optimizers in a step: the one that is called least.
+    events = events[trace.name[events] == names[int(counts.argmin())]]
+    if len(events) < 2:
+        return _none()
+    ends = trace.end_ns[events]
+    starts = np.append(min(int(trace.start_ns[ops[0]]), int(trace.start_ns[events[0]])), ends[:-1])
+    basis = f"found by periodicity: {len(events)} calls of {trace.names[int(trace.name[events[0]])]}"
+    return Steps(np.arange(len(events)), starts, ends, trace.thread[events].astype(np.int64), basis)
+
+
+def _periodic(trace: Trace, ops: Ints) -> Steps:
+    events, what = (ops, "ops") if len(ops) else (trace.of(*DEVICE_CATEGORIES), "kernels")
+    if not len(events):
+        return _none()
+    time = np.bincount(trace.thread[events], weights=trace.end_ns[events] - trace.start_ns[events])
+    thread = int(time.argmax())
+    busiest = events[trace.thread[events] == thread]
+    found = repeats(trace.name[busiest], trace.start_ns[busiest], int(trace.end_ns[events].max()))
+    if found is None:
+        return _none()
+    starts, ends, length = found
+    basis = f"found by periodicity: {len(starts)} repeats of {length} {what}"
+    return Steps(np.arange(len(starts)), starts, ends, np.full(len(starts), thread, np.int64), basis)
 
 
 def containing(starts: Ints, ends: Ints, times: Ints) -> Ints:

@@ -14,11 +14,11 @@ def test_every_kernel_of_the_toy_step_has_an_op_and_a_cost() -> None:
     trace = read_trace(TRACE)
     assert trace.devices[0] == "AMD Radeon Graphics"
     ops = read_ops(trace)
-    assert ops.steps.number.tolist() == [1, 2]
+    assert ops.steps.number.tolist() == [1]  # the range of the second step was opened, but nothing ran in it
     assert len(ops.kernels) == 16
     assert len(trace.of(Category.KERNEL)) == 14
     assert (ops.kernel_op != NONE).all()
     assert (ops.role[ops.kernel_owner] == Role.COSTED).all()
     assert ops.work_ns.sum() == (trace.end_ns - trace.start_ns)[ops.kernels.event].sum()
     assert np.nansum(ops.flops) > 0
-    assert (ops.phase == NONE).all()
+

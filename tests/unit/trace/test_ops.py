@@ -200,5 +200,5 @@ def test_modules_from_python_stacks(tmp_path: Path) -> None:
         event("aten::add", 40, 2),
         event("aten::add", 60, 2),
     )
-    names = [ops.trace.names[module] if module != NONE else "" for module in ops.module]
-    assert names == ["nn.Module: Block_0", "nn.Module: Linear_0", "nn.Module: Block_0", ""]
+    names = [ops.module_name(row) for row in range(len(ops))]
+    assert names == ["Block_0", "Block_0/Linear_0", "Block_0", ""]

@@ -1,0 +1,42 @@
+"""Steps that nobody marked: found where the same work repeats."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.trace.read import Ints
+
+# Fewer repeats of a sequence may be layers, or chance.
+LEAST_REPEATS = 3
+
+
+def period(sequence: NDArray[np.integer]) -> int | None:
+    """The smallest p for which each element equals the one p before it, if p fits in at least three times.
+
+    The whole sequence has to repeat: the layers of one pass over a model do, too, but for what comes before and after
+    them, and are no steps. The rarest element decides where to look, as it occurs in every repeat.
+    """
+    if len(sequence) < LEAST_REPEATS:
+        return None
+    _, number, counts = np.unique(sequence, return_inverse=True, return_counts=True)
+    if int(counts.min()) < LEAST_REPEATS:
+        return None
+    places = np.flatnonzero(number == int(counts.argmin()))
+    for candidate in (places[1:] - places[0]).tolist():
+        if candidate * LEAST_REPEATS > len(sequence):
+            return None
+        if np.array_equal(number[candidate:], number[:-candidate]):
+            return int(candidate)
+    return None
+
+
+def repeats(sequence: NDArray[np.integer], starts: Ints, end: int) -> tuple[Ints, Ints, int] | None:
+    """Where whole repeats begin and end in time, and their length in elements; None where nothing repeats.
+
+    `starts` are the times of the elements; `end` is when the last one's work is over.
+    """
+    length = period(sequence)
+    if length is None:
+        return None
+    whole = len(sequence) // length
+    bounds = np.append(starts, end)[np.arange(whole + 1) * length]
+    return bounds[:-1], bounds[1:], length
