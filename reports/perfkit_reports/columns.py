@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from perfkit import units
 from perfkit_reports.cells import NOT_KNOWN, Cell, unknown
 
 NOTHING = "–"
@@ -32,6 +33,11 @@ def text(value: str) -> Cell:
 def known(value: float | None, show: Callable[[float], str], reason: str) -> Cell:
     """A number; where it is not known, n/a and why."""
     return unknown(reason) if value is None else Cell(show(value), value=value)
+
+
+def count(value: float) -> str:
+    """A number of calls per step: whole where it is, else three digits."""
+    return f"{value:,.0f}" if value == round(value) else units.significant(value)
 
 
 def telling(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:

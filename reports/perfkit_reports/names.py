@@ -2,6 +2,7 @@
 
 import re
 
+_SIGNATURE = re.compile(r"<|[\w)]\(")  # not `Memcpy HtoD (Pageable -> Device)`, not `aten::mm`
 _LONGEST_READ = 4000  # the rest of a longer name would be cut anyway
 _QUALIFIER = re.compile(r"(?:\(anonymous namespace\)|[A-Za-z_]\w*)::")
 _RETURNS = re.compile(r"^(?:static |__global__ )*(?:void|bool|int|float|double)\s+")
@@ -22,7 +23,7 @@ def short_kernel(name: str, limit: int = 72) -> str:
     arguments. Names that are no C++ signature are only shortened in the middle.
     """
     read = " ".join(name[:_LONGEST_READ].split())
-    if "<" not in read and "(" not in read and "::" not in read:
+    if not _SIGNATURE.search(read):
         return middle(read, limit)
     return middle(_simple(_RETURNS.sub("", read), _DEPTH) or read, limit)
 

@@ -3,14 +3,15 @@
 from perfkit import units
 from perfkit.analysis.result import OpRow
 from perfkit_reports.cells import Cell
-from perfkit_reports.columns import Column, known, text
+from perfkit_reports.columns import Column, count, known, text
 
+_ABOVE = "it came out above a roof, so the model of its cost is wrong"
 _UNMODELLED = "no cost model for this op, or its shapes were not recorded"
 
 
 def gain_s(row: OpRow) -> float | None:
-    """Seconds per step above the attainable time."""
-    return None if row.attainable_s is None else max(0.0, row.seconds - row.attainable_s)
+    """Seconds per step above the attainable time; None where that is not known or cannot be right."""
+    return None if row.attainable_s is None or row.above_roof else max(0.0, row.seconds - row.attainable_s)
 
 
 NAME = Column[OpRow]("Op", lambda row: text(row.name), numeric=False, code=True)
@@ -19,7 +20,7 @@ FIGURES: tuple[Column[OpRow], ...] = (
     Column("Share", lambda row: Cell(units.percent(row.share), value=row.share), help="of the step", meter=True),
     Column(
         "To win",
-        lambda row: known(gain_s(row), units.seconds, _UNMODELLED),
+        lambda row: known(gain_s(row), units.seconds, _ABOVE if row.above_roof else _UNMODELLED),
         help="time above what the roofs allow, per step",
     ),
     Column(
@@ -28,7 +29,7 @@ FIGURES: tuple[Column[OpRow], ...] = (
         help="attainable time over time taken",
     ),
     Column("Bound", lambda row: text(row.bound), numeric=False, help="the ceiling that limits it"),
-    Column("Calls", lambda row: Cell(units.significant(row.calls), value=row.calls), help="per step"),
+    Column("Calls", lambda row: Cell(count(row.calls), value=row.calls), help="per step"),
 )
 PLACE: tuple[Column[OpRow], ...] = (
     Column("Phase", lambda row: text(row.phase), numeric=False),

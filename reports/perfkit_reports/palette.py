@@ -51,9 +51,13 @@ _FILLS = {
     # time
     "compute-bound": Fill(BLUE),
     "memory-bound": Fill(ORANGE),
+    "computing": Fill(BLUE),
     "communication": Fill(VERMILLION, "/"),
     "copies": Fill(PINK, "\\"),
+    "latency-bound": Fill(GREEN, "|"),
     "host": Fill(SKY, "."),
+    "other idle": Fill("#d9dce1", "-"),
+    "idle": Fill(SKY, "."),
     "unmodelled": Fill("#b4b9c1", "x"),
     # memory
     "parameter": Fill(BLUE),

@@ -116,9 +116,9 @@
   );
 
   // Panels: one of a group is shown, the one whose id is the group's name and the chosen values; a group has one or
-  // more choosers (a select, or radio buttons in a fieldset), a filter and a count.
+  // more choosers (a select, radio buttons in a fieldset, or a hidden input), a filter and a count.
   const shownPanel = (name) => all(`.${name}-panel`).find((panel) => !panel.hidden);
-  const chosen = (chooser) => (chooser.matches("select") ? chooser : chooser.querySelector(":checked")).value;
+  const chosen = (chooser) => (chooser.matches("fieldset") ? chooser.querySelector(":checked") : chooser).value;
   all("[data-filter]").forEach((input) => {
     const group = input.dataset.filter;
     const choosers = all(`[data-panels="${group}"]`);

@@ -1,0 +1,234 @@
+"""The columns of a trace report's tables, shared by every renderer."""
+
+from collections.abc import Callable
+
+from perfkit import units
+from perfkit.analysis.result import OpRow
+from perfkit.analysis.trace_result import (
+    ChangeRow,
+    CollectiveRow,
+    CopyRow,
+    RankRow,
+    RankTrace,
+    SkewRow,
+    StreamRow,
+    Uncovered,
+)
+from perfkit_reports import ops
+from perfkit_reports.cells import Cell, unknown
+from perfkit_reports.columns import NOTHING, Column, count, known, text
+from perfkit_reports.names import middle, short_kernel
+from perfkit_reports.trace_headline import device
+from perfkit_reports.trace_story import reading, signed_seconds
+
+_LONG = 64
+
+
+def _short(value: str, limit: int = _LONG) -> Cell:
+    """Shortened in the middle, whole on hover."""
+    short = middle(value, limit)
+    return Cell(short or NOTHING, reason="" if short == value else value, value=value)
+
+
+def _kernel(row: OpRow) -> Cell:
+    short = short_kernel(row.name, 52)
+    return Cell(short, reason="" if short == row.name else row.name, value=row.name)
+
+
+def _seconds(value: float) -> Cell:
+    return Cell(units.seconds(value), value=value)
+
+
+def _count(value: float) -> Cell:
+    return Cell(count(value), value=value)
+
+
+def _unit(row: OpRow) -> Cell:
+    return text(" ".join(part for part in (row.dtype, row.unit) if part))
+
+
+def _bound(row: OpRow) -> Cell:
+    if row.above_roof:
+        return Cell("above roof", reason="no device is that fast: the model of its cost is wrong", tone="unsure")
+    level = f" ({row.level})" if row.bound == "memory" and row.level not in ("", "memory") else ""
+    return text(row.bound + level)
+
+
+_FIGURES = tuple(
+    Column[OpRow]("Bound", _bound, numeric=False, help=column.help) if column.title == "Bound" else column
+    for column in ops.FIGURES
+)
+_REST: tuple[Column[OpRow], ...] = (
+    *_FIGURES,
+    Column("Phase", lambda row: text(row.phase), numeric=False),
+    Column("Module", lambda row: _short(row.module, 48), numeric=False),
+    Column("Shapes", lambda row: _short(row.shapes, 48), numeric=False),
+    *ops.COST[:-1],
+    Column(
+        "At best",
+        lambda row: known(row.attainable_s, units.seconds, "its cost or its roof is not known"),
+        help="the time the roofs allow, per step",
+    ),
+    Column("Unit", _unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it"),
+    ops.COST[-1],
+)
+KERNELS: tuple[Column[OpRow], ...] = (
+    Column("Kernel", _kernel, numeric=False, code=True),
+    *_REST[: len(_FIGURES)],
+    Column("Op", lambda row: _short(row.op, 40), numeric=False, help="the op it was launched for"),
+    *_REST[len(_FIGURES) :],
+)
+OPS: tuple[Column[OpRow], ...] = (Column("Op", lambda row: _short(row.name), numeric=False, code=True), *_REST)
+MODULES: tuple[Column[OpRow], ...] = (
+    Column("Module", lambda row: _short(row.module or row.name), numeric=False, code=True),
+    *(column for column in _REST if column.title != "Module"),
+)
+PHASES: tuple[Column[OpRow], ...] = (
+    Column("Phase", lambda row: text(row.phase or row.name), numeric=False, code=True),
+    *(column for column in _REST if column.title not in ("Phase", "Module")),
+)
+
+STREAMS: tuple[Column[StreamRow], ...] = (
+    Column("Stream", lambda row: _short(row.stream), numeric=False),
+    Column("Device", lambda row: Cell(str(row.device), value=row.device)),
+    Column("Kernels", lambda row: Cell(f"{row.kernels:,}", value=row.kernels), help="in the whole trace"),
+    Column("Busy", lambda row: _seconds(row.busy_s), help="sum of its kernels, in the whole trace"),
+    Column(
+        "Of the trace",
+        lambda row: known(
+            row.busy_s / row.span_s if row.span_s > 0 else None, units.percent, "the trace has no length"
+        ),
+    ),
+)
+
+
+def _of_link(reached: float | None, ceiling: float | None, source: str) -> Cell:
+    if reached is None:
+        return unknown("its size or its time is not known")
+    if not ceiling:
+        return unknown(source or "no rate of the link is known")
+    tone = "unsure" if reached > ceiling * 1.05 else ""
+    return Cell(
+        units.percent(reached / ceiling, 0),
+        reason=f"of {units.bandwidth(ceiling)}: {source}",
+        value=reached / ceiling,
+        tone=tone,
+    )
+
+
+_NO_SIZE = "its size was not recorded"
+COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
+    Column("Collective", lambda row: _short(row.name), numeric=False, code=True),
+    Column("Group", lambda row: _short(row.group, 32), numeric=False),
+    Column("Ranks", lambda row: known(row.group_size, lambda value: f"{value:,.0f}", "the group was not recorded")),
+    Column("Dtype", lambda row: text(row.dtype), numeric=False),
+    Column("Message", lambda row: known(row.message_bytes, units.nbytes, _NO_SIZE), help="bytes per call"),
+    Column("Calls", lambda row: _count(row.calls), help="per step"),
+    Column("Time", lambda row: _seconds(row.seconds), help="per step"),
+    Column("Exposed", lambda row: _seconds(row.exposed_s), help="not beside computing, per step"),
+    Column(
+        "Algorithm bandwidth",
+        lambda row: known(row.algorithm_bandwidth, units.bandwidth, _NO_SIZE),
+        help="bytes / time",
+    ),
+    Column(
+        "Bus bandwidth",
+        lambda row: known(row.bus_bandwidth, units.bandwidth, _NO_SIZE),
+        help="as nccl-tests count it: comparable with the link",
+    ),
+    Column("Of the link", lambda row: _of_link(row.bus_bandwidth, row.ceiling, row.ceiling_source)),
+)
+
+
+def _pageable(row: CopyRow) -> Cell:
+    if row.kind not in ("HtoD", "DtoH"):
+        return Cell(NOTHING)
+    if row.pageable is None:
+        return unknown("the trace does not tell")
+    return Cell("pageable", tone="unsure") if row.pageable else Cell("pinned")
+
+
+COPIES: tuple[Column[CopyRow], ...] = (
+    Column("Copy", lambda row: text(row.kind), numeric=False),
+    Column("Host memory", _pageable, numeric=False),
+    Column("Calls", lambda row: _count(row.calls), help="per step"),
+    Column("Bytes", lambda row: known(row.bytes, units.nbytes, _NO_SIZE), help="per step"),
+    Column("Time", lambda row: _seconds(row.seconds), help="per step"),
+    Column("Exposed", lambda row: _seconds(row.exposed_s), help="not beside computing, per step"),
+    Column("Bandwidth", lambda row: known(row.bandwidth, units.bandwidth, _NO_SIZE)),
+    Column("Of the link", lambda row: _of_link(row.bandwidth, row.ceiling, row.ceiling_source)),
+)
+
+_NO_SKEW = "its collectives could not be matched with those of the other ranks"
+RANKS: tuple[Column[RankRow], ...] = (
+    Column("Rank", lambda row: _short(row.label, 32), numeric=False),
+    Column("Step", lambda row: _seconds(row.step_s)),
+    Column("Computing", lambda row: _seconds(row.compute_s), help="per step"),
+    Column("Communication", lambda row: _seconds(row.communication_s), help="per step"),
+    Column("Exposed", lambda row: _seconds(row.exposed_communication_s), help="not beside computing, per step"),
+    Column("Idle", lambda row: _seconds(row.idle_s), help="per step"),
+    Column("Late by", lambda row: known(row.late_s, units.seconds, _NO_SKEW), help="after the first rank, per step"),
+    Column(
+        "Clock off by",
+        lambda row: known(row.clock_offset_s, signed_seconds, _NO_SKEW),
+        help="of its clock against the first rank's; taken out",
+    ),
+)
+SKEW: tuple[Column[SkewRow], ...] = (
+    Column("Collective", lambda row: _short(row.name), numeric=False, code=True),
+    Column("Group", lambda row: _short(row.group, 32), numeric=False),
+    Column("Calls", lambda row: _count(row.calls), help="per step"),
+    Column("Waiting", lambda row: _seconds(row.wait_s), help="mean over ranks, per step"),
+    Column("At worst", lambda row: _seconds(row.worst_wait_s)),
+    Column("Last to come", lambda row: text(row.latest_rank), numeric=False),
+    Column("How often", lambda row: Cell(units.percent(row.latest_share, 0), value=row.latest_share)),
+)
+
+
+def _side(value: float | None, show: Callable[[float], str]) -> Cell:
+    return Cell(NOTHING, reason="it does not occur there") if value is None else Cell(show(value), value=value)
+
+
+def change_s(row: ChangeRow) -> float:
+    """Seconds per step that an op takes more (or less) than before."""
+    return (row.after_s or 0.0) - (row.before_s or 0.0)
+
+
+def _change(row: ChangeRow) -> Cell:
+    change = change_s(row)
+    return Cell(signed_seconds(change), value=change, tone="bad" if change > 0 else "good" if change < 0 else "")
+
+
+CHANGES: tuple[Column[ChangeRow], ...] = (
+    Column("Op", lambda row: _short(row.name), numeric=False, code=True),
+    Column("Change", _change, help="per step"),
+    Column("Before", lambda row: _side(row.before_s, units.seconds), help="per step"),
+    Column("Now", lambda row: _side(row.after_s, units.seconds), help="per step"),
+    Column("Calls before", lambda row: _side(row.before_calls, count), help="per step"),
+    Column("Calls now", lambda row: _side(row.after_calls, count), help="per step"),
+    Column("Phase", lambda row: text(row.phase), numeric=False),
+    Column("Module", lambda row: _short(row.module, 48), numeric=False),
+    Column("Shapes", lambda row: _short(row.shapes, 48), numeric=False),
+    Column("FLOPs before", lambda row: _side(row.before_flops, units.flops)),
+    Column("FLOPs now", lambda row: _side(row.after_flops, units.flops)),
+    Column("Bytes before", lambda row: _side(row.before_bytes, units.nbytes)),
+    Column("Bytes now", lambda row: _side(row.after_bytes, units.nbytes)),
+)
+UNCOVERED: tuple[Column[Uncovered], ...] = (
+    Column(
+        "Name",
+        lambda row: Cell(short := short_kernel(row.name), reason="" if short == row.name else row.name, value=row.name),
+        numeric=False,
+        code=True,
+    ),
+    Column("Time", lambda row: _seconds(row.seconds), help="in the whole trace"),
+    Column("Share", lambda row: Cell(units.percent(row.share), value=row.share), meter=True),
+    Column("Why", lambda row: text(row.reason), numeric=False, wrap=True),
+)
+TRACES: tuple[Column[RankTrace], ...] = (
+    Column("Trace", lambda trace: _short(trace.label), numeric=False, code=True),
+    Column("File", lambda trace: _short(trace.reading.path), numeric=False),
+    Column("Device", lambda trace: Cell(device(trace), detail=trace.device_basis), numeric=False, wrap=True),
+    Column("Holds", lambda trace: Cell(reading(trace)), numeric=False, wrap=True),
+    Column("Steps", lambda trace: Cell(f"{len(trace.steps):,}", detail=trace.step_basis), numeric=False, wrap=True),
+)

@@ -1,0 +1,158 @@
+"""What traces come to: a sentence, and the figures to look at first."""
+
+from perfkit import units
+from perfkit.analysis import timeline
+from perfkit.analysis.trace_result import RankTrace, TraceAnalysis
+from perfkit.record import Unknown
+from perfkit_reports import cells
+from perfkit_reports.cells import Cell, unknown
+from perfkit_reports.ops import gain_s
+from perfkit_reports.trace_series import focus
+
+_WORDS = {
+    timeline.UNMODELLED: "without a cost model",
+    timeline.COMMUNICATION: "exposed communication",
+    timeline.COPIES: "exposed copies",
+    timeline.HOST: "waiting for the host",
+    timeline.OTHER_IDLE: "idle for other reasons",
+}
+_NAMED = 3  # parts of the step in the headline
+OUTSIDE = "outside steps"
+
+
+def headline(analysis: TraceAnalysis) -> str:
+    """Device, step time, what bounds it, and what reaching the roofs would save."""
+    trace = focus(analysis)
+    if trace is None:
+        return "No trace could be read."
+    length = units.seconds(trace.step_s)
+    subject = f"Step {length} on {device(trace)}" if trace.steps else f"{length} on {device(trace)}, without steps"
+    fleet = analysis.fleet
+    if fleet is not None and len(fleet.ranks) > 1:
+        subject += f" ({trace.label}, the slowest of {len(fleet.ranks):,})" if fleet.straggler == trace.label else ""
+    parts = sorted(trace.time_split, key=lambda share: -share.share)[:_NAMED]
+    split = ", ".join(
+        f"{units.percent(share.share, 0)} {_WORDS.get(share.category, share.category)}"
+        for share in parts
+        if share.share >= 0.005
+    )
+    saving = saving_s(trace)
+    sentence = f"{subject}: {split}" if split else subject
+    return sentence + ("." if saving is None else f"; reaching the roofs would save {units.seconds(saving)}.")
+
+
+def remarks(analysis: TraceAnalysis) -> list[str]:
+    """What has to be known beside the headline."""
+    trace = focus(analysis)
+    if trace is None:
+        return []
+    lines = []
+    difference = analysis.difference
+    if difference is not None and difference.before_step_s > 0:
+        change = units.signed_percent(difference.after_step_s / difference.before_step_s - 1)
+        lines.append(
+            f"Against {difference.before} the step changed by {change}: "
+            f"{units.seconds(difference.before_step_s)} before, {units.seconds(difference.after_step_s)} now."
+        )
+    reason = without_roofline(analysis, trace)
+    if reason:
+        lines.append(reason)
+    return lines
+
+
+def device(trace: RankTrace) -> str:
+    return trace.device_name or f"a device ({trace.device or 'unknown'}) whose name the trace does not tell"
+
+
+def saving_s(trace: RankTrace) -> float | None:
+    """Seconds per step above the roofs, of kernels (on a CPU: ops) with a known cost; None where none has one.
+
+    Kernels of several streams may overlap, so that this is the most that can be saved, and never more than the step.
+    """
+    rows = [row for row in trace.kernels or trace.ops if row.phase != OUTSIDE]
+    gains = [gain for row in rows if (gain := gain_s(row)) is not None]
+    return min(sum(gains), trace.step_s) if gains else None
+
+
+def without_roofline(analysis: TraceAnalysis, trace: RankTrace) -> str:
+    """Why there is no roofline, and what to do; empty where there is one."""
+    if trace.points and analysis.ceilings is not None:
+        return ""
+    if analysis.ceilings is None and trace.coverage.flops_s > 0:
+        return (
+            f"No ceilings are known for {device(trace)}, so nothing is held against a roof: "
+            "name the device with --device, such as --device h100-sxm."
+        )
+    if trace.coverage.kernel_s <= 0:
+        return "The trace holds no kernels and no ops, so there is nothing to place on a roofline."
+    if trace.coverage.flops_s <= 0 and trace.coverage.bytes_s <= 0:
+        return (
+            "No FLOPs and no bytes are known, so there is no roofline: "
+            "record again with torch.profiler.profile(..., record_shapes=True)."
+        )
+    return "No work with both FLOPs and bytes is known, so there is no roofline."
+
+
+def tiles(analysis: TraceAnalysis) -> list[tuple[str, Cell]]:
+    """(title, figure with a line of detail), the most important first."""
+    trace = focus(analysis)
+    if trace is None:
+        return []
+    found = [
+        ("Step time" if trace.steps else "Length of the trace", _step(trace)),
+        ("To win", _saving(analysis, trace)),
+    ]
+    found += [("Time with a cost model", _modelled(trace)), ("MFU", _utilisation(trace))]
+    overlap, launches = trace.overlap, trace.launches
+    if overlap.communication_s > 0:
+        hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
+        detail = f"of {units.seconds(overlap.communication_s)}; {units.percent(hidden, 0)} is hidden behind computing"
+        found.append(("Exposed communication", Cell(units.seconds(overlap.exposed_communication_s), detail=detail)))
+    if launches is not None and trace.step_s > 0:
+        starved = launches.starved_s
+        detail = (
+            launches.note or "not known how much of it waits for the host"
+            if starved is None
+            else f"{units.seconds(launches.idle_s)} a step, {units.seconds(starved)} with nothing queued"
+        )
+        found.append(("Device idle", Cell(units.percent(launches.idle_s / trace.step_s), detail=detail)))
+    if trace.memory is not None:
+        found.append(("Peak memory", Cell(units.nbytes(trace.memory.peak_bytes), detail=trace.memory.source)))
+    return found
+
+
+def _step(trace: RankTrace) -> Cell:
+    if not trace.steps:
+        return Cell(units.seconds(trace.step_s), detail=trace.step_basis or "no steps were found")
+    times = [step.seconds for step in trace.steps]
+    spread = f", {units.seconds(min(times))} to {units.seconds(max(times))}" if len(times) > 1 else ""
+    return Cell(
+        units.seconds(trace.step_s), detail=f"mean of {cells.plural(len(times), 'step')}{spread}; {trace.step_basis}"
+    )
+
+
+def _saving(analysis: TraceAnalysis, trace: RankTrace) -> Cell:
+    saving = saving_s(trace)
+    if saving is None:
+        return unknown(without_roofline(analysis, trace) or "no attainable time is known")
+    share = f"{units.percent(saving / trace.step_s, 0)} of the step" if trace.step_s > 0 else ""
+    return Cell(units.seconds(saving), detail=f"{share}, were every kernel at its roof".removeprefix(", "))
+
+
+def _modelled(trace: RankTrace) -> Cell:
+    coverage = trace.coverage
+    if coverage.kernel_s <= 0:
+        return unknown("the trace holds no kernels and no ops")
+    return Cell(
+        units.percent(coverage.flops_s / coverage.kernel_s),
+        detail=f"FLOPs; {units.percent(coverage.bytes_s / coverage.kernel_s)} with bytes, "
+        f"{units.percent(coverage.linked_s / coverage.kernel_s)} linked to an op",
+    )
+
+
+def _utilisation(trace: RankTrace) -> Cell:
+    mfu, hfu = cells.quantity(trace.mfu), cells.quantity(trace.hfu)
+    if isinstance(trace.mfu, Unknown):
+        return mfu
+    detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "
+    return Cell(mfu.text, detail=detail + mfu.detail)

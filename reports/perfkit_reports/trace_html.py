@@ -1,0 +1,102 @@
+"""The report.html on traces: text from the templates, figures drawn by the plotly.js inside it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfkit.analysis.result import OpRow
+from perfkit.analysis.trace_result import RankTrace, TraceAnalysis
+from perfkit_reports import trace_columns, trace_headline, trace_story
+from perfkit_reports.cells import plural
+from perfkit_reports.columns import Column, telling
+from perfkit_reports.figures.ranks import CATEGORIES
+from perfkit_reports.figures.roofline import kinds, left_out
+from perfkit_reports.figures.traces import trace_figures
+from perfkit_reports.page import page
+from perfkit_reports.palette import legend
+from perfkit_reports.trace_series import detailed, focus, plane, step_bars, stream_bars, trace_bars
+
+ROWS = 80  # of a table of kernels, ops or modules
+SHORT = 40  # rows of the other tables
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A table of what could be won: `total` rows are cut to `rows`."""
+
+    id: str
+    kind: str
+    trace: RankTrace
+    columns: list[Column[OpRow]]
+    rows: tuple[OpRow, ...]
+    total: int
+
+
+def render(analysis: TraceAnalysis) -> str:
+    """The whole page. Everything from the analysis is escaped; nothing is fetched when it is opened."""
+    roofline = plane(analysis)
+    traces = detailed(analysis)
+    figures = trace_figures(analysis, roofline)
+    bars = trace_bars(analysis) + [bar for trace in traces for bar in step_bars(trace) + stream_bars(trace)]
+    first = focus(analysis)
+    return page(
+        "trace/page.html.j2",
+        figures,
+        analysis=analysis,
+        sections=_sections(analysis, traces),
+        first=first,
+        traces=traces,
+        columns=trace_columns,
+        headline=trace_headline,
+        story=trace_story,
+        tiles=trace_headline.tiles(analysis),
+        no_roofline=trace_headline.without_roofline(analysis, first) if first else "",
+        plane=roofline,
+        kinds=kinds(roofline),
+        left_out=left_out(roofline),
+        panels=_panels(traces),
+        time_legend=legend([[share.category for share in bar.shares] for bar in bars]),
+        rank_legend=legend([list(CATEGORIES)]),
+        cut=cut,
+        shown=shown,
+        telling=telling,
+    )
+
+
+def cut(total: int, kept: int, what: str, table: str) -> str:
+    """What a table leaves out and where it is; empty where it leaves out nothing."""
+    return "" if total <= kept else f"{kept:,} of {plural(total, what)} shown; all are in tables/{table}.parquet."
+
+
+def shown(rows: Sequence[object]) -> Sequence[object]:
+    """The first rows of a table that is no table of costs."""
+    return rows[:SHORT]
+
+
+def _panels(traces: Sequence[RankTrace]) -> list[Panel]:
+    found = []
+    for place, trace in enumerate(traces):
+        for kind, columns, rows in (
+            ("kernels", trace_columns.KERNELS, trace.kernels),
+            ("ops", trace_columns.OPS, trace.ops),
+            ("modules", trace_columns.MODULES, trace.modules),
+            ("phases", trace_columns.PHASES, trace.phases),
+        ):
+            if rows:
+                kept = rows[:ROWS]
+                found.append(Panel(f"{kind}-{place}", kind, trace, telling(columns, kept), kept, len(rows)))
+    return found
+
+
+def _sections(analysis: TraceAnalysis, traces: Sequence[RankTrace]) -> list[tuple[str, str]]:
+    """(id, title) of the sections that have something to say."""
+    sections = [("summary", "Summary"), ("findings", "Findings")]
+    if analysis.difference:
+        sections.append(("changes", "What changed"))
+    sections += [("time", "Time"), ("roofline", "Roofline"), ("win", "What to win")]
+    if analysis.fleet and len(analysis.fleet.ranks) > 1:
+        sections.append(("ranks", "Ranks"))
+    if any(trace.launches or trace.streams for trace in traces):
+        sections.append(("launches", "Launches"))
+    if any(trace.collectives or trace.copies for trace in traces):
+        sections.append(("transfers", "Communication"))
+    return [*sections, ("coverage", "Coverage"), ("method", "Method")]

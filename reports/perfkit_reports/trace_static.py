@@ -1,0 +1,12 @@
+"""Static figures of traces for papers and slides: the roofline and where the time went."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit_reports import static, trace_series
+
+
+def images(analysis: TraceAnalysis) -> Iterator[tuple[str, bytes]]:
+    """(`roofline.png`, content) and so on, for every figure there is data for."""
+    yield from static.files("roofline", static.roofline(trace_series.plane(analysis)))
+    yield from static.files("time-split", static.time_split(trace_series.trace_bars(analysis)))

@@ -1,0 +1,33 @@
+"""Writes every form of a report on traces into a folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit_reports.write import as_json, written
+
+
+def write_trace_reports(analysis: TraceAnalysis, folder: Path, *, static: bool = False) -> list[Path]:
+    """Write `report.html`, `analysis.json`, `report.md`, `tables/*.parquet` and with `static` also `figures/*`.
+
+    Each file is written whole or not at all, the ones people open first. Returns their paths.
+    """
+    return written(_files(analysis, static), folder)
+
+
+def _files(analysis: TraceAnalysis, static: bool) -> Iterator[tuple[str, bytes]]:
+    """(path in the folder, content). pyarrow and matplotlib are imported only when their turn comes."""
+    from perfkit_reports import trace_html, trace_markdown
+
+    yield "report.html", trace_html.render(analysis).encode()
+    yield "analysis.json", as_json(analysis)
+    yield "report.md", trace_markdown.render(analysis).encode()
+
+    from perfkit_reports import arrow, trace_tables
+
+    for name, table in trace_tables.tables(analysis).items():
+        yield f"tables/{name}.parquet", arrow.parquet(table)
+    if static:
+        from perfkit_reports import trace_static
+
+        yield from ((f"figures/{name}", data) for name, data in trace_static.images(analysis))
