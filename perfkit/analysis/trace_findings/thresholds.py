@@ -1,0 +1,31 @@
+"""From when on something is worth telling. Shares are of the step."""
+
+# Of the step: below this a finding costs more to read than it wins. No gain below it is told.
+NOTABLE = 0.01
+
+# Of the step: what every program has a little of (idle time, short kernels, pointwise work) is told from here on.
+COMMON = 0.05
+
+# Of kernel time: figures that rest on less than this are told with what they lack.
+COVERED = 0.9
+
+# Of kernel time: above this much beyond the roofs a formula or a ceiling is wrong, not a clock.
+ABOVE_ROOF = 0.01
+
+# Of its roof: a product or convolution above this has little left to win from another layout or algorithm
+# (measured matrix peaks are themselves at 80 to 90 % of the datasheet's).
+CLOSE_TO_ROOF = 0.6
+
+# A peak must be this many times another before changing to it is advised.
+HIGHER_PEAK = 1.3
+
+# Of the link's rate: large messages below this are slowed by something (waiting for a late rank, a wrong path).
+BUS_SHARE = 0.5
+LARGE_MESSAGE_BYTES = 16 * 2**20  # nccl-tests reach a link's rate from about here on
+SMALL_MESSAGE_BYTES = 2**20  # below it a collective's latency outweighs its transfer
+
+# Memory traffic of indexed updates below this share of the roof: colliding atomics, or rows too short to coalesce.
+INDEXED_EFFICIENCY = 0.3
+
+# Between two traces of the same work: below this the difference is the machine's.
+CHANGE = 0.02
