@@ -47,16 +47,16 @@ def ceilings_of_trace(device: TraceDevice, override: str | None = None) -> Trace
     if override is not None and override.strip().lower() == HERE:
         return _measured_here(device)
     if override is not None:
-        entry = named(override)
-        name, warning = entry.names[0], ""
+        chosen = named(override)
+        name, warning = chosen.names[0], ""
         if device.kind == "cpu":
             warning = f"a trace of a CPU is held against the datasheet of {name}, because --device says so"
-        elif device.units is not None and device.units != entry.derivation.units:
+        elif device.units is not None and device.units != chosen.derivation.units:
             warning = (
-                f"--device {entry.id} has {entry.derivation.units} SMs or compute units, the trace's device "
+                f"--device {chosen.id} has {chosen.derivation.units} SMs or compute units, the trace's device "
                 f"{device.name!r} has {device.units}"
             )
-        return TraceCeilings(_sheet(device, name, entry), name, "given with --device", warning)
+        return TraceCeilings(_sheet(device, name, chosen), name, "given with --device", warning)
     entry = find(device.name, device.units)
     if entry is not None:
         return TraceCeilings(_sheet(device, device.name, entry), device.name, "recorded in the trace")

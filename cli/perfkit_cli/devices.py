@@ -1,0 +1,71 @@
+"""`perfkit devices`: the GPUs whose datasheet peaks are known."""
+
+import click
+import msgspec
+
+from perfkit.devices.catalogue import Entry, catalogue, ceilings
+from perfkit.devices.ceiling import Ceiling, Level
+from perfkit.spec import Struct
+
+EXAMPLES = """\b
+Examples:
+  perfkit devices
+  perfkit devices h100                     only those whose id or name holds this
+  perfkit analyze trace.json.gz --device h100-sxm
+\b
+Rates are dense, with fp32 accumulation; links are per direction. --json has every figure with its source.
+"""
+
+
+class Device(Struct):
+    """A device as `--json` prints it."""
+
+    id: str
+    names: tuple[str, ...]
+    ceilings: tuple[Ceiling, ...]
+    note: str
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("text", metavar="[TEXT]", default="")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: every figure with its source.")
+def command(text: str, as_json: bool) -> None:
+    """List the GPUs whose datasheet peaks are known, by the id that --device takes."""
+    from perfkit.errors import UsageError
+    from perfkit_cli.listing import columns
+
+    wanted = text.lower()
+    entries = [entry for entry in catalogue().devices if wanted in " ".join((entry.id, *entry.names)).lower()]
+    if not entries:
+        raise UsageError(f"no device with {text!r} in its id or name; `perfkit devices` lists all")
+    if as_json:
+        devices = [Device(entry.id, entry.names, ceilings(entry), entry.note) for entry in entries]
+        click.echo(msgspec.json.format(msgspec.json.encode(devices), indent=2))
+        return
+    for line in columns([_HEADER, *map(_row, entries)]):
+        click.echo(line)
+
+
+_HEADER = ("id", "16-bit matrix", "fp32 vector", "memory", "host link", "interconnect", "name as drivers report it")
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    from perfkit.units import bandwidth, flops_per_s
+
+    known = {(ceiling.level, ceiling.dtype): ceiling.value for ceiling in ceilings(entry)}
+
+    def rate(*wanted: tuple[Level, str | None]) -> str:
+        value = next((known[key] for key in wanted if key in known), None)
+        if value is None:
+            return "-"
+        return flops_per_s(value) if wanted[0][1] is not None else bandwidth(value)
+
+    return (
+        entry.id,
+        rate((Level.MATRIX, "bf16"), (Level.MATRIX, "fp16")),
+        rate((Level.VECTOR, "fp32")),
+        rate((Level.MEMORY, None)),
+        rate((Level.HOST_LINK, None)),
+        rate((Level.INTERCONNECT, None)),
+        entry.names[0],
+    )
