@@ -2,11 +2,14 @@
 
 import gzip
 import json
+import random
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 
 from perfkit.errors import RunFormatError
 from perfkit.trace.read import NONE, Category, read_trace
@@ -74,26 +77,75 @@ def test_no_events(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("damage", "note"),
     [
-        (lambda whole: gzip.compress(whole)[:-20], "truncated or damaged gzip"),
-        (lambda whole: gzip.compress(whole)[:8] + b"\0" * 40, "truncated or damaged gzip"),
-        (lambda whole: whole[:-30], "truncated or damaged JSON"),
-        (lambda whole: b"", "truncated or damaged JSON"),
-        (lambda whole: whole.replace(b"outer", b"\xff\xfe"), "truncated or damaged JSON"),
-        (lambda whole: b'{"steps": 3}', "not a trace of torch.profiler"),
-        (lambda whole: b"[[1, 2]]", "not a trace of torch.profiler"),
-        (lambda whole: b'{"traceEvents": {}}', "not a trace of torch.profiler"),
+        (lambda whole: gzip.compress(whole)[:-20], "gzip data ends too early"),
+        (lambda whole: whole[:-30], "truncated: the JSON ends before its list of events does; whole events up to byte"),
+        (lambda whole: whole.replace(b"outer", b"ou\xff\xfe"), "2 characters of invalid UTF-8"),
+        (lambda whole: b"\xef\xbb\xbf" + whole, "byte-order mark"),
+        (lambda whole: whole.decode().encode("utf-16"), "utf-16"),
+        (lambda whole: whole.replace(b'"dur": 1.25', b'"dur": NaN'), "1 NaN or infinite number read"),
+        (lambda whole: whole.replace(b"outer", b"out\x01er"), "1 raw control character"),
+        (lambda whole: whole.replace(b"outer", b"out\ner"), "1 raw control character"),
+        (lambda whole: whole.replace(b"outer", b'f<"x">(", a")'), "unescaped quotes repaired in 1 event"),
+        (lambda whole: whole.replace(b"outer", b'ou"ter'), "unescaped quotes repaired in 1 event"),
+        (lambda whole: whole.replace(b'"dur": 1.25,', b'"dur": 1.25,,'), "1 broken event skipped"),
+        (lambda whole: whole.replace(b'"dur": 0.5', b'"dur": -0.5'), "1 negative duration taken as 0"),
+        (lambda whole: whole.replace(b'"dur": 0.5, ', b""), "1 missing duration taken as 0"),
+        (lambda whole: whole.replace(b"{}]}", b"]}"), ""),
     ],
 )
-def test_files_that_are_no_trace_are_named(tmp_path: Path, damage: Any, words: str) -> None:
-    path = tmp_path / "trace.json.gz"
-    path.write_bytes(damage(json.dumps({"traceEvents": EVENTS}).encode()))
-    with pytest.raises(RunFormatError, match=words) as caught:
+def test_damage_is_repaired_or_left_out_and_noted(tmp_path: Path, damage: Any, note: str) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(damage(json.dumps({"traceEvents": [*EVENTS, {}]}).encode()))
+    trace = read_trace(path)
+    assert note in " ".join(trace.notes)
+    assert len(trace) >= 4
+    assert {"span", "gemm"} & set(trace.names)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty"),
+        (b"   \n", "empty"),
+        (b"hello", "not JSON, begins with b'hello'"),
+        (b"\0" * 1000, "not JSON"),
+        (b"{}", "a JSON object without traceEvents"),
+        (b'{"steps": 3}', "not a trace of torch.profiler: a JSON object without traceEvents"),
+        (b'{"steps": [3, ', "before its events begin: ends after 14 bytes"),
+        (b"[[1, 2], [3]]", "a list of 2 values, none of them an event"),
+        (b'{"traceEvents": {"a": 1}}', "traceEvents is not a list"),
+        (b'{"traceEvents": 7}', "traceEvents is not a list"),
+        (b"PK\x03\x04rest", "a zip archive"),
+    ],
+)
+def test_files_that_are_no_trace_are_named(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(content)
+    with pytest.raises(RunFormatError, match=re.escape(words)) as caught:
         read_trace(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress, bytes])
+def test_a_file_cut_off_is_read_up_to_its_last_whole_event(tmp_path: Path, compress: Any) -> None:
+    generator = random.Random(3)
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": generator.randbytes(20).hex(), "ts": index, "dur": 1, "args": {"a": {}}}
+        for index in range(20_000)
+    ]
+    whole = compress(json.dumps({"traceEvents": events}).encode())
+    path = tmp_path / "trace.json"
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    trace = read_trace(path)
+    assert 10_000 < len(trace) < 15_000
+    assert [trace.names[each] for each in trace.name] == [each["name"] for each in events[: len(trace)]]
+    assert "truncated: the JSON ends before" in " ".join(trace.notes)
 
 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(RunFormatError, match="cannot be read"):
         read_trace(tmp_path / "none.json")
+    with pytest.raises(RunFormatError, match="is a folder"):
+        read_trace(tmp_path)

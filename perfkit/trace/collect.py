@@ -1,0 +1,88 @@
+"""The columns of all pieces of a trace, put together, classified and brought into the order of time."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.trace.columns import Columns, Part
+from perfkit.trace.model import NONE, Category, Flows, Ints, MemoryEvents
+from perfkit.trace.tables import Tables
+
+# Which table the numbers of a column refer to.
+_REFERS_TO = {"cat": "cat", "name": "name", "thread": "thread", "signature": "signature", "collective": "collective"}
+
+
+class Collection:
+    """Takes the parts of a trace, in the order of the file, and renumbers them by its own tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.notes: Counter[str] = Counter()
+        self.metadata: list[tuple[int, str, bytes]] = []
+        self._columns: dict[str, dict[str, list[NDArray[Any]]]] = {"rows": {}, "flows": {}, "memory": {}}
+        self._numbers: dict[tuple[int, str], NDArray[np.int32]] = {}
+
+    def add(self, part: Part, origin: int | None = None) -> None:
+        """`origin` names the tables that the part's numbers refer to, None where these are the collection's own."""
+        if origin is not None:
+            for name, entries in part.entries.items():
+                table = getattr(self.tables, name)
+                known = self._numbers.get((origin, name), np.zeros(0, np.int32))
+                new = np.fromiter(map(table.__getitem__, entries), np.int32, len(entries))
+                self._numbers[origin, name] = np.concatenate((known, new))
+        for group, columns in (("rows", part.rows), ("flows", part.flows), ("memory", part.memory)):
+            for name, column in columns.items():
+                self._columns[group].setdefault(name, []).append(self._renumbered(name, column, origin))
+        self.metadata += [
+            (int(self._renumbered("thread", np.asarray([each]), origin)[0]), *rest) for each, *rest in part.metadata
+        ]
+        self.notes += part.notes
+
+    def rows(self) -> Columns:
+        """The rows, once: they are handed over and no longer kept here."""
+        return self._joined("rows")
+
+    def flows(self) -> Flows:
+        """The ends of arrows, in the order of the file."""
+        return Flows(**self._joined("flows"))
+
+    def memory(self) -> MemoryEvents:
+        """The allocator's events, in the order of time."""
+        columns = self._joined("memory")
+        order = np.argsort(columns["time_ns"], kind="stable")
+        return MemoryEvents(**{name: column[order] for name, column in columns.items()})
+
+    def _renumbered(self, name: str, column: NDArray[Any], origin: int | None) -> NDArray[Any]:
+        if origin is None or name not in _REFERS_TO:
+            return column
+        numbers = self._numbers[origin, _REFERS_TO[name]]
+        return np.append(numbers, np.int32(NONE))[column]  # NONE is -1 and so takes the last
+
+    def _joined(self, group: str) -> Columns:
+        columns = self._columns[group]
+        return {name: np.concatenate(columns.pop(name)) for name in list(columns)}
+
+
+def end_and_order(rows: Columns) -> Ints:
+    """Put an `end_ns` in the place of `duration`; the order of rows by start, longer ones first among equals."""
+    rows["end_ns"] = rows.pop("duration")
+    rows["end_ns"] += rows["start_ns"]
+    start = rows["start_ns"]
+    order = np.argsort(start, kind="stable")
+    ordered = start[order]
+    same = ordered[1:] == ordered[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    members = order[tied]
+    order[tied] = members[np.lexsort((members, -rows["end_ns"][members], ordered[tied]))]
+    return order
+
+
+def correlate_by_external_id(rows: Columns, category: NDArray[np.int8]) -> None:
+    """Where nothing on the device has a correlation, older files have it under `External id`."""
+    device = np.isin(category, (Category.KERNEL, Category.COPY, Category.FILL))
+    if (rows["correlation"][device] != NONE).any():
+        return
+    linked = device | (category == Category.LAUNCH)
+    rows["correlation"][linked] = rows["external_id"][linked]

@@ -1,0 +1,277 @@
+"""A piece of a trace, decoded into columns; the decoded events live no longer than this takes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from itertools import compress, repeat
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.trace import numbers
+from perfkit.trace.kineto import REFUSALS, AnyEvent, Decoders, EventArgs
+from perfkit.trace.model import NONE, Collective
+from perfkit.trace.tables import Tables
+
+Columns = dict[str, NDArray[Any]]
+
+
+class Kind(IntEnum):
+    """What an event's `ph` makes of it; the first three are rows of the trace."""
+
+    COMPLETE = 0
+    BEGIN = 1
+    END = 2
+    FLOW = 3
+    MEMORY = 4
+    METADATA = 5
+    IGNORED = 6
+    UNKNOWN = 7
+
+
+_KINDS = {
+    "X": Kind.COMPLETE, "B": Kind.BEGIN, "E": Kind.END, "s": Kind.FLOW, "f": Kind.FLOW, "i": Kind.MEMORY,
+    "I": Kind.MEMORY, "M": Kind.METADATA, "": Kind.UNKNOWN,
+}  # fmt: skip
+_FLOWS = {"ac2g": 0, "async_cpu_to_gpu": 0, "fwdbwd": 1, "forward_backward": 1}
+_MEMORY = "[memory]"
+_NO_ARGS = EventArgs()
+_THREAD = attrgetter("pid", "tid")
+_SIGNATURE = attrgetter("dims", "strides", "types", "concrete")
+_ARGS = attrgetter("args")
+
+
+class Part(NamedTuple):
+    """The columns of one piece. Numbers of names and the like refer to the tables of its `Builder`.
+
+    `rows` has `kind`, `hlo` (whether it names an XLA op) and the columns of `Trace` but for the end, which is a
+    `duration`; `entries` are the values that the piece added to each table.
+    """
+
+    rows: Columns
+    flows: Columns
+    memory: Columns
+    metadata: list[tuple[int, str, bytes]]  # thread, what is stated, the statement as JSON
+    entries: dict[str, list[Any]]
+    notes: Counter[str]
+
+
+class Builder:
+    """Turns pieces of one trace into columns, in the order of the pieces."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.decoders = Decoders(exact=False)
+
+    def add(self, piece: bytes) -> Part | None:
+        """The columns of text that holds whole events separated by commas; None if it is anything else."""
+        while True:
+            try:
+                events = self.decoders.many.decode(b"".join((b"[", piece, b"]")))
+            except REFUSALS:
+                return None
+            part = self.build(events, piece)
+            if part is not None:
+                return part
+
+    def build(self, events: list[AnyEvent], text: bytes) -> Part | None:
+        """The columns of events that were decoded from `text`.
+
+        None if doubles cannot hold their times: then `decoders` has been exchanged and they are to be decoded again.
+        """
+        notes: Counter[str] = Counter()
+        count = len(events)
+        time_ns, good, scale = self._times(events, text)
+        if scale == 0:
+            return None
+        kind = np.fromiter(map(_KINDS.get, map(attrgetter("ph"), events), repeat(Kind.IGNORED)), np.int8, count)
+        timed = (kind <= Kind.MEMORY) & ~good
+        if timed.any():
+            notes["impossible time"] += int(timed.sum())
+            kind[timed] = Kind.IGNORED
+        unknown = int((kind == Kind.UNKNOWN).sum())
+        if unknown:  # some writers close their list with an empty event
+            notes["no phase"] += unknown - sum(1 for each in compress(events, kind == Kind.UNKNOWN) if not each.name)
+        if scale == 1:
+            notes["in nanoseconds"] += 1
+
+        def of(which: NDArray[np.bool_]) -> tuple[list[AnyEvent], NDArray[np.int64]]:
+            if which.all():
+                return events, time_ns
+            return list(compress(events, which.tobytes())), time_ns[which]
+
+        rows = self._rows(*of(kind <= Kind.END), kind[kind <= Kind.END], scale, text, notes)
+        return Part(
+            rows=rows,
+            flows=self._flows(*of(kind == Kind.FLOW)),
+            memory=self._memory(*of(kind == Kind.MEMORY)),
+            metadata=self._metadata(of(kind == Kind.METADATA)[0]),
+            entries=self.tables.take_fresh(),
+            notes=+notes,
+        )
+
+    def _times(self, events: list[AnyEvent], text: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
+        times = map(attrgetter("ts"), events)
+        if self.decoders.exact:
+            return numbers.exact(list(times))
+        values = np.fromiter(times, np.float64, len(events))
+        longest = np.abs(values).max(initial=0, where=np.abs(values) < 1e19)
+        if longest >= numbers.DOUBLE_IS_EXACT_BELOW_US and (
+            longest >= numbers.DOUBLE_IS_INTEGER_BELOW or numbers.FRACTION_OF_LONG_TIME.search(text)
+        ):
+            self.decoders = Decoders(exact=True)
+            return values.astype(np.int64), values > 0, 0
+        return *numbers.scaled(values, 1000), 1000
+
+    def _rows(
+        self,
+        events: list[AnyEvent],
+        start_ns: NDArray[np.int64],
+        kind: NDArray[np.int8],
+        scale: int,
+        text: bytes,
+        notes: Counter[str],
+    ) -> Columns:
+        count = len(events)
+        tables = self.tables
+        args = [each or _NO_ARGS for each in map(_ARGS, events)]
+
+        def numbers_of(table: Callable[[Any], int], keys: Iterable[Any]) -> NDArray[np.int32]:
+            return np.fromiter(map(table, keys), np.int32, count)
+
+        def arg(name: str) -> NDArray[np.int64]:
+            return numbers.integers(lambda: map(attrgetter(name), args), count)
+
+        correlation, external = arg("correlation"), arg("external_id")
+        if b'"correlation_id"' in text:
+            correlation = np.where(correlation == NONE, arg("correlation_xla"), correlation)
+        if b'"external id"' in text:
+            external = np.where(external == NONE, arg("external_id_old"), external)
+        moved = arg("moved")
+        if b'"size"' in text:
+            moved = np.where(moved == NONE, arg("moved_rocm"), moved)
+        return {
+            "kind": kind,
+            "cat": numbers_of(tables.cat.__getitem__, map(attrgetter("cat"), events)),
+            "name": numbers_of(tables.name.__getitem__, map(attrgetter("name"), events)),
+            "thread": numbers_of(tables.thread.__getitem__, map(_THREAD, events)),
+            "start_ns": start_ns,
+            "duration": self._durations(events, start_ns, kind, scale, notes),
+            "correlation": correlation,
+            "external_id": external,
+            "device": arg("device"),
+            "stream": arg("stream"),
+            "signature": self._signatures(args),
+            "sequence": arg("sequence"),
+            "moved_bytes": moved,
+            "collective": self._collectives(args, text),
+            "hlo": _present("hlo_op", args, text),
+        }
+
+    def _durations(
+        self,
+        events: list[AnyEvent],
+        start_ns: NDArray[np.int64],
+        kind: NDArray[np.int8],
+        scale: int,
+        notes: Counter[str],
+    ) -> NDArray[np.int64]:
+        values = np.fromiter(map(attrgetter("dur"), events), np.float64, len(events))
+        duration, good = numbers.scaled(values, scale)
+        complete = kind == Kind.COMPLETE
+        room = np.iinfo(np.int64).max - np.maximum(start_ns, 0)
+        for note, bad in (
+            ("no duration", np.isnan(values)),
+            ("impossible duration", (~good & ~np.isnan(values)) | (duration > room)),
+            ("negative duration", duration < 0),
+        ):
+            bad &= complete
+            if bad.any():
+                notes[note] += int(bad.sum())
+            duration[bad] = 0
+        duration[~complete] = 0
+        return duration
+
+    def _signatures(self, args: list[EventArgs]) -> NDArray[np.int32]:
+        column = np.full(len(args), NONE, np.int32)
+        typed = np.fromiter(map(len, map(attrgetter("types"), args)), np.int64, len(args)) > 0  # type: ignore[arg-type]
+        with_inputs = compress(args, typed.tobytes())
+        # JSON has no zero bytes: one joins what belongs together without a tuple for every event.
+        keys = map(b"\0".join, map(_SIGNATURE, with_inputs))
+        column[typed] = np.fromiter(map(self.tables.signature.__getitem__, keys), np.int32, int(typed.sum()))
+        return column
+
+    def _collectives(self, args: list[EventArgs], text: bytes) -> NDArray[np.int32]:
+        column = np.full(len(args), NONE, np.int32)
+        if b'"Collective name"' not in text:
+            return column
+        for index, each in enumerate(args):
+            if each.collective:
+                column[index] = self.tables.collective[_collective(each)]
+        return column
+
+    def _flows(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
+        kind = np.fromiter(map(_FLOWS.get, map(attrgetter("cat"), events), repeat(NONE)), np.int8, len(events))
+        known = kind != NONE
+        events = list(compress(events, known.tobytes()))
+        return {
+            "kind": kind[known],
+            "id": numbers.integers(lambda: map(attrgetter("id"), events), len(events)),
+            "start": np.fromiter((each.ph == "s" for each in events), np.bool_, len(events)),
+            "time_ns": time_ns[known],
+            "thread": self._threads(events),
+        }
+
+    def _memory(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
+        known = np.fromiter((each.name == _MEMORY for each in events), np.bool_, len(events))
+        events = list(compress(events, known.tobytes()))
+        args = [each.args or _NO_ARGS for each in events]
+
+        def arg(name: str) -> NDArray[np.int64]:
+            return numbers.integers(lambda: map(attrgetter(name), args), len(args))
+
+        return {
+            "time_ns": time_ns[known],
+            "address": arg("address"),
+            "size": arg("size"),
+            "device_type": arg("device_type").astype(np.int32),
+            "device": arg("device_id").astype(np.int32),
+            "allocated": arg("allocated"),
+            "reserved": arg("reserved"),
+            "thread": self._threads(events),
+        }
+
+    def _threads(self, events: list[AnyEvent]) -> NDArray[np.int32]:
+        return np.fromiter(map(self.tables.thread.__getitem__, map(_THREAD, events)), np.int32, len(events))
+
+    def _metadata(self, events: list[AnyEvent]) -> list[tuple[int, str, bytes]]:
+        stated = []
+        for each in events:
+            args = each.args or _NO_ARGS
+            text = bytes(args.labels if each.name == "process_labels" else args.name)
+            if text:
+                stated.append((self.tables.thread[_THREAD(each)], each.name, text))
+        return stated
+
+
+def _present(name: str, args: list[EventArgs], text: bytes) -> NDArray[np.bool_]:
+    if f'"{name}"'.encode() not in text:
+        return np.zeros(len(args), np.bool_)
+    return np.fromiter(map(len, map(attrgetter(name), args)), np.int64, len(args)) > 0
+
+
+def _collective(args: EventArgs) -> Collective:
+    def text(value: Any) -> str:
+        return "" if value is None else str(value)
+
+    return Collective(
+        text(args.collective),
+        text(args.dtype),
+        numbers.integer(args.sent),
+        numbers.integer(args.received),
+        text(args.group),
+        text(args.group_text),
+        numbers.integer(args.group_size),
+    )

@@ -1,0 +1,28 @@
+"""Begin and end events, which other writers use instead of complete ones, as complete events."""
+
+import numpy as np
+
+from perfkit.trace.columns import Columns, Kind
+
+
+def paired(rows: Columns) -> tuple[Columns, int]:
+    """Rows with every begin lasting until its end, and without the ends; and how many had no partner.
+
+    As the format demands, begins and ends of a thread nest: an end belongs to the last begin that is still open.
+    """
+    kind = rows["kind"]
+    halves = np.flatnonzero(kind != Kind.COMPLETE)
+    if not len(halves):
+        return rows, 0
+    halves = halves[np.lexsort((halves, rows["start_ns"][halves], rows["thread"][halves]))]
+    thread = rows["thread"][halves]
+    is_begin = kind[halves] == Kind.BEGIN
+    depth = np.cumsum(np.where(is_begin, 1, -1)) + ~is_begin  # a begin and its end share one
+    order = np.lexsort((np.arange(len(halves)), depth, thread))
+    first, second = order[:-1], order[1:]
+    match = is_begin[first] & ~is_begin[second] & (thread[first] == thread[second]) & (depth[first] == depth[second])
+    begins, ends = halves[first[match]], halves[second[match]]
+    rows["duration"][begins] = rows["start_ns"][ends] - rows["start_ns"][begins]
+    keep = kind == Kind.COMPLETE
+    keep[begins] = True
+    return {name: column[keep] for name, column in rows.items()}, len(halves) - 2 * len(begins)

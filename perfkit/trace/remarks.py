@@ -1,0 +1,53 @@
+"""What was repaired, skipped or assumed while reading a trace, in words."""
+
+from collections import Counter
+
+from perfkit.trace.splitter import Splitter
+from perfkit.trace.stream import TextBlocks
+from perfkit.trace.surroundings import Surroundings
+
+# {s} is the plural's s.
+_REMARKS = {
+    "broken event": "{n} broken event{s} skipped",
+    "impossible time": "{n} event{s} without a possible time skipped",
+    "no phase": "{n} event{s} without a phase skipped",
+    "unpaired": "{n} begin or end event{s} without a partner skipped",
+    "negative duration": "{n} negative duration{s} taken as 0",
+    "no duration": "{n} missing duration{s} taken as 0",
+    "impossible duration": "{n} impossible duration{s} taken as 0",
+    "wrong type": "{n} event{s} with members of unexpected types, read as far as they make sense",
+    "invalid UTF-8": "{n} character{s} of invalid UTF-8 replaced",
+    "control character": "{n} raw control character{s} in names replaced by blanks",
+    "NaN or infinity": "{n} NaN or infinite number{s} read as missing",
+    "trailing comma": "trailing commas removed from {n} event{s}",
+    "unescaped quote": "unescaped quotes repaired in {n} event{s}",
+    "names": "too many distinct names: {n} event{s} counted together under one",
+    "signatures": "too many distinct signatures: the inputs of {n} op{s} left out",
+}
+_ONCE = {
+    "in nanoseconds": "times are in nanoseconds, not microseconds",
+    "long ending": "what follows the events is too long to be read",
+    "rank by name": "the rank is taken from the file's name: the file does not tell",
+}
+
+
+def remarks(counts: Counter[str], blocks: TextBlocks, splitter: Splitter, around: Surroundings) -> tuple[str, ...]:
+    """One sentence for everything that happened, the most important first."""
+    found = []
+    if blocks.damage:
+        found.append(f"{blocks.damage}: only what comes before was read")
+    if splitter.cut_at is not None:
+        found.append(
+            f"truncated: the JSON ends before its list of events does; whole events up to byte {splitter.cut_at} were read"
+        )
+    elif not around.complete:
+        found.append("what the file states beside its events is damaged and was read only in part")
+    if blocks.encoding:
+        found.append(f"encoded as {blocks.encoding}")
+    found += [
+        text.format(n=counts[name], s="" if counts[name] == 1 else "s")
+        for name, text in _REMARKS.items()
+        if counts[name]
+    ]
+    found += [text for name, text in _ONCE.items() if counts[name]]
+    return tuple(found)

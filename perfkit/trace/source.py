@@ -1,0 +1,145 @@
+"""Where traces lie: files, folders of ranks, glob patterns and fsspec URLs."""
+
+import glob
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO, NoReturn, cast
+
+import fsspec
+import zstandard
+from isal import igzip_lib
+
+from perfkit.errors import PerfkitError, RunFormatError, UsageError
+
+_JSON = (".json", ".json.gz", ".json.zst")
+_PERHAPS = ("", ".gz", ".gzip", ".zst", ".trace", ".raw")
+_SNIFF_BYTES = 1 << 18
+_TRACE = re.compile(rb'"traceEvents"|"ph"\s*:\s*"\w"')
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def expand(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Files and URLs that `patterns` name, each pattern's in natural order (`rank2` before `rank10`), none twice.
+
+    A folder stands for the traces in it, or, if it has none itself, for those in the folders below.
+    `UsageError` where a pattern names nothing.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        for each in _remote(pattern) if is_url(pattern) else _local(pattern):
+            found[each] = None
+    if not found:
+        raise UsageError("no trace was given; name files, folders, patterns or URLs")
+    return tuple(found)
+
+
+def open_source(source: str | Path) -> tuple[BinaryIO, int]:
+    """An open binary file and its size in bytes (0 where the place does not tell). `RunFormatError` if there is none."""
+    text = str(source)
+    if is_url(text):
+        return _open_remote(text)
+    path = Path(source)
+    if path.is_dir():
+        raise RunFormatError(f"{path}: is a folder, not a trace; name the files in it")
+    try:
+        return path.open("rb"), path.stat().st_size
+    except (OSError, ValueError) as error:
+        raise RunFormatError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+def is_url(source: str) -> bool:
+    """Whether fsspec is to open it."""
+    return "://" in source
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text)]
+
+
+def _local(pattern: str) -> list[str]:
+    path = Path(pattern).expanduser()
+    if path.is_file():
+        return [str(path)]
+    if path.is_dir():
+        traces = _in_folder(path)
+        if not traces:
+            raise UsageError(f"{pattern}: no trace in this folder (.json, .json.gz, .json.zst)")
+    elif _MAGIC.search(pattern):
+        matches = [Path(each) for each in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - keeps the user's form
+        folders = [trace for match in matches if match.is_dir() for trace in _in_folder(match)]
+        traces = folders + [match for match in matches if match.is_file() and _looks_like_trace(match)]
+        if not traces:
+            raise UsageError(f"{pattern}: no trace matches this pattern")
+    else:
+        raise UsageError(f"{pattern}: no such file or folder")
+    return sorted({str(each) for each in traces}, key=_natural)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    traces = [each for each in folder.iterdir() if each.is_file() and _looks_like_trace(each)]
+    return traces or [each for each in folder.rglob("*") if each.is_file() and _looks_like_trace(each)]
+
+
+def _looks_like_trace(path: Path) -> bool:
+    """By name and content: JSON that is seen whole and has no events is none, nor is anything else without a sign of one."""
+    if path.name.startswith("."):
+        return False
+    known = path.name.endswith(_JSON)
+    if not known and path.suffix not in _PERHAPS:
+        return False
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_SNIFF_BYTES)
+    except OSError:
+        return known  # reading it will say what is wrong
+    text, whole = _beginning(raw, path.stat().st_size <= _SNIFF_BYTES)
+    return bool(_TRACE.search(text)) or (known and not (whole and text))
+
+
+def _beginning(raw: bytes, whole: bool) -> tuple[bytes, bool]:
+    """The first text of a file that starts with `raw`, and whether that is all of it."""
+    try:
+        if raw.startswith(b"\x1f\x8b"):
+            member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+            return member.decompress(raw, _SNIFF_BYTES), whole and member.eof
+        if raw.startswith(b"\x28\xb5\x2f\xfd"):
+            text = zstandard.ZstdDecompressor().stream_reader(raw).read(_SNIFF_BYTES)
+            return text, whole and len(text) < _SNIFF_BYTES
+    except (igzip_lib.error, zstandard.ZstdError):
+        return b"", False
+    return raw.replace(b"\0", b""), whole
+
+
+def _remote(url: str) -> list[str]:
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+        if _MAGIC.search(path):
+            found = [str(each) for each in system.glob(path)]
+        elif url.startswith("http") or system.isfile(path):
+            return [url]
+        else:
+            found = [str(each) for each in system.ls(path, detail=False)] if system.isdir(path) else []
+        traces = [each for each in found if each.endswith((*_JSON, ".gz", ".zst"))]
+    except (OSError, ImportError, ValueError) as error:
+        _refuse(url, error)
+    if not traces:
+        raise UsageError(f"{url}: no trace there (.json, .json.gz, .json.zst)")
+    return sorted((str(system.unstrip_protocol(each)) for each in traces), key=_natural)
+
+
+def _open_remote(url: str) -> tuple[BinaryIO, int]:
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+        file = system.open(path, "rb")
+    except (OSError, ImportError, ValueError) as error:
+        _refuse(url, error)
+    return cast(BinaryIO, file), int(getattr(file, "size", 0) or 0)
+
+
+def _refuse(url: str, error: Exception) -> NoReturn:
+    if isinstance(error, ImportError):
+        raise PerfkitError(f"{url}: this kind of URL needs another package: {error}") from None
+    if isinstance(error, FileNotFoundError):
+        raise RunFormatError(f"{url}: no such file") from None
+    raise RunFormatError(f"{url}: cannot be read ({error})") from None

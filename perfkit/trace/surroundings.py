@@ -1,0 +1,107 @@
+"""What a trace file states beside its events: who recorded it, on which devices, as which rank."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+import msgspec
+
+from perfkit.trace.chunks import structure
+from perfkit.trace.kineto import REFUSALS
+from perfkit.trace.numbers import integer
+from perfkit.trace.tolerant import repair_text
+
+_LONGEST_PROPERTY = 1000
+_KNOWN = ("traceEvents", "deviceProperties", "distributedInfo", "baseTimeNanoseconds")
+_RANK = re.compile(r"(?:rank|worker)[-_ .]?(\d{1,6})(?!\d)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """See the fields of the same names of `Trace`. `complete`: whether all of the text could be read."""
+
+    base_ns: int = 0
+    devices: dict[int, str] = field(default_factory=dict)
+    rank: int | None = None
+    world_size: int | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+
+def read_surroundings(text: bytes) -> Surroundings:
+    """Read the file's own members; `text` is the file with `null` instead of its events, perhaps cut off."""
+    if not text:
+        return Surroundings()
+    members, complete = _members(text)
+    distributed = _decoded(members.get("distributedInfo"))
+    place = distributed if isinstance(distributed, dict) else {}
+    return Surroundings(
+        base_ns=max(0, integer(_decoded(members.get("baseTimeNanoseconds")))),
+        devices=_devices(_decoded(members.get("deviceProperties"))),
+        rank=_natural(place.get("rank")),
+        world_size=_natural(place.get("world_size")),
+        properties=_properties(members),
+        complete=complete,
+    )
+
+
+def rank_in_name(source: str) -> int | None:
+    """The rank that a file's name, or its folder's, tells: `rank3.json`, `rank_12/trace.json.gz`, `worker-4...`."""
+    for part in reversed(PurePosixPath(source.replace("\\", "/")).parts[-2:]):
+        found = _RANK.findall(part)
+        if found:
+            return int(found[-1])
+    return None
+
+
+def _members(text: bytes) -> tuple[dict[str, msgspec.Raw], bool]:
+    from collections import Counter
+
+    decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+    for attempt in (lambda: text, lambda: repair_text(text, Counter()), lambda: _closed(text)):
+        candidate = attempt()
+        if candidate is None:
+            continue
+        try:
+            return decoder.decode(candidate), attempt() is text
+        except REFUSALS:
+            continue
+    return {}, False
+
+
+def _closed(text: bytes) -> bytes | None:
+    """Text up to its last whole member, closed."""
+    commas = structure(text).commas(1)
+    return text[: int(commas[-1])] + b"}" if len(commas) else None
+
+
+def _decoded(raw: msgspec.Raw | None) -> object:
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except REFUSALS:
+        return None
+
+
+def _natural(value: object) -> int | None:
+    number = integer(value)
+    return number if number >= 0 else None
+
+
+def _devices(value: object) -> dict[int, str]:
+    entries = value if isinstance(value, list) else []
+    named = ((_natural(each.get("id")), each.get("name")) for each in entries if isinstance(each, dict))
+    return {number: name for number, name in named if number is not None and isinstance(name, str)}
+
+
+def _properties(members: dict[str, msgspec.Raw]) -> dict[str, str]:
+    """The members that are text, numbers or flags."""
+    found = {}
+    for name, raw in members.items():
+        if name in _KNOWN or len(bytes(raw)) > _LONGEST_PROPERTY:
+            continue
+        value = _decoded(raw)
+        if isinstance(value, str | int | float):
+            found[name] = str(value)
+    return found
