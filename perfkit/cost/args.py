@@ -83,9 +83,14 @@ def size_of(dtype: str) -> float:
 
 
 def distinct_bytes(value: TensorArg) -> float:
-    """Bytes of the distinct elements: a dimension of stride 0 repeats the same ones."""
-    distinct = math.prod(size for size, stride in zip(value.shape, value.stride, strict=True) if stride != 0)
-    return distinct * size_of(value.dtype) if distinct else 0.0
+    """Bytes of the distinct elements: a dimension of stride 0 repeats the same ones, and windows that overlap (an
+    unfolded signal) share them. What a view leaves out of its storage is not counted."""
+    if 0 in value.shape:
+        return 0.0
+    dims = [(size, abs(stride)) for size, stride in zip(value.shape, value.stride, strict=True) if stride != 0]
+    distinct = math.prod(size for size, _ in dims)
+    span = 1 + sum((size - 1) * stride for size, stride in dims)
+    return min(distinct, span) * size_of(value.dtype)
 
 
 def read_bytes(*values: TensorArg | None) -> float:

@@ -8,6 +8,7 @@ from perfkit.cost.args import (
     Args,
     Formula,
     UnmodelledError,
+    cost,
     matrix,
     numel,
     optional_tensor,
@@ -15,7 +16,7 @@ from perfkit.cost.args import (
     read_bytes,
     tensor,
 )
-from perfkit.cost.call import OpCost, TensorArg
+from perfkit.cost.call import OpCost, TensorArg, Unit
 
 _SOURCE = "attention"
 
@@ -63,16 +64,31 @@ def _backward(layout: str, bias: int | None, out: int, logsumexp: int) -> Formul
     return formula
 
 
-def _unpacked(formula: Formula, lengths: int) -> Formula:
-    """Refuses packed sequences: their lengths are data, which shapes do not tell."""
+def _packed(formula: Formula, lengths: int, backward: bool = False) -> Formula:
+    """Packed sequences, (total, head, width) or with a batch of 1: bytes are known; FLOPs depend on each length."""
+    first = 1 if backward else 0
 
-    def checked(args: Args) -> OpCost:
-        if optional_tensor(args, lengths) is not None:
-            raise UnmodelledError("packed sequences: their lengths are data")
-        return formula(args)
+    def either(args: Args) -> OpCost:
+        if optional_tensor(args, lengths) is None:
+            return formula(args)
+        query, key, value = (tensor(args, first + index) for index in range(3))
+        if len(query.shape) < 3:
+            raise UnmodelledError("queries have no heads")
+        rows = numel(query) // max(query.shape[-1], 1)  # of all heads
+        logsumexp = 4 * rows
+        output = out_bytes(rows * value.shape[-1], query.dtype)
+        nbytes = read_bytes(query, key, value) + output + logsumexp
+        if backward:  # the output, too, and its gradient; writes three gradients
+            nbytes += read_bytes(tensor(args, 0)) + sum(
+                out_bytes(numel(each), each.dtype) for each in (query, key, value)
+            )
+        return cost(None, nbytes, Unit.MATRIX, query.dtype, "packed attention: the lengths are data")
 
-    return checked
+    return either
 
+
+_FLASH = _forward("BSHD", None)
+_FLASH_BACKWARD = _backward("BSHD", None, 4, 5)
 
 FORMULAS: dict[str, Formula] = {
     "aten::_scaled_dot_product_flash_attention": _forward("BHSD", None),
@@ -80,12 +96,24 @@ FORMULAS: dict[str, Formula] = {
     "aten::_scaled_dot_product_efficient_attention": _forward("BHSD", 3),
     "aten::_scaled_dot_product_cudnn_attention": _forward("BHSD", 3),
     "aten::_scaled_dot_product_fused_attention_overrideable": _forward("BHSD", 3),
-    "aten::_flash_attention_forward": _unpacked(_forward("BSHD", None), 3),
-    "aten::_efficient_attention_forward": _unpacked(_forward("BSHD", 3), 4),
+    "aten::_cudnn_attention_forward": _packed(_forward("BHSD", 3), 4),
+    "aten::_flash_attention_forward": _packed(_FLASH, 3),
+    "aten::_efficient_attention_forward": _packed(_forward("BSHD", 3), 4),
     "aten::_scaled_dot_product_flash_attention_backward": _backward("BHSD", None, 4, 5),
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _backward("BHSD", 8, 4, 5),
     "aten::_scaled_dot_product_efficient_attention_backward": _backward("BHSD", 4, 5, 6),
     "aten::_scaled_dot_product_cudnn_attention_backward": _backward("BHSD", 8, 4, 5),
-    "aten::_flash_attention_backward": _unpacked(_backward("BSHD", None, 4, 5), 6),
-    "aten::_efficient_attention_backward": _unpacked(_backward("BSHD", 4, 5, 10), 6),
+    "aten::_scaled_dot_product_fused_attention_overrideable_backward": _backward("BHSD", 4, 6, 7),
+    "aten::_flash_attention_backward": _packed(_FLASH_BACKWARD, 6, backward=True),
+    "aten::_efficient_attention_backward": _packed(_backward("BSHD", 4, 5, 10), 6, backward=True),
+    # Other packages: (batch, position, head, width), or packed where the op says `varlen`.
+    "flash_attn::_flash_attn_forward": _FLASH,
+    "flash_attn::_flash_attn_backward": _FLASH_BACKWARD,
+    "flash_attn::_flash_attn_varlen_forward": _packed(_FLASH, 3),
+    "flash_attn::_flash_attn_varlen_backward": _packed(_FLASH_BACKWARD, 9, backward=True),
+    "flash_attn_3::_flash_attn_forward": _packed(_packed(_FLASH, 7), 11),  # cu_seqlens_q, seqused_k
+    "xformers_flash::flash_fwd": _packed(_FLASH, 3),
+    "xformers_flash::flash_bwd": _packed(_FLASH_BACKWARD, 9, backward=True),
+    "xformers::efficient_attention_forward_cutlass": _packed(_forward("BSHD", 3), 4),
+    "xformers::efficient_attention_backward_cutlass": _packed(_backward("BSHD", 4, 5, 10), 6, backward=True),
 }

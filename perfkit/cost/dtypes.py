@@ -17,11 +17,11 @@ class Dtype(NamedTuple):
 
 _DTYPES = (
     Dtype("bool", 1, 11, "bool", ("bool",), 0, "bool"),
-    Dtype("uint8", 1, 0, "uint8", ("unsigned char",), 1, "int8"),
-    Dtype("int8", 1, 1, "int8", ("signed char",), 1, "int8"),
+    Dtype("uint8", 1, 0, "uint8", ("unsigned char", "c10::quint8"), 1, "int8"),
+    Dtype("int8", 1, 1, "int8", ("signed char", "c10::qint8"), 1, "int8"),
     Dtype("int16", 2, 2, "int16", ("short", "short int"), 1, "int16"),
     Dtype("uint16", 2, 27, "uint16", ("unsigned short", "short unsigned int"), 1, "int16"),
-    Dtype("int32", 4, 3, "int32", ("int",), 1, "int32"),
+    Dtype("int32", 4, 3, "int32", ("int", "c10::qint32"), 1, "int32"),
     Dtype("uint32", 4, 28, "uint32", ("unsigned int",), 1, "int32"),
     Dtype("int64", 8, 4, "int64", ("long", "long int", "long long", "__int64"), 1, "int64"),
     Dtype("uint64", 8, 29, "uint64", ("unsigned long", "long unsigned int", "unsigned __int64"), 1, "int64"),

@@ -27,37 +27,61 @@ _SOURCE = "element-wise"
 # FLOPs per element. Most ops have an in-place twin with a trailing underscore and the same count.
 COUNTS: dict[int, str] = {
     0: "where masked_fill logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not"
-    " bitwise_xor",
+    " bitwise_xor bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ gcd lcm signbit isneginf isposinf"
+    " conj_physical _conj_physical complex",
     1: "add sub rsub mul div floor_divide neg abs sign sgn exp exp2 expm1 log log2 log10 log1p sqrt reciprocal sin cos"
     " tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma digamma pow maximum minimum fmax"
     " fmin clamp_min clamp_max relu threshold threshold_backward floor ceil round trunc frac remainder fmod hypot"
-    " copysign nan_to_num isnan isinf",
-    2: "clamp hardtanh rsqrt leaky_relu leaky_relu_backward hardtanh_backward polar",
-    3: "addcmul addcdiv lerp elu sigmoid_backward tanh_backward xlogy softplus hardsigmoid",
-    4: "sigmoid elu_backward logaddexp logit softplus_backward hardswish log_sigmoid_forward",
-    5: "silu gelu hardswish_backward",  # gelu: x/2 (1 + erf(x/sqrt 2)); the tanh form is counted the same
+    " copysign nan_to_num isnan isinf angle deg2rad rad2deg heaviside nextafter i0 igamma igammac hardshrink"
+    " hardshrink_backward softshrink_backward special_erfcx special_i0e special_i1 special_i1e special_ndtri"
+    " special_log_ndtr",
+    2: "clamp hardtanh rsqrt leaky_relu leaky_relu_backward hardtanh_backward polar ldexp softshrink _add_relu"
+    " hardsigmoid_backward _prelu_kernel",
+    3: "addcmul addcdiv lerp elu sigmoid_backward tanh_backward xlogy softplus hardsigmoid sinc special_entr"
+    " special_xlog1py logit_backward",
+    4: "sigmoid elu_backward logaddexp logaddexp2 logit softplus_backward hardswish celu",
+    5: "silu gelu hardswish_backward",  # gelu: x/2 (1 + erf(x/sqrt 2)), and so the tanh form
     8: "mish",
     9: "silu_backward",  # g s (1 + x (1 - s)) with the sigmoid s recomputed
     11: "gelu_backward",  # g (cdf + x pdf): 4 for the cdf, 4 for the pdf, 3 to combine
+    13: "mish_backward",  # g (t + x s (1 - t^2)): softplus 2, its tanh t 1, the sigmoid s 4, 6 to combine
 }
 
+# Ops that combine two or three tensors; a further one is that which an `out=` variant writes.
+_TWO = (
+    "add sub rsub mul div floor_divide logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor"
+    " bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ gcd lcm atan2 pow maximum minimum fmax fmin"
+    " clamp_min clamp_max threshold_backward remainder fmod hypot copysign heaviside nextafter igamma igammac"
+    " hardshrink_backward softshrink_backward special_xlog1py xlogy leaky_relu_backward hardtanh_backward polar complex"
+    " ldexp _add_relu hardsigmoid_backward _prelu_kernel sigmoid_backward tanh_backward logit_backward elu_backward"
+    " logaddexp logaddexp2 softplus_backward hardswish_backward silu_backward gelu_backward mish_backward"
+    " eq ne lt le gt ge"
+)
+_THREE = "where masked_fill clamp addcmul addcdiv lerp"
+_TENSORS = {**dict.fromkeys(_TWO.split(), 2), **dict.fromkeys(_THREE.split(), 3)}
+
 _WITHOUT_TWIN = (
-    "where rsub maximum minimum fmax fmin isnan isinf polar softplus logaddexp log_sigmoid_forward"  # not in place
+    "where rsub maximum minimum fmax fmin isnan isinf isneginf isposinf polar complex softplus logaddexp logaddexp2"
+    " angle signbit special_erfcx special_i0e special_i1 special_i1e special_ndtri special_log_ndtr softshrink"
+    " hardshrink special_entr special_xlog1py _conj_physical _prelu_kernel"
 )
 _COMPARISONS = "eq ne lt le gt ge"  # 1 FLOP, written as bool
-_TESTS = "isnan isinf logical_and logical_or logical_not logical_xor"
+_TESTS = "isnan isinf isneginf isposinf signbit logical_and logical_or logical_not logical_xor"
 
 
-def elementwise(count: int, out_dtype: str | None = None) -> Formula:
-    """All tensor arguments are combined element by element into a new tensor."""
+def elementwise(count: int, out_dtype: str | None = None, tensors: int | None = None, widening: int = 1) -> Formula:
+    """At most `tensors` tensor arguments (all if None) are combined element by element into a new tensor.
+
+    Its elements are `widening` times as large as the inputs' (two real numbers become a complex one).
+    """
 
     def formula(args: Args) -> OpCost:
-        inputs = tuple(all_tensors(args))
+        inputs = tuple(all_tensors(args))[:tensors]
         if not inputs:
             raise UnmodelledError("no tensor argument")
         elements = math.prod(broadcast(each.shape for each in inputs))
         dtype = result_dtype(inputs)
-        nbytes = read_bytes(*inputs) + out_bytes(elements, out_dtype or dtype)
+        nbytes = read_bytes(*inputs) + widening * out_bytes(elements, out_dtype or dtype)
         return vector(count * elements, nbytes, dtype, _SOURCE)
 
     return formula
@@ -97,20 +121,90 @@ def _glu(args: Args) -> OpCost:
     return vector(5 * elements, read_bytes(x) + out_bytes(elements, x.dtype), x.dtype, _SOURCE)
 
 
+def _glu_backward(args: Args) -> OpCost:
+    """glu_backward(grad_output, self, dim): the sigmoid again (4), g s (1), g a s (1 - s) (4) for each output."""
+    grad, x = tensor(args, 0), tensor(args, 1)
+    return vector(9 * numel(grad), read_bytes(grad, x) + out_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
+
+
+def _prelu_backward(args: Args) -> OpCost:
+    """_prelu_kernel_backward(grad_output, self, weight): both gradients in full; the weight's is summed afterwards."""
+    grad, x, weight = tensor(args, 0), tensor(args, 1), tensor(args, 2)
+    nbytes = read_bytes(grad, x, weight) + 2 * out_bytes(numel(x), x.dtype)
+    return vector(4 * numel(x), nbytes, x.dtype, _SOURCE)
+
+
+def _rrelu(args: Args) -> OpCost:
+    """rrelu_with_noise(self, noise, ...): draws the noise that scales what is negative, and writes it."""
+    x, noise = tensor(args, 0), tensor(args, 1)
+    nbytes = read_bytes(x) + out_bytes(numel(noise), noise.dtype) + out_bytes(numel(x), x.dtype)
+    return vector(2 * numel(x), nbytes, x.dtype, _SOURCE)
+
+
+def _log_sigmoid(args: Args) -> OpCost:
+    """log_sigmoid_forward(self) -> output, buffer: the buffer is as large on a CPU and empty on a GPU, which is why
+    it is not counted."""
+    x = tensor(args, 0)
+    return vector(4 * numel(x), read_bytes(x) + out_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
+
+
+def _log_sigmoid_backward(args: Args) -> OpCost:
+    """log_sigmoid_backward(grad_output, self, buffer): exp, add, divide, and two to combine."""
+    grad, x = tensor(args, 0), tensor(args, 1)
+    return vector(5 * numel(x), read_bytes(grad, x) + out_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
+
+
+def _fake_quantize(args: Args) -> OpCost:
+    """fake_quantize(self, scale, zero_point, ...) -> output, mask: divide, round, shift, clamp (2), shift, multiply."""
+    x = tensor(args, 0)
+    others = read_bytes(*(each for each in all_tensors(args[1:]) if len(each.shape) < 2))
+    nbytes = read_bytes(x) + others + out_bytes(numel(x), x.dtype) + numel(x)
+    return vector(7 * numel(x), nbytes, x.dtype, _SOURCE)
+
+
+def _quantize(args: Args) -> OpCost:
+    """quantize_per_tensor(self, scale, zero_point, dtype), ..._per_channel: divide, round, shift, clamp (2); 8 bits."""
+    x = tensor(args, 0)
+    return vector(5 * numel(x), read_bytes(*all_tensors(args)) + numel(x), x.dtype, _SOURCE)
+
+
+def _dequantize(args: Args) -> OpCost:
+    """dequantize(self) -> fp32: shift and multiply."""
+    x = tensor(args, 0)
+    return vector(2 * numel(x), read_bytes(x) + 4 * numel(x), "fp32", _SOURCE)
+
+
 def _table() -> dict[str, Formula]:
     formulas: dict[str, Formula] = {
         "aten::native_dropout": _dropout,
         "aten::_fused_dropout": _dropout,
         "aten::native_dropout_backward": _dropout_backward,
+        "aten::_masked_scale": _dropout_backward,
         "aten::glu": _glu,
+        "aten::glu_backward": _glu_backward,
+        "aten::_prelu_kernel_backward": _prelu_backward,
+        "aten::rrelu_with_noise": _rrelu,
+        "aten::rrelu_with_noise_": _rrelu,
+        "aten::rrelu_with_noise_backward": elementwise(2),
+        "aten::log_sigmoid_forward": _log_sigmoid,
+        "aten::log_sigmoid_backward": _log_sigmoid_backward,
+        "aten::_amp_update_scale_": in_place(1),
+        "aten::fake_quantize_per_tensor_affine_cachemask": _fake_quantize,
+        "aten::fake_quantize_per_channel_affine_cachemask": _fake_quantize,
+        "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _fake_quantize,
+        "aten::quantize_per_tensor": _quantize,
+        "aten::quantize_per_channel": _quantize,
+        "aten::dequantize": _dequantize,
     }
     for count, names in COUNTS.items():
         for name in names.split():
-            formulas[f"aten::{name}"] = elementwise(count, "bool" if name in _TESTS.split() else None)
+            out_dtype = "bool" if name in _TESTS.split() else None
+            widening = 2 if name in ("polar", "complex") else 1
+            formulas[f"aten::{name}"] = elementwise(count, out_dtype, _TENSORS.get(name, 1), widening)
             if not name.endswith("_backward") and name not in _WITHOUT_TWIN.split():
                 formulas[f"aten::{name}_"] = in_place(count)
     for name in _COMPARISONS.split():
-        formulas[f"aten::{name}"] = elementwise(1, "bool")
+        formulas[f"aten::{name}"] = elementwise(1, "bool", 2)
         formulas[f"aten::{name}_"] = in_place(1)
     return formulas
 

@@ -53,6 +53,11 @@ COMPOSITES = _aten(
 )
 
 
+def is_free(name: str) -> bool:
+    """Whether an op does no work of its own, or is a collective."""
+    return name in FREE or name.startswith(COLLECTIVES)
+
+
 def free_cost(name: str) -> OpCost | None:
     """The cost of an op without arithmetic and without traffic of its own; None where the op is none of these."""
     if name in FREE:

@@ -7,6 +7,7 @@ Softmax backward, 4: y (g - sum(g y)). Log-softmax backward, 4: g - exp(y) sum(g
 from perfkit.cost.args import (
     Args,
     Formula,
+    UnmodelledError,
     broadcast,
     dtype_argument,
     numel,
@@ -16,7 +17,7 @@ from perfkit.cost.args import (
     tensor,
     vector,
 )
-from perfkit.cost.call import OpCost
+from perfkit.cost.call import OpCost, TensorArg
 
 _NO_REDUCTION = 0
 
@@ -86,6 +87,45 @@ def _pair_backward(count: int) -> Formula:
     return formula
 
 
+def _masked_softmax_backward(args: Args) -> OpCost:
+    """_masked_softmax_backward(grad_output, output, mask, dim)."""
+    grad, y, mask = tensor(args, 0), tensor(args, 1), tensor(args, 2)
+    return vector(4 * numel(y), read_bytes(grad, y, mask) + out_bytes(numel(y), y.dtype), y.dtype, "softmax")
+
+
+def _classes(args: Args) -> OpCost:
+    """multi_margin_loss, multilabel_margin_loss_forward(self, target, ...): margin, compare, weigh, add."""
+    x, target = tensor(args, 0), tensor(args, 1)
+    rows = x.shape[0] if len(x.shape) > 1 else 1
+    reduction = next((value for value in reversed(args) if isinstance(value, int)), 1)
+    kept = rows if reduction == _NO_REDUCTION else 1
+    return vector(4 * numel(x), read_bytes(x, target) + out_bytes(kept, x.dtype), x.dtype, "loss")
+
+
+def _ctc_states(log_probs: TensorArg, targets: TensorArg) -> int:
+    """Time steps times samples times states: a target of s labels has 2 s + 1 states (labels and blanks)."""
+    if len(log_probs.shape) != 3 or len(targets.shape) != 2:
+        raise UnmodelledError("concatenated targets: their lengths are data")
+    return log_probs.shape[0] * log_probs.shape[1] * (2 * targets.shape[1] + 1)
+
+
+def _ctc(args: Args) -> OpCost:
+    """_ctc_loss(log_probs, targets, ...) -> loss, log_alpha. A state sums three paths in the logarithm (11) and adds
+    the label's probability: 12 (Graves et al. 2006, equation 6)."""
+    x, targets = tensor(args, 0), tensor(args, 1)
+    states = _ctc_states(x, targets)
+    nbytes = read_bytes(x, targets) + out_bytes(states + x.shape[1], x.dtype)
+    return vector(12 * states, nbytes, x.dtype, "loss")
+
+
+def _ctc_backward(args: Args) -> OpCost:
+    """_ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, ...): the backward
+    variables (12), and 4 to combine them to the gradient of each state."""
+    x, targets, alpha = tensor(args, 1), tensor(args, 2), tensor(args, 6)
+    nbytes = read_bytes(x, targets, alpha) + out_bytes(numel(x), x.dtype)
+    return vector(16 * numel(alpha), nbytes, x.dtype, "loss")
+
+
 FORMULAS: dict[str, Formula] = {
     "aten::_softmax": _softmax,
     "aten::_log_softmax": _softmax,
@@ -97,6 +137,13 @@ FORMULAS: dict[str, Formula] = {
     "aten::nll_loss2d_forward": _nll,
     "aten::nll_loss_backward": _nll_backward,
     "aten::nll_loss2d_backward": _nll_backward,
+    "aten::_masked_softmax_backward": _masked_softmax_backward,
+    "aten::multi_margin_loss": _classes,
+    "aten::multilabel_margin_loss_forward": _classes,
+    "aten::soft_margin_loss": _pair(5),  # two products, exp, add, log
+    "aten::soft_margin_loss_backward": _pair_backward(6),
+    "aten::_ctc_loss": _ctc,
+    "aten::_ctc_loss_backward": _ctc_backward,
     "aten::mse_loss": _pair(2),  # subtract, square
     "aten::mse_loss_backward": _pair_backward(3),  # subtract, two products
     "aten::smooth_l1_loss": _pair(5),  # subtract, absolute value, compare, square, scale

@@ -6,13 +6,16 @@ from perfkit.cost.args import (
     Args,
     Formula,
     UnmodelledError,
+    all_tensors,
     distinct_bytes,
     dtype_argument,
+    integer,
     matrix,
     numel,
     optional_tensor,
     out_bytes,
     read_bytes,
+    size_of,
     tensor,
     tensor_list,
     vector,
@@ -116,27 +119,58 @@ def _scaled_grouped_mm(args: Args) -> OpCost:
     return _grouped(tensor(args, 0), tensor(args, 1), optional_tensor(args, 4), scales)
 
 
-def _recurrent(x: TensorArg, weights: tuple[TensorArg, ...], passes: int) -> OpCost:
-    """A recurrent layer on (time, batch, features): every weight matrix meets every row once per pass."""
-    if len(x.shape) != 3:
-        raise UnmodelledError("input of a recurrent layer is not (time, batch, features)")
-    rows = x.shape[0] * x.shape[1]
-    flops = 2.0 * rows * sum(numel(weight) for weight in weights if len(weight.shape) == 2)
-    return matrix(passes * flops, math.nan, x.dtype, "recurrent layer")
+def _scaled_mm_v2(args: Args) -> OpCost:
+    """_scaled_mm_v2(a, b, scale_a[], recipe_a, swizzle_a, scale_b[], recipe_b, swizzle_b, bias, out_dtype, ...)."""
+    a, b = tensor(args, 0, 2), tensor(args, 1, 2)
+    scales = [each for at in (2, 5) for each in tensor_list(args, at)]
+    extra = sum(numel(each) * (size_of(each.dtype) if each.dtype else 4) for each in scales)
+    return _product(a, b, extra + read_bytes(optional_tensor(args, 8)), dtype_argument(args, 9))
 
 
-def _mkldnn_rnn(args: Args) -> OpCost:
-    """mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, ...): one layer in one direction."""
-    return _recurrent(tensor(args, 0), (tensor(args, 1), tensor(args, 2)), 1)
+def _packed_weight(args: Args, outputs: int) -> OpCost:
+    """(..., k) times a packed weight with so many rows: every byte of the weight and of its scales is read."""
+    x = tensor(args, 0)
+    rows, k = numel(x) // max(x.shape[-1], 1), x.shape[-1]
+    nbytes = read_bytes(*all_tensors(args)) + out_bytes(rows * outputs, x.dtype)
+    return matrix(2.0 * rows * k * outputs, nbytes, x.dtype, "product with packed weights")
 
 
-def _mkldnn_rnn_backward(args: Args) -> OpCost:
-    return _recurrent(tensor(args, 0), (tensor(args, 1), tensor(args, 2)), 2)
+def _int8_weight(args: Args) -> OpCost:
+    """_weight_int8pack_mm(self, weight (n, k) int8, scales)."""
+    return _packed_weight(args, tensor(args, 1, 2).shape[0])
 
 
-def _cudnn_rnn(args: Args) -> OpCost:
-    """_cudnn_rnn(input, weight[], weight_stride0, ...): all layers and directions."""
-    return _recurrent(tensor(args, 0), tensor_list(args, 1), 1)
+def _int4_weight(args: Args) -> OpCost:
+    """_weight_int4pack_mm(self, weight, group_size, scales): (n / 8, k / ..., 32, ...) int32 on a GPU."""
+    return _packed_weight(args, 8 * tensor(args, 1, 4).shape[0])
+
+
+def _int4_weight_cpu(args: Args) -> OpCost:
+    """_weight_int4pack_mm_for_cpu(self, weight (n, k / 2) uint8, group_size, scales)."""
+    return _packed_weight(args, tensor(args, 1, 2).shape[0])
+
+
+def _int4_dynamic(args: Args) -> OpCost:
+    """_dyn_quant_matmul_4bit(input, packed_weights, block_size, in_features, out_features)."""
+    return _packed_weight(args, integer(args, 4))
+
+
+def _outer(args: Args) -> OpCost:
+    """addr(self, vec1, vec2): multiply and add for each element."""
+    a, b = tensor(args, 1, 1), tensor(args, 2, 1)
+    outputs = a.shape[0] * b.shape[0]
+    nbytes = read_bytes(tensor(args, 0), a, b) + out_bytes(outputs, a.dtype)
+    return vector(2 * outputs, nbytes, a.dtype, "outer product")
+
+
+def _foreach_mm(args: Args) -> OpCost:
+    """_foreach_mm(self[], mat2[])."""
+    pairs = list(zip(tensor_list(args, 0), tensor_list(args, 1), strict=True))
+    products = [_product(a, b) for a, b in pairs]
+    if any(each.flops is None or each.bytes is None for each in products):
+        raise UnmodelledError("a product of the list is unknown")
+    flops, nbytes = sum(each.flops or 0 for each in products), sum(each.bytes or 0 for each in products)
+    return matrix(flops, nbytes, pairs[0][0].dtype, _SOURCE)
 
 
 FORMULAS: dict[str, Formula] = {
@@ -155,11 +189,18 @@ FORMULAS: dict[str, Formula] = {
     "aten::vdot": _dot,
     "aten::_int_mm": _int_mm,
     "aten::_scaled_mm": _scaled_mm,
+    "aten::_scaled_mm_v2": _scaled_mm_v2,
+    "aten::_weight_int8pack_mm": _int8_weight,
+    "aten::_weight_int4pack_mm": _int4_weight,
+    "aten::_weight_int4pack_mm_for_cpu": _int4_weight_cpu,
+    "aten::_dyn_quant_matmul_4bit": _int4_dynamic,
+    "aten::addr": _outer,
+    "aten::addr_": _outer,
+    "aten::addbmm_": _addbmm,
+    "aten::_foreach_mm": _foreach_mm,
+    "aten::mkldnn_linear": _linear,
     "aten::_grouped_mm": _grouped_mm,
     "aten::_scaled_grouped_mm": _scaled_grouped_mm,
-    "aten::mkldnn_rnn_layer": _mkldnn_rnn,
-    "aten::mkldnn_rnn_layer_backward": _mkldnn_rnn_backward,
-    "aten::_cudnn_rnn": _cudnn_rnn,
     "mkldnn::_linear_pointwise": _linear,
     "mkl::_mkl_linear": _linear,
 }

@@ -3,10 +3,11 @@
 Forward, 8: mean (1), variance (subtract, square, add: 3), normalise (subtract, multiply: 2), scale and shift (2).
 Without a mean (RMS norm), 4: square, add, multiply, scale. Backward, 14: rebuild the normalised input (2), two sums
 with their products (4), combine to the input's gradient (5), gradients of scale and shift (3). RMS norm backward, 9:
-rebuild (1), one sum with its products (3), combine (3), gradient of the scale (2). Batch norm in evaluation, 4 forward.
+rebuild (1), one sum with its products (3), combine (3), gradient of the scale (2). Batch norm in evaluation, 4 forward;
+with sums given (synchronised batch norm), 7 backward.
 """
 
-from perfkit.cost.args import Args, Formula, numel, optional_tensor, out_bytes, read_bytes, tensor, vector
+from perfkit.cost.args import Args, Formula, all_tensors, numel, optional_tensor, out_bytes, read_bytes, tensor, vector
 from perfkit.cost.call import OpCost
 
 _SOURCE = "normalisation"
@@ -99,6 +100,72 @@ def _group_norm_backward(args: Args) -> OpCost:
     return vector(_BACKWARD * numel(x), nbytes, x.dtype, _SOURCE)
 
 
+def _evaluated(args: Args) -> OpCost:
+    """_native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, ...)."""
+    x = tensor(args, 0)
+    nbytes = read_bytes(x, *(optional_tensor(args, index) for index in range(1, 5))) + out_bytes(numel(x), x.dtype)
+    return vector(_EVALUATION * numel(x), nbytes, x.dtype, _SOURCE)
+
+
+def _statistics(args: Args) -> OpCost:
+    """batch_norm_stats(input, eps) -> mean, invstd of each channel: a variance is 4."""
+    x = tensor(args, 0)
+    channels = x.shape[1] if len(x.shape) > 1 else 1
+    nbytes = read_bytes(x) + out_bytes(2 * channels, _statistics_dtype(x.dtype))
+    return vector(4 * numel(x), nbytes, x.dtype, _SOURCE)
+
+
+def _gathered_statistics(args: Args) -> OpCost:
+    """batch_norm_gather_stats(input, mean, invstd, ...): statistics of all ranks (rank, channel) become one; the input
+    only tells the dtype."""
+    mean, invstd = tensor(args, 1), tensor(args, 2)
+    channels = mean.shape[-1] if mean.shape else 1
+    running = read_bytes(optional_tensor(args, 3), optional_tensor(args, 4))
+    nbytes = read_bytes(mean, invstd) + out_bytes(2 * channels, mean.dtype) + 2 * running
+    return vector(_EVALUATION * numel(mean), nbytes, mean.dtype, _SOURCE)
+
+
+def _batch_norm_sums(args: Args) -> OpCost:
+    """batch_norm_backward_reduce(grad_out, input, mean, invstd, weight, ...): sums of g and of g (x - mean): 4."""
+    grad, x = tensor(args, 0), tensor(args, 1)
+    channels = x.shape[1] if len(x.shape) > 1 else 1
+    inputs = read_bytes(grad, x, tensor(args, 2), tensor(args, 3), optional_tensor(args, 4))
+    gradients = 4 if optional_tensor(args, 4) is not None else 2
+    outputs = out_bytes(gradients * channels, _statistics_dtype(x.dtype))
+    return vector(4 * numel(x), inputs + outputs, x.dtype, _SOURCE)
+
+
+def _batch_norm_apply(count: int, x_at: int) -> Formula:
+    """batch_norm_elemt(input, ...) and batch_norm_backward_elemt(grad_out, input, ...): statistics are given."""
+
+    def formula(args: Args) -> OpCost:
+        x = tensor(args, x_at)
+        nbytes = read_bytes(*all_tensors(args)) + out_bytes(numel(x), x.dtype)
+        return vector(count * numel(x), nbytes, x.dtype, _SOURCE)
+
+    return formula
+
+
+def _weight_norm(args: Args) -> OpCost:
+    """_weight_norm_interface(v, g, dim) -> g v / |v|, |v|: square, sum, scale."""
+    v, g = tensor(args, 0), tensor(args, 1)
+    outputs = out_bytes(numel(v), v.dtype) + out_bytes(numel(g), _statistics_dtype(g.dtype))
+    return vector(3 * numel(v), read_bytes(v, g) + outputs, v.dtype, _SOURCE)
+
+
+def _weight_norm_backward(args: Args) -> OpCost:
+    """_weight_norm_interface_backward(grad_w, v, g, norms, dim): the product's sum (2), and 3 for v's gradient."""
+    grad, v, g, norms = (tensor(args, index) for index in range(4))
+    outputs = out_bytes(numel(v), v.dtype) + out_bytes(numel(g), g.dtype)
+    return vector(5 * numel(v), read_bytes(grad, v, g, norms) + outputs, v.dtype, _SOURCE)
+
+
+def _renorm(args: Args) -> OpCost:
+    """renorm(self, p, dim, maxnorm): a norm of each slice (2) and a product."""
+    x = tensor(args, 0)
+    return vector(3 * numel(x), read_bytes(x) + out_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
+
+
 FORMULAS: dict[str, Formula] = {
     "aten::native_layer_norm": _layer_norm,
     "aten::native_layer_norm_backward": _layer_norm_backward,
@@ -113,6 +180,19 @@ FORMULAS: dict[str, Formula] = {
     "aten::batch_norm_backward": _batch_norm_backward(0, 1),
     "aten::cudnn_batch_norm_backward": _batch_norm_backward(1, 0),
     "aten::miopen_batch_norm_backward": _batch_norm_backward(1, 0),
+    "aten::_native_batch_norm_legit_no_training": _evaluated,
+    "aten::_batch_norm_no_update": _evaluated,
+    "aten::batch_norm_stats": _statistics,
+    "aten::batch_norm_update_stats": _statistics,
+    "aten::batch_norm_gather_stats": _gathered_statistics,
+    "aten::batch_norm_gather_stats_with_counts": _gathered_statistics,
+    "aten::batch_norm_elemt": _batch_norm_apply(4, 0),
+    "aten::batch_norm_backward_reduce": _batch_norm_sums,
+    "aten::batch_norm_backward_elemt": _batch_norm_apply(7, 1),
+    "aten::_weight_norm_interface": _weight_norm,
+    "aten::_weight_norm_interface_backward": _weight_norm_backward,
+    "aten::renorm": _renorm,
+    "aten::renorm_": _renorm,
     "aten::native_group_norm": _group_norm,
     "aten::native_group_norm_backward": _group_norm_backward,
 }

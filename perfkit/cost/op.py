@@ -6,22 +6,30 @@ torch's registry knows is tested against it; it differs where the registry is wr
 """
 
 import re
+import sys
 from functools import lru_cache
 
 from perfkit.cost import (
     attention,
+    constructors,
     convolution,
     elementwise,
+    indexing,
+    linalg,
     loss,
     matmul,
     movement,
     normalisation,
     optimizer,
     pooling,
+    recurrent,
     reduction,
+    resampling,
+    spectral,
 )
 from perfkit.cost.args import Formula, UnmodelledError
 from perfkit.cost.call import OpCall, OpCost
+from perfkit.cost.compiled import compiled_cost, is_compiled
 from perfkit.cost.free import COMPOSITES, free_cost
 
 _FAMILIES = (
@@ -34,6 +42,12 @@ _FAMILIES = (
     reduction,
     pooling,
     movement,
+    constructors,
+    indexing,
+    resampling,
+    recurrent,
+    linalg,
+    spectral,
     optimizer,
 )
 
@@ -72,7 +86,12 @@ def op_cost(call: OpCall) -> OpCost | None:
             return formula(call.args)
         except _MISFITS:
             return None
+    if is_compiled(call.name):
+        return compiled_cost(call)
+    # Only where torch is loaded anyway can another package have registered a formula with it.
     if call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
+        return None
+    if not call.name.startswith("aten::") and "torch" not in sys.modules:
         return None
     from perfkit.cost.from_torch import torch_cost  # imports torch, which few traces need
 

@@ -104,7 +104,10 @@ def _table() -> dict[str, Formula]:
     return {
         **formulas,
         "aten::_foreach_norm": _foreach_reduce(2),
+        "aten::_foreach_powsum": _foreach_reduce(2),
         "aten::_foreach_max": _foreach_reduce(1),
+        "aten::_foreach_clone": _foreach(0),
+        "aten::_foreach_copy": _foreach_copy,
         "aten::_foreach_copy_": _foreach_copy,
         "aten::_foreach_zero_": _foreach_zero,
         "aten::_fused_adam_": adam,

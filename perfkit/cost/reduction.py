@@ -2,7 +2,7 @@
 
 import math
 
-from perfkit.cost.args import Args, Formula, UnmodelledError, numel, out_bytes, read_bytes, tensor, vector
+from perfkit.cost.args import Args, Formula, UnmodelledError, all_tensors, numel, out_bytes, read_bytes, tensor, vector
 from perfkit.cost.call import OpCost, TensorArg
 from perfkit.cost.elementwise import elementwise
 
@@ -57,10 +57,41 @@ def _arg(args: Args) -> OpCost:
     return vector(numel(x), read_bytes(x) + 8 * kept, x.dtype, _SOURCE)
 
 
-def _scan(args: Args) -> OpCost:
-    """cumsum, cumprod: as many outputs as inputs."""
+def _scan(args: Args, count: int = 1) -> OpCost:
+    """cumsum, cumprod, logcumsumexp: as many outputs as inputs."""
     x = tensor(args, 0)
-    return vector(numel(x), read_bytes(x) + out_bytes(numel(x), x.dtype), x.dtype, "scan")
+    return vector(count * numel(x), read_bytes(x) + out_bytes(numel(x), x.dtype), x.dtype, "scan")
+
+
+def _scan_with_positions(args: Args) -> OpCost:
+    """cummax, cummin(self, dim): values and int64 positions."""
+    x = tensor(args, 0)
+    return vector(numel(x), read_bytes(x) + out_bytes(numel(x), x.dtype) + 8 * numel(x), x.dtype, "scan")
+
+
+def _to_one(count: int, out_dtype: str | None = None) -> Formula:
+    """All elements of all tensors become one: equal(self, other), dist(self, other, p), trace(self)."""
+
+    def formula(args: Args) -> OpCost:
+        x = tensor(args, 0)
+        nbytes = read_bytes(*all_tensors(args)) + out_bytes(1, out_dtype or x.dtype)
+        return vector(count * numel(x), nbytes, x.dtype, _SOURCE)
+
+    return formula
+
+
+def _trace(args: Args) -> OpCost:
+    """trace(self): the diagonal is read."""
+    x = tensor(args, 0, 2)
+    diagonal = min(x.shape)
+    return vector(diagonal, out_bytes(diagonal + 1, x.dtype), x.dtype, _SOURCE)
+
+
+def _count_nonzero(args: Args) -> OpCost:
+    """count_nonzero(self, dim): int64 counts."""
+    x = tensor(args, 0)
+    kept = _reduced(x, args[1] if len(args) > 1 else None)
+    return vector(0, read_bytes(x) + 8 * kept, x.dtype, _SOURCE)
 
 
 FORMULAS: dict[str, Formula] = {
@@ -76,4 +107,18 @@ FORMULAS: dict[str, Formula] = {
     "aten::argmin": _arg,
     "aten::cumsum": _scan,
     "aten::cumprod": _scan,
+    "aten::cumsum_": _scan,
+    "aten::cumprod_": _scan,
+    "aten::_logcumsumexp": lambda args: _scan(args, 4),
+    "aten::logcumsumexp": lambda args: _scan(args, 4),
+    "aten::cummax": _scan_with_positions,
+    "aten::cummin": _scan_with_positions,
+    "aten::aminmax": _reduce(2, outputs=2),
+    "aten::_aminmax": _reduce(2, outputs=2),
+    "aten::count_nonzero": _count_nonzero,
+    "aten::equal": _to_one(1, "bool"),
+    "aten::_is_all_true": _to_one(0, "bool"),
+    "aten::_is_any_true": _to_one(0, "bool"),
+    "aten::dist": _to_one(3),
+    "aten::trace": _trace,
 }

@@ -1,0 +1,147 @@
+"""Message sizes and bandwidths of collectives, by the conventions of nccl-tests (its doc/PERFORMANCE.md).
+
+Algorithm bandwidth is message size over time. Bus bandwidth multiplies it with a factor that depends on the collective
+and on the number of ranks, so that it compares with the speed of the links whatever the collective. The message size of
+an all-gather, a reduce-scatter and an all-to-all is that of all ranks' parts together.
+"""
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+from perfkit.cost.dtypes import BY_NAME
+
+
+class Kind(StrEnum):
+    """A collective, whatever a backend calls it."""
+
+    ALL_REDUCE = "all-reduce"
+    ALL_GATHER = "all-gather"
+    REDUCE_SCATTER = "reduce-scatter"
+    ALL_TO_ALL = "all-to-all"
+    BROADCAST = "broadcast"
+    REDUCE = "reduce"
+    SEND = "send"
+    RECEIVE = "receive"
+    GATHER = "gather"
+    SCATTER = "scatter"
+    BARRIER = "barrier"
+
+
+class Message(NamedTuple):
+    """What a collective moves: its size in bytes as nccl-tests counts it, and the factor of its bus bandwidth."""
+
+    kind: Kind
+    bytes: float
+    bus_factor: float
+
+    def algorithm_bandwidth(self, seconds: float) -> float:
+        """Bytes per second of the message."""
+        return self.bytes / seconds
+
+    def bus_bandwidth(self, seconds: float) -> float:
+        """Bytes per second that the links carry for each rank."""
+        return self.bus_factor * self.algorithm_bandwidth(seconds)
+
+
+# Names of c10d's backends, of NCCL's kernels and of ranges, without underscores and in lower case; a longer one that
+# holds another comes first.
+_KINDS: tuple[tuple[str, Kind], ...] = (
+    ("allreduce", Kind.ALL_REDUCE),
+    ("reducescatter", Kind.REDUCE_SCATTER),
+    ("allgather", Kind.ALL_GATHER),
+    ("alltoall", Kind.ALL_TO_ALL),
+    ("broadcast", Kind.BROADCAST),
+    ("barrier", Kind.BARRIER),
+    ("sendrecv", Kind.ALL_TO_ALL),  # NCCL's kernel for point-to-point messages, of which an all-to-all is made
+    ("gather", Kind.GATHER),
+    ("scatter", Kind.SCATTER),
+    ("reduce", Kind.REDUCE),
+    ("send", Kind.SEND),
+    ("recv", Kind.RECEIVE),
+)
+
+
+# Bus bandwidth over algorithm bandwidth in units of (n - 1) / n, for n ranks; 1 for those not listed, whatever n is.
+_SHARES = {
+    Kind.ALL_REDUCE: 2,
+    Kind.ALL_GATHER: 1,
+    Kind.REDUCE_SCATTER: 1,
+    Kind.ALL_TO_ALL: 1,
+    Kind.GATHER: 1,
+    Kind.SCATTER: 1,
+}
+
+# c10's names of dtypes, and those in NCCL's kernels.
+_DTYPES = {
+    "float": "fp32", "f32": "fp32", "double": "fp64", "f64": "fp64", "half": "fp16", "f16": "fp16",
+    "bfloat16": "bf16", "bf16": "bf16", "long": "int64", "int": "int32", "short": "int16", "char": "int8",
+    "byte": "uint8", "bool": "bool", "i8": "int8", "u8": "uint8", "i32": "int32", "u32": "uint32", "i64": "int64",
+    "u64": "uint64", "int8": "int8", "uint8": "uint8", "int32": "int32", "int64": "int64", "uint64": "uint64",
+    "float8e4m3fn": "fp8_e4m3", "float8e5m2": "fp8_e5m2", "f8e4m3": "fp8_e4m3", "f8e5m2": "fp8_e5m2",
+    "complexfloat": "complex64", "complexdouble": "complex128", "int8t": "int8", "uint8t": "uint8", "int32t": "int32",
+    "uint32t": "uint32", "int64t": "int64", "uint64t": "uint64", "rcclbfloat16": "bf16", "hipbfloat16": "bf16",
+}  # fmt: skip
+
+_KERNEL = re.compile(
+    r"(?:nccl|rccl|msccl)\w*?_?(?P<kind>AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll\w*)"
+    r"(?:_(?P<rest>\w+))?",
+    re.IGNORECASE,
+)
+
+
+def collective_kind(name: str) -> Kind | None:
+    """The collective that a name of a backend (`_allgather_base`, `nccl:all_to_all`) or of a kernel stands for."""
+    plain = name.lower().replace("_", "").replace("-", "")
+    return next((kind for text, kind in _KINDS if text in plain), None)
+
+
+def dtype_name(name: str) -> str | None:
+    """Our name of a dtype as c10 (`BFloat16`) or NCCL (`bf16`) calls it; None for one that is not known."""
+    return _DTYPES.get(name.lower().replace("_", "").replace(":", "").removeprefix("c10").removeprefix("at"))
+
+
+def kernel_collective(name: str) -> tuple[Kind, str | None] | None:
+    """Kind and dtype that a kernel's name tells, for traces without the collective's arguments.
+
+    `ncclDevKernel_AllReduce_Sum_bf16_RING_LL` and `ncclKernel_AllReduce_RING_LL_Sum_float` name both; None for a name
+    that is none of NCCL's or RCCL's.
+    """
+    found = _KERNEL.search(name)
+    if found is None:
+        return None
+    kind = collective_kind(found["kind"])
+    if kind is None:
+        return None
+    words = (found["rest"] or "").replace("int8_t", "int8").replace("int32_t", "int32").replace("int64_t", "int64")
+    dtype = next((known for word in reversed(words.split("_")) if (known := dtype_name(word)) is not None), None)
+    return kind, dtype
+
+
+def message(name: str, dtype: str, sent: int, received: int, ranks: int) -> Message | None:
+    """The message of a collective of which a rank sends and receives so many elements (negative: not recorded).
+
+    None where the name or the dtype is not known, the sizes were not recorded, or the group is not.
+    """
+    kind, size = collective_kind(name), BY_NAME.get(dtype_name(dtype) or "")
+    if kind is None or ranks < 1:
+        return None
+    if kind is Kind.BARRIER:
+        return Message(kind, 0.0, 0.0)
+    elements = _elements(kind, sent, received, ranks)
+    if size is None or elements is None:
+        return None
+    factor = _SHARES[kind] * (ranks - 1) / ranks if kind in _SHARES else 1.0
+    return Message(kind, float(elements * size.size), factor)
+
+
+def _elements(kind: Kind, sent: int, received: int, ranks: int) -> int | None:
+    """Elements of the message: of the side that holds all ranks' parts; the other one tells it where that is lost."""
+    known = max(sent, received)
+    if known < 0:
+        return None
+    if kind in (Kind.ALL_GATHER, Kind.GATHER):
+        return received if received > 0 else sent * ranks
+    if kind in (Kind.REDUCE_SCATTER, Kind.SCATTER):
+        return sent if sent > 0 else received * ranks
+    return known

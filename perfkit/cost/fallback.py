@@ -1,0 +1,45 @@
+"""Ops of other packages: bytes from what a trace recorded of them, where nothing else is known.
+
+Their outputs are not recorded and what they compute is not known, so FLOPs are unknown and each recorded tensor moves
+once. That is a lower bound for an op that reads all of its inputs. Ops that look rows up in tables read a part of
+them, and only their positions are counted.
+"""
+
+import re
+
+from perfkit.cost.args import all_tensors, distinct_bytes, numel, read_bytes, result_dtype
+from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
+from perfkit.cost.dtypes import BY_NAME, UNKNOWN
+from perfkit.cost.free import COMPOSITES, is_free
+
+_SOURCE = "recorded inputs only"
+_LOOKUP = re.compile(r"lookup|embedding|gather|index|cache|paged|select|sparse_features|kv_|block_table", re.IGNORECASE)
+_OWN = ("aten::", "prim::", "prims::", "profiler::", "autograd::", "torch::", "perfkit::", "inductor::")
+_NAME = re.compile(r"\w+::[\w.]+")
+
+
+def is_custom(name: str) -> bool:
+    """Whether this is an op of another package: with a namespace that is none of torch's, and no collective."""
+    return (
+        _NAME.fullmatch(name) is not None and not name.startswith(_OWN) and not is_free(name) and name not in COMPOSITES
+    )
+
+
+def custom_op_cost(call: OpCall) -> OpCost | None:
+    """Bytes of the recorded inputs, FLOPs unknown; None where no tensor was recorded.
+
+    Only for an op beneath which no costed op lies: otherwise that tells more. The caller decides which ops those are
+    (`is_custom`, and generated or hand-written kernels that are recorded under their own name).
+    """
+    tensors = [each for each in all_tensors(call.args) if each.dtype != UNKNOWN]
+    if not tensors or not any(map(numel, tensors)):
+        return None
+    dtype = result_dtype([each for each in tensors if each.shape] or tensors)
+    counted = [each for each in tensors if _is_position(each)] if _LOOKUP.search(call.name) else tensors
+    nbytes = read_bytes(*counted)
+    peak = BY_NAME[dtype].peak if dtype in BY_NAME else dtype
+    return OpCost(None, nbytes, Unit.VECTOR, peak, _SOURCE) if nbytes else None
+
+
+def _is_position(value: TensorArg) -> bool:
+    return value.dtype in ("int64", "int32") and distinct_bytes(value) > 0

@@ -1,0 +1,58 @@
+"""Ops whose own arguments do not tell their size, but what they call within themselves does.
+
+A trace loses the list of tensors that `x[i, j]` indexes with. On every device `aten::index` first restrides `x` to the
+shape of its result (`aten::as_strided`, stride 0 along what is indexed) and reshapes each index to broadcast.
+"""
+
+import math
+from collections.abc import Sequence
+
+from perfkit.cost.args import UnmodelledError, integers, numel, optional_tensor, read_bytes, tensor
+from perfkit.cost.call import OpCall, OpCost, TensorArg
+from perfkit.cost.indexing import indexed, put
+
+_GATHERS = frozenset({"aten::index", "aten::_unsafe_index"})
+_PUTS = frozenset({"aten::index_put_", "aten::_index_put_impl_", "aten::index_put", "aten::_unsafe_index_put"})
+
+SIZED_INSIDE = _GATHERS | _PUTS
+
+_RESTRIDE, _RESHAPE = "aten::as_strided", "aten::reshape"
+TELLING = frozenset({_RESTRIDE, _RESHAPE})
+
+
+def inside_cost(call: OpCall, inside: Sequence[OpCall]) -> OpCost | None:
+    """The cost of one of `SIZED_INSIDE` from the calls (of `TELLING`) beneath it; None where they do not tell."""
+    try:
+        return _cost(call, inside)
+    except (UnmodelledError, IndexError):
+        return None
+
+
+def _cost(call: OpCall, inside: Sequence[OpCall]) -> OpCost | None:
+    x = tensor(call.args, 0)
+    count = _result_elements(x, inside)
+    if call.name in _GATHERS:
+        return None if count is None else indexed(x, _index_bytes(inside), count)
+    values = tensor(call.args, 2)
+    adds = len(call.args) > 3 and call.args[3] is True
+    new_tensor = call.name in ("aten::index_put", "aten::_unsafe_index_put")
+    # Without a restrided tensor beneath (the sort of an accumulating put), as many are put as there are values.
+    return put(x, values, _index_bytes(inside), count if count is not None else numel(values), adds, new_tensor)
+
+
+def _result_elements(x: TensorArg, inside: Sequence[OpCall]) -> int | None:
+    for each in inside:
+        if each.name == _RESTRIDE and _is_like(optional_tensor(each.args, 0), x) and 0 in integers(each.args, 2):
+            return math.prod(integers(each.args, 1))
+    return None
+
+
+def _is_like(value: TensorArg | None, x: TensorArg) -> bool:
+    """Whether it is x, perhaps with its dimensions in another order."""
+    return value is not None and value.dtype == x.dtype and sorted(value.shape) == sorted(x.shape)
+
+
+def _index_bytes(inside: Sequence[OpCall]) -> float:
+    """Indices are the integer tensors that are reshaped."""
+    found = [optional_tensor(each.args, 0) for each in inside if each.name == _RESHAPE]
+    return read_bytes(*(each for each in found if each is not None and each.dtype in ("int64", "int32")))
