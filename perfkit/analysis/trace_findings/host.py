@@ -25,6 +25,14 @@ _WAITS = (
     ("unique", "keep shapes fixed: unique must know how many there are"),
 )
 
+_FEWER_LAUNCHES = (
+    'Give the device more per launch: a larger batch, torch.compile(mode="reduce-overhead") or CUDA graphs '
+    "(torch.cuda.make_graphed_callables); take logging and data preparation off the training loop."
+)
+_FEWER_CALLS = (
+    "Give each op more to do (a larger batch), or have fewer ops (torch.compile, fused and foreach optimizers)."
+)
+
 
 def host_bound(view: View) -> Iterator[Told]:
     """The device idle with nothing queued; on a CPU, time in which no op worked."""
@@ -34,7 +42,8 @@ def host_bound(view: View) -> Iterator[Told]:
         idle = launches.starved_s
     if view.share(idle) < COMMON:
         return
-    if launches is None or view.trace.device == CPU:
+    on_cpu = launches is None or view.trace.device == CPU
+    if launches is None or on_cpu:
         evidence = f"{view.took(idle)} are Python, dispatch and waiting"
     else:
         details = [f"{launches.kernels:,.0f} kernels"]
@@ -46,8 +55,7 @@ def host_bound(view: View) -> Iterator[Told]:
     yield view.gain(
         f"{percent(view.share(idle), 0)} of the step is the host's",
         f"{evidence}; the gain is an upper bound, and the profiler itself slows the host down",
-        'Give the device more per launch: a larger batch, torch.compile(mode="reduce-overhead") or CUDA graphs '
-        "(torch.cuda.make_graphed_callables); take logging and data preparation off the training loop.",
+        _FEWER_CALLS if on_cpu else _FEWER_LAUNCHES,
         idle,
         scope=(IDLE,),
     )
@@ -110,15 +118,18 @@ def short_kernels(view: View) -> Iterator[Told]:
     launches = view.trace.launches
     if launches is None or launches.short_kernels == 0:
         return
-    took = launches.short_s + launches.short_gap_s
-    if view.share(took) < COMMON or view.share(launches.short_gap_s) < NOTABLE:
+    # Of the idle time before them only what starting a kernel costs is theirs; the rest is the host's own.
+    won = min(launches.short_gap_s, launches.short_kernels * launches.short_below_s)
+    took = launches.short_s + won
+    if view.share(took) < COMMON:
         return
     yield view.gain(
         f"{launches.short_kernels:,.0f} kernels a step are shorter than {seconds(launches.short_below_s)}",
-        f"they take {seconds(launches.short_s)} and leave the device idle for {seconds(launches.short_gap_s)} right "
-        f"before them, together {view.took(took)}; the gain is an upper bound: the idle time",
+        f"they run for {seconds(launches.short_s)}, and the device is idle for {seconds(launches.short_gap_s)} right "
+        f"before them; with at most {seconds(launches.short_below_s)} to start each that is {view.took(took)}; the "
+        "gain is an upper bound: what starting them costs",
         "Fuse them with torch.compile, or start them together with CUDA graphs; use foreach or fused optimizers.",
-        launches.short_gap_s,
+        won,
         scope=(IDLE,),
     )
 

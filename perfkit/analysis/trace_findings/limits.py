@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.trace_findings.thresholds import ABOVE_ROOF, COVERED, NOTABLE
-from perfkit.analysis.trace_findings.view import CPU, Told, View
+from perfkit.analysis.trace_findings.view import CPU, Told, View, short
 from perfkit.units import percent, seconds
 
 _ON = ("1", "true", "True")
@@ -27,7 +27,7 @@ def unlinked(view: View) -> Iterator[Told]:
     """Kernels of which nothing is known but their name."""
     coverage = view.trace.coverage
     missing = coverage.kernel_s - coverage.linked_s
-    if coverage.kernel_s > 0 and missing >= NOTABLE * coverage.kernel_s:
+    if view.trace.device != CPU and coverage.kernel_s > 0 and missing >= NOTABLE * coverage.kernel_s:
         yield view.remark(
             "note",
             f"{percent(missing / coverage.kernel_s)} of kernel time is linked to no op",
@@ -41,15 +41,17 @@ def unmodelled(view: View) -> Iterator[Told]:
     coverage = view.trace.coverage
     if coverage.kernel_s <= 0 or _lacks_shapes(view):
         return
-    for quantity, known in (("FLOP", coverage.flops_s), ("byte", coverage.bytes_s)):
-        if known < COVERED * coverage.kernel_s:
-            names = ", ".join(f"{each.name} ({percent(each.share)}: {each.reason})" for each in coverage.uncovered[:4])
-            yield view.remark(
-                "note",
-                f"{percent(known / coverage.kernel_s, 0)} of kernel time has a {quantity} model",
-                f"without: {names or 'no kernel is named'}",
-                "Read the roofline as the modelled part only; hardware counters fill the rest (--counters).",
-            )
+    flops, moved = coverage.flops_s / coverage.kernel_s, coverage.bytes_s / coverage.kernel_s
+    if min(flops, moved) < COVERED:
+        names = ", ".join(
+            f"{short(each.name)} ({percent(each.share)}: {each.reason})" for each in coverage.uncovered[:4]
+        )
+        yield view.remark(
+            "note",
+            f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of kernel time are known",
+            f"without: {names or 'no kernel is named'}",
+            "Read the roofline as the modelled part only; hardware counters fill the rest (--counters).",
+        )
 
 
 def no_shapes(view: View) -> Iterator[Told]:
@@ -97,7 +99,7 @@ def no_steps(view: View) -> Iterator[Told]:
         yield view.remark(
             "note",
             "No steps were found: figures are of the whole trace",
-            view.trace.step_basis or "the trace marks none, and its kernels show no period",
+            "the trace marks none, and no period was found",
             "Call profiler.step() after each training step, or mark steps with record_function('ProfilerStep#1').",
         )
 

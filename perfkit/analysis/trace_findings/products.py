@@ -27,7 +27,7 @@ def vector_units(view: View) -> Iterator[Told]:
     if now is None or not higher:
         if view.trace.device != CPU:
             yield view.gain(
-                "Matrix products run in fp32, where tensor cores stand idle",
+                "Matrix products run in fp32",
                 f"{evidence}; how much faster they could be is not known, since the device's peaks are not",
                 _reduced(view, {"tf32": 0.0, "bf16": 0.0}),
                 None,

@@ -9,7 +9,7 @@ from perfkit.analysis.trace_findings.thresholds import (
     NOTABLE,
     SMALL_MESSAGE_BYTES,
 )
-from perfkit.analysis.trace_findings.view import COMMUNICATION, COPIES, Told, View
+from perfkit.analysis.trace_findings.view import COMMUNICATION, COPIES, Told, View, short
 from perfkit.analysis.trace_result import CollectiveRow
 from perfkit.units import bandwidth, nbytes, percent
 
@@ -24,7 +24,7 @@ def exposed_communication(view: View) -> Iterator[Told]:
     rows = sorted(view.trace.collectives, key=lambda row: -row.exposed_s)
     yield view.gain(
         f"{percent(view.share(exposed), 0)} of the step is exposed communication",
-        f"{view.took(exposed)} of it is beside no computing; {percent(hidden, 0)} of communication is hidden; most in "
+        f"{view.took(exposed)} is beside no computing; {percent(hidden, 0)} of communication is hidden; most in "
         f"{_named(rows)}; the gain is an upper bound, and part of it may be waiting for a late rank",
         _overlapping(rows),
         exposed,
@@ -33,16 +33,27 @@ def exposed_communication(view: View) -> Iterator[Told]:
 
 
 def _overlapping(rows: list[CollectiveRow]) -> str:
-    sharded = any("gather" in row.name.lower() or "scatter" in row.name.lower() for row in rows)
-    if sharded:
-        return (
-            "Prefetch earlier (FSDPModule.set_modules_to_forward_prefetch, set_modules_to_backward_prefetch), shard "
-            "larger blocks, keep gathered parameters (reshard_after_forward=False) or accumulate more microbatches."
-        )
-    return (
-        "Let buckets go out sooner or in larger pieces (DistributedDataParallel(bucket_cap_mb=..., "
-        "gradient_as_bucket_view=True)), compress them (bf16_compress_hook), or accumulate under no_sync()."
-    )
+    """What hides the kind of collective that is exposed most."""
+    first = rows[0].name.lower().replace("_", "") if rows else ""
+    return next((text for words, text in _HIDING if any(word in first for word in words)), _HIDE_REDUCE)
+
+
+_HIDE_REDUCE = (
+    "Let buckets go out sooner or in larger pieces (DistributedDataParallel(bucket_cap_mb=..., "
+    "gradient_as_bucket_view=True)), compress them (bf16_compress_hook), or accumulate under no_sync()."
+)
+_HIDING = (
+    (
+        ("allgather", "reducescatter"),
+        "Prefetch earlier (FSDPModule.set_modules_to_forward_prefetch, set_modules_to_backward_prefetch), shard "
+        "larger blocks, keep gathered parameters (reshard_after_forward=False) or accumulate more microbatches.",
+    ),
+    (
+        ("alltoall", "sendrecv", "send", "recv"),
+        "Start exchanges as soon as their data is there (async_op=True) and compute what does not need them meanwhile, "
+        "such as another microbatch; send in bf16.",
+    ),
+)
 
 
 def slow_link(view: View) -> Iterator[Told]:
@@ -125,7 +136,7 @@ def exposed_copies(view: View) -> Iterator[Told]:
 
 def _named(rows: list[CollectiveRow], most: int = 3) -> str:
     parts = [
-        f"{row.name}" + (f" of {nbytes(row.message_bytes)}" if row.message_bytes is not None else "")
+        short(row.name) + (f" of {nbytes(row.message_bytes)}" if row.message_bytes is not None else "")
         for row in rows[:most]
     ]
     return ", ".join(parts) + (f" and {len(rows) - most} more" if len(rows) > most else "") or "collectives"

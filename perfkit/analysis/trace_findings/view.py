@@ -114,9 +114,14 @@ def above_roof_s(rows: Iterable[OpRow]) -> float | None:
     return sum(known) if known else None
 
 
+def short(name: str) -> str:
+    """A kernel's name without its return type, template arguments and parameters; others as they are."""
+    return name.removeprefix("void ").partition("<")[0].partition("(")[0] or name
+
+
 def named(rows: Sequence[OpRow], most: int = 5) -> str:
     """The names of the most expensive rows, each once."""
-    names = list(dict.fromkeys(row.name for row in sorted(rows, key=lambda row: -row.seconds)))
+    names = list(dict.fromkeys(short(row.name) for row in sorted(rows, key=lambda row: -row.seconds)))
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
