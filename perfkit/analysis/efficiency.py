@@ -7,7 +7,7 @@ CPU has no such figure, so it is the measured matrix ceiling for the number of t
 
 from dataclasses import dataclass
 
-from perfkit.analysis.roofs import Roofs, describe
+from perfkit.analysis.roofs import CPU, Roofs, describe
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Kind
 from perfkit.record import How, Measurement, Quantity, Unknown
@@ -23,11 +23,15 @@ class Peak:
 
 def peak(roofs: Roofs, dtype: str, world_size: int) -> Peak | Unknown:
     """The peak of `world_size` ranks, or the reason why there is none. Never another device's."""
-    environment = roofs.environment
-    conventional = Kind.DATASHEET if environment is not None and environment.device == "cuda" else Kind.MEASURED
-    ceiling = roofs.compute(Unit.MATRIX, dtype, conventional)
+    return peak_of(roofs, Unit.MATRIX, dtype, world_size)
+
+
+def peak_of(roofs: Roofs, unit: Unit, dtype: str, world_size: int) -> Peak | Unknown:
+    """As `peak`, for products that may run on the vector units (fp32 without TF32)."""
+    conventional = Kind.MEASURED if roofs.device in ("", CPU) else Kind.DATASHEET
+    ceiling = roofs.compute(unit, dtype, conventional)
     if ceiling is None:
-        return Unknown(reason=f"no {conventional} {dtype} matrix peak: {roofs.reason}")
+        return Unknown(reason=f"no {conventional} {dtype} {unit} peak: {roofs.reason}")
     ranks = f" x {world_size} ranks" if world_size > 1 else ""
     return Peak(ceiling.value * world_size, describe(ceiling) + ranks)
 

@@ -1,18 +1,20 @@
-"""Sets of time intervals as arrays: union, difference, overlap. All times in seconds."""
+"""Sets of time intervals as arrays: union, difference, overlap. Integer nanoseconds: sums are exact."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Shape (n, 2): start and end of disjoint intervals, ascending.
-Intervals = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-EMPTY: Intervals = np.empty((0, 2))
+# Shape (n, 2): start and end of disjoint intervals, ascending.
+Intervals = NDArray[np.int64]
+
+EMPTY: Intervals = np.empty((0, 2), np.int64)
 
 
 def union(starts: ArrayLike, ends: ArrayLike) -> Intervals:
     """The union of intervals given in any order, overlapping or not."""
-    begin = np.asarray(starts, dtype=np.float64)
-    end = np.asarray(ends, dtype=np.float64)
+    begin = np.asarray(starts, dtype=np.int64)
+    end = np.asarray(ends, dtype=np.int64)
     keep = end > begin
     begin, end = begin[keep], end[keep]
     if begin.size == 0:
@@ -24,9 +26,9 @@ def union(starts: ArrayLike, ends: ArrayLike) -> Intervals:
     return np.column_stack((begin[first], end[last]))
 
 
-def length(intervals: Intervals) -> float:
+def length(intervals: Intervals) -> int:
     """The time covered."""
-    return float((intervals[:, 1] - intervals[:, 0]).sum())
+    return int((intervals[:, 1] - intervals[:, 0]).sum())
 
 
 def joined(first: Intervals, second: Intervals) -> Intervals:
@@ -41,8 +43,7 @@ def difference(minuend: Intervals, subtrahend: Intervals) -> Intervals:
         return minuend
     # Between two neighbouring edges nothing changes, so each such piece is in or out as a whole.
     edges = np.unique(np.concatenate((minuend.ravel(), subtrahend.ravel())))
-    middle = (edges[:-1] + edges[1:]) / 2
-    keep = _inside(middle, minuend) & ~_inside(middle, subtrahend)
+    keep = inside(edges[:-1], minuend) & ~inside(edges[:-1], subtrahend)
     return union(edges[:-1][keep], edges[1:][keep])
 
 
@@ -51,7 +52,27 @@ def clipped(intervals: Intervals, window: Intervals) -> Intervals:
     return difference(intervals, difference(intervals, window)) if intervals.size else intervals
 
 
-def _inside(points: NDArray[np.float64], intervals: Intervals) -> NDArray[np.bool_]:
-    index = np.searchsorted(intervals[:, 0], points, side="right") - 1
-    inside: NDArray[np.bool_] = (index >= 0) & (points < intervals[np.maximum(index, 0), 1])
-    return inside
+def inside(times: Ints, intervals: Intervals) -> NDArray[np.bool_]:
+    """Whether each time lies in one of the intervals; an interval contains its start and not its end."""
+    if intervals.size == 0:
+        return np.zeros(len(times), np.bool_)
+    index = np.searchsorted(intervals[:, 0], times, side="right") - 1
+    found: NDArray[np.bool_] = (index >= 0) & (times < intervals[np.maximum(index, 0), 1])
+    return found
+
+
+def covered(starts: Ints, ends: Ints, intervals: Intervals) -> Ints:
+    """How much of each span from `starts` to `ends` the intervals cover."""
+    if intervals.size == 0:
+        return np.zeros(len(starts), np.int64)
+    return _covered_until(ends, intervals) - _covered_until(starts, intervals)
+
+
+def _covered_until(times: Ints, intervals: Intervals) -> Ints:
+    lengths = intervals[:, 1] - intervals[:, 0]
+    before = np.concatenate(([0], np.cumsum(lengths)))
+    index = np.searchsorted(intervals[:, 0], times, side="right") - 1
+    here = np.maximum(index, 0)
+    partly = np.clip(times - intervals[here, 0], 0, lengths[here])
+    result: Ints = np.where(index >= 0, before[here] + partly, 0)
+    return result

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from perfkit.analysis.allocations import rank_account
 from perfkit.analysis.facts import trace_facts
 from perfkit.analysis.result import MemoryAccount
-from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.roofs import roofs_of
 from perfkit.analysis.runs import VariantRuns
 from perfkit.analysis.step_time import StepTime, step_time
 from perfkit.devices.ceiling import DeviceCeilings
@@ -41,7 +41,7 @@ def read_passes(runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Ite
         ops = _ops(rank) if step is None or names else None
         facts.append({**rank.record.facts, **({} if ops is None else trace_facts(ops, names))})
         if step is None and ops is not None:
-            step = step_time(ops, Roofs(ceilings, rank.record.environment))
+            step = step_time(ops, roofs_of(ceilings, rank.record.environment))
     accounts = [account for rank in runs.main.ranks if (account := rank_account(rank)) is not None]
     return Passes(tuple(facts), max(accounts, key=lambda account: account.peak_bytes, default=None), step)
 

@@ -2,10 +2,15 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from perfkit.analysis.result import RooflinePoint
 from perfkit.analysis.roofs import Roofs
 from perfkit.cost.call import Unit
-from perfkit.devices.ceiling import Ceiling, Level
+from perfkit.devices.ceiling import Level
+
+Floats = NDArray[np.float64]
 
 # Above a roof by more than this is a modelling or measuring error, not noise of the ceiling.
 TOLERANCE = 1.05
@@ -19,6 +24,10 @@ COMPUTE = "compute"
 MEMORY = "memory"
 OVERHEAD = "overhead"
 UNKNOWN = "unknown"
+BOUNDS = (COMPUTE, MEMORY, OVERHEAD, UNKNOWN)
+
+# Levels of memory, the slowest first.
+LEVELS = (Level.MEMORY, Level.L3, Level.L2)
 
 
 @dataclass(frozen=True)
@@ -45,48 +54,80 @@ class Limit:
     above_roof: bool = False
 
 
-def limit(work: Work, seconds: float, roofs: Roofs, calls: float = 1.0) -> Limit:
-    """The limit of work that took `seconds` in so many calls.
+@dataclass(frozen=True)
+class Limits:
+    """Limits of many groups of work as columns: `attainable_s` NaN where it is not known, `bound` indexes `BOUNDS`,
+    `level` indexes `LEVELS`.
+    """
+
+    attainable_s: Floats
+    bound: NDArray[np.int8]
+    level: NDArray[np.int8]
+    above_roof: NDArray[np.bool_]
+
+    def __getitem__(self, row: int) -> Limit:
+        known = not np.isnan(self.attainable_s[row])
+        return Limit(
+            attainable_s=float(self.attainable_s[row]) if known else None,
+            bound=BOUNDS[self.bound[row]],
+            level=LEVELS[self.level[row]],
+            above_roof=bool(self.above_roof[row]),
+        )
+
+
+def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> Limits:
+    """The limits of groups of work that took `seconds` in so many calls.
 
     Modelled bytes are those that an op must move; where its operands were still in a cache it moved them faster
     than the memory can. Work that is faster than the memory's bandwidth is therefore held against the next
     faster level that is known, and only what exceeds them all, or the peak rate, is `above_roof`.
+
+    Args:
+        compute_s: FLOPs / peak of each group, 0 for none, NaN where either is not known.
+        moved: bytes, NaN where not known.
     """
-    compute_s = _compute_s(work, roofs)
-    bandwidths = [ceiling for level in (Level.MEMORY, Level.L3, Level.L2) if (ceiling := roofs.bandwidth(level))]
-    if compute_s is None or work.bytes is None or (work.bytes > 0 and not bandwidths):
-        return Limit(None, UNKNOWN)
-    memory_s, level = _memory_s(work.bytes, seconds, bandwidths)
-    attainable = max(compute_s, memory_s)
-    tiny = attainable < CALL_COST_S * calls and seconds > FAR * attainable
-    return Limit(
+    memory_s, level = _memory_s(moved, seconds, roofs)
+    attainable = np.maximum(compute_s, memory_s)  # NaN where either is
+    tiny = (attainable < CALL_COST_S * calls) & (seconds > FAR * attainable)
+    by_compute = (compute_s >= memory_s) & (compute_s > 0)
+    known = np.where(tiny, BOUNDS.index(OVERHEAD), np.where(by_compute, BOUNDS.index(COMPUTE), BOUNDS.index(MEMORY)))
+    return Limits(
         attainable_s=attainable,
-        bound=OVERHEAD if tiny else COMPUTE if compute_s >= memory_s and compute_s > 0 else MEMORY,
+        bound=np.where(np.isnan(attainable), BOUNDS.index(UNKNOWN), known).astype(np.int8),
         level=level,
         above_roof=seconds * TOLERANCE < attainable,
     )
 
 
-def _compute_s(work: Work, roofs: Roofs) -> float | None:
-    if work.flops is None:
-        return None
-    if work.flops == 0:
-        return 0.0
-    ceiling = roofs.compute(work.unit, work.dtype)
-    return None if ceiling is None else work.flops / ceiling.value
-
-
-def _memory_s(moved: float, seconds: float, bandwidths: list[Ceiling]) -> tuple[float, str]:
-    time_s, level = 0.0, str(Level.MEMORY)
-    if moved == 0:
-        return time_s, level
-    for ceiling in bandwidths:
+def _memory_s(moved: Floats, seconds: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
+    time_s = np.where(moved == 0, 0.0, np.nan)
+    level = np.zeros(len(moved), np.int8)
+    for index, name in enumerate(LEVELS):
+        ceiling = roofs.bandwidth(name)
+        if ceiling is None:
+            continue
         faster = moved / ceiling.value
-        if time_s == 0.0 or faster < time_s:
-            time_s, level = faster, str(ceiling.level)
-        if time_s <= seconds * TOLERANCE:
-            break
+        better = np.isnan(time_s) | ((time_s > seconds * TOLERANCE) & (faster < time_s))
+        time_s, level = np.where(better, faster, time_s), np.where(better, index, level).astype(np.int8)
     return time_s, level
+
+
+def limit(work: Work, seconds: float, roofs: Roofs, calls: float = 1.0) -> Limit:
+    """The limit of one group of work: see `limits`."""
+    one = [np.asarray([value]) for value in (compute_s(work, roofs), _nan(work.bytes), seconds, calls)]
+    return limits(one[0], one[1], one[2], one[3], roofs)[0]
+
+
+def compute_s(work: Work, roofs: Roofs) -> float:
+    """The least time of the arithmetic, NaN where its FLOPs or the peak are not known."""
+    if not work.flops:
+        return _nan(work.flops)
+    ceiling = roofs.compute(work.unit, work.dtype)
+    return np.nan if ceiling is None else work.flops / ceiling.value
+
+
+def _nan(value: float | None) -> float:
+    return np.nan if value is None else float(value)
 
 
 def point(

@@ -1,4 +1,4 @@
-"""Which ceilings hold for a run: those of its device, its number of threads, and its matrix precision."""
+"""Which ceilings hold for a run or a trace: those of its device, its number of threads, and its matrix precision."""
 
 from dataclasses import dataclass
 
@@ -7,25 +7,34 @@ from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.record import Environment
 from perfkit.units import bandwidth, flops_per_s
 
+CPU = "cpu"
+
 
 @dataclass(frozen=True)
 class Roofs:
-    """The ceilings for one rank of a run; measured ones come first, then the datasheet's."""
+    """The ceilings for one rank; measured ones come first, then the datasheet's.
+
+    `device` is `cpu` or torch's word for a GPU (`cuda`, on ROCm too), empty where it is not known; it must be that of
+    the ceilings. `threads` counts on a CPU only: a ceiling of another number of threads is no answer.
+    """
 
     ceilings: DeviceCeilings | None
-    environment: Environment | None
+    device: str
+    device_name: str = ""
+    threads: int | None = None
+    matmul_precision: str | None = None
 
     @property
     def reason(self) -> str:
         """Why there may be no ceiling."""
         if self.ceilings is None:
             return "no ceilings are known for this machine; run `perfkit calibrate`"
-        if self.environment is None:
+        if not self.device:
             return "the run left no environment, so its device is not known"
-        if self.ceilings.device != self.environment.device:
-            return f"the ceilings are those of a {self.ceilings.device}, the run used a {self.environment.device}"
-        threads = f" with {self.environment.threads} threads" if self.environment.device == "cpu" else ""
-        return f"no such ceiling is known for {self.environment.device_name}{threads}"
+        if self.ceilings.device != self.device:
+            return f"the ceilings are those of a {self.ceilings.device}, the run used a {self.device}"
+        threads = f" with {self.threads} threads" if self.device == CPU and self.threads is not None else ""
+        return f"no such ceiling is known for {self.device_name or self.device}{threads}"
 
     def compute(self, unit: Unit, dtype: str, kind: Kind | None = None) -> Ceiling | None:
         """The peak rate of a functional unit for operands of `dtype`.
@@ -37,21 +46,29 @@ class Roofs:
         """
         if unit == Unit.VECTOR:
             return self._find(Level.VECTOR, dtype, kind) or self._find(Level.MATRIX, dtype, kind)
-        if self.environment is not None and self.environment.device == "cuda" and dtype == "fp32":
-            if self.environment.matmul_precision in ("high", "medium"):
+        if self.device not in ("", CPU) and dtype == "fp32":
+            if self.matmul_precision in ("high", "medium"):
                 return self._find(Level.MATRIX, "tf32", kind)
             return self._find(Level.MATRIX, dtype, kind) or self._find(Level.VECTOR, dtype, kind)
         return self._find(Level.MATRIX, dtype, kind)
 
     def bandwidth(self, level: Level = Level.MEMORY) -> Ceiling | None:
-        """The bandwidth of a level of memory."""
+        """The bandwidth of a level of memory or of a link."""
         return self._find(level, None, None)
 
     def _find(self, level: Level, dtype: str | None, kind: Kind | None) -> Ceiling | None:
-        if self.ceilings is None or self.environment is None or self.ceilings.device != self.environment.device:
+        if self.ceilings is None or not self.device or self.ceilings.device != self.device:
             return None
-        threads = self.environment.threads if self.environment.device == "cpu" else None
-        return self.ceilings.find(level, dtype, threads=threads, kind=kind)
+        return self.ceilings.find(level, dtype, threads=self.threads if self.device == CPU else None, kind=kind)
+
+
+def roofs_of(ceilings: DeviceCeilings | None, environment: Environment | None) -> Roofs:
+    """The ceilings for a rank that perfkit measured itself."""
+    if environment is None:
+        return Roofs(ceilings, "")
+    return Roofs(
+        ceilings, environment.device, environment.device_name, environment.threads, environment.matmul_precision
+    )
 
 
 def describe(ceiling: Ceiling) -> str:

@@ -1,13 +1,17 @@
-"""Where a step's wall time goes: parts that never overlap and sum to the step.
+"""Where wall time goes: parts that never overlap and sum to the whole, to the nanosecond.
 
-At every moment of a step one thing counts: arithmetic first, then communication, then copies. Where none of these ran
-the step waited for the host: for Python, for dispatch and launch, for calls too small to be bound by anything else.
-Communication and copies that ran beside arithmetic cost nothing and are not shown: what is shown is exposed.
+At every moment one thing counts: arithmetic first, then communication, then copies. Communication and copies that run
+beside arithmetic cost nothing and are not shown: what is shown is exposed. Where none of these runs, a CPU was
+dispatching or waiting, which is the host's; a device was idle, and that is the host's too unless something was queued.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from perfkit.analysis.intervals import EMPTY, Intervals, clipped, difference, joined, length
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.intervals import EMPTY, Intervals, Ints, inside
 from perfkit.analysis.result import TimeShare
 
 COMPUTE_BOUND = "compute-bound"
@@ -19,30 +23,68 @@ LATENCY_BOUND = "latency-bound"  # the device ran calls too small to be bound by
 HOST = "host"  # idle with nothing to do: the host had launched nothing; on a CPU also dispatch and Python
 OTHER_IDLE = "other idle"  # idle although something was launched: latency, dependencies; or it is not known why
 
-# In the order in which overlapping work is counted.
-PRIORITY = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, COMMUNICATION, COPIES)
+# In the order in which overlapping work is counted; idle time comes last.
+CPU_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, COMMUNICATION, COPIES, HOST)
+DEVICE_CATEGORIES = (
+    COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, LATENCY_BOUND, COMMUNICATION, COPIES, HOST, OTHER_IDLE
+)  # fmt: skip
 
 
-def split(window: Intervals, work: Mapping[str, Intervals], steps: int) -> tuple[TimeShare, ...]:
-    """Split the time of `window` among the categories of `work`; the rest is the host's.
+@dataclass(frozen=True)
+class Split:
+    """Nanoseconds per window (rows) and category (columns); rows sum to the windows' lengths."""
+
+    categories: tuple[str, ...]
+    ns: NDArray[np.int64]
+
+    def shares(self, window: int | None = None, parts: int = 1) -> tuple[TimeShare, ...]:
+        """Shares of one window, or of all together in seconds per part; they sum to 1. Empty for no time."""
+        row = self.ns.sum(axis=0) if window is None else self.ns[window]
+        total = int(row.sum())
+        if total <= 0:
+            return ()
+        return tuple(
+            TimeShare(category=category, seconds=value / 1e9 / parts, share=value / total)
+            for category, value in zip(self.categories, row.tolist(), strict=True)
+        )
+
+    def of(self, *categories: str) -> int:
+        """Nanoseconds of some categories in all windows."""
+        chosen = [index for index, category in enumerate(self.categories) if category in categories]
+        return int(self.ns[:, chosen].sum())
+
+
+def split(
+    windows: Intervals, work: Mapping[str, Intervals], categories: tuple[str, ...], queued: Intervals | None = EMPTY
+) -> Split:
+    """Split the time of each window among the categories of `work`; what is left is idle.
 
     Args:
-        window: the steps' intervals.
-        work: per category of `PRIORITY`, when it was going on, on whatever thread or stream.
-        steps: the number of steps in the window.
-
-    Returns shares that sum to 1, with seconds per step; empty for an empty window.
+        windows: disjoint, ascending.
+        work: per category, when it was going on, on whatever thread or stream.
+        categories: `CPU_CATEGORIES` or `DEVICE_CATEGORIES`; where several overlap the first one counts.
+        queued: when the device had something to do that it had not begun. What is idle then is `OTHER_IDLE`, all
+            other idle time the `HOST`'s. None where that is not known: all of it is `OTHER_IDLE`.
     """
-    total = length(window)
-    if total <= 0:
-        return ()
-    covered = EMPTY
-    seconds: dict[str, float] = {}
-    for category in PRIORITY:
-        mine = clipped(work.get(category, EMPTY), window)
-        seconds[category] = length(difference(mine, covered))
-        covered = joined(covered, mine)
-    seconds[HOST] = max(0.0, total - sum(seconds.values()))
-    return tuple(
-        TimeShare(category=category, seconds=value / steps, share=value / total) for category, value in seconds.items()
-    )
+    working = categories[: categories.index(HOST)]
+    sets = [work.get(category, EMPTY) for category in working]
+    edges = np.unique(np.concatenate([each.ravel() for each in (windows, *sets, EMPTY if queued is None else queued)]))
+    if len(windows) == 0 or len(edges) < 2:
+        return Split(categories, np.zeros((len(windows), len(categories)), np.int64))
+    begin, lengths = edges[:-1], np.diff(edges)
+    label = np.full(len(begin), categories.index(HOST))
+    if queued is None:
+        label[:] = categories.index(OTHER_IDLE)
+    elif len(queued):
+        label[inside(begin, queued)] = categories.index(OTHER_IDLE)
+    for index in reversed(range(len(sets))):
+        label[inside(begin, sets[index])] = index
+    window = np.searchsorted(windows[:, 0], begin, side="right") - 1
+    within = inside(begin, windows)
+    cell = window[within] * len(categories) + label[within]
+    return Split(categories, _sums(cell, lengths[within], len(windows) * len(categories)).reshape(len(windows), -1))
+
+
+def _sums(cell: Ints, amounts: Ints, cells: int) -> Ints:
+    """Sums per cell; exact, as doubles hold integers up to 2**53 ns, which are 104 days."""
+    return np.bincount(cell, weights=amounts, minlength=cells).astype(np.int64)

@@ -192,7 +192,7 @@ class RankTrace(Struct):
         span_s: from the first event to the last; `outside_s` of it lies before the first step or after the last.
         kernels, ops, modules, phases: rows ranked by what could be won (`seconds - attainable_s`). Kernel rows and op
             rows each sum to the time of all kernels; work outside of every step is in rows of the phase
-            `outside steps`, and what nothing is known to have launched is the op `(no launch recorded)`. A row of
+            `outside steps`, and what no op is known to have launched is the op `(no op recorded)`. A row of
             `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
             overlap.
     """

@@ -12,7 +12,7 @@ from perfkit.analysis.estimate import over_processes
 from perfkit.analysis.parity import parity
 from perfkit.analysis.passes import Passes
 from perfkit.analysis.result import CompileSummary, Difference, Estimate, MemoryAccount, Missing, Parity, Variant
-from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.roofs import roofs_of
 from perfkit.analysis.runs import VariantRuns, largest, step_series, total
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Quantity, Samples, Status, Unknown, measured, value_of
@@ -127,7 +127,7 @@ def _peak(runs: VariantRuns, ceilings: DeviceCeilings | None) -> Peak | Unknown:
     if not runs.records:
         return Unknown(reason="no run left a record")
     first = runs.records[0]
-    return peak(Roofs(ceilings, first.environment), first.compute_dtype, runs.world_size)
+    return peak(roofs_of(ceilings, first.environment), first.compute_dtype, runs.world_size)
 
 
 def _allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:

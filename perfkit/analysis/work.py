@@ -1,201 +1,158 @@
-"""The work of a trace's steps: what ran when, for which call, and the groups of equal calls.
+"""The work of a trace as columns: what ran when, for which op, and its FLOPs and bytes.
 
-On a CPU a piece of work is an op that has a cost, or one whose work no formula models; on a GPU it is a kernel, for
-the op that launched it.
+On a device a piece of work is a kernel, copy or fill, for the op that launched it; on a CPU it is an op that has a
+cost, or one whose work no formula models.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple
+from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from perfkit.analysis.roofline import Limit, Work, limit
-from perfkit.analysis.roofs import Roofs
-from perfkit.cost.call import Arg, TensorArg
-from perfkit.record import PHASES
-from perfkit.trace.kernels import communication
+from perfkit.analysis.copies import link_copies
+from perfkit.analysis.intervals import Intervals, union
+from perfkit.analysis.windows import Windows
+from perfkit.trace.kernels import communication, is_compiled_graph
 from perfkit.trace.ops import Ops, Role
-from perfkit.trace.read import NONE, Category, Ints
+from perfkit.trace.read import NONE, Ints
+
+Flags = NDArray[np.bool_]
 
 
-class Kind(StrEnum):
-    WORK = "work"
-    COMMUNICATION = "communication"
-    COPY = "copy"  # between host and device
-
-
-class Piece(NamedTuple):
-    """Something that ran from `start_ns` to `end_ns` and was busy `busy_ns` of it.
-
-    `call` indexes `Ops.calls`, NONE where no formula models the work. `row` is the op it was done for, or, where that
-    is not known, a negative number of its own.
-    """
-
-    name: str
-    phase: str
-    module: str
-    kind: Kind
-    call: int
-    row: int
-    start_ns: int
-    end_ns: int
-    busy_ns: int
+class Kind(IntEnum):
+    WORK = 0
+    COMMUNICATION = 1
+    COPY = 2  # between host and device, or between devices
 
 
 @dataclass(frozen=True)
-class Group:
-    """Calls of one op with the same inputs in one phase; calls and seconds are per step, and so is `limit`."""
+class Pieces:
+    """Columns, one row a piece of work, in the order of time.
 
-    name: str
-    phase: str
-    module: str
-    kind: Kind
-    shapes: str
-    source: str
-    calls: float
-    seconds: float
-    work: Work | None
-    limit: Limit
-    pieces: tuple[Piece, ...]
+    Attributes:
+        event: the row in the trace.
+        owner: row in `ops` of the op that it was done for, NONE where that is not known.
+        call: index into `ops.calls` of the costed call it is part of, NONE where no formula models the work.
+        label: index into `ops.trace.names`: the op, or the piece itself where its op is not known or says nothing.
+        kind: a `Kind`.
+        busy_ns: what of start to end counts as its own; all of it on a device.
+        step: index into the windows of the steps, NONE outside of all.
+        lane: index into `lanes`: (device, stream) on a device, thread on a CPU.
+    """
 
+    ops: Ops
+    windows: Windows
+    on_device: bool
+    event: Ints
+    owner: Ints
+    call: Ints
+    label: Ints
+    kind: NDArray[np.int8]
+    start_ns: Ints
+    end_ns: Ints
+    busy_ns: Ints
+    step: Ints
+    phase: Ints
+    module: Ints
+    lane: Ints
+    lanes: tuple[tuple[int, str], ...]
 
-def pieces(ops: Ops) -> list[Piece]:
-    """All work that was begun within the steps: kernels where devices were traced, else ops."""
-    return _device_pieces(ops) if ops.trace.has_device_events else _host_pieces(ops)
+    def __len__(self) -> int:
+        return len(self.event)
 
+    @cached_property
+    def name(self) -> Ints:
+        """Index into `ops.trace.names` of the kernel's own name."""
+        return self.ops.trace.name[self.event].astype(np.int64)
 
-def _host_pieces(ops: Ops) -> list[Piece]:
-    working = np.isin(ops.role, [int(Role.COSTED), int(Role.UNMODELLED), int(Role.COMMUNICATION)])
-    rows = np.flatnonzero(working & (ops.step != NONE)).tolist()
-    result = []
-    for row in rows:
-        start, end = int(ops.start_ns[row]), int(ops.end_ns[row])
-        exchanging = ops.role[row] == Role.COMMUNICATION
-        busy = int(ops.self_ns[row]) if ops.role[row] == Role.UNMODELLED else end - start
-        kind = Kind.COMMUNICATION if exchanging else Kind.WORK
-        call = NONE if exchanging else int(ops.call[row])
-        result.append(Piece(ops.name(row), _phase(ops, row), _module(ops, row), kind, call, row, start, end, busy))
-    return result + _exchanges(ops)
+    def when(self, rows: Flags) -> Intervals:
+        """When any of some pieces ran."""
+        return union(self.start_ns[rows], self.end_ns[rows])
 
-
-def _exchanges(ops: Ops) -> list[Piece]:
-    """What the threads of a process group did, from the beginning of a collective to its end."""
-    trace = ops.trace
-    events = communication(trace)
-    inside = events[ops.steps.at(trace.start_ns[events]) != NONE]
-    return [
-        _loose(trace.names[int(trace.name[event])], Kind.COMMUNICATION, index, trace.start_ns, trace.end_ns, event)
-        for index, event in enumerate(inside.tolist())
-    ]
-
-
-def _device_pieces(ops: Ops) -> list[Piece]:
-    trace = ops.trace
-    exchanging = set(communication(trace).tolist())
-    result = []
-    for index, (event, row) in enumerate(zip(ops.kernels.event.tolist(), ops.kernel_owner.tolist(), strict=True)):
-        name = trace.names[int(trace.name[event])]
-        kind = _device_kind(int(trace.category[event]), name, event in exchanging)
-        if row == NONE:
-            result.append(_loose(name, kind, index, trace.start_ns, trace.end_ns, event))
-            continue
-        if ops.step[row] == NONE:
-            continue
-        start, end = int(trace.start_ns[event]), int(trace.end_ns[event])
-        costed = kind == Kind.WORK and ops.role[row] == Role.COSTED
-        result.append(
-            Piece(
-                # A kernel of an op without a cost says more by its own name (compiled kernels share one op).
-                name=ops.name(row) if costed or kind != Kind.WORK else name,
-                phase=_phase(ops, row),
-                module=_module(ops, row),
-                kind=kind,
-                call=int(ops.call[row]) if costed else NONE,
-                row=row,
-                start_ns=start,
-                end_ns=end,
-                busy_ns=end - start,
-            )
-        )
-    return result
+    def of(self, kind: Kind) -> Flags:
+        found: Flags = self.kind == kind
+        return found
 
 
-def _device_kind(category: int, name: str, exchanging: bool) -> Kind:
-    if exchanging:
-        return Kind.COMMUNICATION
-    return Kind.COPY if category == Category.COPY and "DtoD" not in name else Kind.WORK
+def pieces(ops: Ops, windows: Windows) -> Pieces:
+    """All work of a trace: kernels where devices were traced, else ops."""
+    return _on_device(ops, windows) if ops.trace.has_device_events else _on_host(ops, windows)
 
 
-def _loose(name: str, kind: Kind, index: int, starts: Ints, ends: Ints, event: int) -> Piece:
-    start, end = int(starts[event]), int(ends[event])
-    return Piece(name, "", "", kind, NONE, -1 - index, start, end, end - start)
-
-
-def _phase(ops: Ops, row: int) -> str:
-    index = int(ops.phase[row])
-    return "" if index == NONE else PHASES[index]
-
-
-def _module(ops: Ops, row: int) -> str:
-    index = int(ops.module[row])
-    return "" if index == NONE else ops.trace.names[index].removeprefix("nn.Module: ")
-
-
-def group(ops: Ops, work: Sequence[Piece], roofs: Roofs) -> list[Group]:
-    """Equal calls together, the most expensive first."""
-    steps = max(len(ops.steps), 1)
-    together: dict[tuple[str, str, str, Kind, int], list[Piece]] = defaultdict(list)
-    for piece in work:
-        together[piece.name, piece.phase, piece.module, piece.kind, piece.call].append(piece)
-    groups = [_group(ops, members, steps, roofs) for members in together.values()]
-    return sorted(groups, key=lambda each: -each.seconds)
-
-
-def _group(ops: Ops, members: list[Piece], steps: int, roofs: Roofs) -> Group:
-    first = members[0]
-    calls = len({piece.row for piece in members}) / steps
-    seconds = sum(piece.busy_ns for piece in members) / steps / 1e9
-    work, shapes, source = None, "", ""
-    bounded = Limit(None, "unknown")
-    if first.call != NONE:
-        call, cost = ops.calls[first.call]
-        shapes, source = show_shapes(call.args), cost.source
-        work = Work(_times(cost.flops, calls), _times(cost.bytes, calls), cost.unit, cost.dtype)
-        bounded = limit(work, seconds, roofs, calls)
-    return Group(
-        name=first.name,
-        phase=first.phase,
-        module=first.module,
-        kind=first.kind,
-        shapes=shapes,
-        source=source,
-        calls=calls,
-        seconds=seconds,
-        work=work,
-        limit=bounded,
-        pieces=tuple(members),
+def _on_device(ops: Ops, windows: Windows) -> Pieces:
+    trace, kernels = ops.trace, ops.kernels
+    event, owner = kernels.event, ops.kernel_owner
+    kind = np.full(len(event), Kind.WORK, np.int8)
+    kind[link_copies(trace, event)] = Kind.COPY
+    kind[np.isin(event, communication(trace))] = Kind.COMMUNICATION
+    linked = owner != NONE
+    costed = linked & (kind == Kind.WORK) & (_at(ops.role, owner, -1) == Role.COSTED)
+    own = trace.name[event].astype(np.int64)
+    op_name = _at(trace.name[ops.event].astype(np.int64), owner, NONE)
+    start, end = trace.start_ns[event], trace.end_ns[event]
+    places, lane = np.unique(np.column_stack((trace.device[event], trace.stream[event])), axis=0, return_inverse=True)
+    return Pieces(
+        ops=ops,
+        windows=windows,
+        on_device=True,
+        event=event,
+        owner=owner,
+        call=np.where(costed, _at(ops.call, owner, NONE), NONE),
+        # Kernels of one compiled graph share its range, which says less than their own names.
+        label=np.where(linked & ~_is_graph(ops)[op_name], op_name, own),
+        kind=kind,
+        start_ns=start,
+        end_ns=end,
+        busy_ns=end - start,
+        step=windows.at(start),
+        phase=ops.kernel_phase,
+        module=_at(ops.module, owner, NONE),
+        lane=lane.reshape(-1),
+        lanes=tuple((device, str(stream)) for device, stream in places.tolist()),
     )
 
 
-def _times(value: float | None, calls: float) -> float | None:
-    return None if value is None else value * calls
+def _on_host(ops: Ops, windows: Windows) -> Pieces:
+    """Ops that work, and what the threads of a process group did, from the beginning of a collective to its end."""
+    trace = ops.trace
+    rows = np.flatnonzero(np.isin(ops.role, [int(Role.COSTED), int(Role.UNMODELLED), int(Role.COMMUNICATION)]))
+    exchanges = communication(trace)
+    event = np.concatenate((ops.event[rows], exchanges))
+    owner = np.concatenate((rows, np.full(len(exchanges), NONE)))
+    order = np.argsort(event, kind="stable")
+    event, owner = event[order], owner[order]
+    role = _at(ops.role, owner, Role.COMMUNICATION)
+    exchanging = role == Role.COMMUNICATION
+    start, end = trace.start_ns[event], trace.end_ns[event]
+    threads, lane = np.unique(trace.thread[event], return_inverse=True)
+    return Pieces(
+        ops=ops,
+        windows=windows,
+        on_device=False,
+        event=event,
+        owner=owner,
+        call=np.where(exchanging, NONE, _at(ops.call, owner, NONE)),
+        label=trace.name[event].astype(np.int64),
+        kind=np.where(exchanging, Kind.COMMUNICATION, Kind.WORK).astype(np.int8),
+        start_ns=start,
+        end_ns=end,
+        busy_ns=np.where(role == Role.UNMODELLED, _at(ops.self_ns, owner, 0), end - start),
+        step=windows.at(start),
+        phase=_at(ops.phase, owner, NONE),
+        module=_at(ops.module, owner, NONE),
+        lane=lane.reshape(-1),
+        lanes=tuple((NONE, " ".join(trace.threads[thread])) for thread in threads.tolist()),
+    )
 
 
-def show_shapes(args: Iterable[Arg]) -> str:
-    """The tensors among the arguments: `fp32[32,64] fp32[64,256]`; a list of many shows its first and their number."""
-    parts = []
-    for value in args:
-        if isinstance(value, TensorArg):
-            parts.append(_show(value))
-        elif isinstance(value, tuple):
-            tensors = [item for item in value if isinstance(item, TensorArg)]
-            if tensors:
-                parts.append(_show(tensors[0]) + (f" x{len(tensors)}" if len(tensors) > 1 else ""))
-    return " ".join(parts)
+def _is_graph(ops: Ops) -> Flags:
+    """Whether each name of the trace is that of a run of compiled code."""
+    return np.asarray([is_compiled_graph(name) for name in ops.trace.names] or [False])
 
 
-def _show(value: TensorArg) -> str:
-    return f"{value.dtype or '?'}[{','.join(str(size) for size in value.shape)}]"
+def _at(column: NDArray[np.int64] | NDArray[np.int8], rows: Ints, otherwise: int) -> Ints:
+    """The column's values at some rows, `otherwise` where the row is NONE."""
+    extended = np.append(column.astype(np.int64), otherwise)  # NONE (-1) takes the value at the end
+    return extended[rows]

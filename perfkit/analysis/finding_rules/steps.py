@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from perfkit.analysis.finding_rules.context import Context, share, step_s, timed
 from perfkit.analysis.result import Finding, OpRow, Variant
-from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.roofs import roofs_of
 from perfkit.analysis.timeline import COMMUNICATION, HOST
 from perfkit.cost.call import Unit
 from perfkit.units import flops_per_s, percent, seconds
@@ -29,7 +29,7 @@ _POINTWISE = tuple(
 def low_precision_peak(context: Context) -> Iterator[Finding]:
     """Matrix products in fp32 while the machine's bf16 peak is higher."""
     for variant in context.advised:
-        roofs = Roofs(context.ceilings, context.environment)
+        roofs = roofs_of(context.ceilings, context.environment)
         fp32, bf16 = roofs.compute(Unit.MATRIX, "fp32"), roofs.compute(Unit.MATRIX, "bf16")
         products = _rows(variant, _MATRIX)
         fraction = sum(row.share for row in products)

@@ -1,11 +1,11 @@
 import pytest
 
 from perfkit.analysis.roofline import Work, limit, point
-from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.roofs import roofs_of
 from perfkit.cost.call import Unit
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
 
-ROOFS = Roofs(CEILINGS, ENVIRONMENT)  # 1e11 FLOP/s in fp32, 1e10 B/s from memory, 5e10 B/s from L3
+ROOFS = roofs_of(CEILINGS, ENVIRONMENT)  # 1e11 FLOP/s in fp32, 1e10 B/s from memory, 5e10 B/s from L3
 
 
 def work(flops: float | None, moved: float | None, unit: Unit = Unit.MATRIX, dtype: str = "fp32") -> Work:
@@ -38,9 +38,9 @@ def test_without_a_cost_or_a_ceiling_nothing_is_claimed() -> None:
         limit(work(None, 1e6), 1.0, ROOFS),
         limit(work(1e6, None), 1.0, ROOFS),
         limit(work(1e6, 1e6, dtype="fp64"), 1.0, ROOFS),
-        limit(work(1e6, 1e6), 1.0, Roofs(None, ENVIRONMENT)),
-        limit(work(1e6, 1e6), 1.0, Roofs(CEILINGS, changed(ENVIRONMENT, threads=1))),
-        limit(work(1e6, 1e6), 1.0, Roofs(CEILINGS, changed(ENVIRONMENT, device="cuda"))),
+        limit(work(1e6, 1e6), 1.0, roofs_of(None, ENVIRONMENT)),
+        limit(work(1e6, 1e6), 1.0, roofs_of(CEILINGS, changed(ENVIRONMENT, threads=1))),
+        limit(work(1e6, 1e6), 1.0, roofs_of(CEILINGS, changed(ENVIRONMENT, device="cuda"))),
     ):
         assert (unknown.attainable_s, unknown.bound) == (None, "unknown")
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.facts import trace_facts
-from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.roofs import roofs_of
 from perfkit.analysis.step_time import StepTime, step_time
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
-ROOFS = Roofs(CEILINGS, ENVIRONMENT)
+ROOFS = roofs_of(CEILINGS, ENVIRONMENT)
 SIZE = 100  # a product of 100 x 100 matrices: 2e6 FLOPs, 120 kB; at 1e11 FLOP/s 20 us, at 1e10 B/s 12 us
 SQUARE = (SIZE, SIZE)
 
@@ -119,10 +119,12 @@ def test_on_a_gpu_kernels_are_the_work_and_only_exposed_time_counts(tmp_path: Pa
     ]
     result = analysed(read(tmp_path, events))
     seconds = {part.category: part.seconds for part in result.time_split}
-    # The window ends with the last kernel known to belong to the step; the collective has no op around its launch.
-    assert result.traced_step_s == pytest.approx(450e-6)
+    # The collective has no op around its launch, but its launch lies in the step, which therefore lasts until its end.
+    assert result.traced_step_s == pytest.approx(600e-6)
     assert seconds["compute-bound"] == pytest.approx(300e-6)
     assert seconds["copies"] == pytest.approx(50e-6)  # 50 of its 100 us ran beside the product
-    assert seconds["host"] == pytest.approx(100e-6)
+    assert seconds["communication"] == pytest.approx(100e-6)
+    assert seconds["host"] == pytest.approx(16e-6)  # until the first launch was done
+    assert seconds["other idle"] == pytest.approx((84 + 50) * 1e-6)  # from then on something was always queued
     assert result.ops[0].name == "aten::mm"
     assert result.ops[0].seconds == pytest.approx(300e-6)
