@@ -1,6 +1,7 @@
 """Where the text of a trace may be cut: between events, at the end of their list, between members of the file."""
 
 import re
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,8 @@ class Structure(NamedTuple):
 
     def commas(self, depth: int) -> NDArray[np.int64]:
         """Where the commas of one depth stand."""
-        return self.at[(self.mark == ord(",")) & (self.depth == depth)]
+        here: NDArray[np.int64] = self.at[(self.mark == ord(",")) & (self.depth == depth)]
+        return here
 
     @property
     def close(self) -> int | None:
@@ -36,11 +38,9 @@ def last_boundary(text: bytes) -> int:
     window = _FIRST_WINDOW
     while True:
         begin = max(0, len(text) - window)
-        last = None
-        for last in _BETWEEN.finditer(text, begin):
-            pass
-        if last is not None:
-            return text.index(b",", last.start())
+        found = deque(_BETWEEN.finditer(text, begin), maxlen=1)
+        if found:
+            return text.index(b",", found[0].start())
         if begin == 0:
             return 0
         window *= 8
@@ -82,4 +82,5 @@ def _escaped(data: NDArray[np.uint8], quotes: NDArray[np.int64]) -> NDArray[np.b
     length = np.arange(len(slashes)) - run + 1  # of the run of backslashes, up to this one
     before = np.searchsorted(slashes, quotes - 1)
     found = np.minimum(before, len(slashes) - 1)
-    return (slashes[found] == quotes - 1) & (length[found] % 2 == 1)
+    odd: NDArray[np.bool_] = (slashes[found] == quotes - 1) & (length[found] % 2 == 1)
+    return odd

@@ -79,7 +79,7 @@ def places(threads: list[tuple[str, str]], stated: list[tuple[int, str, bytes]])
 
 def classify(rows: Columns, cats: list[str], names: list[str], where: Places) -> NDArray[np.int8]:
     """The `Category` of every row."""
-    category = np.asarray([_of_cat(cat) for cat in cats] or [0], np.int8)[rows["cat"]]
+    category = np.asarray([_of_cat(cat) for cat in cats] or [Category.OTHER], np.int8)[rows["cat"]]
     if "" in cats:
         none = np.flatnonzero(rows["cat"] == cats.index(""))
         category[none] = _without_cat({key: column[none] for key, column in rows.items()}, names, where)
@@ -90,7 +90,7 @@ def classify(rows: Columns, cats: list[str], names: list[str], where: Places) ->
 
 def place_on_devices(rows: Columns, category: NDArray[np.int8], threads: list[tuple[str, str]], where: Places) -> None:
     """Fill in the device and stream of device events that do not tell, from the process and thread they are on."""
-    on_device = np.isin(category, [*(int(each) for each in DEVICE_CATEGORIES), int(Category.GPU_RANGE)])
+    on_device = np.isin(category, [*DEVICE_CATEGORIES, Category.GPU_RANGE])
     process = np.asarray([_number(each) for each, _ in threads] or [NONE], np.int64)
     thread = np.asarray([_number(each) for _, each in threads] or [NONE], np.int64)
     device = np.where(where.device == NONE, np.where(process < 1 << 10, process, NONE), where.device)
@@ -110,7 +110,7 @@ def _of_cat(cat: str) -> Category:
 def _without_cat(rows: Columns, names: list[str], where: Places) -> NDArray[np.int8]:
     copies = np.asarray([bool(_COPY_NAME.match(name)) for name in names] or [False])[rows["name"]]
     fills = np.asarray([bool(_FILL_NAME.match(name)) for name in names] or [False])[rows["name"]]
-    by_name = np.asarray([_of_host_name(name) for name in names] or [0], np.int8)[rows["name"]]
+    by_name = np.asarray([_of_host_name(name) for name in names] or [Category.OTHER], np.int8)[rows["name"]]
     host = np.where(rows["hlo"], np.int8(Category.OP), by_name)
     work = np.where(copies, Category.COPY, np.where(fills, Category.FILL, Category.KERNEL))
     device = np.where(where.works[rows["thread"]], work, Category.GPU_RANGE)

@@ -35,9 +35,9 @@ class Collection:
         for group, columns in (("rows", part.rows), ("flows", part.flows), ("memory", part.memory)):
             for name, column in columns.items():
                 self._columns[group].setdefault(name, []).append(self._renumbered(name, column, origin))
-        self.metadata += [
-            (int(self._renumbered("thread", np.asarray([each]), origin)[0]), *rest) for each, *rest in part.metadata
-        ]
+        for thread, kind, statement in part.metadata:
+            number = int(self._renumbered("thread", np.asarray([thread]), origin)[0])
+            self.metadata.append((number, kind, statement))
         self.notes += part.notes
 
     def rows(self) -> Columns:
@@ -58,7 +58,8 @@ class Collection:
         if origin is None or name not in _REFERS_TO:
             return column
         numbers = self._numbers[origin, _REFERS_TO[name]]
-        return np.append(numbers, np.int32(NONE))[column]  # NONE is -1 and so takes the last
+        renumbered: NDArray[Any] = np.append(numbers, np.int32(NONE))[column]  # NONE is -1 and so takes the last
+        return renumbered
 
     def _joined(self, group: str) -> Columns:
         columns = self._columns[group]

@@ -7,6 +7,7 @@ from itertools import compress, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -102,7 +103,7 @@ class Builder:
                 return events, time_ns
             return list(compress(events, which.tobytes())), time_ns[which]
 
-        rows = self._rows(*of(kind <= Kind.END), kind[kind <= Kind.END], scale, text, notes)
+        rows = self._rows(*of(kind <= Kind.END), kind[kind <= Kind.END], scale, notes)
         return Part(
             rows=rows,
             flows=self._flows(*of(kind == Kind.FLOW)),
@@ -131,7 +132,6 @@ class Builder:
         start_ns: NDArray[np.int64],
         kind: NDArray[np.int8],
         scale: int,
-        text: bytes,
         notes: Counter[str],
     ) -> Columns:
         count = len(events)
@@ -144,14 +144,10 @@ class Builder:
         def arg(name: str) -> NDArray[np.int64]:
             return numbers.integers(lambda: map(attrgetter(name), args), count)
 
-        correlation, external = arg("correlation"), arg("external_id")
-        if b'"correlation_id"' in text:
-            correlation = np.where(correlation == NONE, arg("correlation_xla"), correlation)
-        if b'"external id"' in text:
-            external = np.where(external == NONE, arg("external_id_old"), external)
-        moved = arg("moved")
-        if b'"size"' in text:
-            moved = np.where(moved == NONE, arg("moved_rocm"), moved)
+        def either(name: str, other: str) -> NDArray[np.int64]:
+            first, second = arg(name), arg(other)
+            return np.where(first == NONE, second, first)
+
         return {
             "kind": kind,
             "cat": numbers_of(tables.cat.__getitem__, map(attrgetter("cat"), events)),
@@ -159,15 +155,15 @@ class Builder:
             "thread": numbers_of(tables.thread.__getitem__, map(_THREAD, events)),
             "start_ns": start_ns,
             "duration": self._durations(events, start_ns, kind, scale, notes),
-            "correlation": correlation,
-            "external_id": external,
+            "correlation": either("correlation", "correlation_xla"),
+            "external_id": either("external_id", "external_id_old"),
             "device": arg("device"),
             "stream": arg("stream"),
             "signature": self._signatures(args),
             "sequence": arg("sequence"),
-            "moved_bytes": moved,
-            "collective": self._collectives(args, text),
-            "hlo": _present("hlo_op", args, text),
+            "moved_bytes": either("moved", "moved_rocm"),
+            "collective": self._collectives(args),
+            "hlo": _present(map(attrgetter("hlo_op"), args), count),
         }
 
     def _durations(
@@ -196,20 +192,17 @@ class Builder:
 
     def _signatures(self, args: list[EventArgs]) -> NDArray[np.int32]:
         column = np.full(len(args), NONE, np.int32)
-        typed = np.fromiter(map(len, map(attrgetter("types"), args)), np.int64, len(args)) > 0  # type: ignore[arg-type]
+        typed = _present(map(attrgetter("types"), args), len(args))
         with_inputs = compress(args, typed.tobytes())
         # JSON has no zero bytes: one joins what belongs together without a tuple for every event.
         keys = map(b"\0".join, map(_SIGNATURE, with_inputs))
         column[typed] = np.fromiter(map(self.tables.signature.__getitem__, keys), np.int32, int(typed.sum()))
         return column
 
-    def _collectives(self, args: list[EventArgs], text: bytes) -> NDArray[np.int32]:
+    def _collectives(self, args: list[EventArgs]) -> NDArray[np.int32]:
         column = np.full(len(args), NONE, np.int32)
-        if b'"Collective name"' not in text:
-            return column
-        for index, each in enumerate(args):
-            if each.collective:
-                column[index] = self.tables.collective[_collective(each)]
+        for index in [index for index, each in enumerate(args) if each.collective]:
+            column[index] = self.tables.collective[_collective(args[index])]
         return column
 
     def _flows(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
@@ -256,10 +249,9 @@ class Builder:
         return stated
 
 
-def _present(name: str, args: list[EventArgs], text: bytes) -> NDArray[np.bool_]:
-    if f'"{name}"'.encode() not in text:
-        return np.zeros(len(args), np.bool_)
-    return np.fromiter(map(len, map(attrgetter(name), args)), np.int64, len(args)) > 0
+def _present(values: Iterable[msgspec.Raw], count: int) -> NDArray[np.bool_]:
+    """Which members were there at all."""
+    return np.fromiter(map(len, values), np.int64, count) > 0
 
 
 def _collective(args: EventArgs) -> Collective:

@@ -38,7 +38,8 @@ def remarks(counts: Counter[str], blocks: TextBlocks, splitter: Splitter, around
         found.append(f"{blocks.damage}: only what comes before was read")
     if splitter.cut_at is not None:
         found.append(
-            f"truncated: the JSON ends before its list of events does; whole events up to byte {splitter.cut_at} were read"
+            "truncated: the JSON ends before its list of events does; "
+            f"whole events up to byte {splitter.cut_at} were read"
         )
     elif not around.complete:
         found.append("what the file states beside its events is damaged and was read only in part")

@@ -11,6 +11,7 @@ import zstandard
 from isal import igzip_lib
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.trace.stream import GzipError
 
 _JSON = (".json", ".json.gz", ".json.zst")
 _PERHAPS = ("", ".gz", ".gzip", ".zst", ".trace", ".raw")
@@ -35,7 +36,7 @@ def expand(patterns: Iterable[str]) -> tuple[str, ...]:
 
 
 def open_source(source: str | Path) -> tuple[BinaryIO, int]:
-    """An open binary file and its size in bytes (0 where the place does not tell). `RunFormatError` if there is none."""
+    """An open binary file and its size in bytes, 0 where the place does not tell. `RunFormatError` if there is none."""
     text = str(source)
     if is_url(text):
         return _open_remote(text)
@@ -82,7 +83,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _looks_like_trace(path: Path) -> bool:
-    """By name and content: JSON that is seen whole and has no events is none, nor is anything else without a sign of one."""
+    """By name and content: JSON seen whole without events is none, nor is anything else without a sign of one."""
     if path.name.startswith("."):
         return False
     known = path.name.endswith(_JSON)
@@ -106,7 +107,7 @@ def _beginning(raw: bytes, whole: bool) -> tuple[bytes, bool]:
         if raw.startswith(b"\x28\xb5\x2f\xfd"):
             text = zstandard.ZstdDecompressor().stream_reader(raw).read(_SNIFF_BYTES)
             return text, whole and len(text) < _SNIFF_BYTES
-    except (igzip_lib.error, zstandard.ZstdError):
+    except (GzipError, zstandard.ZstdError):
         return b"", False
     return raw.replace(b"\0", b""), whole
 

@@ -18,7 +18,7 @@ _SEPARATORS = _BLANK + b","
 
 
 class Splitter:
-    """Feeds whole events to `add`, which says whether it could read them, and what it refused, repaired, to `add_events`.
+    """Feeds whole events to `add`, which says whether it could read them; what it refused, repaired, to `add_events`.
 
     After `finish`: `surroundings` is the file without its events (empty where it is only a list); `cut_at` the offset
     at which it breaks off, None if it is whole; `notes` what was repaired.
@@ -174,10 +174,8 @@ class Splitter:
 
     def _check_length(self, what: str) -> None:
         if len(self._rest) > LONGEST_BYTES:
-            at = self._fed - len(self._rest)
-            raise RunFormatError(
-                f"{self._label}: not a trace of torch.profiler: {what} in {LONGEST_BYTES >> 20} MiB of text from byte {at}"
-            )
+            where = f"{LONGEST_BYTES >> 20} MiB of text from byte {self._fed - len(self._rest)}"
+            raise RunFormatError(f"{self._label}: not a trace of torch.profiler: {what} in {where}")
 
     def _refuse_other_content(self) -> None:
         text = self._rest.strip(_BLANK)

@@ -1,9 +1,9 @@
 """The text of a trace file in blocks: decompressed by what the file contains, not by what it is called."""
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import zstandard
 from isal import igzip_lib
@@ -13,6 +13,9 @@ from perfkit.errors import RunFormatError
 # The fastest size on a CPU with some MB of cache: a block, its events and its columns stay in it.
 BLOCK_BYTES = 1 << 20
 _READ_BYTES = 1 << 18
+
+# The stubs take the class for an instance of it.
+GzipError: type[Exception] = igzip_lib.error  # type: ignore[assignment]
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -124,7 +127,7 @@ class TextBlocks:
             while not member.eof:
                 try:
                     block = member.decompress(data, BLOCK_BYTES)
-                except igzip_lib.error as error:
+                except GzipError as error:
                     self.damage = f"the gzip data is damaged ({error})"
                     return
                 if block:
@@ -138,7 +141,8 @@ class TextBlocks:
             data = member.unused_data.lstrip(b"\0") or self._read(_READ_BYTES).lstrip(b"\0")
 
     def _unzstd(self, data: bytes) -> Iterator[bytes]:
-        reader = zstandard.ZstdDecompressor().stream_reader(_Rest(data, self._read), read_across_frames=True)
+        source = cast(BinaryIO, _Rest(data, self._read))
+        reader = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
         while True:
             try:
                 block = reader.read(BLOCK_BYTES)
@@ -153,9 +157,9 @@ class TextBlocks:
 class _Rest:
     """A file whose first bytes have been read already."""
 
-    def __init__(self, head: bytes, read: "object") -> None:
+    def __init__(self, head: bytes, read: Callable[[int], bytes]) -> None:
         self._head, self._more = head, read
 
     def read(self, size: int = -1) -> bytes:
         head, self._head = self._head, b""
-        return head or self._more(size)  # type: ignore[operator]
+        return head or self._more(size)

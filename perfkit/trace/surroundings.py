@@ -1,6 +1,7 @@
 """What a trace file states beside its events: who recorded it, on which devices, as which rank."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -13,6 +14,7 @@ from perfkit.trace.tolerant import repair_text
 
 _LONGEST_PROPERTY = 1000
 _KNOWN = ("traceEvents", "deviceProperties", "distributedInfo", "baseTimeNanoseconds")
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RANK = re.compile(r"(?:rank|worker)[-_ .]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
@@ -35,12 +37,13 @@ def read_surroundings(text: bytes) -> Surroundings:
     members, complete = _members(text)
     distributed = _decoded(members.get("distributedInfo"))
     place = distributed if isinstance(distributed, dict) else {}
+    devices = _decoded(members.get("deviceProperties"))
     return Surroundings(
         base_ns=max(0, integer(_decoded(members.get("baseTimeNanoseconds")))),
-        devices=_devices(_decoded(members.get("deviceProperties"))),
+        devices=_devices(devices),
         rank=_natural(place.get("rank")),
         world_size=_natural(place.get("world_size")),
-        properties=_properties(members),
+        properties=_properties(members) | _sizes(devices),
         complete=complete,
     )
 
@@ -55,24 +58,20 @@ def rank_in_name(source: str) -> int | None:
 
 
 def _members(text: bytes) -> tuple[dict[str, msgspec.Raw], bool]:
-    from collections import Counter
-
-    decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
-    for attempt in (lambda: text, lambda: repair_text(text, Counter()), lambda: _closed(text)):
-        candidate = attempt()
-        if candidate is None:
-            continue
-        try:
-            return decoder.decode(candidate), attempt() is text
-        except REFUSALS:
-            continue
-    return {}, False
+    whole = _decoded_members(text)
+    if whole is not None:
+        return whole, True
+    repaired = repair_text(text, Counter())
+    commas = structure(repaired).commas(1)
+    up_to_last = repaired[: int(commas[-1])] + b"}" if len(commas) else b"{}"
+    return _decoded_members(repaired) or _decoded_members(up_to_last) or {}, False
 
 
-def _closed(text: bytes) -> bytes | None:
-    """Text up to its last whole member, closed."""
-    commas = structure(text).commas(1)
-    return text[: int(commas[-1])] + b"}" if len(commas) else None
+def _decoded_members(text: bytes) -> dict[str, msgspec.Raw] | None:
+    try:
+        return _MEMBERS.decode(text)
+    except REFUSALS:
+        return None
 
 
 def _decoded(raw: msgspec.Raw | None) -> object:
@@ -93,6 +92,17 @@ def _devices(value: object) -> dict[int, str]:
     entries = value if isinstance(value, list) else []
     named = ((_natural(each.get("id")), each.get("name")) for each in entries if isinstance(each, dict))
     return {number: name for number, name in named if number is not None and isinstance(name, str)}
+
+
+def _sizes(value: object) -> dict[str, str]:
+    """How large each device is (`device 0 numSms`), which tells a part of a GPU from the whole."""
+    entries = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return {
+        f"device {number} {member}": str(size)
+        for entry in entries
+        for member in ("numSms", "totalGlobalMem")
+        if (number := _natural(entry.get("id"))) is not None and (size := _natural(entry.get(member))) is not None
+    }
 
 
 def _properties(members: dict[str, msgspec.Raw]) -> dict[str, str]:
