@@ -24,5 +24,5 @@ def trace_device(trace: Trace) -> TraceDevice:
 
 
 def _number(trace: Trace, device: int, member: str) -> int | None:
-    text = trace.properties.get(f"device {device} {member}", "")
+    text = trace.properties.get(f"device {device} {member}", trace.properties.get(member, ""))
     return int(text) if text.isdecimal() and int(text) > 0 else None

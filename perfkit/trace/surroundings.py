@@ -95,14 +95,16 @@ def _devices(value: object) -> dict[int, str]:
 
 
 def _sizes(value: object) -> dict[str, str]:
-    """How large each device is (`device 0 numSms`), which tells a part of a GPU from the whole."""
+    """How large the devices are, which tells a part of a GPU from the whole; by number only where they differ."""
     entries = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-    return {
-        f"device {number} {member}": str(size)
-        for entry in entries
-        for member in ("numSms", "totalGlobalMem")
-        if (number := _natural(entry.get("id"))) is not None and (size := _natural(entry.get(member))) is not None
-    }
+    found = {}
+    for member in ("numSms", "totalGlobalMem"):
+        sizes = {_natural(entry.get("id")): _natural(entry.get(member)) for entry in entries}
+        same = len(set(sizes.values())) == 1
+        for number, size in sizes.items():
+            if number is not None and size is not None:
+                found[member if same else f"device {number} {member}"] = str(size)
+    return found
 
 
 def _properties(members: dict[str, msgspec.Raw]) -> dict[str, str]:
