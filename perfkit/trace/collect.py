@@ -80,6 +80,20 @@ def end_and_order(rows: Columns) -> Ints:
     return order
 
 
+def move_sizes_to_copies(rows: Columns, category: NDArray[np.int8]) -> None:
+    """ROCm records the size of a copy with the call that starts it: give it to the copy."""
+    size = rows["moved_bytes"]
+    call = np.flatnonzero((category == Category.LAUNCH) & (size != NONE) & (rows["correlation"] != NONE))
+    if len(call):
+        call = call[np.argsort(rows["correlation"][call], kind="stable")]
+        copies = np.flatnonzero(np.isin(category, (Category.COPY, Category.FILL)) & (size == NONE))
+        wanted = rows["correlation"][copies]
+        known = rows["correlation"][call]
+        found = np.minimum(np.searchsorted(known, wanted), len(call) - 1)
+        size[copies] = np.where(known[found] == wanted, size[call[found]], NONE)
+    size[~np.isin(category, (Category.COPY, Category.FILL))] = NONE
+
+
 def correlate_by_external_id(rows: Columns, category: NDArray[np.int8]) -> None:
     """Where nothing on the device has a correlation, older files have it under `External id`."""
     device = np.isin(category, (Category.KERNEL, Category.COPY, Category.FILL))

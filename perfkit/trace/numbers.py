@@ -59,8 +59,11 @@ def integers(values: Callable[[], Iterable[Any]], count: int) -> Ints:
 def scaled(values: Floats, scale: int) -> tuple[Ints, NDArray[np.bool_]]:
     """Times in units of `scale` nanoseconds as nanoseconds, and which of them are times at all."""
     good = np.abs(values) * scale < _LONGEST  # false for NaN too
-    # Times have at most three decimals; rounding after the product gives the nanosecond that was meant.
-    return np.rint(np.where(good, values, 0) * scale).astype(np.int64), good
+    values = np.where(good, values, 0)
+    # Whole units as integers: their product need not fit a double. Times have at most three decimals; rounding the
+    # rest after the product gives the nanosecond that was meant.
+    whole = np.floor(values)
+    return whole.astype(np.int64) * scale + np.rint((values - whole) * scale).astype(np.int64), good
 
 
 def exact(texts: Sequence[bytes]) -> tuple[Ints, NDArray[np.bool_], int]:

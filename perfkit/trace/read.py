@@ -5,7 +5,7 @@ from pathlib import Path
 
 from perfkit.errors import RunFormatError
 from perfkit.trace.classify import classify, place_on_devices, places
-from perfkit.trace.collect import Collection, correlate_by_external_id, end_and_order
+from perfkit.trace.collect import Collection, correlate_by_external_id, end_and_order, move_sizes_to_copies
 from perfkit.trace.columns import Builder
 from perfkit.trace.kineto import AnyEvent, without_gc
 from perfkit.trace.model import (
@@ -104,6 +104,7 @@ def _trace(
     del rows["cat"], rows["hlo"], rows["kind"]
     place_on_devices(rows, category, threads, where)
     correlate_by_external_id(rows, category)
+    move_sizes_to_copies(rows, category)
     order = end_and_order(rows)
     rows["category"] = category
     for name in list(rows):
