@@ -4,9 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.grouping import group
+from perfkit.analysis.model_error import model_error
 from perfkit.analysis.piece_costs import PieceCosts
 from perfkit.analysis.trace_result import Coverage, Uncovered
 from perfkit.analysis.work import Kind, Pieces
+from perfkit.trace.counters import CounterColumns
 from perfkit.trace.read import NONE
 
 _REASONS = (
@@ -21,7 +23,9 @@ _REASONS = (
 _NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS = range(len(_REASONS))
 
 
-def coverage(pieces: Pieces, costs: PieceCosts, above_roof: NDArray[np.bool_]) -> Coverage:
+def coverage(
+    pieces: Pieces, costs: PieceCosts, above_roof: NDArray[np.bool_], counters: CounterColumns | None = None
+) -> Coverage:
     """What of the time of all pieces, those outside of steps too, is explained.
 
     A computing kernel is explained by its op's FLOPs and bytes (0 FLOPs for ops that only move data), a fill or copy by
@@ -43,6 +47,7 @@ def coverage(pieces: Pieces, costs: PieceCosts, above_roof: NDArray[np.bool_]) -
         counted_s=_s(time[costs.counted]),
         above_roof_s=_s(time[above_roof]),
         uncovered=_uncovered(pieces, no_flops | no_bytes),
+        model_error=() if counters is None else model_error(pieces, counters),
     )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from perfkit.analysis.collectives import collective_rows
 from perfkit.analysis.copies import copy_rows
+from perfkit.analysis.counted_levels import level_points
 from perfkit.analysis.coverage import coverage
 from perfkit.analysis.engine import Engine, analyse_work, summary_points
 from perfkit.analysis.host_calls import host_calls
@@ -53,7 +54,8 @@ def analyse_ops(
     device = trace_device(trace)
     name = device_name or device.name
     roofs = Roofs(ceilings, _word(device.kind, ceilings), name)
-    found = analyse_work(ops, roofs, None if counters is None else counters.columns(trace, ops.kernels))
+    counted = None if counters is None else counters.columns(trace, ops.kernels)
+    found = analyse_work(ops, roofs, counted)
     work, spans, parts, step_s = found.pieces, found.windows, found.parts, found.step_s
     exposed = _exposed(work)
     copied = work.of(Kind.COPY) & found.within
@@ -79,7 +81,7 @@ def analyse_ops(
         step_basis=_step_basis(ops, spans),
         step_s=step_s,
         time_split=found.split.shares(parts=parts),
-        coverage=coverage(work, found.costs, found.by_kernel.limits.above_roof[found.by_kernel.groups.of]),
+        coverage=coverage(work, found.costs, found.by_kernel.limits.above_roof[found.by_kernel.groups.of], counted),
         streams=split_streams(work, found.category, found.waiting),
         overlap=overlap(work, parts),
         launches=None if found.waiting is None else launches(ops, spans, found.waiting, found.split),
@@ -94,7 +96,8 @@ def analyse_ops(
         mfu=useful.mfu,
         hfu=useful.hfu,
         host_calls=host_calls(ops, spans),
-        notes=_notes(ops, spans, work),
+        level_points=() if counted is None else level_points(found.by_kernel, counted, roofs, step_s),
+        notes=(*_notes(ops, spans, work), *(() if counters is None else counters.notes)),
     )
 
 

@@ -195,6 +195,8 @@ class RankTrace(Struct):
             `outside steps`, and what no op is known to have launched is the op `(no op recorded)`. A row of
             `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
             overlap.
+        level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
+            `memory`): the same FLOP/s at several intensities.
     """
 
     label: str
@@ -228,6 +230,7 @@ class RankTrace(Struct):
     phases: tuple[OpRow, ...] = ()
     notes: tuple[str, ...] = ()
     host_calls: tuple[HostCallRow, ...] = ()
+    level_points: tuple[RooflinePoint, ...] = ()
 
 
 class RankRow(Struct):
