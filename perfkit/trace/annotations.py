@@ -39,7 +39,9 @@ def phase_of(name: str) -> int | None:
     return None
 
 
-_NODE = re.compile(r"autograd::engine::evaluate_function: .*|(struct )?torch::autograd::\w+|(\w+::)*\w+Backwards?\d*")
+_NODE = re.compile(
+    r"autograd::engine::evaluate_function: .*|(struct )?torch::autograd::.*|([\w() ]+::)*\w+Backwards?\d*"
+)
 
 
 def is_autograd_node(name: str) -> bool:

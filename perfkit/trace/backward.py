@@ -86,7 +86,7 @@ def _recomputed(trace: Trace, event: Ints, parent: Ints, is_node: NDArray[np.boo
     """
     sequence = trace.sequence[event]
     within = (node != NONE) & ~is_node
-    numbered = within & (sequence != NONE)
+    numbered: NDArray[np.bool_] = within & (sequence != NONE)
     if not numbered.any():
         return numbered
     plain = np.zeros(len(event), np.bool_)

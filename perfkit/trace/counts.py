@@ -1,8 +1,7 @@
 """How often which op was called, for claims about what a technique did."""
 
-from collections import Counter
-
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.record import PHASES
 from perfkit.trace.kernels import is_compiled_kernel
@@ -19,8 +18,7 @@ def op_calls(ops: Ops, phase: str | None = None) -> dict[str, float]:
     inside = ops.step != NONE if len(ops.steps) else np.ones(len(ops), bool)
     if phase is not None:
         inside = inside & (ops.phase == PHASES.index(phase))
-    names, calls = np.unique(ops.trace.name[ops.event[inside]], return_counts=True)
-    return _per_step(Counter(dict(zip(names.tolist(), calls.tolist(), strict=True))), ops)
+    return _per_step(ops.trace.name[ops.event[inside]], ops)
 
 
 def kernel_calls(ops: Ops) -> dict[str, float]:
@@ -30,15 +28,17 @@ def kernel_calls(ops: Ops) -> dict[str, float]:
     """
     trace = ops.trace
     if trace.has_device_events:
-        launched = ops.kernel_op != NONE
+        launched = (ops.kernel_op != NONE) | (ops.kernels.launch != NONE)
         if len(ops.steps):
-            launched &= np.append(ops.step, NONE)[ops.kernel_op] != NONE
-        return _per_step(Counter(trace.name[ops.kernels.event[launched]].tolist()), ops)
+            launched &= ops.kernel_step != NONE
+        return _per_step(trace.name[ops.kernels.event[launched]], ops)
     inside = ops.step != NONE if len(ops.steps) else np.ones(len(ops), bool)
-    names = Counter(trace.name[ops.event[inside]].tolist())
-    return _per_step(Counter({key: n for key, n in names.items() if is_compiled_kernel(trace.names[key])}), ops)
+    per_step = _per_step(trace.name[ops.event[inside]], ops)
+    return {name: calls for name, calls in per_step.items() if is_compiled_kernel(name)}
 
 
-def _per_step(counts: Counter[int], ops: Ops) -> dict[str, float]:
+def _per_step(names: NDArray[np.int32], ops: Ops) -> dict[str, float]:
     steps = max(len(ops.steps), 1)
-    return {ops.trace.names[name]: count / steps for name, count in counts.items()}
+    found, counts = np.unique(names, return_counts=True)
+    table = ops.trace.names
+    return {table[name]: count / steps for name, count in zip(found.tolist(), counts.tolist(), strict=True)}

@@ -121,19 +121,20 @@ def _match_launches(trace: Trace, events: Ints, launches: Ints, ids: _Ids) -> In
     if len(np.unique(process)) < 2 or len(np.unique(given)) == len(given):
         return latest_before(ids.kernel, starts, ids.launch, launch_starts)
     # Processes number their launches independently of each other: a device's kernels come from the process that has
-    # most of their ids, and has them soonest before.
+    # most of their ids before them, with the same op's id if there is one, and has them soonest before.
     result = np.full(len(events), NONE, np.int64)
     where = np.stack([processes(trace)[trace.thread[events]].astype(np.int64), trace.device[events]])
     _, device = np.unique(where, axis=1, return_inverse=True)
     members = [np.flatnonzero(process == each) for each in np.unique(process)]
     for number in range(int(device.max()) + 1):
         mine = np.flatnonzero(device == number)
-        best = (-1, 0.0)
+        best = (-1, -1, 0.0)
         for candidates in members:
             found = latest_before(ids.kernel[mine], starts[mine], ids.launch[candidates], launch_starts[candidates])
             known = found != NONE
             delay = starts[mine][known] - launch_starts[candidates[found[known]]]
-            fit = (int((delay >= 0).sum()), -float(np.median(delay)) if len(delay) else 0.0)
+            same = trace.external_id[events[mine][known]] == trace.external_id[launches[candidates[found[known]]]]
+            fit = (int((delay >= 0).sum()), int(same.sum()), -float(np.median(delay)) if len(delay) else 0.0)
             if fit > best and known.any():
                 best = fit
                 result[mine] = np.where(known, candidates[found], NONE)

@@ -1,8 +1,10 @@
 """In which nn.Module an op ran, as a path: `BertModel_0/BertEncoder_0/BertLayer_3`."""
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.trace.nesting import around_times, depths, grouped, parents
 from perfkit.trace.read import NONE, Category, Ints, Trace
@@ -18,32 +20,37 @@ _RANGES = (
 )
 
 
-def find_modules(trace: Trace, event: Ints, forward: Ints) -> tuple[Ints, list[str]]:
-    """For each op (rows in the order of time) the index of its module's path, NONE where none is known, and the paths.
+@dataclass(frozen=True)
+class Modules:
+    """Calls of modules (events in the order of time), the index of the path of each, and the paths."""
 
-    From Python stacks where those were recorded, else from ranges that name modules. A backward op
-    belongs to the module of its `forward` op.
-    """
+    calls: Ints
+    parent: Ints
+    path: Ints
+    paths: list[str]
+
+    def at(self, trace: Trace, threads: NDArray[np.int32], times: Ints) -> Ints:
+        """The index of the path of the innermost module that each thread was in at a time, NONE where in none."""
+        if not len(self.calls):
+            return np.full(len(times), NONE, np.int64)
+        own = trace.thread[self.calls]
+        if not np.isin(own, threads).any():
+            # Some versions number Python's threads on their own, so that they match no thread of an op: all is taken
+            # to have been called from the one with most calls.
+            threads = np.full(len(times), int(np.bincount(own).argmax()), np.int32)
+        at = around_times(trace, self.calls, threads, times, self.parent)
+        return np.where(at == NONE, NONE, self.path[at])
+
+
+def find_modules(trace: Trace) -> Modules:
+    """The calls of modules: from Python stacks where those were recorded, else from ranges that name modules."""
     labels = {index: name.removeprefix(_PYTHON) for index, name in enumerate(trace.names) if name.startswith(_PYTHON)}
     calls = _named(trace, trace.of(Category.PYTHON), labels)
-    threads = trace.thread[event]
-    if len(calls):
-        # Some versions number Python's threads on their own, so that they match no thread of an op.
-        if not np.isin(trace.thread[calls], threads).any():
-            trace_thread = int(np.bincount(trace.thread[calls]).argmax())
-            calls = calls[trace.thread[calls] == trace_thread]
-            threads = np.full(len(event), trace_thread, np.int32)
-    else:
+    if not len(calls):
         labels = _range_labels(trace)
         calls = _named(trace, trace.of(Category.RANGE), labels)
-    if not len(calls):
-        return np.full(len(event), NONE, np.int64), []
     parent = parents(trace, calls)
-    path, paths = _paths(trace, calls, parent, labels)
-    at = around_times(trace, calls, threads, trace.start_ns[event], parent)
-    module = np.where(at == NONE, NONE, path[at])
-    of_forward = np.where(forward == NONE, NONE, module[forward])
-    return np.where(of_forward == NONE, module, of_forward), paths
+    return Modules(calls, parent, *_paths(trace, calls, parent, labels))
 
 
 def _named(trace: Trace, events: Ints, labels: dict[int, str]) -> Ints:
@@ -67,7 +74,7 @@ def _paths(trace: Trace, calls: Ints, parent: Ints, labels: dict[int, str]) -> t
     depth = depths(parent)
     order = grouped(depth)
     width = len(trace.names) + 1
-    for rows in np.split(order, np.cumsum(np.bincount(depth))[:-1]):
+    for rows in np.split(order, np.cumsum(np.bincount(depth))[:-1]) if len(calls) else ():
         outer = np.where(parent[rows] == NONE, NONE, result[parent[rows]])
         pair, inverse = np.unique((outer + 1) * width + trace.name[calls[rows]], return_inverse=True)
         found = []

@@ -5,6 +5,7 @@ count sees it. Compositions (`aten::linear`) have no formula, so the ops beneath
 within itself (the copy of the bias in `aten::addmm`) belongs to it and is never counted again.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,7 +41,7 @@ class Ops:
         kernels: what ran on devices; `kernel_op` and `kernel_owner` are the rows here of the innermost op that
             launched each, and of the costed op around it (the innermost one where none is costed).
         kernel_step: index into `steps` of the step in which each kernel was launched; of the one in which it ran if
-            its launch was not recorded. `kernel_phase` is that of its op, else of the range around its launch.
+            its launch was not recorded. `kernel_phase` and `kernel_module` are those of its op, else of its launch.
     """
 
     trace: Trace
@@ -65,6 +66,7 @@ class Ops:
     kernel_owner: Ints
     kernel_step: Ints
     kernel_phase: Ints
+    kernel_module: Ints
 
     def __len__(self) -> int:
         return len(self.event)
@@ -119,7 +121,10 @@ def read_ops(trace: Trace) -> Ops:
     owner, role, call, calls = cost_ops(trace, event, parent, kernel_op, trace.name[kernels.event])
     owners = np.append(owner, NONE)[kernel_op]
     backward = find_backward(trace, event, parent)
-    module, modules = find_modules(trace, event, backward.forward)
+    modules = find_modules(trace)
+    module = modules.at(trace, trace.thread[event], start)
+    of_forward = np.append(module, NONE)[backward.forward]  # NONE (-1) takes the last entry, which is NONE
+    module = np.where(of_forward == NONE, module, of_forward)
     phase = op_phases(trace, event, backward.node, steps)
     return Ops(
         trace=trace,
@@ -133,7 +138,7 @@ def read_ops(trace: Trace) -> Ops:
         step=steps.at(start),
         phase=phase,
         module=module,
-        modules=modules,
+        modules=modules.paths,
         forward=backward.forward,
         recomputed=backward.recomputed,
         start_ns=start,
@@ -143,7 +148,8 @@ def read_ops(trace: Trace) -> Ops:
         kernel_op=kernel_op,
         kernel_owner=np.where(owners == NONE, kernel_op, owners),
         kernel_step=_kernel_steps(trace, kernels, steps),
-        kernel_phase=_kernel_phases(trace, kernels, kernel_op, phase),
+        kernel_phase=_of_op_or_launch(trace, phase, kernels, kernel_op, time_phases),
+        kernel_module=_of_op_or_launch(trace, module, kernels, kernel_op, modules.at),
     )
 
 
@@ -152,9 +158,16 @@ def _kernel_steps(trace: Trace, kernels: Kernels, steps: Steps) -> Ints:
     return steps.at(trace.start_ns[np.where(asked_by == NONE, kernels.event, asked_by)])
 
 
-def _kernel_phases(trace: Trace, kernels: Kernels, kernel_op: Ints, phase: Ints) -> Ints:
-    result = np.append(phase, NONE)[kernel_op]  # NONE (-1) takes the last entry, which is NONE
+def _of_op_or_launch(
+    trace: Trace,
+    of_op: Ints,
+    kernels: Kernels,
+    kernel_op: Ints,
+    find: Callable[[Trace, NDArray[np.int32], Ints], Ints],
+) -> Ints:
+    """For each kernel what its op has; where it has no op, what is found for the thread and time of its launch."""
+    result = np.append(of_op, NONE)[kernel_op]
     loose = np.flatnonzero((kernel_op == NONE) & (kernels.launch != NONE))
     launches = kernels.launch[loose]
-    result[loose] = time_phases(trace, trace.thread[launches], trace.start_ns[launches])
+    result[loose] = find(trace, trace.thread[launches], trace.start_ns[launches])
     return result

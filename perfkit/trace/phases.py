@@ -92,7 +92,7 @@ def _range_phases(trace: Trace, threads: NDArray[np.int32], times: Ints) -> tupl
 
 def _ranges(trace: Trace, phases: dict[int, int]) -> tuple[Ints, Ints]:
     """The ranges with these names, in the order of time, and the phase of each."""
-    ranges = trace.of(Category.RANGE)
+    ranges = trace.of(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     events = ranges[np.isin(trace.name[ranges], list(phases))] if phases else ranges[:0]
     return events, np.asarray([phases[name] for name in trace.name[events].tolist()], np.int64)
 

@@ -68,7 +68,7 @@ def _none() -> Steps:
 
 
 def _marked(trace: Trace, ops: Ints) -> Steps:
-    ranges = trace.of(Category.RANGE)
+    ranges = trace.of(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     for pattern, basis in _MARKS:
         numbers = {
             index: int(match[1])
@@ -125,6 +125,7 @@ _NUMBER = re.compile(r"[\s_#:\[(]*\d+[\])]?\W*$")
 
 def _annotated(trace: Trace, ops: Ints) -> Steps:
     ranges = trace.of(Category.RANGE)
+    work = ops if len(ops) else trace.of(*DEVICE_CATEGORIES)
     stems: dict[str, list[int]] = {}
     for index in np.unique(trace.name[ranges]).tolist():
         name = trace.names[index]
@@ -134,7 +135,7 @@ def _annotated(trace: Trace, ops: Ints) -> Steps:
     for stem, names in stems.items():
         events = _busiest_thread(trace, ranges[np.isin(trace.name[ranges], names)], ops)
         named = _STEP_NAMES.fullmatch(stem.lower()) is not None
-        if _repeats_and_covers(trace, events, ops, 1 if named else 2):
+        if _repeats_and_covers(trace, events, work, 1 if named else 2):
             # What is named a step is one; of other ranges the rarest, for others may be parts of a step.
             candidate = (not named, len(events), stem, events)
             best = candidate if best is None else min(best, candidate, key=lambda each: each[:3])
@@ -149,14 +150,15 @@ def _number_in(name: str) -> int:
     return int(found[-1]) if found and len(found[-1]) < 19 else NONE
 
 
-def _repeats_and_covers(trace: Trace, events: Ints, ops: Ints, least: int) -> bool:
+def _repeats_and_covers(trace: Trace, events: Ints, work: Ints, least: int) -> bool:
+    """Whether ranges follow each other, with most of the work between the first and the last, and that within them."""
     starts, ends = trace.start_ns[events], trace.end_ns[events]
     if len(events) < least or (starts[1:] < ends[:-1]).any():
         return False
     within = int(ends[-1] - starts[0])
-    at = np.searchsorted(trace.start_ns[ops], [starts[0], ends[-1]])
-    most_ops = len(ops) > 0 and int(at[1] - at[0]) >= _LEAST_COVER * len(ops)
-    return most_ops and int((ends - starts).sum()) >= _LEAST_COVER * within
+    at = np.searchsorted(trace.start_ns[work], [starts[0], ends[-1]])
+    most = len(work) > 0 and int(at[1] - at[0]) >= _LEAST_COVER * len(work)
+    return most and int((ends - starts).sum()) >= _LEAST_COVER * within
 
 
 def _between_optimizers(trace: Trace, ops: Ints) -> Steps:
@@ -186,7 +188,7 @@ def _periodic(trace: Trace, ops: Ints) -> Steps:
     thread = int(time.argmax())
     busiest = events[trace.thread[events] == thread]
     found = repeats(trace.name[busiest], trace.start_ns[busiest], int(trace.end_ns[events].max()))
-    if found is None:
+    if found is None or found[2] == 1:  # one op again and again is a loop, but no step
         return _none()
     starts, ends, length = found
     basis = f"found by periodicity: {len(starts)} repeats of {length} {what}"

@@ -1,0 +1,41 @@
+"""Which ops are work, where no formula knows them."""
+
+from pathlib import Path
+
+from perfkit.trace.ops import Role
+from tests.fixtures.trace_events import Event, event, inputs, kernel, launch, ops_of
+
+
+def test_what_launches_kernels_itself_is_work(tmp_path: Path) -> None:
+    ops = ops_of(
+        tmp_path,
+        event("flash_attn::_flash_attn_forward", 0, 20),
+        event("aten::empty", 2, 1),
+        launch(1, 5),
+        event("FusedNormBackward", 30, 20),
+        event("aten::empty", 32, 1),
+        launch(2, 35),
+        event("vllm::glue", 60, 20),
+        event("aten::mm", 62, 8, **inputs([3, 5], [5, 7])),
+        launch(3, 65),
+        kernel("flash", 40, 5, 1),
+        kernel("norm", 50, 5, 2),
+        kernel("gemm", 80, 5, 3),
+    )
+    assert ops.role.tolist() == [
+        Role.UNMODELLED, Role.OVERHEAD, Role.UNMODELLED, Role.OVERHEAD, Role.OVERHEAD, Role.COSTED,
+    ]  # fmt: skip
+    assert [ops.name(row) for row in ops.kernel_owner] == [
+        "flash_attn::_flash_attn_forward", "FusedNormBackward", "aten::mm",
+    ]  # fmt: skip
+
+
+def test_equal_lists_in_other_surroundings_have_another_dtype(tmp_path: Path) -> None:
+    lists: Event = {"Input Dims": [[[4, 6], [4, 6]], []], "Input type": ["TensorList", "Scalar"], "Concrete Inputs": ["", "0"]}
+    events = []
+    for number, kind in enumerate(("c10::BFloat16", "float", "c10::BFloat16", "float")):
+        start = 10 * number
+        events += [event("Node", start, 9, **inputs([4, 6], kind=kind)), event("aten::cat", start + 1, 5, **lists)]
+    ops = ops_of(tmp_path, *events)
+    assert ops.bytes[1::2].tolist() == [2 * 2 * 48, 4 * 2 * 48, 2 * 2 * 48, 4 * 2 * 48]
+    assert len(ops.calls) == 2

@@ -1,0 +1,92 @@
+"""Steps as marked by different programs, and found where nobody marked them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.trace_events import Event, event, kernel, ops_of, range_
+
+S = 1000
+
+
+def spans(tmp_path: Path, *events: Event) -> tuple[list[tuple[float, float]], str]:
+    steps = ops_of(tmp_path, *events).steps
+    return [(a / S, b / S) for a, b in zip(steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True)], steps.basis
+
+
+def work(*starts: float, tid: int = 1, name: str = "aten::relu") -> list[Event]:
+    return [event(name, start, 3, tid=tid) for start in starts]
+
+
+def test_marks_of_several_threads_are_those_of_the_busiest(tmp_path: Path) -> None:
+    found, basis = spans(
+        tmp_path,
+        range_("ProfilerStep#1", 0, 10), range_("ProfilerStep#2", 10, 10),
+        range_("ProfilerStep#1", 1, 10, tid=2), range_("ProfilerStep#2", 11, 10, tid=2),
+        *work(2, 12), *work(3, tid=2),
+    )  # fmt: skip
+    assert found == [(0, 10), (10, 20)]
+    assert basis == "marked by torch.profiler (ProfilerStep)"
+
+
+def test_marks_on_the_device_are_not_counted_again(tmp_path: Path) -> None:
+    on_device = {**kernel("ProfilerStep#1", 5, 20), "cat": "gpu_user_annotation"}
+    found, _ = spans(tmp_path, range_("ProfilerStep#1", 0, 10), *work(2), on_device)
+    assert found == [(0, 10)]
+
+
+def test_a_mark_repeated_is_one_step_and_rounding_is_no_overlap(tmp_path: Path) -> None:
+    found, _ = spans(
+        tmp_path,
+        range_("ProfilerStep#1", 0, 10.001), range_("ProfilerStep#1", 1, 8), range_("ProfilerStep#2", 10, 10),
+        *work(2, 12),
+    )  # fmt: skip
+    assert found == [(0, 10.001), (10.001, 20)]
+
+
+def test_the_empty_range_that_the_profiler_opens_at_the_end_is_no_step(tmp_path: Path) -> None:
+    found, _ = spans(tmp_path, range_("ProfilerStep#1", 0, 10), *work(2), range_("ProfilerStep#2", 10, 1))
+    assert found == [(0, 10)]
+
+
+@pytest.mark.parametrize("name", ["train_step", "iteration {}", "## step {} ##", "[pl][profile]run_training_batch"])
+def test_ranges_named_like_steps(tmp_path: Path, name: str) -> None:
+    ranges = [range_(name.format(number), 10 * number, 9) for number in range(3)]
+    parts = [range_("my part", 10 * number + half, 4) for number in range(3) for half in (0, 4)]
+    found, basis = spans(tmp_path, *ranges, *parts, *work(1, 11, 21))
+    assert found == [(0, 9), (10, 19), (20, 29)]
+    assert basis.startswith("marked by the program (")
+
+
+def test_ranges_that_cover_little_are_no_steps(tmp_path: Path) -> None:
+    found, _ = spans(tmp_path, range_("load", 0, 2), range_("load", 10, 2), *work(1, 5, 11))
+    assert found == []  # and equal ops in a row are none either
+
+
+def test_from_one_call_of_the_optimizer_to_the_next(tmp_path: Path) -> None:
+    optimizer = [range_("Optimizer.step#Adam.step", start, 2) for start in (8, 18, 28)]
+    found, basis = spans(tmp_path, *work(1, 5, 11, 21, name="aten::mm"), *work(15), *optimizer)
+    assert found == [(1, 10), (10, 20), (20, 30)]
+    assert basis == "found by periodicity: 3 calls of Optimizer.step#Adam.step"
+
+
+def test_ops_that_repeat(tmp_path: Path) -> None:
+    events = [
+        event(name, 10 * repeat + offset, 2)
+        for repeat in range(3)
+        for offset, name in ((0, "aten::mm"), (3, "aten::relu"), (6, "aten::mm"))
+    ]
+    found, basis = spans(tmp_path, *events)
+    assert found == [(0, 10), (10, 20), (20, 28)]
+    assert basis == "found by periodicity: 3 repeats of 3 ops"
+
+
+def test_kernels_that_repeat_where_nothing_else_was_traced(tmp_path: Path) -> None:
+    events = [kernel(name, 10 * repeat + offset, 2) for repeat in range(4) for offset, name in ((0, "a"), (5, "b"))]
+    found, basis = spans(tmp_path, *events)
+    assert found == [(0, 10), (10, 20), (20, 30), (30, 37)]
+    assert basis == "found by periodicity: 4 repeats of 2 kernels"
+
+
+def test_nothing_tells(tmp_path: Path) -> None:
+    assert spans(tmp_path, *work(1, 5), event("aten::mm", 9, 1)) == ([], "")
