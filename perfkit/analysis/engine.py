@@ -93,9 +93,9 @@ def summary_points(found: Engine) -> list[RooflinePoint]:
     work, by_op = found.pieces, found.by_op
     within = work.step[by_op.first] != NONE
     name = "step" if found.windows.are_steps else "trace"
-    result = total_point(name, name, total(by_op, within), found.step_s, found.step_s, found.parts)
+    result = total_point(name, name, total(by_op, np.flatnonzero(within)), found.step_s, found.step_s, found.parts)
     for number, phase in enumerate(PHASES):
-        mine = total(by_op, within & (work.phase[by_op.first] == number))
+        mine = total(by_op, np.flatnonzero(within & (work.phase[by_op.first] == number)))
         result += total_point("phase", phase, mine, _phase_s(found, number), found.step_s, found.parts)
     return result
 

@@ -42,7 +42,7 @@ def difference(minuend: Intervals, subtrahend: Intervals) -> Intervals:
     if minuend.size == 0 or subtrahend.size == 0:
         return minuend
     # Between two neighbouring edges nothing changes, so each such piece is in or out as a whole.
-    edges = np.unique(np.concatenate((minuend.ravel(), subtrahend.ravel())))
+    edges = ascending(np.concatenate((minuend.ravel(), subtrahend.ravel())))
     keep = inside(edges[:-1], minuend) & ~inside(edges[:-1], subtrahend)
     return union(edges[:-1][keep], edges[1:][keep])
 
@@ -50,6 +50,13 @@ def difference(minuend: Intervals, subtrahend: Intervals) -> Intervals:
 def clipped(intervals: Intervals, window: Intervals) -> Intervals:
     """What of `intervals` lies within `window`."""
     return difference(intervals, difference(intervals, window)) if intervals.size else intervals
+
+
+def ascending(times: Ints) -> Ints:
+    """The distinct times in ascending order. Sorting is quicker than `np.unique`: most of them are in order already."""
+    times = np.sort(times, kind="stable")
+    different: Ints = times[np.concatenate(([True], times[1:] != times[:-1]))] if len(times) else times
+    return different
 
 
 def inside(times: Ints, intervals: Intervals) -> NDArray[np.bool_]:

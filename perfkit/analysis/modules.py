@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.analysis.placed import Placed, Total, parts_of, total
 from perfkit.analysis.result import OpRow
@@ -15,14 +16,17 @@ _LEVEL = "/"
 
 def module_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
     """Each module with all within it, in all phases, ranked by what could be won. `ops` groups by op and module."""
-    module = ops.pieces.module[ops.first]
-    beneath: dict[str, set[int]] = defaultdict(set)
-    for number in np.unique(module[module != NONE]).tolist():
+    module = np.where(ops.pieces.step[ops.first] != NONE, ops.pieces.module[ops.first], NONE)
+    order = np.argsort(module, kind="stable")
+    beneath: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
+    for mine in np.split(order, np.flatnonzero(np.diff(module[order])) + 1):
+        number = int(module[mine[0]]) if len(mine) else NONE
+        if number == NONE:
+            continue
         levels = ops.pieces.ops.modules[number].split(_LEVEL)
         for depth in range(len(levels)):
-            beneath[_LEVEL.join(levels[: depth + 1])].add(number)
-    inside = ops.pieces.step[ops.first] != NONE
-    totals = {path: total(ops, np.isin(module, list(numbers)) & inside) for path, numbers in beneath.items()}
+            beneath[_LEVEL.join(levels[: depth + 1])].append(mine)
+    totals = {path: total(ops, np.concatenate(groups)) for path, groups in beneath.items()}
     rows = [
         total_row(ops, found, step_s, name=path.rpartition(_LEVEL)[2], module=path) for path, found in totals.items()
     ]
@@ -35,8 +39,8 @@ def phase_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
     phase = ops.pieces.phase[ops.first]
     rows = []
     for number, name in [*enumerate(PHASES), (NONE, "")]:
-        chosen = inside & (phase == number)
-        if chosen.any():
+        chosen = np.flatnonzero(inside & (phase == number))
+        if len(chosen):
             rows.append(total_row(ops, total(ops, chosen), step_s, name=name or "no phase", phase=name))
     return tuple(rows)
 

@@ -221,21 +221,21 @@ class Total:
     bound: str
 
 
-def total(placed: Placed, chosen: NDArray[np.bool_]) -> Total:
-    """The sum of some groups."""
-    work = chosen & (placed.pieces.kind[placed.first] == Kind.WORK)
+def total(placed: Placed, chosen: NDArray[np.int64]) -> Total:
+    """The sum of some groups, given by their numbers."""
+    work = chosen[placed.pieces.kind[placed.first[chosen]] == Kind.WORK]
     attainable = placed.limits.attainable_s
-    known = work & ~np.isnan(attainable)
+    known = work[~np.isnan(attainable[work])]
     by_bound = np.bincount(placed.limits.bound[known], attainable[known], len(BOUNDS))
     return Total(
         calls=float(placed.calls[chosen].sum()),
         seconds=float(placed.seconds[chosen].sum()),
         flops=_sum_known(placed.flops[work]),
         bytes=_sum_known(placed.bytes[work]),
-        attainable_s=float(attainable[known].sum()) if known.any() else None,
+        attainable_s=float(attainable[known].sum()) if len(known) else None,
         modelled_s=float(placed.seconds[known].sum()),
         precision=_most_flops(placed, work),
-        bound=BOUNDS[int(by_bound.argmax())] if known.any() else UNKNOWN,
+        bound=BOUNDS[int(by_bound.argmax())] if len(known) else UNKNOWN,
     )
 
 
@@ -244,9 +244,9 @@ def _sum_known(values: Floats) -> float | None:
     return float(known.sum()) if len(known) else None
 
 
-def _most_flops(placed: Placed, chosen: NDArray[np.bool_]) -> Precision | None:
-    known = chosen & (placed.precision != NONE)
-    if not known.any():
+def _most_flops(placed: Placed, chosen: NDArray[np.int64]) -> Precision | None:
+    known = chosen[placed.precision[chosen] != NONE]
+    if not len(known):
         return None
     sums = np.bincount(placed.precision[known], np.nan_to_num(placed.flops[known]))
     return placed.costs.precisions[int(sums.argmax())]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.intervals import EMPTY, Intervals, Ints, inside
+from perfkit.analysis.intervals import EMPTY, Intervals, Ints, ascending, inside
 from perfkit.analysis.result import TimeShare
 
 COMPUTE_BOUND = "compute-bound"
@@ -68,7 +68,7 @@ def split(
     """
     working = categories[: categories.index(HOST)]
     sets = [work.get(category, EMPTY) for category in working]
-    edges = np.unique(np.concatenate([each.ravel() for each in (windows, *sets, EMPTY if queued is None else queued)]))
+    edges = ascending(np.concatenate([each.ravel() for each in (windows, *sets, EMPTY if queued is None else queued)]))
     if len(windows) == 0 or len(edges) < 2:
         return Split(categories, np.zeros((len(windows), len(categories)), np.int64))
     begin, lengths = edges[:-1], np.diff(edges)

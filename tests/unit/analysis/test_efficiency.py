@@ -47,7 +47,12 @@ def test_fp32_products_run_in_tf32_only_where_the_precision_allows_it() -> None:
 
 
 def test_an_unknown_device_gets_no_percentage() -> None:
-    for roofs in (roofs_of(gpu_ceilings(), GPU), roofs_of(CEILINGS, GPU), roofs_of(None, GPU), roofs_of(CEILINGS, None)):
+    for roofs in (
+        roofs_of(gpu_ceilings(), GPU),
+        roofs_of(CEILINGS, GPU),
+        roofs_of(None, GPU),
+        roofs_of(CEILINGS, None),
+    ):
         limit = peak(roofs, "bf16", 1)
         assert isinstance(limit, Unknown)
         assert isinstance(utilisation(counted(1e9), 0.1, limit), Unknown)
