@@ -31,7 +31,11 @@ def test_what_launches_kernels_itself_is_work(tmp_path: Path) -> None:
 
 
 def test_equal_lists_in_other_surroundings_have_another_dtype(tmp_path: Path) -> None:
-    lists: Event = {"Input Dims": [[[4, 6], [4, 6]], []], "Input type": ["TensorList", "Scalar"], "Concrete Inputs": ["", "0"]}
+    lists: Event = {
+        "Input Dims": [[[4, 6], [4, 6]], []],
+        "Input type": ["TensorList", "Scalar"],
+        "Concrete Inputs": ["", "0"],
+    }
     events = []
     for number, kind in enumerate(("c10::BFloat16", "float", "c10::BFloat16", "float")):
         start = 10 * number
