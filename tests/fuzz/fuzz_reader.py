@@ -1,0 +1,62 @@
+"""Feed the reader of traces with mutated bytes: it may refuse a file with an error of its own, and nothing else.
+
+    python tests/fuzz/fuzz_reader.py -runs=20000
+
+The options are libFuzzer's. A folder given as an argument is the corpus; without one a few small traces are the seeds.
+"""
+
+import json
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["perfkit.trace"]):
+    from perfkit.errors import PerfkitError
+    from perfkit.trace.read import Limits, read_trace
+
+LIMITS = Limits(json_bytes=1 << 22, names=100)
+COMPRESSIONS = (bytes, bytes, bytes, lambda data: zlib.compress(data, wbits=31))
+
+EVENTS = [
+    {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "/device:GPU:0"}},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10.125, "dur": 3.5,
+     "args": {"External id": 5, "Input Dims": [[2, 3], []], "Input type": ["float", ""], "Sequence number": 4}},
+    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1682725898236567.125, "dur": 2,
+     "args": {"correlation": "0x21", "device": 0, "stream": 7, "bytes": 256, "Collective name": "allreduce"}},
+    {"ph": "s", "id": 33, "cat": "ac2g", "pid": 1, "tid": 1, "ts": 11},
+    {"ph": "B", "name": "range", "pid": 1, "tid": 1, "ts": 1},
+    {"ph": "E", "pid": 1, "tid": 1, "ts": 9},
+    {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 11.5, "args": {"Addr": 77, "Bytes": -8}},
+]  # fmt: skip
+SEEDS = (
+    json.dumps(EVENTS),
+    json.dumps({"schemaVersion": 1, "traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": "H100"}]}, indent=2),
+)
+
+
+def read_bytes(data: bytes) -> None:
+    """The fuzzer's target: the first byte chooses the compression."""
+    path = folder / "rank0"
+    path.write_bytes(COMPRESSIONS[data[0] % len(COMPRESSIONS)](data[1:]) if data else b"")
+    try:
+        trace = read_trace(path, limits=LIMITS)
+    except PerfkitError as error:
+        assert str(path) in str(error), error
+        assert "\n" not in str(error), error
+    else:
+        assert (trace.end_ns >= trace.start_ns).all()
+        assert (trace.start_ns[1:] >= trace.start_ns[:-1]).all()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as seeds, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for index, seed in enumerate(SEEDS):
+            (Path(seeds) / str(index)).write_bytes(b"\0" + seed.encode())
+        atheris.Setup(
+            [*sys.argv, *([] if any(not each.startswith("-") for each in sys.argv[1:]) else [seeds])], read_bytes
+        )
+        atheris.Fuzz()
