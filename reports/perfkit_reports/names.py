@@ -8,7 +8,7 @@ _QUALIFIER = re.compile(r"(?:\(anonymous namespace\)|[A-Za-z_]\w*)::")
 _RETURNS = re.compile(r"^(?:static |__global__ )*(?:void|bool|int|float|double)\s+")
 # Template arguments that tell nothing about what a kernel does: how it is indexed, loaded and stored.
 _NOISE = re.compile(
-    r"(std::)?array$|(Trivial)?OffsetCalculator|Load(With|er)|Store(With|r)|(Tensor(Iterator|List|Info|Accessor))"
+    r"(std::)?[Aa]rray\b|(Trivial)?OffsetCalculator|Load(With|er)|Store(With|r)|(Tensor(Iterator|List|Info|Accessor))"
     r"|\w*Params$|\w*Metadata$|unsigned int$|int$|long$|\{lambda|lambda|char\b|operator"
 )
 _ELEMENT = re.compile(r"(float|double|half|__half|c10::\w+|unsigned char|bool|short|true|false)$")

@@ -8,6 +8,8 @@ from perfkit.analysis.trace_result import (
     ChangeRow,
     CollectiveRow,
     CopyRow,
+    HostCallRow,
+    ModelErrorRow,
     RankRow,
     RankTrace,
     SkewRow,
@@ -30,9 +32,10 @@ def _short(value: str, limit: int = _LONG) -> Cell:
     return Cell(short or NOTHING, reason="" if short == value else value, value=value)
 
 
-def _kernel(row: OpRow) -> Cell:
-    short = short_kernel(row.name, 52)
-    return Cell(short, reason="" if short == row.name else row.name, value=row.name)
+def _code(value: str, limit: int = 60) -> Cell:
+    """The name of a kernel or op in a readable form, whole on hover."""
+    short = short_kernel(value, limit)
+    return Cell(short or NOTHING, reason="" if short == value else value, value=value)
 
 
 def _seconds(value: float) -> Cell:
@@ -73,12 +76,12 @@ _REST: tuple[Column[OpRow], ...] = (
     ops.COST[-1],
 )
 KERNELS: tuple[Column[OpRow], ...] = (
-    Column("Kernel", _kernel, numeric=False, code=True),
+    Column("Kernel", lambda row: _code(row.name), numeric=False, code=True),
     *_REST[: len(_FIGURES)],
-    Column("Op", lambda row: _short(row.op, 40), numeric=False, help="the op it was launched for"),
+    Column("Op", lambda row: _code(row.op, 40), numeric=False, help="the op it was launched for"),
     *_REST[len(_FIGURES) :],
 )
-OPS: tuple[Column[OpRow], ...] = (Column("Op", lambda row: _short(row.name), numeric=False, code=True), *_REST)
+OPS: tuple[Column[OpRow], ...] = (Column("Op", lambda row: _code(row.name), numeric=False, code=True), *_REST)
 MODULES: tuple[Column[OpRow], ...] = (
     Column("Module", lambda row: _short(row.module or row.name), numeric=False, code=True),
     *(column for column in _REST if column.title != "Module"),
@@ -88,17 +91,25 @@ PHASES: tuple[Column[OpRow], ...] = (
     *(column for column in _REST if column.title not in ("Phase", "Module")),
 )
 
-STREAMS: tuple[Column[StreamRow], ...] = (
-    Column("Stream", lambda row: _short(row.stream), numeric=False),
-    Column("Device", lambda row: Cell(str(row.device), value=row.device)),
-    Column("Kernels", lambda row: Cell(f"{row.kernels:,}", value=row.kernels), help="in the whole trace"),
-    Column("Busy", lambda row: _seconds(row.busy_s), help="sum of its kernels, in the whole trace"),
+_BUSY: tuple[Column[StreamRow], ...] = (
+    Column("Busy", lambda row: _seconds(row.busy_s), help="sum over the whole trace"),
     Column(
         "Of the trace",
         lambda row: known(
             row.busy_s / row.span_s if row.span_s > 0 else None, units.percent, "the trace has no length"
         ),
     ),
+)
+STREAMS: tuple[Column[StreamRow], ...] = (
+    Column("Stream", lambda row: _short(row.stream), numeric=False),
+    Column("Device", lambda row: Cell(str(row.device), value=row.device)),
+    Column("Kernels", lambda row: Cell(f"{row.kernels:,}", value=row.kernels), help="in the whole trace"),
+    *_BUSY,
+)
+THREADS: tuple[Column[StreamRow], ...] = (
+    Column("Thread", lambda row: _short(row.stream), numeric=False),
+    Column("Ops", lambda row: Cell(f"{row.kernels:,}", value=row.kernels), help="in the whole trace"),
+    *_BUSY,
 )
 
 
@@ -118,7 +129,7 @@ def _of_link(reached: float | None, ceiling: float | None, source: str) -> Cell:
 
 _NO_SIZE = "its size was not recorded"
 COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
-    Column("Collective", lambda row: _short(row.name), numeric=False, code=True),
+    Column("Collective", lambda row: _code(row.name), numeric=False, code=True),
     Column("Group", lambda row: _short(row.group, 32), numeric=False),
     Column("Ranks", lambda row: known(row.group_size, lambda value: f"{value:,.0f}", "the group was not recorded")),
     Column("Dtype", lambda row: text(row.dtype), numeric=False),
@@ -175,7 +186,7 @@ RANKS: tuple[Column[RankRow], ...] = (
     ),
 )
 SKEW: tuple[Column[SkewRow], ...] = (
-    Column("Collective", lambda row: _short(row.name), numeric=False, code=True),
+    Column("Collective", lambda row: _code(row.name), numeric=False, code=True),
     Column("Group", lambda row: _short(row.group, 32), numeric=False),
     Column("Calls", lambda row: _count(row.calls), help="per step"),
     Column("Waiting", lambda row: _seconds(row.wait_s), help="mean over ranks, per step"),
@@ -200,7 +211,7 @@ def _change(row: ChangeRow) -> Cell:
 
 
 CHANGES: tuple[Column[ChangeRow], ...] = (
-    Column("Op", lambda row: _short(row.name), numeric=False, code=True),
+    Column("Op", lambda row: _code(row.name), numeric=False, code=True),
     Column("Change", _change, help="per step"),
     Column("Before", lambda row: _side(row.before_s, units.seconds), help="per step"),
     Column("Now", lambda row: _side(row.after_s, units.seconds), help="per step"),
@@ -215,15 +226,30 @@ CHANGES: tuple[Column[ChangeRow], ...] = (
     Column("Bytes now", lambda row: _side(row.after_bytes, units.nbytes)),
 )
 UNCOVERED: tuple[Column[Uncovered], ...] = (
-    Column(
-        "Name",
-        lambda row: Cell(short := short_kernel(row.name), reason="" if short == row.name else row.name, value=row.name),
-        numeric=False,
-        code=True,
-    ),
+    Column("Name", lambda row: _code(row.name), numeric=False, code=True),
     Column("Time", lambda row: _seconds(row.seconds), help="in the whole trace"),
     Column("Share", lambda row: Cell(units.percent(row.share), value=row.share), meter=True),
     Column("Why", lambda row: text(row.reason), numeric=False, wrap=True),
+)
+HOST_CALLS: tuple[Column[HostCallRow], ...] = (
+    Column("Call", lambda row: _code(row.name), numeric=False, code=True),
+    Column("What for", lambda row: text(row.kind), numeric=False),
+    Column("Within", lambda row: _code(row.op, 40), numeric=False, help="the innermost op around it"),
+    Column("Calls", lambda row: _count(row.calls), help="per step"),
+    Column("Time", lambda row: _seconds(row.seconds), help="per step"),
+    Column(
+        "Device idle",
+        lambda row: known(row.idle_s, units.seconds, "no device was traced"),
+        help="from the call's beginning until the device has work again, per step",
+    ),
+)
+MODEL_ERROR: tuple[Column[ModelErrorRow], ...] = (
+    Column("Ops", lambda row: text(row.op_class), numeric=False),
+    Column("Quantity", lambda row: text(row.quantity), numeric=False),
+    Column("Kernels", lambda row: Cell(f"{row.kernels:,}", value=row.kernels)),
+    Column("Time", lambda row: _seconds(row.seconds)),
+    Column("Model / counter", lambda row: Cell(f"{row.ratio:.2f}", value=row.ratio), help="median, weighted by time"),
+    Column("80 % of the time", lambda row: Cell(f"{row.low:.2f} to {row.high:.2f}"), numeric=False),
 )
 TRACES: tuple[Column[RankTrace], ...] = (
     Column("Trace", lambda trace: _short(trace.label), numeric=False, code=True),

@@ -61,7 +61,7 @@ def remarks(analysis: TraceAnalysis) -> list[str]:
 
 
 def device(trace: RankTrace) -> str:
-    return trace.device_name or f"a device ({trace.device or 'unknown'}) whose name the trace does not tell"
+    return trace.device_name or (f"an unnamed {trace.device} device" if trace.device else "an unknown device")
 
 
 def saving_s(trace: RankTrace) -> float | None:
@@ -85,6 +85,8 @@ def without_roofline(analysis: TraceAnalysis, trace: RankTrace) -> str:
         )
     if trace.coverage.kernel_s <= 0:
         return "The trace holds no kernels and no ops, so there is nothing to place on a roofline."
+    if all(row.bound in ("communication", "copy") for row in trace.kernels or trace.ops):
+        return "All of the work is communication or copies, which have no place on a roofline."
     if trace.coverage.flops_s <= 0 and trace.coverage.bytes_s <= 0:
         return (
             "No FLOPs and no bytes are known, so there is no roofline: "
@@ -126,15 +128,18 @@ def _step(trace: RankTrace) -> Cell:
         return Cell(units.seconds(trace.step_s), detail=trace.step_basis or "no steps were found")
     times = [step.seconds for step in trace.steps]
     spread = f", {units.seconds(min(times))} to {units.seconds(max(times))}" if len(times) > 1 else ""
-    return Cell(
-        units.seconds(trace.step_s), detail=f"mean of {cells.plural(len(times), 'step')}{spread}; {trace.step_basis}"
-    )
+    count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
+    return Cell(units.seconds(trace.step_s), detail=f"{count}{spread}; {trace.step_basis}")
 
 
 def _saving(analysis: TraceAnalysis, trace: RankTrace) -> Cell:
     saving = saving_s(trace)
     if saving is None:
-        return unknown(without_roofline(analysis, trace) or "no attainable time is known")
+        return unknown(
+            "no ceilings are known for the device"
+            if analysis.ceilings is None
+            else "no work has both a cost and a roof"
+        )
     share = f"{units.percent(saving / trace.step_s, 0)} of the step" if trace.step_s > 0 else ""
     return Cell(units.seconds(saving), detail=f"{share}, were every kernel at its roof".removeprefix(", "))
 
@@ -155,4 +160,4 @@ def _utilisation(trace: RankTrace) -> Cell:
     if isinstance(trace.mfu, Unknown):
         return mfu
     detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "
-    return Cell(mfu.text, detail=detail + mfu.detail)
+    return Cell(mfu.text, detail=detail + trace.mfu.how.value)

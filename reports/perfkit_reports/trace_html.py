@@ -54,7 +54,7 @@ def render(analysis: TraceAnalysis) -> str:
         kinds=kinds(roofline),
         left_out=left_out(roofline),
         panels=_panels(traces),
-        time_legend=legend([[share.category for share in bar.shares] for bar in bars]),
+        time_legend=legend([[share.category for share in bar.shares if share.share > 0] for bar in bars]),
         rank_legend=legend([list(CATEGORIES)]),
         cut=cut,
         shown=shown,

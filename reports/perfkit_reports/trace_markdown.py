@@ -85,7 +85,11 @@ def _device(trace: RankTrace, notes: Footnotes) -> list[str]:
 def _coverage(trace: RankTrace, notes: Footnotes) -> list[str]:
     uncovered = trace.coverage.uncovered
     missing = [_cut(trace_columns.UNCOVERED, uncovered, notes)] if uncovered else []
-    return ["## How much of it is explained", safe(trace_story.coverage(trace)), *missing]
+    return [
+        "## How much of it is explained",
+        safe(f"{trace_story.coverage(trace)} {trace_story.utilisation(trace)}"),
+        *missing,
+    ]
 
 
 def _notes(analysis: TraceAnalysis) -> list[str]:

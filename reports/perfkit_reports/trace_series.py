@@ -1,10 +1,13 @@
 """Traces as what the figures draw: series on a roofline, bars of time. What is too much to look at is cut here."""
 
+import msgspec
+
 from perfkit import units
 from perfkit.analysis.result import RooflinePoint
 from perfkit.analysis.trace_result import RankTrace, TraceAnalysis
 from perfkit_reports.bars import Bar
 from perfkit_reports.cells import plural
+from perfkit_reports.figures.roofline import LEVEL
 from perfkit_reports.palette import styles
 from perfkit_reports.plane import Plane, Series, applicable
 
@@ -41,7 +44,7 @@ def plane(analysis: TraceAnalysis) -> Plane:
         tuple(
             Series(
                 trace.label,
-                _weighty(trace.points),
+                _weighty(trace.points) + _weighty(_levels(trace)),
                 look[trace.label],
                 place < SHOWN_AT_FIRST,
                 difference.before if difference and trace.label == difference.after else "",
@@ -49,6 +52,13 @@ def plane(analysis: TraceAnalysis) -> Plane:
             for place, trace in enumerate(traces)
         ),
         applicable(analysis.ceilings, None),
+    )
+
+
+def _levels(trace: RankTrace) -> tuple[RooflinePoint, ...]:
+    """Counted kernels by the traffic of each level of memory, as a layer of their own."""
+    return tuple(
+        msgspec.structs.replace(point, kind=LEVEL, name=f"{point.name} ({point.level})") for point in trace.level_points
     )
 
 

@@ -2,6 +2,7 @@
 
 from perfkit import units
 from perfkit.analysis.trace_result import Fleet, RankTrace, TraceDifference
+from perfkit.record import Unknown
 from perfkit_reports.cells import plural
 from perfkit_reports.columns import count
 
@@ -16,10 +17,12 @@ def per(trace: RankTrace) -> str:
 
 
 def launches(trace: RankTrace) -> list[str]:
-    """How well the host feeds the device."""
+    """How well the host feeds the device, or why that is not known."""
     found = trace.launches
+    if found is None and trace.device == "cpu":
+        return ["On a CPU nothing is launched: ops run as they are called."]
     if found is None:
-        return []
+        return ["The trace holds no launches, so how the host feeds the device is not known."]
     each = per(trace)
     idle = f"The device is idle for {_share(found.idle_s, trace.step_s)} {each}"
     if found.starved_s is None:
@@ -59,7 +62,8 @@ def overlap(trace: RankTrace) -> list[str]:
             verb = "takes" if name == "Communication" else "take"
             lines.append(
                 f"{name} {verb} {_share(total, trace.step_s)} {per(trace)}; "
-                f"{_share(exposed, total)} of that is exposed, the rest runs beside computing."
+                f"{_share(exposed, total)} of that is exposed"
+                + ("." if exposed >= total else ", the rest runs beside computing.")
             )
     return lines
 
@@ -97,6 +101,14 @@ def coverage(trace: RankTrace) -> str:
         f"Of {units.seconds(found.kernel_s)} in {plural(found.kernels, what[:-1])} of the whole trace, {linked}"
         f"{share(found.flops_s)} has FLOPs and {share(found.bytes_s)} has bytes{counted}.{above}"
     )
+
+
+def utilisation(trace: RankTrace) -> str:
+    """What MFU is relative to, or why it is not known."""
+    mfu = trace.mfu
+    if isinstance(mfu, Unknown):
+        return f"MFU is not known: {mfu.reason}."
+    return f"MFU is {units.percent(mfu.value)}, {mfu.how.value}: {mfu.source}."
 
 
 def fleet(found: Fleet) -> list[str]:

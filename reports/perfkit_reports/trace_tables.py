@@ -10,7 +10,9 @@ from perfkit.analysis.trace_result import (
     CollectiveRow,
     CopyRow,
     Coverage,
+    HostCallRow,
     Launches,
+    ModelErrorRow,
     Overlap,
     RankRow,
     RankTrace,
@@ -45,8 +47,10 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "streams": (StreamRow, lambda trace: trace.streams),
     "collectives": (CollectiveRow, lambda trace: trace.collectives),
     "copies": (CopyRow, lambda trace: trace.copies),
+    "host_calls": (HostCallRow, lambda trace: trace.host_calls),
+    "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
     "uncovered": (Uncovered, lambda trace: trace.coverage.uncovered),
-    "roofline": (RooflinePoint, lambda trace: trace.points),
+    "roofline": (RooflinePoint, lambda trace: (*trace.points, *trace.level_points)),
 }
 SCHEMAS: dict[str, Schema] = {
     **{name: schema_of(struct, trace=TEXT) for name, (struct, _) in _OF_TRACES.items()},

@@ -12,7 +12,7 @@ from perfkit.analysis.trace_result import RankTrace, TraceAnalysis
 from perfkit_reports import trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import Column, Row, is_known, telling
-from perfkit_reports.names import middle, short_kernel
+from perfkit_reports.names import short_kernel
 from perfkit_reports.palette import legend
 from perfkit_reports.screen import print_findings, table
 from perfkit_reports.trace_series import focus
@@ -81,7 +81,7 @@ def _tiles(analysis: TraceAnalysis, console: Console) -> None:
 
 
 _NARROW: tuple[Column[OpRow], ...] = (
-    Column("Op", lambda row: Cell(middle(row.op or row.name, 22)), numeric=False),
+    Column("Op", lambda row: Cell(short_kernel(row.op or row.name, 22)), numeric=False),
     Column("Kernel", lambda row: Cell(short_kernel(row.name, 24) if row.op else ""), numeric=False),
 )
 _FIGURES = ("Time", "Share", "To win", "Of roof", "Bound")

@@ -15,12 +15,17 @@ def write_trace_reports(analysis: TraceAnalysis, folder: Path, *, static: bool =
     return written(_files(analysis, static), folder)
 
 
+def trace_json(analysis: TraceAnalysis) -> bytes:
+    """The whole analysis; `msgspec.json.decode(data, type=TraceAnalysis)` gives it back."""
+    return as_json(analysis)
+
+
 def _files(analysis: TraceAnalysis, static: bool) -> Iterator[tuple[str, bytes]]:
     """(path in the folder, content). pyarrow and matplotlib are imported only when their turn comes."""
     from perfkit_reports import trace_html, trace_markdown
 
     yield "report.html", trace_html.render(analysis).encode()
-    yield "analysis.json", as_json(analysis)
+    yield "analysis.json", trace_json(analysis)
     yield "report.md", trace_markdown.render(analysis).encode()
 
     from perfkit_reports import arrow, trace_tables

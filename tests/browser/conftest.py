@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from perfkit.analysis.result import Analysis
-from perfkit_reports import html
+from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit_reports import html, trace_html
 
 ARGUMENTS = [
     "--headless",
@@ -54,9 +55,10 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     """`open_report(analysis, width=1440)` renders, writes and opens a report."""
     pages: list[Page] = []
 
-    def opened(analysis: Analysis, width: int = 1440) -> Opened:
+    def opened(analysis: Analysis | TraceAnalysis, width: int = 1440) -> Opened:
         path = tmp_path / "report.html"
-        path.write_text(html.render(analysis), encoding="utf-8")
+        page_text = html.render(analysis) if isinstance(analysis, Analysis) else trace_html.render(analysis)
+        path.write_text(page_text, encoding="utf-8")
         page = browser.new_page(viewport={"width": width, "height": 900}, accept_downloads=True)
         pages.append(page)
         result = Opened(page)

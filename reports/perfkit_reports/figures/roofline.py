@@ -11,8 +11,9 @@ from perfkit_reports.palette import NEUTRAL, VERMILLION
 from perfkit_reports.plane import Plane, Series
 from perfkit_reports.roofs import Roof, limits, placeable, roofs
 
-KINDS = ("kernel", "op", "module", "phase", "step")
-FILLED = ("kernel", "op")
+LEVEL = "level"
+KINDS = ("kernel", LEVEL, "op", "module", "phase", "step")
+FILLED = ("kernel", LEVEL, "op")
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
 
@@ -24,12 +25,13 @@ def roofline(plane: Plane) -> Figure | None:
     lines = roofs(plane)
     traces: list[Trace] = [_roof(roof) for roof in lines]
     on = shown_kinds(plane)
+    scale = _scale(plane)
     for series in plane.series:
         for kind in KINDS:
             points = [point for point in series.points if point.kind == kind and placeable(point)]
             points = [point for point in points if frame.contain(point)]
             if points:
-                trace = _dots(series, kind, points)
+                trace = _dots(series, kind, points, scale)
                 trace["visible"] = series.shown and kind in on
                 traces.append(trace)
     return figure(
@@ -90,7 +92,7 @@ def _roof(roof: Roof) -> Trace:
     }
 
 
-def _dots(series: Series, kind: str, points: list[RooflinePoint]) -> Trace:
+def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float) -> Trace:
     style = series.style
     points = sorted(points, key=lambda point: -point.seconds)  # small dots last, on top of large ones
     return {
@@ -106,7 +108,7 @@ def _dots(series: Series, kind: str, points: list[RooflinePoint]) -> Trace:
         "marker": {
             "color": style.colour,
             "symbol": _SYMBOLS.get(kind, style.symbol),
-            "size": [_size(point) for point in points],
+            "size": [_size(point, scale) for point in points],
             "opacity": 0.72 if kind in FILLED else 1.0,
             "line": {
                 "width": [2.5 if point.above_roof else 1 for point in points],
@@ -125,11 +127,17 @@ def _label(series: Series, point: RooflinePoint) -> str:
     return safe(series.name if point.kind == "step" else f"{series.name} {point.name}", 28)
 
 
-def _size(point: RooflinePoint) -> float:
+def _scale(plane: Plane) -> float:
+    """Pixels of a dot that takes all of the step; more where work is so small a part of it that none would show."""
+    largest = max((point.share for point in plane.points if point.kind in FILLED), default=0.0)
+    return max(72.0, 36.0 / math.sqrt(largest)) if largest > 0 else 72.0
+
+
+def _size(point: RooflinePoint, scale: float) -> float:
     """Diameter in pixels: the dot's area is in proportion to its share of the step."""
     if point.kind in ("phase", "step"):
         return 15.0
-    return round(max(5.0, min(52.0, 72.0 * math.sqrt(max(0.0, point.share)))), 1)
+    return round(max(5.0, min(52.0, scale * math.sqrt(max(0.0, point.share)))), 1)
 
 
 def _hover(series: Series, point: RooflinePoint) -> str:

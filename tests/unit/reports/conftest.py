@@ -3,7 +3,8 @@
 import pytest
 
 from perfkit.analysis.result import Analysis
-from tests.fixtures import sample_analysis
+from perfkit.analysis.trace_result import TraceAnalysis
+from tests.fixtures import sample_analysis, sample_trace_analysis
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +27,12 @@ def analysis(request: pytest.FixtureRequest) -> Analysis:
     """Each of them in turn."""
     chosen: Analysis = request.getfixturevalue(request.param)
     return chosen
+
+
+@pytest.fixture(
+    params=["realistic", "alone", "without_shapes", "unknown_device", "cpu_only", "nothing", "hostile", "many_ranks"]
+)
+def traces(request: pytest.FixtureRequest) -> TraceAnalysis:
+    """Each analysis of traces in turn."""
+    made: TraceAnalysis = getattr(sample_trace_analysis, request.param)()
+    return made

@@ -1,0 +1,50 @@
+import pytest
+
+from perfkit_reports.names import middle, short_kernel
+from tests.fixtures.sample_trace_analysis import GELU, SOFTMAX
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        (GELU, "vectorized_elementwise_kernel<4, GeluCUDAKernelImpl…, …>"),
+        (SOFTMAX, "softmax_warp_forward<float, float, float, …>"),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float, "
+            "at::native::binary_internal::MulFunctor<float> >, at::detail::Array<char*, 3> >(int, float)",
+            "vectorized_elementwise_kernel<4, BinaryFunctor<MulFunctor<float>, …>, …>",
+        ),
+        (
+            "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>"
+            "(cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4::Params)",
+            "Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>",
+        ),
+        (
+            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+            "TensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4> >(int)",
+            "multi_tensor_apply_kernel<FusedAdamMathFunctor<4, …>, …>",
+        ),
+        ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"),
+        ("aten::mm", "aten::mm"),
+        ("attn_fwd", "attn_fwd"),
+        ("triton_poi_fused_add_cos_sin_0", "triton_poi_fused_add_cos_sin_0"),
+        ("", ""),
+    ],
+)
+def test_kernels_are_named_by_what_they_do(name: str, short: str) -> None:
+    assert short_kernel(name, 80) == short
+
+
+@pytest.mark.parametrize(
+    "name", ["f<" * 3000, "<>", "((((", "a<b", "x" * 10**6, "f<" + "g<int>, " * 9999, ")>(", "void "]
+)
+def test_no_name_is_too_odd_or_too_long(name: str) -> None:
+    assert len(short_kernel(name, 72)) <= 72
+
+
+def test_long_names_keep_both_ends() -> None:
+    assert middle("Cijk_Alik_Bljk_MT128x144x64_WG64_4_1", 20) == "Cijk_Alik_Blj…64_4_1"
+    assert middle("short", 20) == "short"
+    cut = middle("a" * 50 + "b" * 50, 21)
+    assert len(cut) == 21
+    assert cut == "a" * 13 + "…" + "b" * 7

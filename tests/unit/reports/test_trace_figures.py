@@ -1,0 +1,89 @@
+import msgspec
+import plotly.graph_objects as go
+import pytest
+
+from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit_reports.figures.changes import parts
+from perfkit_reports.figures.frame import Figure
+from perfkit_reports.figures.traces import trace_figures
+from perfkit_reports.trace_series import plane
+from tests.fixtures import sample_trace_analysis as sample
+from tests.fixtures.sample_analysis import HOSTILE
+
+
+def drawn(analysis: TraceAnalysis) -> dict[str, Figure]:
+    return trace_figures(analysis, plane(analysis))
+
+
+def _texts(part: object, read: bool = False) -> list[str]:
+    """The strings of a figure that plotly draws; names of series and categories only link its parts."""
+    if isinstance(part, dict):
+        drawn_keys = ("text", "hovertext", "ticktext", "hovertemplate")
+        return [text for key, value in part.items() for text in _texts(value, read or key in drawn_keys)]
+    if isinstance(part, list):
+        return [text for value in part for text in _texts(value, read)]
+    return [part] if isinstance(part, str) and read else []
+
+
+def test_every_figure_is_valid_plotly_and_holds_no_hostile_text(traces: TraceAnalysis) -> None:
+    for figure in drawn(traces).values():
+        go.Figure(figure)  # raises on an unknown name or a bad value
+        assert not [text for text in _texts(figure) if HOSTILE in text or "<img" in text]
+
+
+def test_figures_are_drawn_where_there_is_data_and_none_where_there_is_not() -> None:
+    assert {"roofline", "time-traces", "time-steps-0", "time-streams-2", "ranks", "changes"} <= set(
+        drawn(sample.realistic())
+    )
+    assert drawn(sample.nothing()) == {}
+    assert "ranks" not in drawn(sample.alone())
+
+
+def test_bars_of_time_sum_to_100_percent() -> None:
+    totals: dict[str, float] = {}
+    for trace in drawn(sample.realistic())["time-traces"]["data"]:
+        for name, share in zip(trace["y"], trace["x"], strict=True):
+            totals[name] = totals.get(name, 0.0) + share
+    assert list(totals.values()) == pytest.approx([100.0] * 3)
+
+
+def test_changes_sum_to_the_change_of_the_step() -> None:
+    difference = sample.realistic().difference
+    assert difference is not None
+    rows = parts(difference)
+    assert sum(seconds for _, seconds in rows) == pytest.approx(difference.after_step_s - difference.before_step_s)
+    assert rows[0] == ("1. aten::_softmax (forward, blocks.*.attn)", pytest.approx(-6.2e-3 * 0.18))
+
+
+def test_what_grew_and_what_shrank_are_told_apart_by_side_and_pattern() -> None:
+    slower, faster, total = drawn(sample.realistic())["changes"]["data"]
+    assert slower["y"] == ["5. aten::item (forward)"]
+    assert slower["x"] == pytest.approx([0.4])
+    assert all(x <= 0 for x in faster["x"])
+    assert slower["marker"]["pattern"]["shape"] != faster["marker"]["pattern"]["shape"]
+    assert total["y"] == ["the whole step"]
+
+
+def test_parts_of_a_rank_sum_to_its_step_and_late_ranks_are_marked() -> None:
+    bars = drawn(sample.realistic())["ranks"]["data"]
+    heights = [sum(column) for column in zip(*(bar["y"] for bar in bars if bar["type"] == "bar"), strict=True)]
+    assert heights == pytest.approx([34.9, 34.9 * 1.06], rel=1e-4)
+    assert bars[-1]["y"] == pytest.approx([0.0, 1.9])
+
+
+def test_dots_name_kernels_readably_with_shapes_and_gain() -> None:
+    figure = drawn(sample.alone())["roofline"]
+    dots = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "kernel"})
+    assert dots["visible"] is True
+    text = dots["hovertext"][0]
+    for part in ("softmax_warp_forward&lt;float", "[8192, 2048]", "bound by memory", "would win 4.29 ms a step"):
+        assert part in text
+
+
+def test_dots_show_even_where_work_is_a_small_part_of_the_step() -> None:
+    points = tuple(
+        msgspec.structs.replace(point, share=point.share / 1000) for point in sample.trace("rank 0", 0).points
+    )
+    figure = drawn(sample.alone(points=points))["roofline"]
+    dots = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "kernel"})
+    assert max(dots["marker"]["size"]) == pytest.approx(36.0)

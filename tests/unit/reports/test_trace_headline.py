@@ -1,0 +1,79 @@
+import msgspec
+import pytest
+
+from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit_reports.trace_headline import headline, remarks, saving_s, tiles, without_roofline
+from tests.fixtures import sample_trace_analysis as sample
+
+
+def test_one_sentence_names_device_step_bounds_and_gain() -> None:
+    assert headline(sample.alone()) == (
+        "Step 34.9 ms on NVIDIA H100 80GB HBM3: 40 % memory-bound, 27 % compute-bound, 13 % exposed communication; "
+        "reaching the roofs would save 10.8 ms."
+    )
+
+
+def test_the_saving_is_the_sum_of_time_above_the_roofs_and_no_more() -> None:
+    trace = sample.trace("rank 0", 0)
+    sure = [row for row in trace.kernels if row.attainable_s is not None and not row.above_roof]
+    assert saving_s(trace) == pytest.approx(sum(row.seconds - (row.attainable_s or 0.0) for row in sure))
+    assert saving_s(msgspec.structs.replace(trace, step_s=1e-3)) == 1e-3
+
+
+def test_work_outside_of_steps_is_not_saved_from_a_step() -> None:
+    trace = sample.trace("rank 0", 0)
+    outside = tuple(msgspec.structs.replace(row, phase="outside steps") for row in trace.kernels)
+    assert saving_s(msgspec.structs.replace(trace, kernels=outside)) is None
+
+
+def test_without_steps_the_length_of_the_trace_is_named_as_such() -> None:
+    assert headline(sample.without_shapes()).startswith("34.9 ms on NVIDIA H100 80GB HBM3, without steps: ")
+    assert "would save" not in headline(sample.without_shapes())
+
+
+def test_the_slowest_rank_leads_and_says_so() -> None:
+    assert headline(sample.many_ranks()).startswith(
+        "Step 37.1 ms on NVIDIA H100 80GB HBM3 (rank 63, the slowest of 64): "
+    )
+
+
+def test_a_comparison_is_told_beside_the_headline() -> None:
+    assert remarks(sample.realistic()) == [
+        "Against main rank 0 the step changed by -15.3 %: 41.2 ms before, 34.9 ms now."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("analysis", "advice"),
+    [
+        (sample.without_shapes(), "record_shapes=True"),
+        (sample.unknown_device(), "--device"),
+        (sample.nothing(), "no kernels and no ops"),
+    ],
+)
+def test_without_a_roofline_the_reader_learns_what_to_do(analysis: TraceAnalysis, advice: str) -> None:
+    assert advice in without_roofline(analysis, analysis.traces[0])
+    assert any(advice in line for line in remarks(analysis))
+
+
+def test_a_trace_of_communication_alone_is_not_asked_for_shapes() -> None:
+    rows = sample.without_shapes().traces[0].kernels
+    talk = tuple(msgspec.structs.replace(row, bound="communication") for row in rows)
+    analysis = sample.alone(kernels=talk, points=(), coverage=sample.without_shapes().traces[0].coverage)
+    assert without_roofline(analysis, analysis.traces[0]).startswith("All of the work is communication or copies")
+
+
+def test_tiles_never_show_a_figure_that_is_not_known() -> None:
+    shown = dict(tiles(sample.unknown_device()))
+    assert (shown["To win"].text, shown["MFU"].text) == ("n/a", "n/a")
+    assert shown["MFU"].reason == "no peak is known for this device"
+    assert "Exposed communication" not in dict(tiles(sample.nothing()))
+    assert dict(tiles(sample.nothing()))["Time with a cost model"].text == "n/a"
+
+
+def test_tiles_of_a_whole_trace() -> None:
+    shown = {title: (cell.text, cell.detail) for title, cell in tiles(sample.alone())}
+    assert shown["Step time"] == ("34.9 ms", "mean of 3 steps, 34.6 ms to 35.6 ms; marked by ProfilerStep")
+    assert shown["Exposed communication"] == ("4.54 ms", "of 8.20 ms; 45 % is hidden behind computing")
+    assert shown["Device idle"] == ("14.0 %", "4.89 ms a step, 3.84 ms with nothing queued")
+    assert shown["MFU"] == ("15.8 %", "HFU 18.9 %; modelled")
