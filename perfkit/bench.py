@@ -8,13 +8,26 @@ from pathlib import Path
 import msgspec
 
 import perfkit
+from perfkit.capture.ncu import ncu_command, refusal
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.errors import UsageError
-from perfkit.files import write_json
+from perfkit.files import write_bytes, write_json
 from perfkit.launch.process import launch
 from perfkit.plan import BenchRequest, Plan, PlannedRun, Techniques, plan
 from perfkit.record import Run, Status
-from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, run_path
+from perfkit.spec import RunSpec
+from perfkit.store.layout import (
+    CEILINGS_FILE,
+    COUNTERS_FILE,
+    RUN_FILE,
+    SPEC_FILE,
+    SUITE_FILE,
+    Suite,
+    SuiteRun,
+    counters_path,
+    rank_folder,
+    run_path,
+)
 from perfkit.techniques.compose import compose
 
 
@@ -58,11 +71,13 @@ def bench(
     command: str,
     ceilings: DeviceCeilings | None,
     progress: Callable[[Event], None],
+    ncu: Path | None = None,
 ) -> Suite:
     """Run every variant of `request` into `folder`, which must not exist, and return the suite.
 
     A variant that is skipped or fails is not repeated. `suite.json` is written after every run, so that a
-    KeyboardInterrupt, which is raised again, loses nothing that was measured.
+    KeyboardInterrupt, which is raised again, loses nothing that was measured. With `ncu` (Nsight Compute's command)
+    every variant of one rank is then run once more with its kernels counted; why one was not is a warning of the suite.
     """
     schedule = plan(request, min_world_size)
     if folder.exists() and any(folder.iterdir()):
@@ -85,7 +100,43 @@ def bench(
         progress(RunFinished(index, len(schedule.runs), variant, item.repeat, run.status, run.reason, run.seconds))
         if run.status != Status.OK:
             ended.add(variant)
+    if ncu is None:
+        return suite
+    return _count(suite, [item.spec for item in schedule.runs if item.repeat == 0], ended, folder, ncu, progress)
+
+
+def _count(
+    suite: Suite, specs: list[RunSpec], ended: set[str], folder: Path, ncu: Path, progress: Callable[[Event], None]
+) -> Suite:
+    """Run each variant that ended well under Nsight Compute; its counts go beside the first run's trace."""
+    wanted = [spec for spec in specs if spec.variant not in ended]
+    for index, spec in enumerate(wanted):
+        label = f"{spec.variant} (counters)"
+        progress(RunStarted(index, len(wanted), label, 0))
+        run, reason = _count_one(spec, folder, ncu, progress)
+        progress(RunFinished(index, len(wanted), label, 0, run.status, reason, run.seconds))
+        if reason:
+            warning = f"{spec.variant}: no counters: {reason}"
+            suite = msgspec.structs.replace(suite, warnings=(*suite.warnings, warning))
+            write_json(folder / SUITE_FILE, suite)
     return suite
+
+
+def _count_one(spec: RunSpec, folder: Path, ncu: Path, progress: Callable[[Event], None]) -> tuple[Run, str]:
+    """How the launch ended, and why it left no counts; empty where it did."""
+    if spec.launch.world_size > 1:
+        reason = "ncu runs each kernel several times, and a collective waits for ranks that run theirs once"
+        return Run(status=Status.SKIPPED, reason=reason, perfkit=perfkit.__version__), reason
+    own = folder / counters_path(spec.variant)
+    export = own / COUNTERS_FILE
+    once = msgspec.structs.replace(spec, passes=("counters",), schedule=msgspec.structs.replace(spec.schedule, timed=1))
+    run = launch(once, own, lambda name: progress(PassStarted(name)), under=ncu_command(ncu, export))
+    reason = refusal(export)
+    if run.status != Status.OK and (not reason or not export.is_file()):
+        reason = f"{run.status}: {run.reason}"
+    if not reason:
+        write_bytes(rank_folder(folder / run_path(spec.variant, 0), 0) / COUNTERS_FILE, export.read_bytes())
+    return run, reason
 
 
 def _run(item: PlannedRun, folder: Path, progress: Callable[[Event], None]) -> Run:

@@ -118,6 +118,11 @@ Exit codes: 0 done, 1 a run failed, 2 the request is wrong, 130 interrupted (wha
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-WORKLOAD]")
 @click.option("--no-calibrate", is_flag=True, help="Do not measure this machine's ceilings if they are not known yet.")
+@click.option(
+    "--counters",
+    is_flag=True,
+    help="Also count FLOPs and bytes on the GPU: one more run of each variant of one rank, under Nsight Compute (ncu).",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
 @click.pass_context
 def command(
@@ -141,6 +146,7 @@ def command(
     seed: int,
     out: Path | None,
     no_calibrate: bool,
+    counters: bool,
     quiet: bool,
 ) -> None:
     """Compare training techniques on a real workload.
@@ -159,6 +165,7 @@ def command(
     folder = out or Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{_file_name(workload)}"
     _refuse_existing(folder)
     found = find_device(device)
+    ncu = _ncu(found.kind) if counters else None
     named = named_variants(technique)
     variants, left_out = combined(named) if combine == "all" else (named, ())
     request = BenchRequest(
@@ -180,7 +187,7 @@ def command(
     console = Console(stderr=True, quiet=quiet)
     for item in left_out:
         console.out(f"left out: {item.variant}: {item.reason}")
-    interrupted = not _measure(request, folder, found.name, calibrate=not no_calibrate, console=console)
+    interrupted = not _measure(request, folder, found.name, calibrate=not no_calibrate, ncu=ncu, console=console)
 
     # Not sooner: the imports would take time while a child measures.
     from perfkit_cli.show import analyse_and_write, show_paths, show_summary, show_tracebacks
@@ -193,7 +200,24 @@ def command(
     ctx.exit(_exit_code(analysis, interrupted=interrupted))
 
 
-def _measure(request: "BenchRequest", folder: Path, device_name: str, *, calibrate: bool, console: "Console") -> bool:
+def _ncu(device: str) -> Path:
+    """Nsight Compute, which counts on NVIDIA GPUs only."""
+    from perfkit.capture.ncu import find_ncu
+
+    if device != "cuda":
+        raise UsageError(f"--counters reads the counters of an NVIDIA GPU, and the device is {device}: leave it out")
+    return find_ncu()
+
+
+def _measure(
+    request: "BenchRequest",
+    folder: Path,
+    device_name: str,
+    *,
+    calibrate: bool,
+    ncu: Path | None,
+    console: "Console",
+) -> bool:
     """Run the suite; False where Ctrl-C ended it early."""
     from perfkit.bench import bench
     from perfkit_cli.progress import show_progress
@@ -202,7 +226,7 @@ def _measure(request: "BenchRequest", folder: Path, device_name: str, *, calibra
     ceilings = _ceilings(request, device_name, calibrate=calibrate, console=console)
     try:
         with show_progress(console) as progress:
-            bench(request, folder, command=_command_line(), ceilings=ceilings, progress=progress)
+            bench(request, folder, command=_command_line(), ceilings=ceilings, progress=progress, ncu=ncu)
     except KeyboardInterrupt:
         click.echo(f"interrupted: what was measured is kept in {folder}", err=True)
         return False
@@ -214,7 +238,7 @@ def _ceilings(request: "BenchRequest", device_name: str, *, calibrate: bool, con
     from perfkit.bench import min_world_size
     from perfkit.devices.resolve import ceilings_for
     from perfkit.plan import plan
-    from perfkit_cli.progress import show_lines
+    from perfkit_cli.lines import show_lines
 
     runs = plan(request, min_world_size).runs
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})

@@ -11,6 +11,7 @@ from perfkit.analysis.runs import VariantRuns
 from perfkit.analysis.step_time import StepTime, step_time
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.store.read import StoredRank
+from perfkit.trace.counters import read_counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 
@@ -41,7 +42,8 @@ def read_passes(runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Ite
         ops = _ops(rank) if step is None or names else None
         facts.append({**rank.record.facts, **({} if ops is None else trace_facts(ops, names))})
         if step is None and ops is not None:
-            step = step_time(ops, roofs_of(ceilings, rank.record.environment))
+            counters = None if rank.counters is None else read_counters(rank.counters).columns(ops.trace, ops.kernels)
+            step = step_time(ops, roofs_of(ceilings, rank.record.environment), counters)
     accounts = [account for rank in runs.main.ranks if (account := rank_account(rank)) is not None]
     return Passes(tuple(facts), max(accounts, key=lambda account: account.peak_bytes, default=None), step)
 

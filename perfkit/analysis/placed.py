@@ -1,6 +1,7 @@
 """Groups of work with their cost and their place on the roofline, and the rows and dots they make in a report."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,11 @@ class Placed:
     def first(self) -> NDArray[np.int64]:
         """The first piece of each group: its keys are those of all."""
         return self.groups.first
+
+    @cached_property
+    def counted_share(self) -> Floats:
+        """Of each group's pieces the share whose costs were counted by the hardware."""
+        return self.groups.sums(self.costs.counted) / self.groups.counts()
 
     @property
     def wasted(self) -> Floats:
@@ -139,13 +145,21 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         bound=limit.bound if kind == Kind.WORK else Kind(kind).name.lower(),
         attainable_s=attainable,
         efficiency=None if attainable is None or seconds == 0 else attainable / seconds,
-        cost_source="" if call == NONE else pieces.ops.calls[call].cost.source,
+        cost_source=_source(placed, index, "" if call == NONE else pieces.ops.calls[call].cost.source),
         op=op if of_kernels and pieces.on_device else "",
         unit=unit,
         dtype=dtype,
         level=_level(placed, index, limit),
         above_roof=limit.above_roof,
     )
+
+
+def _source(placed: Placed, index: int, formula: str) -> str:
+    """Where a group's FLOPs and bytes come from: hardware counters for all of its pieces, for some, or a formula."""
+    share = placed.counted_share[index]
+    if share == 0:
+        return formula
+    return "counted" if share == 1 else f"counted for {share:.0%} of its kernels, else {formula or 'not known'}"
 
 
 def _level(placed: Placed, index: int, limit: Limit) -> str:

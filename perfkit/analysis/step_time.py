@@ -8,6 +8,7 @@ from perfkit.analysis.engine import analyse_work, summary_points
 from perfkit.analysis.placed import OUTSIDE, points, rows
 from perfkit.analysis.result import OpRow, RooflinePoint, TimeShare
 from perfkit.analysis.roofs import Roofs
+from perfkit.trace.counters import CounterColumns
 from perfkit.trace.ops import Ops
 
 # Rows and dots beyond these are too small to matter and would only make the report large.
@@ -26,9 +27,9 @@ class StepTime:
     ops: tuple[OpRow, ...]
 
 
-def step_time(ops: Ops, roofs: Roofs) -> StepTime | None:
-    """Analyse the steps of a trace; None where it marks none."""
-    found = analyse_work(ops, roofs)
+def step_time(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None) -> StepTime | None:
+    """Analyse the steps of a trace; None where it marks none. `counters` replace the model where they are known."""
+    found = analyse_work(ops, roofs, counters)
     if not found.windows.are_steps:
         return None
     shares = found.split.shares(parts=found.parts)

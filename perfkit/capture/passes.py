@@ -94,6 +94,19 @@ def evidence_pass(session: Session) -> None:
     )
 
 
+def counters_pass(session: Session) -> None:
+    """One step while a counting profiler around this process is on; without one it is only a step."""
+    device = session.state.device
+    if device.type != "cuda":
+        session.step(session.next_step)
+        return
+    torch.cuda.synchronize(device)
+    torch.cuda.profiler.start()
+    session.step(session.next_step)
+    torch.cuda.synchronize(device)
+    torch.cuda.profiler.stop()
+
+
 def _count_step(session: Session) -> None:
     """FLOPs of one whole step as run, counted eagerly: compiled code does the same products."""
     index = session.next_step

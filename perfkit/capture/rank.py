@@ -28,6 +28,7 @@ INSTRUMENTED = {
     "memory": passes.memory_pass,
     "evidence": passes.evidence_pass,
     "echo": echo_pass,
+    "counters": passes.counters_pass,
 }
 
 

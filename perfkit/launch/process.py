@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,17 +31,18 @@ class _Rank:
     rank: int
 
 
-def launch(spec: RunSpec, folder: Path, report: Callable[[str], None]) -> Run:
+def launch(spec: RunSpec, folder: Path, report: Callable[[str], None], *, under: Sequence[str] = ()) -> Run:
     """Run `spec` in `folder`, which must not hold a run, and return how it ended; `run.json` says the same.
 
-    `report` gets the name of each pass as rank 0 enters it. A KeyboardInterrupt ends the ranks, is written
+    `report` gets the name of each pass as rank 0 enters it. `under` is the command of a profiler that starts each
+    rank's process, put before its own command line. A KeyboardInterrupt ends the ranks, is written
     down as the run's status, and is raised again.
     """
     folder.mkdir(parents=True)
     write_json(folder / SPEC_FILE, spec)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     start = time.monotonic()
-    ranks = [_start(spec, folder, rank) for rank in range(spec.launch.world_size)]
+    ranks = [_start(spec, folder, rank, under) for rank in range(spec.launch.world_size)]
     ended: Status | None = None
     try:
         ended = _wait(ranks, spec.launch.timeout_s, report)
@@ -61,7 +62,7 @@ def launch(spec: RunSpec, folder: Path, report: Callable[[str], None]) -> Run:
     return run
 
 
-def _start(spec: RunSpec, folder: Path, rank: int) -> _Rank:
+def _start(spec: RunSpec, folder: Path, rank: int, under: Sequence[str]) -> _Rank:
     environment = {
         **os.environ,
         "RANK": str(rank),
@@ -77,7 +78,7 @@ def _start(spec: RunSpec, folder: Path, rank: int) -> _Rank:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "perfkit.worker", str(folder)],
+            [*under, sys.executable, "-m", "perfkit.worker", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=output,

@@ -4,12 +4,13 @@
 <suite>/ceilings.json               DeviceCeilings used by the analysis
 <suite>/<variant>/<repeat>/         one run: one launch of one variant
     spec.json  run.json
-    rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.json.gz  rank<k>/output.log
+    rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.json.gz  rank<k>/output.log  rank0/counters.csv
+<suite>/<variant>/counters/         the launch under Nsight Compute, whose counts the first run's `counters.csv` holds
 <suite>/report.html, report.json, ... what `perfkit report` renders
 """
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from perfkit.spec import Struct
 
@@ -22,6 +23,7 @@ RECORD_FILE = "record.json"
 TRACE_FILE = "trace.json.gz"
 MEMORY_FILE = "memory.json.gz"
 OUTPUT_FILE = "output.log"
+COUNTERS_FILE = "counters.csv"
 
 
 class SuiteRun(Struct):
@@ -48,6 +50,11 @@ class Suite(Struct):
 def run_path(variant: str, repeat: int) -> str:
     """The run's folder relative to the suite, with characters that some file systems refuse replaced."""
     return f"{re.sub(r'[^A-Za-z0-9+@._-]', '_', variant)[:100]}/{repeat}"
+
+
+def counters_path(variant: str) -> str:
+    """The folder, relative to the suite, of the variant's launch under a counting profiler."""
+    return f"{PurePosixPath(run_path(variant, 0)).parent}/counters"
 
 
 def rank_folder(run: Path, rank: int) -> Path:

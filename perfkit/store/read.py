@@ -14,6 +14,7 @@ from perfkit.record import RankRecord, Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
     CEILINGS_FILE,
+    COUNTERS_FILE,
     MEMORY_FILE,
     RECORD_FILE,
     RUN_FILE,
@@ -28,11 +29,12 @@ from perfkit.store.layout import (
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRank:
-    """What one rank left: its record, and the paths of its trace and memory events where they were written."""
+    """What one rank left: its record, and the paths of its trace, memory events and counters that were written."""
 
     record: RankRecord
     trace: Path | None
     memory: Path | None
+    counters: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,12 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
     ):
         if found != expected:
             raise RunFormatError(f"{path}: {name} is {found}, but the run's folder and {SPEC_FILE} say {expected}")
-    return StoredRank(record=record, trace=_existing(folder / TRACE_FILE), memory=_existing(folder / MEMORY_FILE))
+    return StoredRank(
+        record=record,
+        trace=_existing(folder / TRACE_FILE),
+        memory=_existing(folder / MEMORY_FILE),
+        counters=_existing(folder / COUNTERS_FILE),
+    )
 
 
 def _existing(path: Path) -> Path | None:

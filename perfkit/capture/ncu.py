@@ -1,0 +1,102 @@
+"""Nsight Compute around a worker: where it is, how it is called, and why it refused.
+
+Only the kernels between cudaProfilerStart and cudaProfilerStop are counted, which the worker calls around its step.
+An NVTX filter would not do: push/pop ranges belong to a thread, and autograd launches the backward pass from another
+one (Nsight Compute CLI, "NVTX Filtering": both kinds of ranges, and which thread's kernels they hold).
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from perfkit.errors import UsageError
+
+PROGRAMS = ("ncu", "nv-nsight-cu-cli")  # the second is its name before 2020
+
+_INSTRUCTIONS = ("fadd", "fmul", "ffma", "hadd", "hmul", "hfma", "dadd", "dmul", "dfma")
+
+# What `perfkit.trace.counter_metrics` makes FLOPs and bytes of. Metrics that only some chips have are asked for by
+# pattern, which matches what there is, since a name that the chip does not know is an error.
+METRICS = (
+    "gpu__time_duration.sum",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "lts__t_bytes.sum",
+    "l1tex__t_bytes.sum",
+    *(f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in _INSTRUCTIONS),
+    "regex:^sm__ops_path_tensor_src_[a-z0-9_]+$",
+    "regex:^sm__inst_executed_pipe_tensor$",
+)
+
+
+def find_ncu(environment: Mapping[str, str] | None = None) -> Path:
+    """Nsight Compute's command line: on PATH, in CUDA_HOME or CUDA_PATH, or where its packages install it.
+
+    A `UsageError` says where to get it.
+    """
+    environment = os.environ if environment is None else environment
+    for program in PROGRAMS:
+        found = shutil.which(program, path=environment.get("PATH", ""))
+        if found is not None:
+            return Path(found)
+    homes = [environment[name] for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)]
+    installed = [Path(home) / "bin" / "ncu" for home in (*homes, "/usr/local/cuda")]
+    installed += sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)
+    usable = next((path for path in installed if os.access(path, os.X_OK)), None)
+    if usable is None:
+        raise UsageError(
+            "--counters needs Nsight Compute, and ncu is not on PATH, in CUDA_HOME or in /opt/nvidia/nsight-compute: "
+            "install it with the CUDA toolkit or from https://developer.nvidia.com/nsight-compute, or drop --counters"
+        )
+    return usable
+
+
+def ncu_command(ncu: Path, export: Path) -> tuple[str, ...]:
+    """The words that go before a program's own command line; counts go to `export`, as CSV in base units.
+
+    Each kernel is replayed until all metrics are collected, with caches flushed before each pass (ncu's default), so
+    that counts repeat; clocks are left as they are in training.
+    """
+    return (
+        str(ncu),
+        "--target-processes", "all",
+        "--profile-from-start", "off",
+        "--replay-mode", "kernel",
+        "--clock-control", "none",
+        "--metrics", ",".join(METRICS),
+        "--csv",
+        "--page", "raw",
+        "--print-units", "base",
+        "--print-kernel-base", "demangled",
+        "--log-file", str(export),
+    )  # fmt: skip
+
+
+_REFUSALS = (
+    (
+        "ERR_NVGPUCTRPERM",
+        "this user may not read the GPU's counters (ERR_NVGPUCTRPERM): run as root or with CAP_SYS_ADMIN (a container: "
+        "--cap-add SYS_ADMIN), or have an administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0 "
+        "(https://developer.nvidia.com/ERR_NVGPUCTRPERM)",
+    ),
+    (
+        "driver resource was unavailable",
+        "another tool is reading the GPU's counters, most often DCGM: pause it (dcgmi profile --pause) and run again",
+    ),
+    ("No kernels were profiled", "no kernel ran while counting was on"),
+)
+
+
+def refusal(export: Path) -> str:
+    """Why an export holds no counters and what to do, in words; empty where it holds some."""
+    if not export.is_file():
+        return "ncu ended before it wrote anything"
+    text = export.read_text(errors="replace")
+    if any(line.startswith('"ID"') for line in text.splitlines()):
+        return ""
+    known = next((reason for words, reason in _REFUSALS if words in text), None)
+    if known is not None:
+        return known
+    errors = [line.removeprefix("==ERROR==").strip() for line in text.splitlines() if line.startswith("==ERROR==")]
+    return f"ncu wrote no counters: {errors[0] if errors else 'it does not say why'}"
