@@ -1,0 +1,60 @@
+"""The collectives of several ranks, and the place that each has in columns over all of them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from perfkit.trace.read import Ints
+
+
+class Rows(NamedTuple):
+    """The collectives of one rank; `kind` numbers the kinds of all ranks. See `Arrivals`."""
+
+    kind: Ints
+    step: Ints
+    number: Ints
+    elements: Ints
+    start_ns: Ints
+    end_ns: Ints
+
+
+Source = Callable[[int], Rows]
+
+
+class Slots:
+    """The place of each collective in columns over all ranks; as many as there are distinct collectives."""
+
+    def __init__(self, source: Source, ranks: int) -> None:
+        self._codes: dict[int, Ints] = {}
+        for rank in range(ranks):
+            rows = source(rank)
+            for kind in np.unique(rows.kind).tolist():
+                codes = code(rows.step, rows.number)[rows.kind == kind]
+                known = self._codes.get(kind)
+                self._codes[kind] = np.unique(codes) if known is None else np.union1d(known, codes)
+        self._first: dict[int, int] = {}
+        self.size = 0
+        for kind in sorted(self._codes):
+            self._first[kind] = self.size
+            self.size += len(self._codes[kind])
+
+    def of(self, rows: Rows) -> Ints:
+        result = np.empty(len(rows.kind), np.int64)
+        codes = code(rows.step, rows.number)
+        for kind in np.unique(rows.kind).tolist():
+            mine = rows.kind == kind
+            result[mine] = self._first[kind] + np.searchsorted(self._codes[kind], codes[mine])
+        return result
+
+    def columns(self) -> tuple[Ints, Ints]:
+        """Kind and step of each slot."""
+        empty = [np.empty(0, np.int64)]
+        kinds = [np.full(len(self._codes[kind]), kind) for kind in self._first]
+        steps = [(self._codes[kind] >> 32) - 1 for kind in self._first]
+        return np.concatenate(kinds or empty), np.concatenate(steps or empty)
+
+
+def code(step: Ints, number: Ints) -> Ints:
+    """Step and running number in one: steps count from NONE (-1)."""
+    return ((step + 1) << 32) | number
