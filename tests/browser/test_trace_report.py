@@ -1,0 +1,137 @@
+"""The report on traces as people use it: opened from disk in a browser, offline, at desktop and phone width."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.fixtures import sample_trace_analysis as sample
+
+pytestmark = pytest.mark.browser
+
+ALL = ("realistic", "alone", "without_shapes", "unknown_device", "cpu_only", "nothing", "hostile", "many_ranks")
+
+
+def sections(page: Page) -> list[str]:
+    return [str(section.get_attribute("id")) for section in page.locator("main > section").all()]
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("width", [1440, 390])
+def test_opens_offline_without_errors_and_without_sideways_scrolling(open_report: Any, name: str, width: int) -> None:
+    report = open_report(getattr(sample, name)(), width=width)
+    report.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    for section in sections(report.page):
+        report.visit(section)
+        assert report.page.evaluate("document.documentElement.scrollWidth") <= width, section
+    assert report.complaints == []
+    assert [url for url in report.requests if not url.startswith(("file:", "data:"))] == []
+    assert report.page.locator("img").count() == 0
+
+
+def test_every_figure_is_drawn(open_report: Any) -> None:
+    report = open_report(sample.realistic())
+    for section in sections(report.page):
+        report.visit(section)
+    drawn = report.page.evaluate("[...document.querySelectorAll('.chart .main-svg')].length")
+    assert drawn >= 5
+    assert report.page.locator(".chart .loading").count() == 0
+
+
+def column(page: Page, number: int) -> list[str]:
+    """The texts of a column of the shown table, hidden rows left out."""
+    return page.locator(f".win-panel:not([hidden]) tbody tr:not([hidden]) td:nth-child({number})").all_inner_texts()
+
+
+def test_tabs_and_traces_choose_the_table(open_report: Any) -> None:
+    report = open_report(sample.realistic())
+    page = report.page
+    report.visit("win")
+    assert column(page, 1)[0].startswith("softmax_warp_forward")
+    page.get_by_role("radio", name="Ops").check(force=True)
+    assert column(page, 1)[0] == "aten::_softmax"
+    page.locator("select[data-panels=win]").select_option(label="rank 1")
+    assert column(page, 1)[0] == "aten::_softmax"
+    assert page.locator(".win-panel:not([hidden])").get_attribute("id") == "win-ops-2"
+    assert column(page, 2)[0] == "6.57 ms"
+    page.get_by_role("radio", name="Modules").check(force=True)
+    assert "blocks.*.attn" in column(page, 1)
+
+
+def test_tabs_work_with_the_keyboard(open_report: Any) -> None:
+    report = open_report(sample.alone())
+    report.visit("win")
+    report.page.get_by_role("radio", name="Kernels").focus()
+    report.page.keyboard.press("ArrowRight")
+    assert column(report.page, 1)[0] == "aten::_softmax"
+
+
+def test_the_table_sorts_with_the_unknown_last(open_report: Any) -> None:
+    report = open_report(sample.alone())
+    page = report.page
+    report.visit("win")
+    heading = page.locator(".win-panel:not([hidden]) th", has_text="Of roof")
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "descending"
+    texts = column(page, 5)
+    known = [float(text.split()[0]) for text in texts if text != "n/a"]
+    assert known == sorted(known, reverse=True)
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert column(page, 5)[-2:] == ["n/a", "n/a"]
+
+
+def test_the_filter_narrows_and_follows_the_tab(open_report: Any) -> None:
+    report = open_report(sample.alone())
+    page = report.page
+    report.visit("win")
+    page.get_by_role("searchbox").fill("softmax BACKWARD")
+    assert len(column(page, 1)) == 1
+    assert page.locator("#win [data-count]").inner_text() == "1 of 10"
+    page.get_by_role("radio", name="Ops").check(force=True)
+    assert column(page, 1) == ["aten::_softmax_backward_data"]
+
+
+def test_layers_of_the_roofline_switch(open_report: Any) -> None:
+    report = open_report(sample.realistic())
+    page = report.page
+    report.visit("roofline")
+    shown = (
+        "document.querySelector('[data-figure=roofline]').data"
+        ".filter(trace => trace.meta && trace.visible !== false)"
+        ".map(trace => trace.meta.series + ' ' + trace.meta.kind)"
+    )
+    both = {f"{series} {kind}" for series in ("rank 0", "main rank 0") for kind in ("kernel", "step")}
+    assert set(page.evaluate(shown)) == both
+    page.get_by_role("checkbox", name="main rank 0").uncheck(force=True)
+    page.get_by_role("checkbox", name="phases").check(force=True)
+    assert set(page.evaluate(shown)) == {f"rank 0 {kind}" for kind in ("kernel", "phase", "step")}
+
+
+def test_streams_can_be_chosen_in_place_of_steps(open_report: Any) -> None:
+    report = open_report(sample.alone())
+    report.visit("time")
+    report.page.locator("select[data-chart]").select_option(label="Streams of rank 0")
+    names = report.page.evaluate("document.querySelector('#time-more .chart').data[0].y")
+    assert names[0].startswith("stream 7: 900 kernels")
+
+
+def test_the_shown_table_can_be_saved_with_whole_names(open_report: Any) -> None:
+    page = open_report(sample.alone()).page
+    with page.expect_download() as download:
+        page.locator("[data-csv-shown=win]").click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+    assert rows[0]["Kernel"] == sample.SOFTMAX
+    assert float(rows[0]["Time"]) == pytest.approx(6.2e-3)
+    assert len(rows) == 10
+
+
+def test_print_shows_every_figure(open_report: Any) -> None:
+    page = open_report(sample.alone()).page
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.locator("#roofline .main-svg").first.wait_for(state="attached")
+    assert not page.locator(".side").is_visible()
