@@ -18,9 +18,10 @@ _REASONS = (
     "size of the copy not recorded",
     "no shapes recorded",
     "no formula",
-    "its formula models no FLOPs",
+    "its FLOPs are not modelled",
+    "its dtype is not known",
 )
-_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS = range(len(_REASONS))
+_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_DTYPE = range(len(_REASONS))
 
 
 def coverage(
@@ -46,7 +47,7 @@ def coverage(
         bytes_s=_s(time[~no_bytes]),
         counted_s=_s(time[costs.counted]),
         above_roof_s=_s(time[above_roof]),
-        uncovered=_uncovered(pieces, no_flops | no_bytes),
+        uncovered=_uncovered(pieces, no_flops, no_bytes),
         model_error=() if counters is None else model_error(pieces, counters),
     )
 
@@ -55,12 +56,12 @@ def _s(times: NDArray[np.int64]) -> float:
     return int(times.sum()) / 1e9
 
 
-def _uncovered(pieces: Pieces, rows: NDArray[np.bool_]) -> tuple[Uncovered, ...]:
+def _uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.bool_]) -> tuple[Uncovered, ...]:
     """By name and reason, the longest first."""
-    chosen = np.flatnonzero(rows & (pieces.busy_ns > 0))
+    chosen = np.flatnonzero((no_flops | no_bytes) & (pieces.busy_ns > 0))
     if not len(chosen):
         return ()
-    reason = _reasons(pieces)[chosen]
+    reason = _reasons(pieces, no_flops)[chosen]
     names = np.where(reason <= _NO_OP, pieces.name[chosen], pieces.label[chosen])
     groups = group(names, reason)
     total = int(pieces.busy_ns.sum())
@@ -77,7 +78,7 @@ def _uncovered(pieces: Pieces, rows: NDArray[np.bool_]) -> tuple[Uncovered, ...]
     return tuple(sorted(found, key=lambda each: -each.seconds))
 
 
-def _reasons(pieces: Pieces) -> NDArray[np.int64]:
+def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Why a piece is not explained; for those that are, without meaning."""
     ops = pieces.ops
     has_shapes = np.append(ops.trace.signature[ops.event] != NONE, False)[pieces.owner]
@@ -90,9 +91,10 @@ def _reasons(pieces: Pieces) -> NDArray[np.int64]:
             pieces.of(Kind.COPY),
             ~launched,
             pieces.owner == NONE,
+            (pieces.call != NONE) & no_flops,
             pieces.call != NONE,
             ~has_shapes,
         ],
-        [_NO_MESSAGE, _NO_SIZE, _NO_LAUNCH, _NO_OP, _NO_FLOPS, _NO_SHAPES],
+        [_NO_MESSAGE, _NO_SIZE, _NO_LAUNCH, _NO_OP, _NO_FLOPS, _NO_DTYPE, _NO_SHAPES],
         _NO_FORMULA,
     )

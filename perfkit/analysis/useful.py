@@ -27,7 +27,8 @@ class Utilisations(NamedTuple):
 
 def utilisations(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Utilisations:
     """MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known."""
-    matrix = costs.is_matrix & pieces.of(Kind.WORK) & (pieces.step != NONE)
+    # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
+    matrix = costs.is_matrix & (costs.flops != 0) & pieces.of(Kind.WORK) & (pieces.step != NONE)
     known = matrix & ~np.isnan(costs.flops)
     if not known.any():
         why = (
