@@ -84,7 +84,8 @@ def classify(rows: Columns, cats: list[str], names: list[str], where: Places) ->
         none = np.flatnonzero(rows["cat"] == cats.index(""))
         category[none] = _without_cat({key: column[none] for key, column in rows.items()}, names, where)
     compiled = np.asarray([name.startswith(COMPILED_GRAPH) for name in names] or [False])
-    category[compiled[rows["name"]]] = Category.OP
+    # On the device, too, but there it is a summary.
+    category[compiled[rows["name"]] & (category == Category.RANGE)] = Category.OP
     return category
 
 

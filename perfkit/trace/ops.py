@@ -154,6 +154,8 @@ def read_ops(trace: Trace) -> Ops:
 
 
 def _kernel_steps(trace: Trace, kernels: Kernels, steps: Steps) -> Ints:
+    if steps.on_device:
+        return steps.at(trace.start_ns[kernels.event])
     asked_by = np.where(kernels.launch == NONE, kernels.op, kernels.launch)
     return steps.at(trace.start_ns[np.where(asked_by == NONE, kernels.event, asked_by)])
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,8 +30,8 @@ _LEAST_COVER = 0.8
 class Steps:
     """Steps in the order of time: their numbers as marked, when the host began and ended them, and on which thread.
 
-    They do not overlap. `basis` tells in words how they were found, and is empty where there are none. Where only
-    devices were traced, times are those of the device.
+    They do not overlap. `basis` tells in words how they were found, and is empty where there are none. `on_device`
+    tells that the times are those of the device, where nothing on the host marks steps.
     """
 
     number: Ints
@@ -39,6 +39,7 @@ class Steps:
     end_ns: Ints
     thread: Ints
     basis: str = ""
+    on_device: bool = False
 
     def __len__(self) -> int:
         return len(self.number)
@@ -52,10 +53,11 @@ def find_steps(trace: Trace, ops: Ints, parent: Ints) -> Steps:
     """The steps of a trace whose `ops` (events in the order of time) nest by `parent`; empty where none are found.
 
     In this order: `perfkit::step#n`, `ProfilerStep#n`, ranges of the program that repeat and cover the trace, calls
-    of an optimizer, a sequence of ops (where there are none, of kernels) that repeats from beginning to end.
+    of an optimizer, the profiler's ranges on the device, a sequence of ops (where there are none, of kernels) that
+    repeats from beginning to end.
     """
     top = ops[parent == NONE]
-    for find in (_marked, _annotated, _between_optimizers, _periodic):
+    for find in (_marked, _annotated, _between_optimizers, _marked_on_device, _periodic):
         steps = find(trace, top)
         if len(steps):
             return steps
@@ -82,6 +84,26 @@ def _marked(trace: Trace, ops: Ints) -> Steps:
                 events = _with_work(trace, events)
             return _from_ranges(trace, events, numbers.__getitem__, basis)
     return _none()
+
+
+# torch.profiler's name; XLA's profiler writes numbers alone.
+_ON_DEVICE = re.compile(r"(?:ProfilerStep ?#)?(\d{1,18})")
+
+
+def _marked_on_device(trace: Trace, _: Ints) -> Steps:
+    ranges = trace.of(Category.GPU_RANGE)
+    numbers = {index: int(match[1]) for index, name in enumerate(trace.names) if (match := _ON_DEVICE.fullmatch(name))}
+    events = ranges[np.isin(trace.name[ranges], list(numbers))] if numbers else ranges[:0]
+    if not len(events):
+        return _none()
+    events = events[trace.thread[events] == _busiest(trace, events)]
+    steps = _from_ranges(trace, events, numbers.__getitem__, "marked by the profiler on the device")
+    return replace(steps, on_device=True)
+
+
+def _busiest(trace: Trace, events: Ints) -> int:
+    """The thread whose events take the most time."""
+    return int(np.bincount(trace.thread[events], weights=trace.end_ns[events] - trace.start_ns[events]).argmax())
 
 
 def _from_ranges(trace: Trace, events: Ints, number_of: Callable[[int], int], basis: str) -> Steps:
@@ -184,15 +206,14 @@ def _periodic(trace: Trace, ops: Ints) -> Steps:
     events, what = (ops, "ops") if len(ops) else (trace.of(*DEVICE_CATEGORIES), "kernels")
     if not len(events):
         return _none()
-    time = np.bincount(trace.thread[events], weights=trace.end_ns[events] - trace.start_ns[events])
-    thread = int(time.argmax())
+    thread = _busiest(trace, events)
     busiest = events[trace.thread[events] == thread]
     found = repeats(trace.name[busiest], trace.start_ns[busiest], int(trace.end_ns[events].max()))
     if found is None or found[2] == 1:  # one op again and again is a loop, but no step
         return _none()
     starts, ends, length = found
     basis = f"found by periodicity: {len(starts)} repeats of {length} {what}"
-    return Steps(np.arange(len(starts)), starts, ends, np.full(len(starts), thread, np.int64), basis)
+    return Steps(np.arange(len(starts)), starts, ends, np.full(len(starts), thread, np.int64), basis, not len(ops))
 
 
 def containing(starts: Ints, ends: Ints, times: Ints) -> Ints:

@@ -180,3 +180,11 @@ def test_only_devices_were_traced(tmp_path: Path, count: int) -> None:
     assert len(ops) == 0
     assert (ops.kernel_op == NONE).all()
     assert len(ops.kernels) == count
+
+
+def test_a_compiled_graph_seen_on_the_device_is_no_op(tmp_path: Path) -> None:
+    name = "## Call CompiledFxGraph f1 ##"
+    on_device = {**kernel(name, 10, 20), "cat": "gpu_user_annotation"}
+    ops = ops_of(tmp_path, range_(name, 0, 9), launch(1, 2), on_device, kernel("triton_poi_fused_add_0", 11, 5, 1))
+    assert [ops.name(row) for row in range(len(ops))] == [name]
+    assert ops.kernel_op.tolist() == [0]

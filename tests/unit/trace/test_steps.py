@@ -88,5 +88,13 @@ def test_kernels_that_repeat_where_nothing_else_was_traced(tmp_path: Path) -> No
     assert basis == "found by periodicity: 4 repeats of 2 kernels"
 
 
+def test_marks_on_the_device_where_only_that_was_traced(tmp_path: Path) -> None:
+    marks = [{**kernel(f"ProfilerStep#{each}", 10 * each, 9), "cat": "gpu_user_annotation"} for each in range(3)]
+    ops = ops_of(tmp_path, *marks, *(kernel(name, at, 2) for name, at in (("a", 1), ("b", 5), ("a", 12), ("c", 27))))
+    assert ops.steps.on_device
+    assert ops.steps.number.tolist() == [0, 1, 2]
+    assert ops.kernel_step.tolist() == [0, 0, 1, 2]
+
+
 def test_nothing_tells(tmp_path: Path) -> None:
     assert spans(tmp_path, *work(1, 5), event("aten::mm", 9, 1)) == ([], "")
