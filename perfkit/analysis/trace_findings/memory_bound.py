@@ -87,12 +87,14 @@ def norm_in_parts(view: View) -> Iterator[Told]:
 
 def conversions(view: View) -> Iterator[Told]:
     """Copies that only change the dtype, as autocast does for every weight and input."""
-    rows = []
-    for row in view.ops(OpClass.COPY):
-        dtypes = {shape.dtype for shape in shapes(row)} & _FLOATS
-        kernel_dtypes = _converting_kernel(view, row)
-        if row.name in ("aten::_to_copy", "aten::to", "aten::copy_") and (len(dtypes) > 1 or kernel_dtypes):
-            rows.append(row)
+    # torch names some kernels for converting; others show it by two dtypes among their op's inputs.
+    by_kernel = {(kernel.op, kernel.shapes) for kernel in view.kernels("float16_copy_kernel")}
+    rows = [
+        row
+        for row in view.ops(OpClass.COPY)
+        if row.name in ("aten::_to_copy", "aten::to", "aten::copy_")
+        and ((row.name, row.shapes) in by_kernel or len({shape.dtype for shape in shapes(row)} & _FLOATS) > 1)
+    ]
     took = total_s(rows)
     if view.share(took) >= NOTABLE:
         yield view.gain(
@@ -104,12 +106,6 @@ def conversions(view: View) -> Iterator[Told]:
             took,
             rows=rows,
         )
-
-
-def _converting_kernel(view: View, row: OpRow) -> bool:
-    """Whether a copy ran in a kernel that torch names for converting (`bfloat16_copy_kernel_cuda`)."""
-    mine = (each for each in view.trace.kernels if each.op == row.name and each.shapes == row.shapes)
-    return any("float16_copy_kernel" in each.name for each in mine)
 
 
 def indexed_updates(view: View) -> Iterator[Told]:
