@@ -14,6 +14,8 @@ _API = {
     "RunSpec": "perfkit.spec",
     "PerfkitError": "perfkit.errors",
     "analyse": "perfkit.analysis.suite",
+    "analyse_traces": "perfkit.analysis.trace_analysis",
+    "read_trace": "perfkit.trace.read",
 }
 
 __all__ = ["__version__", *_API]

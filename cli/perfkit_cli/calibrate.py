@@ -37,7 +37,7 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     from perfkit.devices.resolve import calibrate_now, ceilings_for
     from perfkit_cli.ceilings import table
     from perfkit_cli.device import find_device
-    from perfkit_cli.progress import show_lines
+    from perfkit_cli.lines import show_lines
 
     found = find_device(device)
     counts: tuple[int, ...] = ()

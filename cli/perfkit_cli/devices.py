@@ -39,7 +39,9 @@ def command(text: str, as_json: bool) -> None:
     if not entries:
         raise UsageError(f"no device with {text!r} in its id or name; `perfkit devices` lists all")
     if as_json:
-        devices = [Device(entry.id, entry.names, ceilings(entry), entry.note) for entry in entries]
+        devices = [
+            Device(id=entry.id, names=entry.names, ceilings=ceilings(entry), note=entry.note) for entry in entries
+        ]
         click.echo(msgspec.json.format(msgspec.json.encode(devices), indent=2))
         return
     for line in columns([_HEADER, *map(_row, entries)]):

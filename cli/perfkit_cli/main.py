@@ -12,10 +12,12 @@ from perfkit.errors import PerfkitError, RunFormatError, UsageError, unknown_nam
 # help is there at once: importing torch takes seconds.
 COMMANDS = {
     "bench": "perfkit_cli.bench",
+    "analyze": "perfkit_cli.analyze",
     "report": "perfkit_cli.report",
     "calibrate": "perfkit_cli.calibrate",
     "techniques": "perfkit_cli.techniques",
     "workloads": "perfkit_cli.workloads",
+    "devices": "perfkit_cli.devices",
 }
 
 EXIT_FAILED = 1
@@ -25,6 +27,7 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 EXAMPLES = """\b
 Examples:
   perfkit bench --technique amp,ckpt        is it worth switching these on?
+  perfkit analyze trace.json.gz             where did the time of this trace go?
   perfkit report runs/NAME                  draw a report again
   perfkit calibrate                         what can this machine do at most?
 """

@@ -14,6 +14,7 @@ from rich.text import Text
 from perfkit.bench import Event, PassStarted, RunFinished, RunStarted
 from perfkit.record import Status
 from perfkit.units import seconds
+from perfkit_cli.lines import draw, live_line
 
 Report = Callable[[Event], None]
 
@@ -40,28 +41,10 @@ class TimeLeft:
 def show_progress(console: Console) -> Iterator[Report]:
     """Yields the function that takes the events of a bench."""
     if console.is_terminal:
-        with _live(console) as live:
+        with live_line(console) as live:
             yield _live_line(live)
     else:
         yield _plain_lines(console)
-
-
-@contextmanager
-def show_lines(console: Console) -> Iterator[Callable[[str], None]]:
-    """Yields a function that takes lines of text: each replaces the last on a terminal, and follows it elsewhere."""
-    if console.is_terminal:
-        with _live(console) as live:
-            yield lambda line: _draw(live, line)
-    else:
-        yield lambda line: console.out(line, highlight=False)
-
-
-def _live(console: Console) -> Live:
-    return Live(Text("starting"), console=console, auto_refresh=False, transient=True)
-
-
-def _draw(live: Live, line: str) -> None:
-    live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
 
 def _live_line(live: Live) -> Report:
@@ -78,7 +61,7 @@ def _live_line(live: Live) -> Report:
         if isinstance(event, RunStarted):
             running = event
         doing = event.name if isinstance(event, PassStarted) else "starting"
-        _draw(live, _running(running, doing, left))
+        draw(live, _running(running, doing, left))
 
     return report
 

@@ -7,26 +7,41 @@ import click
 from rich.console import Console
 
 from perfkit.analysis.result import Analysis
-from perfkit.analysis.suite import analyse
+from perfkit.analysis.trace_result import TraceAnalysis
 from perfkit.record import Status
-from perfkit_reports.terminal import render
-from perfkit_reports.write import write_reports
 
 PLAIN_WIDTH = 120
 
 
 def analyse_and_write(folder: Path, out: Path) -> tuple[Analysis, list[Path]]:
     """Analyse the suite in `folder` and write its reports to `out`."""
+    from perfkit.analysis.suite import analyse
+    from perfkit_reports.write import write_reports
+
     analysis = analyse(folder)
     return analysis, write_reports(analysis, out)
 
 
 def show_summary(analysis: Analysis) -> None:
-    """The terminal summary on standard output, in a width of its own where that is no terminal."""
+    """The terminal summary on standard output."""
+    from perfkit_reports.terminal import render
+
+    render(analysis, _console())
+
+
+def show_trace_summary(analysis: TraceAnalysis) -> None:
+    """The terminal summary of a report on traces on standard output."""
+    from perfkit_reports.trace_terminal import render
+
+    render(analysis, _console())
+
+
+def _console() -> Console:
+    """Standard output, in a width of its own where that is no terminal."""
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PLAIN_WIDTH
-    render(analysis, console)
+    return console
 
 
 def show_tracebacks(analysis: Analysis) -> None:

@@ -1,0 +1,161 @@
+"""`perfkit analyze`: what a recorded trace says."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfkit.errors import UsageError
+from perfkit_cli.values import amount, one_of
+
+if TYPE_CHECKING:
+    from perfkit.analysis.trace_result import TraceAnalysis
+
+ENGINES = ("processes", "ray")
+OUT = Path("perfkit-analyze")
+ANALYSIS_FILE = "analysis.json"
+
+EXAMPLES = """\b
+Examples:
+  perfkit analyze trace.json.gz
+  perfkit analyze traces/                              every rank of a job, in one report
+  perfkit analyze 'traces/rank*.json.gz' --jobs 4
+  perfkit analyze after.json --against before.json     what changed, op by op
+  perfkit analyze trace.json --device h100-sxm         hold it against this device's peaks
+  perfkit analyze trace.json --device here             recorded on this machine: use what `perfkit calibrate` measured
+  perfkit analyze trace.json --counters ncu.csv        counted FLOPs and bytes instead of modelled ones
+  perfkit analyze gs://bucket/run/ --engine ray        hundreds of ranks, on a Ray cluster
+  perfkit analyze trace.json --json | jq .traces[0].time_split
+\b
+`perfkit devices` lists the ids that --device takes.
+\b
+Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace can be read, 130 interrupted.
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
+@click.option(
+    "--against",
+    metavar="TRACE",
+    multiple=True,
+    help="Compare with this trace: what changed since. Of a folder of ranks, the same rank is taken.",
+)
+@click.option(
+    "--device",
+    metavar="ID",
+    help="The device it was recorded on, by id or name, in place of what the trace says; `here` for this machine.",
+)
+@click.option(
+    "--counters",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Hardware counters for the trace: a CSV export of Nsight Compute (ncu --csv --page raw).",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Folder to write the report to.  [default: {OUT}/NAME]",
+)
+@click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too.")
+@click.option(
+    "--engine",
+    default=ENGINES[0],
+    show_default=True,
+    metavar=f"[{'|'.join(ENGINES)}]",
+    callback=one_of("engine", ENGINES),
+    help="Where several traces are analysed: in processes on this machine, or as tasks of a Ray cluster.",
+)
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1), help="Traces at once.  [default: as cores and memory allow]"
+)
+@click.option(
+    "--max-bytes",
+    metavar="AMOUNT",
+    callback=amount,
+    help="Most JSON a trace may decompress to, such as 40GiB.  [default: 16GiB, and less for a small file]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON, and write no report.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+def command(
+    *,
+    traces: tuple[str, ...],
+    against: tuple[str, ...],
+    device: str | None,
+    counters: Path | None,
+    out: Path | None,
+    static: bool,
+    engine: str,
+    jobs: int | None,
+    max_bytes: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Find out where the time of a recorded trace went, and what could be won.
+
+    TRACE is a trace of torch.profiler (or of JAX's profiler), from any machine: a file (.json, .json.gz, .json.zst), a
+    folder of ranks, a pattern or a URL. Nothing is run and no GPU is needed. Every kernel's time is counted and split,
+    held against the device's peaks, and ranked by what would be won at the roofline.
+    """
+    from rich.console import Console
+
+    from perfkit.analysis.trace_analysis import analyse_traces
+    from perfkit.trace.source import expand
+    from perfkit.trace.stream import Limits
+    from perfkit_cli.trace_progress import show_reading
+
+    folder = out or OUT / _name(expand(traces))
+    if not as_json:
+        _refuse_foreign(folder)
+    with show_reading(Console(stderr=True, quiet=quiet or as_json)) as progress:
+        analysis = analyse_traces(
+            traces,
+            against=against,
+            device=device,
+            counters=counters,
+            engine=engine,
+            jobs=jobs,
+            limits=Limits() if max_bytes is None else Limits(json_bytes=max_bytes),
+            command=shlex.join(["perfkit", *sys.argv[1:]]),
+            progress=progress,
+        )
+    if as_json:
+        from perfkit_reports.trace_write import trace_json
+
+        click.echo(trace_json(analysis), nl=False)
+        return
+    write_and_show(analysis, folder, static=static, quiet=quiet)
+
+
+def write_and_show(analysis: "TraceAnalysis", folder: Path, *, static: bool, quiet: bool) -> None:
+    """Write the report to `folder`, print its summary and where it is."""
+    from perfkit_cli.show import show_paths, show_trace_summary
+    from perfkit_reports.trace_write import write_trace_reports
+
+    paths = write_trace_reports(analysis, folder, static=static)
+    if not quiet:
+        show_trace_summary(analysis)
+    show_paths(paths)
+
+
+def _name(sources: tuple[str, ...]) -> str:
+    """A name for the report's folder: the trace's, or that of the folder the traces are in."""
+    first = Path(sources[0])
+    if len(sources) > 1:
+        return first.absolute().parent.name or "traces"
+    name = first.name
+    for end in (".gz", ".zst", ".json", ".pt.trace"):
+        name = name.removesuffix(end)
+    return name or "trace"
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """An earlier report is replaced; a folder with anything else in it is not touched."""
+    if not folder.exists() or (folder / ANALYSIS_FILE).is_file():
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise UsageError(
+            f"{folder} exists already and holds no report of `perfkit analyze`: name another folder with --out"
+        )

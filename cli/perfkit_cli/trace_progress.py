@@ -1,0 +1,33 @@
+"""The progress of reading traces: a line a file, on a terminal only where there are several or they are slow."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from perfkit.units import bandwidth, nbytes
+from perfkit_cli.lines import show_lines
+
+if TYPE_CHECKING:
+    from perfkit.analysis.trace_analysis import Progress, TraceRead
+
+
+@contextmanager
+def show_reading(console: Console) -> Iterator["Progress | None"]:
+    """Yields the function that takes what has been read; None, so that nothing is said, where no one is watching."""
+    if console.quiet or not console.is_terminal:
+        yield None
+        return
+    with show_lines(console) as tell:
+        tell("reading")
+        yield lambda read: tell(line(read))
+
+
+def line(read: "TraceRead") -> str:
+    """`[3/64] traces/rank2.json.gz: 326 MiB at 84 MB/s`."""
+    place = f"[{read.number}/{read.total}] {read.source}"
+    if read.error:
+        return f"{place}: left out: {read.error}"
+    speed = f" at {bandwidth(read.json_bytes / read.seconds)}" if read.seconds > 0 else ""
+    return f"{place}: {nbytes(read.json_bytes)}{speed}"

@@ -1,0 +1,203 @@
+"""`perfkit analyze` as a user runs it: good traces, damaged ones, many ranks, comparisons, devices."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.gpu_traces import STEP_US, N, training_events, training_file
+from tests.fixtures.traces import op
+
+
+def analysis(result: Any) -> dict[str, Any]:
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_trace_becomes_a_report(perfkit) -> None:
+    training_file(perfkit.folder / "trace.json.gz")
+    result = perfkit("analyze", "trace.json.gz")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert "NVIDIA H100 80GB HBM3" in result.stdout
+    assert result.stdout.rstrip().endswith("report: perfkit-analyze/trace/report.html")
+    folder = perfkit.folder / "perfkit-analyze/trace"
+    assert {"report.html", "analysis.json", "report.md", "tables"} <= {path.name for path in folder.iterdir()}
+    assert "perfkit analyze trace.json.gz" in (folder / "report.html").read_text()
+    # The same trace again replaces its own report.
+    assert perfkit("analyze", "trace.json.gz", "--quiet").stdout == "report: perfkit-analyze/trace/report.html\n"
+
+
+def test_the_figures_of_a_trace_that_can_be_added_up_by_hand(perfkit) -> None:
+    training_file(perfkit.folder / "trace.json.gz")
+    found = analysis(perfkit("analyze", "trace.json.gz", "--json"))
+    (trace,) = found["traces"]
+    assert len(trace["steps"]) == 3
+    assert trace["step_s"] == pytest.approx(STEP_US * 1e-6, rel=0.3)
+    assert sum(part["share"] for part in trace["time_split"]) == pytest.approx(1)
+    product = next(row for row in trace["kernels"] if "gemm" in row["name"])
+    assert product["flops"] == pytest.approx(2 * N**3)
+    assert product["seconds"] == pytest.approx(100e-6)
+    assert product["attainable_s"] == pytest.approx(2 * N**3 / 989.4e12, rel=1e-3)
+    assert product["op"] == "aten::mm"
+    assert found["fleet"] is None
+    assert found["difference"] is None
+    assert {row["figure"] for row in found["provenance"]} >= {"events", "durations", "FLOPs and bytes", "ceilings"}
+
+
+def test_json_writes_nothing_else(perfkit) -> None:
+    training_file(perfkit.folder / "trace.json.gz")
+    analysis(perfkit("analyze", "trace.json.gz", "--json"))
+    assert [path.name for path in perfkit.folder.iterdir()] == ["trace.json.gz"]
+
+
+def test_a_report_is_drawn_again_from_its_folder(perfkit) -> None:
+    training_file(perfkit.folder / "trace.json")
+    assert perfkit("analyze", "trace.json", "--out", "one", "-q").returncode == 0
+    (perfkit.folder / "trace.json").unlink()
+    result = perfkit("report", "one", "--out", "two", "-q")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "report: two/report.html\n"
+    assert (perfkit.folder / "two/analysis.json").read_bytes() == (perfkit.folder / "one/analysis.json").read_bytes()
+
+
+def test_a_folder_of_ranks(perfkit) -> None:
+    for rank, late in enumerate((0.0, 0.0, 30.0)):
+        training_file(perfkit.folder / f"job/rank{rank}.json.gz", rank=rank, world_size=3, late_us=late)
+    (perfkit.folder / "job/rank3.json.gz").write_bytes(b"\x1f\x8b nothing of the kind")
+    found = analysis(perfkit("analyze", "job", "--json", "--jobs", "2"))
+    assert [trace["rank"] for trace in found["traces"]] == [0, 1, 2]
+    assert [row["rank"] for row in found["fleet"]["ranks"]] == [0, 1, 2]
+    assert found["fleet"]["straggler"].endswith("2")
+    assert any("rank3" in warning and "left out" in warning for warning in found["warnings"])
+    assert perfkit("analyze", "job", "-q").stdout == "report: perfkit-analyze/job/report.html\n"
+
+
+def test_against_says_what_changed(perfkit) -> None:
+    training_file(perfkit.folder / "before.json")
+    training_file(perfkit.folder / "after.json", slower=1.5)
+    difference = analysis(perfkit("analyze", "after.json", "--against", "before.json", "--json"))["difference"]
+    largest = difference["changes"][0]
+    assert largest["name"] == "aten::mm"
+    assert largest["after_s"] - largest["before_s"] == pytest.approx(50e-6)
+
+
+def test_an_unknown_device_gets_no_percentages_and_advice(perfkit) -> None:
+    training_file(perfkit.folder / "trace.json", device="NVIDIA H999", units=7)
+    found = analysis(perfkit("analyze", "trace.json", "--json"))
+    assert found["ceilings"]["ceilings"] == []
+    assert any("'NVIDIA H999' is not in the catalogue" in warning for warning in found["warnings"])
+    assert all(row["attainable_s"] is None for row in found["traces"][0]["kernels"])
+    assert perfkit("analyze", "trace.json").returncode == 0
+
+
+def test_device_overrides_what_the_trace_says(perfkit) -> None:
+    training_file(perfkit.folder / "trace.json", device="")
+    found = analysis(perfkit("analyze", "trace.json", "--device", "a100-sxm-80gb", "--json"))
+    assert found["traces"][0]["device_name"] == "NVIDIA A100-SXM4-80GB"
+    assert found["traces"][0]["device_basis"] == "given with --device"
+    product = next(row for row in found["traces"][0]["kernels"] if "gemm" in row["name"])
+    assert product["attainable_s"] == pytest.approx(2 * N**3 / 312e12, rel=1e-3)
+
+
+def test_a_part_of_a_gpu_is_not_held_against_the_whole(perfkit) -> None:
+    training_file(perfkit.folder / "trace.json", device="AMD Instinct MI300X", units=38)
+    found = analysis(perfkit("analyze", "trace.json", "--json"))
+    assert found["ceilings"]["ceilings"] == []
+    assert any("38" in warning for warning in found["warnings"])
+
+
+def test_a_trace_of_a_cpu(perfkit) -> None:
+    events = [op("aten::mm", 10 * index, 8, [(64, 64), (64, 64)]) for index in range(50)]
+    (perfkit.folder / "cpu.json").write_text(json.dumps({"traceEvents": events}))
+    found = analysis(perfkit("analyze", "cpu.json", "--json"))
+    assert found["traces"][0]["device"] == "cpu"
+    assert found["traces"][0]["ops"][0]["name"] == "aten::mm"
+    assert any("--device here" in warning for warning in found["warnings"])
+    assert perfkit("analyze", "cpu.json").returncode == 0
+
+
+def test_a_truncated_gzip_is_read_as_far_as_it_goes(perfkit) -> None:
+    data = gzip.compress(json.dumps({"traceEvents": training_events(200)}).encode())
+    (perfkit.folder / "cut.json.gz").write_bytes(data[: len(data) // 2])
+    found = analysis(perfkit("analyze", "cut.json.gz", "--device", "h100-sxm", "--json"))
+    (trace,) = found["traces"]
+    assert 10 < len(trace["steps"]) < 200
+    assert trace["reading"]["notes"]
+    assert perfkit("analyze", "cut.json.gz").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("empty.json", b"", "empty"),
+        ("text.json", b"this is not JSON\n", "text.json"),
+        ("other.json", b'{"somebody": "else"}', "other.json"),
+        ("none.json", b'{"traceEvents": []}', "none.json"),
+        ("picture.json.gz", gzip.compress(bytes(range(256)) * 50), "picture.json.gz"),
+    ],
+)
+def test_what_is_no_trace_is_refused_in_one_line(perfkit, name: str, content: bytes, said: str) -> None:
+    (perfkit.folder / name).write_bytes(content)
+    result = perfkit("analyze", name)
+    assert result.returncode == 2, result.stdout
+    assert said in result.stderr
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (perfkit.folder / "perfkit-analyze").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.json"], "nowhere.json"),
+        (["trace.json", "--device", "h100-sxn"], "did you mean 'h100-sxm'"),
+        (["trace.json", "--engine", "rey"], "unknown engine 'rey': did you mean 'ray'"),
+        (["trace.json", "--max-bytes", "lots"], "--max-bytes: 'lots' is no amount of memory"),
+        (["trace.json", "other.json", "--counters", "ncu.csv"], "--counters goes with one trace"),
+        (["trace.json", "--against", "nowhere.json"], "nowhere.json"),
+        (["trace.json", "--counters", "ncu.csv"], "ncu.csv"),
+        (["trace.json", "--out", "mine"], "mine exists already"),
+        ([], "TRACE"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_request_says_what_would_be_right(perfkit, arguments: list[str], said: str) -> None:
+    for name in ("trace.json", "other.json"):
+        training_file(perfkit.folder / name)
+    (perfkit.folder / "mine").mkdir()
+    (perfkit.folder / "mine/precious").write_text("do not lose me")
+    result = perfkit("analyze", *arguments)
+    assert result.returncode == 2, result.stderr
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+    assert [path.name for path in (perfkit.folder / "mine").iterdir()] == ["precious"]
+
+
+def test_a_trace_above_the_limit_is_refused_with_the_option_that_raises_it(perfkit) -> None:
+    training_file(perfkit.folder / "trace.json", steps=2000)
+    result = perfkit("analyze", "trace.json", "--max-bytes", "100K", "--json")
+    assert result.returncode == 2
+    assert "--max-bytes" in result.stderr
+    assert result.stdout == ""
+    assert perfkit("analyze", "trace.json", "--max-bytes", "100M", "-q").returncode == 0
+
+
+def test_analysing_needs_no_torch(perfkit, tmp_path: Path) -> None:
+    """Torch takes seconds to import; ops of the table need none of it."""
+    training_file(perfkit.folder / "trace.json.gz")
+    (tmp_path / "hidden/torch").mkdir(parents=True)
+    (tmp_path / "hidden/torch/__init__.py").write_text("raise ImportError('torch was imported')\n")
+    perfkit.environment["PYTHONPATH"] = str(tmp_path / "hidden")
+    result = perfkit("analyze", "trace.json.gz")
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_devices_that_are_known_are_listed(perfkit) -> None:
+    lines = perfkit("devices", "h100").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["id", "h100-sxm", "h100-pcie", "h100-nvl"]
+    listed = json.loads(perfkit("devices", "h100-sxm", "--json").stdout)
+    assert all(ceiling["source"] for ceiling in listed[0]["ceilings"])
+    assert perfkit("devices", "no such thing").returncode == 2
