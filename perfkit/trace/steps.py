@@ -22,6 +22,8 @@ _STEP_NAMES = re.compile(
     r"\W*((train(ing)?|global|val(idation)?|eval(uation)?|inference)?[\s_]*(step|iter(ation)?|batch)"
     r"|.*run_training_batch|.*_training_step_and_backward)\W*"
 )
+# Numbered parts of a model or of a step cover it as steps cover a trace.
+_PARTS = re.compile(r"layer|block|stage|module|expert|head|encoder|decoder|bucket|micro|chunk|split")
 # How much of the time from its first to its last range has to be within the ranges of a name that is no name of steps.
 _LEAST_COVER = 0.8
 
@@ -155,6 +157,8 @@ def _annotated(trace: Trace, ops: Ints) -> Steps:
             stems.setdefault(_NUMBER.sub("", name), []).append(index)
     best: tuple[bool, int, str, Ints] | None = None
     for stem, names in stems.items():
+        if _PARTS.search(stem.lower()):
+            continue
         events = _busiest_thread(trace, ranges[np.isin(trace.name[ranges], names)], ops)
         named = _STEP_NAMES.fullmatch(stem.lower()) is not None
         if _repeats_and_covers(trace, events, work, 1 if named else 2):

@@ -63,6 +63,12 @@ def test_ranges_that_cover_little_are_no_steps(tmp_path: Path) -> None:
     assert found == []  # and equal ops in a row are none either
 
 
+def test_layers_that_cover_a_pass_are_no_steps(tmp_path: Path) -> None:
+    layers = [range_(f"layer {number}", 10 * number, 10) for number in range(4)]
+    found, _ = spans(tmp_path, *layers, *work(1, 11, 21), event("aten::mm", 35, 1))
+    assert found == []
+
+
 def test_from_one_call_of_the_optimizer_to_the_next(tmp_path: Path) -> None:
     optimizer = [range_("Optimizer.step#Adam.step", start, 2) for start in (8, 18, 28)]
     found, basis = spans(tmp_path, *work(1, 5, 11, 21, name="aten::mm"), *work(15), *optimizer)
