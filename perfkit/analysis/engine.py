@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfkit.analysis.collectives import collective_of, sizes
 from perfkit.analysis.grouping import Groups, group
 from perfkit.analysis.intervals import Ints, clipped, length
 from perfkit.analysis.launches import Queue, queue
+from perfkit.analysis.messages import Messages, messages
 from perfkit.analysis.piece_costs import PieceCosts, piece_costs
 from perfkit.analysis.placed import Placed, parts_of, place, total, total_point
 from perfkit.analysis.result import RooflinePoint
@@ -28,14 +28,14 @@ class Engine:
     """The work of a trace, costed, grouped and placed, and its time split.
 
     Attributes:
-        collective: for each piece the index of its collective, NONE where it is none.
+        exchanged: what collectives among the pieces exchanged.
         category: for each piece what bounds it, as an index into `timeline.DEVICE_CATEGORIES`.
         waiting: when the device had something queued; None on a CPU.
     """
 
     windows: Windows
     pieces: Pieces
-    collective: Ints
+    exchanged: Messages
     costs: PieceCosts
     by_kernel: Placed
     by_op: Placed
@@ -64,14 +64,14 @@ def analyse_work(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None)
     """Cost, group and place all work of a trace, and split the time of its steps."""
     spans = windows(ops)
     work = pieces(ops, spans)
-    collective = collective_of(work)
-    costs = piece_costs(work, sizes(ops.trace.collectives, collective), counters)
+    exchanged = messages(work)
+    costs = piece_costs(work, exchanged.bytes(), counters)
     by_op = place(work, costs, _op_groups(work), roofs, by_op=True)
     by_kernel = place(work, costs, _kernel_groups(work), roofs, by_op=False)
     category = categories(by_kernel if work.on_device else by_op)
     waiting = queue(ops) if work.on_device else None
     split = split_windows(work, category, waiting)
-    return Engine(spans, work, collective, costs, by_kernel, by_op, category, waiting, split)
+    return Engine(spans, work, exchanged, costs, by_kernel, by_op, category, waiting, split)
 
 
 def _kernel_groups(work: Pieces) -> Groups:

@@ -90,7 +90,7 @@ def analyse_ops(
         ops=rows(found.by_op, step_s, of_kernels=False),
         modules=module_rows(found.by_op, step_s),
         phases=phase_rows(found.by_op, step_s),
-        collectives=collective_rows(work, found.collective, exposed, parts, roofs),
+        collectives=collective_rows(work, found.exchanged, exposed, parts, roofs),
         copies=copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
         recompute=_recompute(work, found.costs),
         mfu=useful.mfu,
