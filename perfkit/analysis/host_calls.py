@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from perfkit.analysis.intervals import covered, union
+from perfkit.analysis.launches import SYNCHRONISING, runtime_calls
 from perfkit.analysis.trace_result import HostCallRow
 from perfkit.analysis.windows import Windows
 from perfkit.record import MARK_PREFIX
@@ -17,17 +18,11 @@ WAIT = "wait"
 ALLOCATION = "allocation"
 DATA = "data"
 
-# Calls of CUDA's, HIP's and Level Zero's runtimes by kind. A copy that is not asynchronous waits, and so does a release
-# of memory, which CUDA orders after everything that was launched.
-_RUNTIME = (
-    (WAIT, re.compile(r"(cuda|hip|cu|ze|ur|aclrt|musa)\w*(Synchronize|EventWait)\w*|(cuda|hip)Memcpy(2D|3D)?(_v\d+)?")),
-    (
-        ALLOCATION,
-        re.compile(
-            r"(cuda|hip)(Host)?(Malloc|Free|Alloc)(Managed|Host|Pitch|Array)?(_v\d+)?|cuMem(Create|Map|Unmap)|"
-            r"ze\w*MemAlloc\w*|zeMemFree"
-        ),
-    ),
+# Calls of CUDA's, HIP's and Level Zero's runtimes that take or release memory. A release waits, too: CUDA orders it
+# after everything that was launched.
+_ALLOCATION = re.compile(
+    r"(cuda|hip)(Host)?(Malloc|Free|Alloc)(Managed|Host|Pitch|Array)?(_v\d+)?|cuMem(Create|Map|Unmap)|"
+    r"ze\w*MemAlloc\w*|zeMemFree"
 )
 _DATA = re.compile(rf"enumerate\(DataLoader\).*|{re.escape(MARK_PREFIX)}data")
 
@@ -40,24 +35,22 @@ def host_calls(ops: Ops, windows: Windows) -> tuple[HostCallRow, ...]:
     device was traced.
     """
     steps = max(len(windows), 1)
-    rows = [row for kind, events in _calls(ops) for row in _rows(ops, windows, kind, events, steps)]
+    rows = [row for kind, events in _calls(ops, windows) for row in _rows(ops, windows, kind, events, steps)]
     return tuple(sorted(rows, key=lambda row: (-(row.idle_s or 0.0), -row.seconds)))
 
 
-def _calls(ops: Ops) -> Iterator[tuple[str, Ints]]:
+def _calls(ops: Ops, windows: Windows) -> Iterator[tuple[str, Ints]]:
     trace = ops.trace
-    launches = trace.of(Category.LAUNCH)
-    for kind, pattern in _RUNTIME:
-        wanted = [index for index, name in enumerate(trace.names) if pattern.fullmatch(name)]
-        yield kind, launches[np.isin(trace.name[launches], wanted)]
+    yield WAIT, runtime_calls(trace, windows, SYNCHRONISING)
+    yield ALLOCATION, runtime_calls(trace, windows, _ALLOCATION)
     ranges = trace.of(Category.RANGE, Category.OP)
-    wanted = [index for index, name in enumerate(trace.names) if _DATA.fullmatch(name)]
-    yield DATA, ranges[np.isin(trace.name[ranges], wanted)]
+    used = np.unique(trace.name[ranges]).tolist()
+    loading = ranges[np.isin(trace.name[ranges], [name for name in used if _DATA.fullmatch(trace.names[name])])]
+    yield DATA, loading[windows.at(trace.start_ns[loading]) != NONE]
 
 
 def _rows(ops: Ops, windows: Windows, kind: str, events: Ints, steps: int) -> Iterator[HostCallRow]:
     trace = ops.trace
-    events = events[windows.at(trace.start_ns[events]) != NONE]
     if not len(events):
         return
     idle = _idle_ns(ops, windows, events)

@@ -19,7 +19,7 @@ SHORT_S = 5e-6
 # More kernels than this that begin before their launch does: the two clocks cannot be compared.
 _SKEWED = 0.05
 
-_SYNCHRONISING = re.compile(
+SYNCHRONISING = re.compile(
     r"(cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize"
     r"|(cuda|hip)Memcpy(2D|3D)?|hipMemcpyWithStream|cuMemcpy(DtoH|HtoD)(_v2)?"
     r"|ze(CommandQueue|CommandList|Event|Fence)?HostSynchronize|zeCommandQueueSynchronize|ur(QueueFinish|EventWait)"
@@ -99,7 +99,7 @@ def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launch
         short_kernels=float(short.sum()) / parts,
         short_s=float(durations[short].sum()) / 1e9 / parts,
         short_gap_s=float(gaps.sum()) / 1e9 / parts,
-        graph_launches=len(_named(trace, windows, _GRAPH_LAUNCH)) / parts,
+        graph_launches=len(runtime_calls(trace, windows, _GRAPH_LAUNCH)) / parts,
         note=waiting.note,
     )
 
@@ -118,7 +118,7 @@ def _delays(trace: Trace, ops: Ops, waiting: Queue, within: NDArray[np.bool_]) -
     return np.maximum(at - called[chosen], 0), np.maximum(ahead - started, 0)
 
 
-def _named(trace: Trace, windows: Windows, pattern: re.Pattern[str]) -> Ints:
+def runtime_calls(trace: Trace, windows: Windows, pattern: re.Pattern[str]) -> Ints:
     """Calls of the runtime within the windows whose whole name fits."""
     events = trace.of(Category.LAUNCH)
     used = np.unique(trace.name[events]).tolist()
@@ -136,7 +136,7 @@ def _synchronising(ops: Ops, windows: Windows) -> tuple[int, int]:
     rows = np.unique(ops.kernel_op[ops.kernel_op != NONE])
     waiting = ops.event[rows[np.isin(trace.name[ops.event[rows]], names)]]
     waiting = waiting[windows.at(trace.start_ns[waiting]) != NONE]
-    events = np.union1d(_named(trace, windows, _SYNCHRONISING), waiting)
+    events = np.union1d(runtime_calls(trace, windows, SYNCHRONISING), waiting)
     calls = waited = 0
     for thread in np.unique(trace.thread[events]).tolist():
         mine = events[trace.thread[events] == thread]

@@ -6,6 +6,7 @@ program printed. Values are written for people: in scaled units, with the separa
 """
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -75,10 +76,18 @@ def _tables(path: Path, lines: list[str]) -> Iterator[tuple[list[str], dict[str,
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         delimiter = _delimiter(lines[start])
         body = [line for line in lines[start:end] if line.strip() and not line.startswith("==")]
-        header, *rows = csv.reader(body, delimiter=delimiter)
+        header, *rows = (_fields(path, line, delimiter) for line in body)
         numbered = [row for row in rows if row and row[0].strip().isdigit()]
         unit_row = next((row for row in rows if len(row) == len(header) and not row[0].strip()), None)
         yield header, dict(zip(header, unit_row, strict=True)) if unit_row else {}, numbered
+
+
+def _fields(path: Path, line: str, delimiter: str) -> list[str]:
+    """The fields of a row. Rows are lines: a quote that is not closed must not swallow those that follow."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter))
+    except csv.Error as error:
+        raise RunFormatError(f"{path}: a row is no CSV ({error}): {line[:60]!r}...") from None
 
 
 def _delimiter(line: str) -> str:
@@ -154,7 +163,8 @@ def _decimal_point(texts: Iterable[str]) -> str:
 def _number(text: str, decimal: str) -> float | None:
     group = "," if decimal == "." else "."
     plain = re.sub(r"[\s'\u00a0\u202f\u2019]", "", text).replace(group, "").replace(decimal, ".")
-    return float(plain) if re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", plain) else None
+    value = float(plain) if re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", plain, re.ASCII) else math.inf
+    return value if math.isfinite(value) else None
 
 
 def _factor(unit: str) -> float | None:

@@ -1,8 +1,11 @@
 """Reading Nsight Compute's CSV: layouts, units, locales, and what stands around the table."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from perfkit.errors import RunFormatError
 from perfkit.trace.ncu_csv import read_launches
@@ -90,6 +93,36 @@ def test_a_cut_off_row_is_skipped_and_told(tmp_path: Path) -> None:
     launches, notes = read_launches(write(tmp_path, cut))
     assert [each.kernel for each in launches] == ["a"]
     assert notes == ("1 rows with another number of fields than their header were skipped",)
+
+
+def test_a_quote_that_is_not_closed_costs_its_own_row_only(tmp_path: Path) -> None:
+    text = raw_page([("a", {READ: "1"}), ("b", {READ: "2"})], {READ: "byte"}).replace('"a"', '"a')
+    launches, notes = read_launches(write(tmp_path, text))
+    assert [each.kernel for each in launches] == ["b"]
+    assert len(notes) == 1
+
+
+def test_an_absurd_number_is_absent(tmp_path: Path) -> None:
+    launches, _ = read_launches(write(tmp_path, raw_page([("k", {READ: "1e999", TIME: "1"})], {READ: "byte"})))
+    assert set(launches[0].metrics) == {TIME}
+
+
+def test_a_field_too_long_for_a_table_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(RunFormatError, match="a row is no CSV"):
+        read_launches(write(tmp_path, raw_page([("k" * 200_000, {READ: "1"})])))
+
+
+PIECES = st.sampled_from(
+    ['"ID"', "ID", ",", ";", '"', "\n", "Kernel Name", '"Kernel Name"', "Metric Name", "Metric Value", "1", "-",
+     "==ERROR== x", "1,2.3", "byte", "\x00", "\ufeff", "é"]
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(PIECES, max_size=60).map("".join))
+def test_whatever_a_file_holds_it_is_read_or_refused(tmp_path: Path, text: str) -> None:
+    with contextlib.suppress(RunFormatError):
+        read_launches(write(tmp_path, text))
 
 
 def test_a_refused_profile_names_the_profilers_own_error(tmp_path: Path) -> None:

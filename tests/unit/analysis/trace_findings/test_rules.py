@@ -376,3 +376,16 @@ def test_what_slowed_the_host_down() -> None:
 
 def test_no_steps() -> None:
     assert of(rank_trace(steps=()), "No steps were found") is not None
+
+
+def test_a_trace_of_nothing_is_told_what_it_lacks_and_no_more() -> None:
+    empty = rank_trace(
+        ops=(),
+        steps=(),
+        step_s=0.0,
+        span_s=0.0,
+        time_split=(),
+        launches=None,
+        coverage=coverage(kernel_s=0.0, linked_s=0.0),
+    )
+    assert [finding.title for finding in told(empty)] == ["No steps were found: figures are of the whole trace"]
