@@ -1,8 +1,8 @@
 """Ops of other packages: bytes from what a trace recorded of them, where nothing else is known.
 
 Their outputs are not recorded and what they compute is not known, so FLOPs are unknown and each recorded tensor moves
-once. That is a lower bound for an op that reads all of its inputs. Ops that look rows up in tables read a part of
-them, and only their positions are counted.
+once. That is a lower bound for an op that reads all of its inputs. Ops that look rows up in tables (embeddings, paged
+caches of keys and values, experts) read a part of them, and only their positions are counted.
 """
 
 import re
@@ -13,7 +13,10 @@ from perfkit.cost.dtypes import BY_NAME, UNKNOWN
 from perfkit.cost.free import COMPOSITES, is_free
 
 _SOURCE = "recorded inputs only"
-_LOOKUP = re.compile(r"lookup|embedding|gather|index|cache|paged|select|sparse_features|kv_|block_table", re.IGNORECASE)
+_LOOKUP = re.compile(
+    r"lookup|embedding|gather|index|cache|paged|select|attn|attention|_fa\d_|::fwd|mla|decode|moe|expert", re.IGNORECASE
+)
+_BACKWARD = re.compile(r"backward|CppNode", re.IGNORECASE)  # is given gradients, which it reads in full
 _OWN = ("aten::", "prim::", "prims::", "profiler::", "autograd::", "torch::", "perfkit::", "inductor::")
 _NAME = re.compile(r"\w+::[\w.]+")
 
@@ -35,7 +38,8 @@ def custom_op_cost(call: OpCall) -> OpCost | None:
     if not tensors or not any(map(numel, tensors)):
         return None
     dtype = result_dtype([each for each in tensors if each.shape] or tensors)
-    counted = [each for each in tensors if _is_position(each)] if _LOOKUP.search(call.name) else tensors
+    looks_up = _LOOKUP.search(call.name) is not None and not _BACKWARD.search(call.name)
+    counted = [each for each in tensors if _is_position(each)] if looks_up else tensors
     nbytes = read_bytes(*counted)
     peak = BY_NAME[dtype].peak if dtype in BY_NAME else dtype
     return OpCost(None, nbytes, Unit.VECTOR, peak, _SOURCE) if nbytes else None

@@ -73,7 +73,7 @@ _TABLE = tuple(
         # Instructions: s16816 is a 16 x 8 x 16 product summed in fp32, h16816 one summed in fp16, d884 in fp64.
         (r"d884|d1684|dmma|(?:_f64f64){2}", _MATRIX, "fp64"),
         (r"bf16|bfloat16|BFloat16|bhalf_t", _MATRIX, "bf16"),
-        (r"f16|half|Half|h884|s884|h1688|16816|h161616|s161616|hmma|_Float16", _MATRIX, "fp16"),
+        (r"fp?16|half|Half|h884|s884|h1688|16816|h161616|s161616|hmma|_Float16", _MATRIX, "fp16"),
         (r"s1688|s688", _MATRIX, "tf32"),
         (r"fmha_cutlass[FB]_f32\w*_sm[89]", _MATRIX, "tf32"),
     )

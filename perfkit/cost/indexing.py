@@ -92,8 +92,8 @@ def _sample_weights_backward(args: Args) -> OpCost:
 def _index_select(args: Args) -> OpCost:
     """index_select(self, dim, index)."""
     x, index = tensor(args, 0), tensor(args, 2)
-    if not x.shape:
-        return _gathered(x, index, 1)
+    if len(x.shape) < 2:  # the dimension, which older traces lose, does not matter
+        return _gathered(x, index, numel(index))
     return _gathered(x, index, numel(x) // max(x.shape[integer(args, 1)], 1) * numel(index))
 
 

@@ -18,8 +18,6 @@ from perfkit.cost.args import (
 )
 from perfkit.cost.call import OpCost
 
-_DEFAULT_DTYPE = "fp32"
-
 
 def _moved(nbytes: float, dtype: str, adds: float = 0.0) -> OpCost:
     return vector(adds, nbytes, dtype, "data movement")
@@ -52,7 +50,9 @@ def _lists(*positions: int) -> Formula:
 
     def formula(args: Args) -> OpCost:
         tensors = [each for position in positions for each in tensor_list(args, position)]
-        dtype = tensors[0].dtype if tensors else _DEFAULT_DTYPE
+        if not tensors:
+            raise UnmodelledError("the list is empty or was lost")
+        dtype = tensors[0].dtype
         return _moved(read_bytes(*tensors) + sum(out_bytes(numel(each), each.dtype) for each in tensors), dtype)
 
     return formula

@@ -15,6 +15,7 @@ from perfkit.cost import (
     convolution,
     elementwise,
     indexing,
+    libraries,
     linalg,
     loss,
     matmul,
@@ -49,6 +50,7 @@ _FAMILIES = (
     linalg,
     spectral,
     optimizer,
+    libraries,
 )
 
 

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.cost.call import OpCall, OpCost
+from perfkit.cost.fallback import custom_op_cost, is_custom
 from perfkit.cost.free import COLLECTIVES, COMPOSITES, FREE
+from perfkit.cost.inside import SIZED_INSIDE, TELLING, inside_cost
 from perfkit.cost.op import FORMULAS, op_cost
 from perfkit.trace import list_dtypes
 from perfkit.trace.kernels import is_compiled_graph, is_compiled_kernel
@@ -57,15 +59,19 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
     number = np.full(keys, _UNASKED, np.int64)
     split = _split(trace, name, parent)
     calls: list[CostedCall] = []
-    known: dict[tuple[int, int, str], int] = {}
+    known: dict[tuple[int, int, str, tuple[OpCall, ...] | None], int] = {}
+    sized_inside = _named(trace, SIZED_INSIDE.__contains__)
 
-    def ask(row: int, dtype: str = "") -> int:
+    def ask(row: int, dtype: str = "", *, custom: bool = False) -> int:
         """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""
-        identity = (int(name[row]), int(signature[row]), dtype)
-        if identity not in known:
+        inside = evidence.inside(row, TELLING) if sized_inside[name[row]] else None
+        identity = (int(name[row]), int(signature[row]), dtype, inside)
+        if identity not in known or custom:
             args = evidence.arguments(identity[1])
             call = OpCall(trace.names[identity[0]], list_dtypes.with_dtype(args, dtype))
-            cost = op_cost(call)
+            cost = custom_op_cost(call) if custom else op_cost(call)
+            if inside and (cost is None or cost.bytes is None):
+                cost = inside_cost(call, inside) or cost
             works = cost is not None and not (cost.flops == 0 and cost.bytes == 0)
             known[identity] = len(calls) if works else NONE
             if cost is not None and works:
@@ -82,7 +88,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         for each, row in zip(new.tolist(), rows[first].tolist(), strict=True):
             if number[each] == _UNASKED:
                 listed = list_dtypes.unknown_shape(evidence.arguments(int(signature[row]))) is not None
-                number[each] = _BY_ROW if listed else ask(row)
+                number[each] = _BY_ROW if listed or sized_inside[name[row]] else ask(row)
         found = number[mine]
         listed_rows = np.flatnonzero(found == _BY_ROW)
         if len(listed_rows):
@@ -90,10 +96,52 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
             found[listed_rows] = np.asarray([ask(row, evidence.dtype(row)) for row in examples.tolist()])[same]
         costed = found != NONE
         owner[rows[costed]], call_of[rows[costed]] = rows[costed], found[costed]
+    _cost_customs(trace, name, parent, kernel_op, key, owner, call_of, ask)
     return Costs(owner, _roles(trace, name, parent, kernel_op, owner, call_of, calls), call_of, calls)
 
 
 _UNASKED, _BY_ROW = -2, -3
+
+
+def _cost_customs(
+    trace: Trace,
+    name: NDArray[np.int32],
+    parent: Ints,
+    kernel_op: Ints,
+    key: Ints,
+    owner: Ints,
+    call_of: Ints,
+    ask: Callable[..., int],
+) -> None:
+    """Cost ops of other packages beneath which nothing has a cost, and what else launches kernels by itself.
+
+    Where devices were traced, only those that launched something: the others work on the host.
+    """
+    levels = list(_levels(parent))
+    telling, working = call_of != NONE, np.zeros(len(parent), np.bool_)
+    launched = kernel_op[kernel_op != NONE]
+    working[launched] = True
+    for level in reversed(levels):  # from what lies innermost to what lies around it
+        nested = level[parent[level] != NONE]
+        for beneath in (telling, working):
+            beneath[parent[nested[beneath[nested]]]] = True
+    launching = np.zeros(len(parent), np.bool_)
+    launching[launched] = True
+    foreign = ~_named(trace, lambda each: each.startswith("aten::"))[name]
+    custom = _named(trace, is_custom)[name] & ~telling
+    wanted = (custom & working) | (launching & foreign) if len(kernel_op) else custom
+    asked: dict[int, int] = {}
+    for level in levels:
+        outer = parent[level]
+        mine = level[(owner[level] == NONE) & (outer != NONE)]
+        owner[mine] = owner[parent[mine]]
+        rows = level[wanted[level] & (owner[level] == NONE)]
+        for each, row in zip(*(part.tolist() for part in np.unique(key[rows], return_index=True)), strict=True):
+            if each not in asked:
+                asked[each] = ask(int(rows[row]), custom=True)
+        found = np.asarray([asked[each] for each in key[rows].tolist()], np.int64)
+        costed = found != NONE
+        owner[rows[costed]], call_of[rows[costed]] = rows[costed], found[costed]
 
 
 def _distinct(name: NDArray[np.int32], signature: NDArray[np.int32]) -> tuple[Ints, int]:

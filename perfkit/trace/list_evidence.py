@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.cost.args import Args
+from perfkit.cost.call import OpCall
 from perfkit.cost.dtypes import UNKNOWN
 from perfkit.trace import list_dtypes
 from perfkit.trace.nesting import grouped
@@ -34,6 +35,16 @@ class ListEvidence:
         if signature not in self._arguments:
             self._arguments[signature] = arguments(self._trace.signatures[signature]) or ()
         return self._arguments[signature]
+
+    def inside(self, row: int, names: frozenset[str]) -> tuple[OpCall, ...]:
+        """The calls of these ops beneath an op, in the order of time."""
+        first, last = self._nest(np.asarray([row]))
+        found = []
+        for inner in self._order[int(first[0]) + 1 : int(last[0])].tolist():
+            name = self._trace.names[int(self._trace.name[self._event[inner]])]
+            if name in names:
+                found.append(OpCall(name, self.arguments(int(self._trace.signature[self._event[inner]]))))
+        return tuple(found)
 
     def contexts(self, rows: Ints) -> tuple[Ints, Ints]:
         """Rows with the same name, signature and surroundings: an example of each kind, and the kind of each row."""

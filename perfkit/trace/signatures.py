@@ -17,7 +17,8 @@ _SCALARS = {"True": True, "False": False, "": None, "None": None}
 def arguments(signature: Signature) -> tuple[Arg, ...] | None:
     """The arguments in the order of the op's schema; None where the trace's lists do not fit together.
 
-    What a trace loses becomes None: strings, optional lists of tensors, values where no concrete inputs were recorded.
+    What a trace loses becomes None: strings, optional lists of tensors, values where no concrete inputs were recorded,
+    lists of tensors in older versions.
     Tensors of a list have no dtype there. Strides that were not recorded are taken to be contiguous.
     """
     try:
@@ -39,6 +40,8 @@ def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:
     if dtype is not None:
         return _tensor(dims, strides, dtype.name)
     if kind == _TENSOR_LIST and isinstance(dims, list):
+        if not dims and strides is None:
+            return None  # versions that recorded no strides recorded no sizes of lists either
         rows = strides if isinstance(strides, list) and len(strides) == len(dims) else [None] * len(dims)
         return tuple(_tensor(each, row, UNKNOWN) for each, row in zip(dims, rows, strict=True))
     return _literal(concrete) if isinstance(concrete, str) else None

@@ -6,34 +6,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from perfkit.cost.args import all_tensors, read_bytes
 from perfkit.cost.call import OpCall, OpCost
-from perfkit.cost.live import _describe, _recorded
+from perfkit.cost.live import _describe
 from perfkit.cost.op import op_cost
-
-
-class Calls(TorchDispatchMode):
-    """Notes each op with its cost, and the bytes of its distinct inputs and of its outputs."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: dict[str, tuple[OpCost | None, float]] = {}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        recorded = _recorded(func, args, kwargs or {})
-        out = func(*args, **(kwargs or {}))
-        written = sum(each.numel() * each.element_size() for each in _tensors(out))
-        name = func._schema.name
-        self.seen[name] = (op_cost(OpCall(name, recorded)), read_bytes(*all_tensors(recorded)) + written)
-        return out
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [each for item in value for each in _tensors(item)] if isinstance(value, list | tuple) else []
+from tests.fixtures.op_calls import Calls
 
 
 def _x(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

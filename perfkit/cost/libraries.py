@@ -1,0 +1,174 @@
+"""Ops of packages beside torch whose signatures are settled: FBGEMM, torchvision, vLLM and SGLang.
+
+Serving engines give the tensor to write as the first argument. FLOPs as in the families of torch's own ops.
+"""
+
+import math
+
+from perfkit.cost.args import (
+    Args,
+    Formula,
+    distinct_bytes,
+    integer,
+    matrix,
+    numel,
+    optional_tensor,
+    out_bytes,
+    read_bytes,
+    tensor,
+    vector,
+)
+from perfkit.cost.call import OpCost
+
+_ROW_SCALE = 8  # bytes of scale and bias that FBGEMM appends to a quantised row
+_CONVERSION = "conversion"
+
+
+def _to_fp8_rows(args: Args) -> OpCost:
+    """FloatToFP8RowwiseQuantized(input): maximum of absolute values (2), scale, round; a row gets its scale."""
+    x = tensor(args, 0)
+    rows = numel(x) // max(x.shape[-1], 1)
+    return vector(4 * numel(x), read_bytes(x) + numel(x) + _ROW_SCALE * rows, x.dtype, _CONVERSION)
+
+
+def _from_fp8_rows(args: Args) -> OpCost:
+    """FP8RowwiseQuantizedToFloat(input): one product for each element of fp32."""
+    x = tensor(args, 0)
+    rows = numel(x) // max(x.shape[-1], 1)
+    outputs = numel(x) - _ROW_SCALE * rows
+    return vector(outputs, read_bytes(x) + 4 * outputs, "fp32", _CONVERSION)
+
+
+def _converted(count: int, out_size: int) -> Formula:
+    """Element by element into `out_size` bytes."""
+
+    def formula(args: Args) -> OpCost:
+        x = tensor(args, 0)
+        return vector(count * numel(x), read_bytes(x) + out_size * numel(x), "fp32", _CONVERSION)
+
+    return formula
+
+
+def _rearranged(*positions: int) -> Formula:
+    """These tensors are read and as much is written, in another order."""
+
+    def formula(args: Args) -> OpCost:
+        given = [each for each in (optional_tensor(args, at) for at in positions) if each is not None]
+        nbytes = read_bytes(*given) + sum(out_bytes(numel(each), each.dtype) for each in given)
+        return vector(0, nbytes, tensor(args, positions[0]).dtype, "data movement")
+
+    return formula
+
+
+def _only_read(*positions: int) -> Formula:
+    def formula(args: Args) -> OpCost:
+        nbytes = read_bytes(*(tensor(args, at) for at in positions))
+        return vector(0, nbytes, tensor(args, positions[0]).dtype, "data movement")
+
+    return formula
+
+
+def _table_lookup(args: Args) -> OpCost:
+    """split_embedding_codegen_lookup_*(host_weights, dev_weights, uvm_weights, cache, placements, weights_offsets,
+    D_offsets, total_D, max_D, ..., indices (11), offsets (12), ...): pooled rows of several tables.
+
+    Rows are as wide as the tables' average, exactly so where each table gets as many indices or all are as wide.
+    """
+    weights, offsets_of_d, total = tensor(args, 1), tensor(args, 6), integer(args, 7)
+    indices, offsets = tensor(args, 11), tensor(args, 12)
+    tables = offsets_of_d.shape[0] - 1
+    gathered = numel(indices) * total / max(tables, 1)
+    batch = (offsets.shape[0] - 1) // max(tables, 1)
+    nbytes = min(out_bytes(gathered, weights.dtype), distinct_bytes(weights)) + read_bytes(indices, offsets)
+    return vector(gathered, nbytes + 4 * batch * total, weights.dtype, "embedding tables")
+
+
+def _roi_align(args: Args) -> OpCost:
+    """roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned): each output is the
+    mean of sampling_ratio^2 bilinear samples (7 each)."""
+    x, rois = tensor(args, 0, 4), tensor(args, 1, 2)
+    outputs = rois.shape[0] * x.shape[1] * integer(args, 3) * integer(args, 4)
+    samples = integer(args, 5) ** 2
+    nbytes = min(out_bytes(4 * max(samples, 1) * outputs, x.dtype), distinct_bytes(x)) + read_bytes(rois)
+    known = vector(8 * samples * outputs, nbytes + out_bytes(outputs, x.dtype), x.dtype, "resampling")
+    return known if samples else known._replace(flops=None)  # 0: as many samples as the region has pixels
+
+
+def _deformable(args: Args) -> OpCost:
+    """deform_conv2d(input, weight, offset, mask, bias, ...): a convolution at the positions of the offsets."""
+    x, weight, offset = tensor(args, 0, 4), tensor(args, 1, 4), tensor(args, 2, 4)
+    positions = x.shape[0] * math.prod(offset.shape[2:])
+    nbytes = read_bytes(x, weight, offset, optional_tensor(args, 3), optional_tensor(args, 4))
+    nbytes += out_bytes(positions * weight.shape[0], x.dtype)
+    return matrix(2.0 * positions * numel(weight), nbytes, x.dtype, "convolution")
+
+
+def _into_first(count: int) -> Formula:
+    """op(out, input, ...): `count` FLOPs for each element of out."""
+
+    def formula(args: Args) -> OpCost:
+        out, x = tensor(args, 0), tensor(args, 1)
+        others = read_bytes(*(optional_tensor(args, index) for index in range(2, len(args))))
+        nbytes = read_bytes(x) + others + out_bytes(numel(out), out.dtype)
+        return vector(count * numel(out), nbytes, x.dtype, "element-wise")
+
+    return formula
+
+
+def _add_norm(args: Args) -> OpCost:
+    """fused_add_rms_norm(input, residual, weight, eps): both are read and written; one addition and an RMS norm."""
+    x, residual, weight = tensor(args, 0), tensor(args, 1), tensor(args, 2)
+    nbytes = read_bytes(x, residual, weight) + out_bytes(2 * numel(x), x.dtype)
+    return vector(5 * numel(x), nbytes, x.dtype, "normalisation")
+
+
+def _rotary(args: Args) -> OpCost:
+    """rotary_embedding(positions, query, key, ...): in place; two products and an addition for each element."""
+    positions, query, key = tensor(args, 0), tensor(args, 1), optional_tensor(args, 2)
+    elements = numel(query) + (numel(key) if key is not None else 0)
+    nbytes = read_bytes(positions, query, key) + out_bytes(elements, query.dtype)
+    return vector(3 * elements, nbytes, query.dtype, "element-wise")
+
+
+def _scaled_product(args: Args) -> OpCost:
+    """cutlass_scaled_mm(out, a, b, a_scales, b_scales, bias)."""
+    out, a, b = tensor(args, 0), tensor(args, 1, 2), tensor(args, 2, 2)
+    scales = read_bytes(*(optional_tensor(args, index) for index in (3, 4, 5)))
+    nbytes = read_bytes(a, b) + scales + out_bytes(numel(out), out.dtype)
+    return matrix(2.0 * a.shape[0] * a.shape[1] * b.shape[1], nbytes, a.dtype, "matrix product")
+
+
+_TABLES = ("sgd", "adam", "adagrad", "rowwise_adagrad", "partial_rowwise_adam", "lamb", "lars_sgd", "none")
+
+FORMULAS: dict[str, Formula] = {
+    "fbgemm::FloatToFP8RowwiseQuantized": _to_fp8_rows,
+    "fbgemm::FP8RowwiseQuantizedToFloat": _from_fp8_rows,
+    "fbgemm::FloatToHFP8Quantized": _converted(3, 1),  # clamp on both sides, round
+    "fbgemm::HFP8QuantizedToFloat": _converted(1, 4),
+    "fbgemm::FloatToBfloat16Quantized": _converted(0, 2),
+    "fbgemm::Bfloat16QuantizedToFloat": _converted(0, 4),
+    "fbgemm::asynchronous_complete_cumsum": _rearranged(0),
+    "fbgemm::asynchronous_exclusive_cumsum": _rearranged(0),
+    "fbgemm::asynchronous_inclusive_cumsum": _rearranged(0),
+    "fbgemm::permute_pooled_embs": _rearranged(0),
+    "fbgemm::permute_pooled_embs_auto_grad": _rearranged(0),
+    "fbgemm::permute_2D_sparse_data": _rearranged(1, 2, 3),
+    "fbgemm::permute_1D_sparse_data": _rearranged(1, 2, 3),
+    "fbgemm::permute_sparse_features": _rearranged(1, 2, 3),
+    "fbgemm::bounds_check_indices": _only_read(1, 2),
+    **{f"fbgemm::split_embedding_codegen_lookup_{name}_function": _table_lookup for name in _TABLES},
+    "torchvision::roi_align": _roi_align,
+    "torchvision::deform_conv2d": _deformable,
+    **{f"{name}::{op}": _into_first(4) for name in ("_C", "sgl_kernel") for op in ("rms_norm", "rmsnorm")},
+    **{
+        f"{name}::{op}": _add_norm
+        for name in ("_C", "sgl_kernel")
+        for op in ("fused_add_rms_norm", "fused_add_rmsnorm")
+    },
+    **{f"{name}::{op}": _into_first(6) for name in ("_C", "sgl_kernel") for op in ("silu_and_mul", "gelu_and_mul")},
+    "_C::rotary_embedding": _rotary,
+    "_C::static_scaled_fp8_quant": _into_first(3),
+    "_C::cutlass_scaled_mm": _scaled_product,
+    "_C_cache_ops::reshape_and_cache": _rearranged(0, 1),
+    "_C_cache_ops::reshape_and_cache_flash": _rearranged(0, 1),
+}

@@ -1,0 +1,60 @@
+"""Ops of other packages: bytes of what was recorded, and nothing that is not."""
+
+import math
+
+import pytest
+
+from perfkit.cost.call import OpCall, TensorArg
+from perfkit.cost.fallback import custom_op_cost, is_custom
+
+
+def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -> TensorArg:
+    return TensorArg(shape, stride or tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))), dtype)
+
+
+def test_each_recorded_tensor_moves_once() -> None:
+    found = custom_op_cost(OpCall("mine::blend", (t(4, 5), t(4, 5, stride=(0, 1)), (t(3, dtype="bf16"),), 3, None)))
+    assert found is not None
+    assert found.flops is None
+    assert found.bytes == 80 + 20 + 6
+    assert found.source == "recorded inputs only"
+
+
+def test_a_lookup_reads_a_part_of_its_table() -> None:
+    call = OpCall("fb::fast_gather", (t(10**9), t(50, dtype="int32")))
+    found = custom_op_cost(call)
+    assert found is not None
+    assert found.bytes == 200
+    cached = OpCall("_vllm_fa2_C::varlen_fwd", (t(4, 8), t(10**6, 16, 8), t(5, dtype="int32")))
+    found = custom_op_cost(cached)
+    assert found is not None
+    assert found.bytes == 20
+    backward = custom_op_cost(OpCall("torch::autograd::CppNode<SplitLookupFunction>", (t(4, 8),)))
+    assert backward is not None
+    assert backward.bytes == 128
+
+
+def test_without_recorded_tensors_nothing_is_known() -> None:
+    assert custom_op_cost(OpCall("mine::blend", ())) is None
+    assert custom_op_cost(OpCall("mine::blend", (t(0), 3))) is None
+    assert custom_op_cost(OpCall("mine::blend", ((t(4, dtype=""),),))) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("torchvision::nms", True),
+        ("vllm::unified_attention", True),
+        ("mine::op.overload", True),
+        ("aten::add", False),
+        ("prim::device", False),
+        ("c10d::allreduce_", False),
+        ("nccl:all_reduce", False),
+        ("AddmmBackward0", False),
+        ("autograd::engine::evaluate_function: MmBackward0", False),
+        ("perfkit::forward", False),
+        ("detach", False),
+    ],
+)
+def test_names_of_other_packages(name: str, expected: bool) -> None:
+    assert is_custom(name) is expected
