@@ -1,6 +1,7 @@
 """Backward ops and their forward ops, by hand and in traces recorded here, with and without checkpointing."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -67,22 +68,8 @@ class Block(nn.Module):
         return result
 
 
-def recorded(tmp_path: Path, reentrant: bool | None, stacks: bool = False, twice: bool = False) -> Ops:
-    """Two steps of two blocks, checkpointed or (None) not; `twice` differentiates gradients as well."""
-    blocks, head = nn.ModuleList([Block(), Block()]), nn.Linear(16, 4)
-    x = torch.randn(2, 8, 16)
-    parameters = [*blocks.parameters(), *head.parameters()]
-
-    def step() -> None:
-        h = head.weight.new_tensor(x.tolist()).requires_grad_()
-        for block in blocks:
-            h = block(h) if reentrant is None else checkpoint(block, h, use_reentrant=reentrant)
-        loss = head(h).square().mean()
-        if twice:
-            gradients = torch.autograd.grad(loss, parameters, create_graph=True)
-            loss = loss + torch.stack([each.square().sum() for each in gradients]).sum()
-        loss.backward()
-
+def recorded(tmp_path: Path, step: Callable[[], None], stacks: bool = False) -> Ops:
+    """Two steps."""
     step()
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True, with_stack=stacks) as profiler:
         step()
@@ -91,13 +78,36 @@ def recorded(tmp_path: Path, reentrant: bool | None, stacks: bool = False, twice
     return read_ops(read_trace(tmp_path / "trace.json"))
 
 
+def blocks_step(reentrant: bool | None) -> Callable[[], None]:
+    """A step of two blocks, checkpointed or (None) not."""
+    blocks, head = nn.ModuleList([Block(), Block()]), nn.Linear(16, 4)
+    x = torch.randn(2, 8, 16, requires_grad=True)
+
+    def step() -> None:
+        h = x
+        for block in blocks:
+            h = block(h) if reentrant is None else checkpoint(block, h, use_reentrant=reentrant)
+        head(h).square().mean().backward()
+
+    return step
+
+
+def penalty_step() -> None:
+    """A step whose loss holds the gradients themselves."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh())
+    x = torch.randn(4, 8, requires_grad=True)
+    loss = model(x).square().mean()
+    (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+    (loss + gradient.square().sum()).backward()
+
+
 def costed(ops: Ops, chosen: NDArray[np.bool_]) -> Counter[str]:
     return Counter(ops.name(row) for row in np.flatnonzero(chosen & (ops.role == Role.COSTED)).tolist())
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpointing_runs_the_products_of_forward_again(tmp_path: Path, reentrant: bool) -> None:
-    ops = recorded(tmp_path, reentrant)
+    ops = recorded(tmp_path, blocks_step(reentrant))
     again = costed(ops, ops.recomputed)
     attention = "aten::_scaled_dot_product_flash_attention_for_cpu"
     # In each of two steps both blocks, with three linear layers each.
@@ -108,12 +118,16 @@ def test_checkpointing_runs_the_products_of_forward_again(tmp_path: Path, reentr
 
 
 def test_without_checkpointing_nothing_is_run_again(tmp_path: Path) -> None:
-    assert not recorded(tmp_path, None).recomputed.any()
+    assert not recorded(tmp_path, blocks_step(None)).recomputed.any()
+
+
+def test_gradients_of_gradients_are_nothing_run_again(tmp_path: Path) -> None:
+    assert not recorded(tmp_path, penalty_step).recomputed.any()
 
 
 @pytest.mark.parametrize("reentrant", [None, True, False])
 def test_gradients_of_products_belong_to_them(tmp_path: Path, reentrant: bool | None) -> None:
-    ops = recorded(tmp_path, reentrant)
+    ops = recorded(tmp_path, blocks_step(reentrant))
     rows = [row for row in np.flatnonzero(ops.forward != NONE).tolist() if ops.name(row) == "aten::mm"]
     # Two products for each of three layers in two blocks and for the head, in two steps.
     assert len(rows) == 2 * 2 * (2 * 3 + 1)
@@ -122,7 +136,7 @@ def test_gradients_of_products_belong_to_them(tmp_path: Path, reentrant: bool | 
 
 @pytest.mark.parametrize("reentrant", [None, True, False])
 def test_modules_of_backward(tmp_path: Path, reentrant: bool | None) -> None:
-    ops = recorded(tmp_path, reentrant, stacks=True)
+    ops = recorded(tmp_path, blocks_step(reentrant), stacks=True)
     products = [row for row in range(len(ops)) if ops.name(row) == "aten::mm" and ops.forward[row] != NONE]
     found = Counter(ops.module_name(row) for row in products)
     in_blocks = {f"Block_{block}/Linear_{3 * block + layer}" for block in (0, 1) for layer in (0, 1, 2)}
