@@ -44,8 +44,10 @@ def _calls(ops: Ops, windows: Windows) -> Iterator[tuple[str, Ints]]:
     yield WAIT, runtime_calls(trace, windows, SYNCHRONISING)
     yield ALLOCATION, runtime_calls(trace, windows, _ALLOCATION)
     ranges = trace.of(Category.RANGE, Category.OP)
-    used = np.unique(trace.name[ranges]).tolist()
-    loading = ranges[np.isin(trace.name[ranges], [name for name in used if _DATA.fullmatch(trace.names[name])])]
+    used = np.bincount(trace.name[ranges], minlength=len(trace.names)) > 0
+    names = zip(used.tolist(), trace.names, strict=True)
+    fitting = np.asarray([seen and _DATA.fullmatch(name) is not None for seen, name in names], np.bool_)
+    loading = ranges[fitting[trace.name[ranges]]]
     yield DATA, loading[windows.at(trace.start_ns[loading]) != NONE]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from perfkit.analysis.finding_rules.context import Context, share, step_s, timed
+from perfkit.analysis.op_class import OpClass, op_class
 from perfkit.analysis.result import Finding, OpRow, Variant
 from perfkit.analysis.roofs import roofs_of
 from perfkit.analysis.timeline import COMMUNICATION, HOST
@@ -13,17 +14,10 @@ from perfkit.units import flops_per_s, percent, seconds
 # A part of the step below this is not worth a line.
 _NOTABLE = 0.05
 
-_MATRIX = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::*convolution*", "aten::_scaled_dot_product*")
+_MATRIX = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)
+_POINTWISE = (OpClass.POINTWISE, OpClass.REDUCTION, OpClass.NORM, OpClass.COPY)
 _SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::softmax*", "aten::masked_fill*")
 _FUSED_OPTIMIZER = ("aten::_fused_*",)
-_POINTWISE = tuple(
-    f"aten::{name}"
-    for name in (
-        "add", "add_", "mul", "mul_", "sub", "sub_", "div", "div_", "pow", "exp", "where", "clamp", "copy_", "cat",
-        "sum", "mean", "gelu*", "silu*", "relu*", "threshold*", "tanh*", "sigmoid*", "native_layer_norm*",
-        "native_batch_norm*", "native_dropout*",
-    )
-)  # fmt: skip
 
 
 def low_precision_peak(context: Context) -> Iterator[Finding]:
@@ -31,7 +25,7 @@ def low_precision_peak(context: Context) -> Iterator[Finding]:
     for variant in context.advised:
         roofs = roofs_of(context.ceilings, context.environment)
         fp32, bf16 = roofs.compute(Unit.MATRIX, "fp32"), roofs.compute(Unit.MATRIX, "bf16")
-        products = _rows(variant, _MATRIX)
+        products = _of_class(variant, _MATRIX)
         fraction = sum(row.share for row in products)
         if fp32 is None or bf16 is None or bf16.value < 1.3 * fp32.value or fraction < _NOTABLE:
             continue
@@ -89,7 +83,9 @@ def memory_bound_chain(context: Context) -> Iterator[Finding]:
     """Pointwise ops bound by memory, which a compiler fuses so that the data is read once."""
     for variant in context.advised:
         rows = [
-            row for row in _rows(variant, _POINTWISE) if row.bound == "memory" and row.phase in ("forward", "backward")
+            row
+            for row in _of_class(variant, _POINTWISE)
+            if row.bound == "memory" and row.phase in ("forward", "backward")
         ]
         fraction = sum(row.share for row in rows)
         if fraction >= _NOTABLE and sum(row.calls for row in rows) >= 2:
@@ -143,6 +139,10 @@ def exposed_communication(context: Context) -> Iterator[Finding]:
 
 def _rows(variant: Variant, patterns: Sequence[str]) -> list[OpRow]:
     return [row for row in variant.ops if any(fnmatchcase(row.name, pattern) for pattern in patterns)]
+
+
+def _of_class(variant: Variant, classes: Sequence[OpClass]) -> list[OpRow]:
+    return [row for row in variant.ops if op_class(row.name) in classes]
 
 
 def _above_roof_s(variant: Variant, rows: Sequence[OpRow]) -> float | None:

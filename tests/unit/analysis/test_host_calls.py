@@ -69,3 +69,7 @@ def test_without_a_device_idle_time_is_not_known(tmp_path: Path) -> None:
     (row,) = found(tmp_path, *events)
     assert (row.kind, row.idle_s) == ("data", None)
     assert row.seconds == pytest.approx(30e-6)
+
+
+def test_a_trace_of_nothing_has_no_calls(tmp_path: Path) -> None:
+    assert found(tmp_path) == ()
