@@ -57,6 +57,12 @@ class Job(NamedTuple):
     counters: str | None = None
     limits: Limits = DEFAULT_LIMITS
 
+    def __fspath__(self) -> str:
+        return self.source
+
+    def __str__(self) -> str:  # how an engine names it in errors
+        return self.source
+
 
 class Outcome(NamedTuple):
     """What is left of a file once it has been analysed."""
@@ -124,7 +130,7 @@ def analyse_traces(
         perfkit=perfkit.__version__,
         command=command,
         traces=traces,
-        ceilings=known,
+        ceilings=known if known.ceilings else None,
         fleet=fleet,
         difference=change,
         findings=trace_findings(traces, fleet, change, known),
@@ -164,15 +170,18 @@ class _Gathered:
         rank = result.rank if index < WHOLE_RANKS else _shortened(result.rank)
         self._ranks[index] = (rank, result.ceilings)
 
-    def finish(self, work: Sequence[Job]) -> tuple[tuple[RankTrace, ...], DeviceCeilings | None, list[str]]:
+    def finish(self, work: Sequence[Job]) -> tuple[tuple[RankTrace, ...], DeviceCeilings, list[str]]:
         if not self._ranks:
-            first = self._failed[min(self._failed)]
+            error = self._failed[min(self._failed)]
             if len(work) == 1:
-                raise first
-            raise RunFormatError(f"none of the {len(work)} traces could be read; the first: {first}")
+                raise error
+            raise RunFormatError(f"none of the {len(work)} traces could be read; the first: {error}")
         ordered = [self._ranks[index] for index in sorted(self._ranks)]
+        first = ordered[0][1].ceilings
         warnings = [f"left out: {self._failed[index]}" for index in sorted(self._failed)]
-        warnings += [found.warning for _, found in ordered if found.warning]
+        # Where the first trace has no ceilings, a finding says so, with what to do.
+        told = "" if first.ceilings else f"no ceilings: {first.notes[0]}"
+        warnings += [found.warning for _, found in ordered if found.warning not in ("", told)]
         names = {found.device_name for _, found in ordered}
         if len(names) > 1:
             listed = ", ".join(sorted(name or "(not named)" for name in names))
@@ -182,7 +191,7 @@ class _Gathered:
                 f"of {len(work)} traces the first {WHOLE_RANKS} keep every row of their tables, the others the first "
                 f"{ROWS_OF_OTHER_RANKS} rows of each; totals, splits and collectives are complete for all"
             )
-        return _labelled([rank for rank, _ in ordered]), ordered[0][1].ceilings, warnings
+        return _labelled([rank for rank, _ in ordered]), first, warnings
 
 
 def _compare(

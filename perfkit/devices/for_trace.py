@@ -62,7 +62,7 @@ def ceilings_of_trace(device: TraceDevice, override: str | None = None) -> Trace
         return TraceCeilings(_sheet(device, device.name, entry), device.name, "recorded in the trace")
     basis = "recorded in the trace" if device.name else "not recorded in the trace"
     note = _advice(device)
-    return TraceCeilings(_sheet(device, device.name, None, note), device.name, basis, note)
+    return TraceCeilings(_sheet(device, device.name, None, note), device.name, basis, f"no ceilings: {note}")
 
 
 def _sheet(device: TraceDevice, name: str, entry: Entry | None, *notes: str) -> DeviceCeilings:
@@ -85,7 +85,8 @@ def _measured_here(device: TraceDevice) -> TraceCeilings:
         known = replace(known, ceilings=kept, notes=(*known.notes, note))
     warning = ""
     if not known.ceilings:
-        warning = "--device here: nothing has been measured on this machine; run `perfkit calibrate` first"
+        note = "nothing has been measured on this machine, as --device here needs it; run `perfkit calibrate` first"
+        known, warning = replace(known, notes=(note, *known.notes)), f"no ceilings: {note}"
     return TraceCeilings(known, device.name or known.device_name, "this machine, as --device here says", warning)
 
 
@@ -95,29 +96,29 @@ def _kind(device: TraceDevice) -> str:
 
 
 def _advice(device: TraceDevice) -> str:
-    """Why there are no ceilings, and what to do."""
+    """Why no ceilings are known, and what to do."""
     if device.kind == "cpu":
         return (
-            "no ceilings: a trace does not say on which CPU it was recorded; if it was this machine, run "
+            "a trace does not say on which CPU it was recorded; if it was this machine, run "
             "`perfkit calibrate` and say --device here"
         )
     ids = [entry.id for entry in candidates(device.name)] or [entry.id for entry in _alike(device)]
     hint = f"; --device {' or --device '.join(ids)} would" if ids else "; name it with --device (see `perfkit devices`)"
     if not device.name:
-        return f"no ceilings: the trace does not name its device{hint}"
+        return f"the trace does not name its device{hint}"
     if candidates(device.name) and device.units is None:
-        return f"no ceilings: several devices are called {device.name!r}{hint} tell which"
+        return f"several devices are called {device.name!r}{hint} tell which"
     if candidates(device.name):
         return (
-            f"no ceilings: {device.name!r} with {device.units} SMs or compute units is a part of that device (a slice "
+            f"{device.name!r} with {device.units} SMs or compute units is a part of that device (a slice "
             f"or partition), whose share of the bandwidth is not known"
         )
     if ids:
         return (
-            f"no ceilings: {device.name!r} is not in the catalogue; its {device.units} SMs or compute units and its "
+            f"{device.name!r} is not in the catalogue; its {device.units} SMs or compute units and its "
             f"memory are those of {' and '.join(ids)}: say --device {ids[0]} if it is one"
         )
-    return f"no ceilings: {device.name!r} is not in the catalogue{hint}"
+    return f"{device.name!r} is not in the catalogue{hint}"
 
 
 def _alike(device: TraceDevice) -> list[Entry]:

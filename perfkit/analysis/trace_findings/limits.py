@@ -70,11 +70,12 @@ def unknown_device(view: View) -> Iterator[Told]:
     if view.ceilings is None or not view.ceilings.ceilings:
         name = view.trace.device_name or "a device that the trace does not name"
         what = "Run perfkit calibrate here." if view.trace.device == CPU else "Name it with --device, such as h100-sxm."
+        advice = "" if view.ceilings is None else "; ".join(view.ceilings.notes)
         yield view.remark(
             "note",
             "No ceilings are known for this device",
             f"the trace is of {name}; no share of a roof, bound or attainable time is given for it",
-            what,
+            (advice[0].upper() + advice[1:]) if advice else what,
         )
 
 
