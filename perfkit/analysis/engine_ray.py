@@ -57,12 +57,18 @@ def _up_to(count: int, items: Iterator[Item]) -> Iterator[Item]:
 
 def _task(function: Callable[[Item], Result], item: Item) -> Result | PerfkitError:
     """On a node of the cluster."""
-    if isinstance(item, str | Path) and "://" not in str(item) and not Path(item).exists():
+    if _is_missing(item):
         return PerfkitError(
             f"{item}: not readable on node {socket.gethostname()}: with the engine ray, traces must lie on storage "
             "that every node mounts at the same path, or be URLs"
         )
     return attempt(function, item)
+
+
+def _is_missing(item: object) -> bool:
+    """Whether the item stands for a file that is not here."""
+    path = os.fspath(item) if isinstance(item, str | os.PathLike) else None
+    return isinstance(path, str) and "://" not in path and not Path(path).exists()
 
 
 def _result(ray: Any, reference: Any, item: object) -> Any:

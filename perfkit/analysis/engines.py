@@ -24,7 +24,8 @@ def run(
 
     Args:
         function: importable by name, for it is sent to other processes; so are items and results.
-        items: on Ray, paths among them must be absolute and readable on every node.
+        items: errors name them by their text. One that stands for a file is a path or `os.PathLike`; on Ray it must be
+            absolute and readable on every node.
         engine: one of `ENGINES`. A single item under `processes` is worked on in this process.
         jobs: how many items at once; by default what cores and memory allow.
 
