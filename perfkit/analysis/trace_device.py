@@ -1,13 +1,26 @@
 """Which device a trace was recorded on, as far as it tells."""
 
+import re
+
 import numpy as np
 
 from perfkit.devices.for_trace import TraceDevice
-from perfkit.trace.read import DEVICE_CATEGORIES, Trace
+from perfkit.trace.read import DEVICE_CATEGORIES, Category, Trace
+
+# A device's name tells its kind, else the calls that launched its kernels do; what tells neither is taken for CUDA's.
+_RUNTIMES = (
+    ("rocm", re.compile(r"hip[A-Z]")),
+    ("cuda", re.compile(r"cu(da)?[A-Z]")),
+    ("xpu", re.compile(r"(ze|ur)[A-Z]")),
+)
+_NAMES = (("rocm", re.compile(r"AMD|Instinct|Radeon")), ("xpu", re.compile(r"Intel")))
 
 
 def trace_device(trace: Trace) -> TraceDevice:
-    """The device that did most of the work; a CPU where the trace has no work on a device."""
+    """The device that ran most kernels; `cpu` where the trace has no work on a device.
+
+    Its kind is `rocm` or `xpu` where names tell so, else `cuda`.
+    """
     if not trace.has_device_events:
         return TraceDevice("cpu")
     numbers = trace.device[trace.of(*DEVICE_CATEGORIES)]
@@ -16,11 +29,20 @@ def trace_device(trace: Trace) -> TraceDevice:
     names = set(trace.devices.values())
     name = trace.devices.get(busiest, names.pop() if len(names) == 1 else "")
     return TraceDevice(
-        kind="cuda",
+        kind=_kind(trace, name),
         name=name,
         units=_number(trace, busiest, "numSms"),
         memory_bytes=_number(trace, busiest, "totalGlobalMem"),
     )
+
+
+def _kind(trace: Trace, name: str) -> str:
+    """`cuda`, `rocm` or `xpu`."""
+    by_name = next((kind for kind, pattern in _NAMES if pattern.search(name)), None)
+    if by_name is not None:
+        return by_name
+    calls = [trace.names[index] for index in np.unique(trace.name[trace.of(Category.LAUNCH)]).tolist()]
+    return next((kind for kind, pattern in _RUNTIMES if any(map(pattern.match, calls))), "cuda")
 
 
 def _number(trace: Trace, device: int, member: str) -> int | None:

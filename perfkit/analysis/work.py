@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.copies import link_copies
+from perfkit.analysis.grouping import group
 from perfkit.analysis.intervals import Intervals, union
 from perfkit.analysis.windows import Windows
 from perfkit.trace.kernels import communication, is_compiled_graph
 from perfkit.trace.ops import Ops, Role
-from perfkit.trace.read import NONE, Ints
+from perfkit.trace.read import NONE, Ints, Trace
 
 Flags = NDArray[np.bool_]
 
@@ -92,7 +93,7 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
     own = trace.name[event].astype(np.int64)
     op_name = _at(trace.name[ops.event].astype(np.int64), owner, NONE)
     start, end = trace.start_ns[event], trace.end_ns[event]
-    places, lane = np.unique(np.column_stack((trace.device[event], trace.stream[event])), axis=0, return_inverse=True)
+    lanes, lane = _streams(trace, event)
     return Pieces(
         ops=ops,
         windows=windows,
@@ -109,8 +110,8 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
         step=windows.at(start),
         phase=ops.kernel_phase,
         module=_at(ops.module, owner, NONE),
-        lane=lane.reshape(-1),
-        lanes=tuple((device, str(stream)) for device, stream in places.tolist()),
+        lane=lane,
+        lanes=lanes,
     )
 
 
@@ -142,9 +143,21 @@ def _on_host(ops: Ops, windows: Windows) -> Pieces:
         step=windows.at(start),
         phase=_at(ops.phase, owner, NONE),
         module=_at(ops.module, owner, NONE),
-        lane=lane.reshape(-1),
+        lane=lane,
         lanes=tuple((NONE, " ".join(trace.threads[thread])) for thread in threads.tolist()),
     )
+
+
+def _streams(trace: Trace, event: Ints) -> tuple[tuple[tuple[int, str], ...], Ints]:
+    """The streams that events ran on: (device, stream). Traces that number none have a thread for each."""
+    untold = trace.stream[event] == NONE
+    found = group(trace.device[event], trace.stream[event], np.where(untold, trace.thread[event], NONE))
+    names = []
+    for first in found.first.tolist():
+        row = event[first]
+        stream = " ".join(trace.threads[int(trace.thread[row])]) if untold[first] else str(int(trace.stream[row]))
+        names.append((int(trace.device[row]), stream))
+    return tuple(names), found.of
 
 
 def _is_graph(ops: Ops) -> Flags:
