@@ -11,7 +11,10 @@ _NOISE = re.compile(
     r"(std::)?[Aa]rray\b|(Trivial)?OffsetCalculator|Load(With|er)|Store(With|r)|(Tensor(Iterator|List|Info|Accessor))"
     r"|\w*Params$|\w*Metadata$|unsigned int$|int$|long$|\{lambda|lambda|char\b|operator"
 )
-_ELEMENT = re.compile(r"(float|double|half|__half|c10::\w+|unsigned char|bool|short|true|false)$")
+_WRAPPERS = ("gpu_kernel_impl", "gpu_kernel_impl_nocast")  # say nothing: what they wrap is the kernel
+_ELEMENT = re.compile(
+    r"(float|double|half|__half|Half|BFloat16|Float8\w*|c10::\w+|unsigned char|bool|short|true|false)$"
+)
 _ARGUMENTS = 3
 _DEPTH = 3
 _OPENING, _CLOSING = "<({[", ">)}]"
@@ -46,6 +49,8 @@ def _simple(text: str, depth: int) -> str:
     if depth == 0:
         return f"{head}<…>"
     arguments = _arguments(rest)
+    if head in _WRAPPERS and arguments:
+        return _simple(arguments[0], depth)
     telling = [argument for argument in arguments if not _NOISE.match(_QUALIFIER.sub("", argument))]
     if depth < _DEPTH:  # BinaryFunctor<float, float, float, MulFunctor<float>>: the functor says what it does
         telling = [argument for argument in telling if not _ELEMENT.match(argument)] or telling

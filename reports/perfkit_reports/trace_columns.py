@@ -77,9 +77,8 @@ _REST: tuple[Column[OpRow], ...] = (
 )
 KERNELS: tuple[Column[OpRow], ...] = (
     Column("Kernel", lambda row: _code(row.name), numeric=False, code=True),
-    *_REST[: len(_FIGURES)],
-    Column("Op", lambda row: _code(row.op, 40), numeric=False, help="the op it was launched for"),
-    *_REST[len(_FIGURES) :],
+    Column("Op", lambda row: _code(row.op, 28), numeric=False, help="the op it was launched for"),
+    *_REST,
 )
 OPS: tuple[Column[OpRow], ...] = (Column("Op", lambda row: _code(row.name), numeric=False, code=True), *_REST)
 MODULES: tuple[Column[OpRow], ...] = (

@@ -36,7 +36,7 @@ def headline(analysis: TraceAnalysis) -> str:
         for share in parts
         if share.share >= 0.005
     )
-    saving = saving_s(trace)
+    saving = saving_s(trace) if has_roofs(analysis) else None
     sentence = f"{subject}: {split}" if split else subject
     return sentence + ("." if saving is None else f"; reaching the roofs would save {units.seconds(saving)}.")
 
@@ -64,6 +64,10 @@ def device(trace: RankTrace) -> str:
     return trace.device_name or (f"an unnamed {trace.device} device" if trace.device else "an unknown device")
 
 
+def has_roofs(analysis: TraceAnalysis) -> bool:
+    return analysis.ceilings is not None and bool(analysis.ceilings.ceilings)
+
+
 def saving_s(trace: RankTrace) -> float | None:
     """Seconds per step above the roofs, of kernels (on a CPU: ops) with a known cost; None where none has one.
 
@@ -76,9 +80,9 @@ def saving_s(trace: RankTrace) -> float | None:
 
 def without_roofline(analysis: TraceAnalysis, trace: RankTrace) -> str:
     """Why there is no roofline, and what to do; empty where there is one."""
-    if trace.points and analysis.ceilings is not None:
+    if trace.points and has_roofs(analysis):
         return ""
-    if analysis.ceilings is None and trace.coverage.flops_s > 0:
+    if not has_roofs(analysis) and trace.coverage.flops_s > 0:
         return (
             f"No ceilings are known for {device(trace)}, so nothing is held against a roof: "
             "name the device with --device, such as --device h100-sxm."
@@ -104,7 +108,7 @@ def tiles(analysis: TraceAnalysis) -> list[tuple[str, Cell]]:
         ("Step time" if trace.steps else "Length of the trace", _step(trace)),
         ("To win", _saving(analysis, trace)),
     ]
-    found += [("Time with a cost model", _modelled(trace)), ("MFU", _utilisation(trace))]
+    found += [("Modelled time", _modelled(trace)), ("MFU", _utilisation(trace))]
     overlap, launches = trace.overlap, trace.launches
     if overlap.communication_s > 0:
         hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
@@ -133,13 +137,11 @@ def _step(trace: RankTrace) -> Cell:
 
 
 def _saving(analysis: TraceAnalysis, trace: RankTrace) -> Cell:
+    if not has_roofs(analysis):
+        return unknown("no ceilings are known for the device")
     saving = saving_s(trace)
     if saving is None:
-        return unknown(
-            "no ceilings are known for the device"
-            if analysis.ceilings is None
-            else "no work has both a cost and a roof"
-        )
+        return unknown("no work has both a cost and a roof")
     share = f"{units.percent(saving / trace.step_s, 0)} of the step" if trace.step_s > 0 else ""
     return Cell(units.seconds(saving), detail=f"{share}, were every kernel at its roof".removeprefix(", "))
 

@@ -8,12 +8,11 @@ from perfkit.analysis.trace_result import RankTrace, TraceAnalysis
 from perfkit_reports import trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import plural
 from perfkit_reports.columns import Column, telling
-from perfkit_reports.figures.ranks import CATEGORIES
 from perfkit_reports.figures.roofline import kinds, left_out
 from perfkit_reports.figures.traces import trace_figures
 from perfkit_reports.page import page
 from perfkit_reports.palette import legend
-from perfkit_reports.trace_series import detailed, focus, plane, step_bars, stream_bars, trace_bars
+from perfkit_reports.trace_series import change_bars, detailed, focus, plane, step_bars, stream_bars, trace_bars
 
 ROWS = 80  # of a table of kernels, ops or modules
 SHORT = 40  # rows of the other tables
@@ -36,7 +35,8 @@ def render(analysis: TraceAnalysis) -> str:
     roofline = plane(analysis)
     traces = detailed(analysis)
     figures = trace_figures(analysis, roofline)
-    bars = trace_bars(analysis) + [bar for trace in traces for bar in step_bars(trace) + stream_bars(trace)]
+    bars = trace_bars(analysis) + (change_bars(analysis.difference) if analysis.difference else [])
+    bars += [bar for trace in traces for bar in step_bars(trace) + stream_bars(trace)]
     first = focus(analysis)
     return page(
         "trace/page.html.j2",
@@ -55,7 +55,9 @@ def render(analysis: TraceAnalysis) -> str:
         left_out=left_out(roofline),
         panels=_panels(traces),
         time_legend=legend([[share.category for share in bar.shares if share.share > 0] for bar in bars]),
-        rank_legend=legend([list(CATEGORIES)]),
+        rank_legend=legend([[str(bar["name"]) for bar in figures["ranks"]["data"] if bar["type"] == "bar"]])
+        if "ranks" in figures
+        else [],
         cut=cut,
         shown=shown,
         telling=telling,

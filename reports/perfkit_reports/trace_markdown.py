@@ -10,7 +10,7 @@ from perfkit_reports.columns import Column, Row, is_known, telling
 from perfkit_reports.footnotes import Footnotes
 from perfkit_reports.marks import columns, footnotes, found, method, safe, table
 from perfkit_reports.palette import ordered_categories
-from perfkit_reports.trace_series import focus, trace_bars
+from perfkit_reports.trace_series import change_bars, focus, trace_bars
 
 _ROWS = 15
 
@@ -24,7 +24,8 @@ def render(analysis: TraceAnalysis) -> str:
     if remarks:
         parts.append(safe(" ".join(remarks)))
     parts += [_tiles(analysis), *found(analysis.findings, "Trace"), *_changes(analysis, notes)]
-    parts += _time(trace_bars(analysis))
+    split = _split(trace_bars(analysis))
+    parts += ["## Where the time went", *split] if split else []
     if trace is not None:
         parts += [*_won(trace, notes), *_ranks(analysis, notes), *_device(trace, notes), *_coverage(trace, notes)]
     parts += ["## How it was read", _cut(trace_columns.TRACES, analysis.traces, notes), *_notes(analysis)]
@@ -46,16 +47,21 @@ def _changes(analysis: TraceAnalysis, notes: Footnotes) -> list[str]:
     if difference is None:
         return []
     lines = [f"- {safe(line)}" for line in trace_story.difference(difference)]
-    return ["## What changed", "\n".join(lines), _cut(trace_columns.CHANGES, difference.changes, notes)]
+    return [
+        "## What changed",
+        "\n".join(lines),
+        *_split(change_bars(difference)),
+        _cut(trace_columns.CHANGES, difference.changes, notes),
+    ]
 
 
-def _time(bars: Sequence[Bar]) -> list[str]:
+def _split(bars: Sequence[Bar]) -> list[str]:
     categories = ordered_categories([[share.category for share in bar.shares] for bar in bars])
     rows = []
     for bar in bars:
         shares = {share.category: share.share for share in bar.shares}
         rows.append([safe(bar.name), *(units.percent(shares.get(category, 0.0)) for category in categories)])
-    return ["## Where the time went", table(["Trace", *map(safe, categories)], rows)] if rows else []
+    return [table(["", *map(safe, categories)], rows)] if rows else []
 
 
 def _won(trace: RankTrace, notes: Footnotes) -> list[str]:

@@ -4,7 +4,7 @@ import msgspec
 
 from perfkit import units
 from perfkit.analysis.result import RooflinePoint
-from perfkit.analysis.trace_result import RankTrace, TraceAnalysis
+from perfkit.analysis.trace_result import RankTrace, TraceAnalysis, TraceDifference
 from perfkit_reports.bars import Bar
 from perfkit_reports.cells import plural
 from perfkit_reports.figures.roofline import LEVEL
@@ -78,6 +78,15 @@ def trace_bars(analysis: TraceAnalysis) -> list[Bar]:
     return [
         Bar(f"{trace.label}, {units.seconds(trace.step_s)}", trace.time_split) for trace in traces if trace in slowest
     ]
+
+
+def change_bars(difference: TraceDifference) -> list[Bar]:
+    """Where the step went before a change and after it."""
+    sides = (
+        ("before", difference.before, difference.before_step_s, difference.before_split),
+        ("now", difference.after, difference.after_step_s, difference.after_split),
+    )
+    return [Bar(f"{when}: {label}, {units.seconds(step_s)}", split) for when, label, step_s, split in sides if split]
 
 
 def step_bars(trace: RankTrace) -> list[Bar]:

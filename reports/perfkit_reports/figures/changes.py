@@ -13,7 +13,7 @@ from perfkit_reports.figures.frame import (
     safe,
     time_scale,
 )
-from perfkit_reports.names import short_kernel
+from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION, Fill, bar_pattern
 from perfkit_reports.trace_columns import change_s
 from perfkit_reports.trace_story import signed_seconds
@@ -88,5 +88,5 @@ def _bars(fill: Fill, rows: list[tuple[str, float]], scale: float) -> Trace:
 
 def _name(place: int, name: str, phase: str, module: str) -> str:
     """Names are the bars' places, so each must be its own."""
-    where = ", ".join(part for part in (phase, module) if part)
-    return f"{place}. {short_kernel(name)}" + (f" ({where})" if where else "")
+    where = ", ".join(part for part in (phase, middle(module, 16)) if part)
+    return f"{place}. {short_kernel(name, 28)}" + (f" ({where})" if where else "")

@@ -24,6 +24,12 @@ from tests.fixtures.sample_trace_analysis import GELU, SOFTMAX
             "TensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4> >(int)",
             "multi_tensor_apply_kernel<FusedAdamMathFunctor<4, …>, …>",
         ),
+        (
+            "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<"
+            "c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<float> > >"
+            "(at::TensorIteratorBase&, int)::{lambda(int)#1}>(int)",
+            "elementwise_kernel<128, 4, BinaryFunctor<MulFunctor<float>, …>>",
+        ),
         ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"),
         ("aten::mm", "aten::mm"),
         ("attn_fwd", "attn_fwd"),

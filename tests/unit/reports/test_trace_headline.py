@@ -68,7 +68,7 @@ def test_tiles_never_show_a_figure_that_is_not_known() -> None:
     assert (shown["To win"].text, shown["MFU"].text) == ("n/a", "n/a")
     assert shown["MFU"].reason == "no peak is known for this device"
     assert "Exposed communication" not in dict(tiles(sample.nothing()))
-    assert dict(tiles(sample.nothing()))["Time with a cost model"].text == "n/a"
+    assert dict(tiles(sample.nothing()))["Modelled time"].text == "n/a"
 
 
 def test_tiles_of_a_whole_trace() -> None:
