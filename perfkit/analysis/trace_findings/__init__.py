@@ -30,6 +30,7 @@ GAINS: tuple[Rule, ...] = (
     memory_bound.optimizer_not_fused,
     memory_bound.pointwise_chain,
     memory_bound.norm_in_parts,
+    memory_bound.softmax_in_parts,
     memory_bound.conversions,
     memory_bound.indexed_updates,
     memory_bound.zeroing,

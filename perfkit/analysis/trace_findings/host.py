@@ -6,7 +6,7 @@ from perfkit.analysis.host_calls import ALLOCATION, DATA, WAIT
 from perfkit.analysis.timeline import HOST
 from perfkit.analysis.trace_findings.thresholds import COMMON, NOTABLE
 from perfkit.analysis.trace_findings.view import CPU, IDLE, Told, View
-from perfkit.analysis.trace_result import HostCallRow
+from perfkit.analysis.trace_result import HostCallRow, Launches
 from perfkit.units import percent, seconds
 
 # What to do about an op that waits: the first whose name it contains.
@@ -29,6 +29,10 @@ _FEWER_LAUNCHES = (
     'Give the device more per launch: a larger batch, torch.compile(mode="reduce-overhead") or CUDA graphs '
     "(torch.cuda.make_graphed_callables); take logging and data preparation off the training loop."
 )
+_MORE_IN_GRAPHS = (
+    "CUDA graphs are in use: capture more of the step in them, or give each more to do (a larger batch); take logging "
+    "and data preparation off the training loop."
+)
 _FEWER_CALLS = (
     "Give each op more to do (a larger batch), or have fewer ops (torch.compile, fused and foreach optimizers)."
 )
@@ -42,23 +46,27 @@ def host_bound(view: View) -> Iterator[Told]:
         idle = launches.starved_s
     if view.share(idle) < COMMON:
         return
-    on_cpu = launches is None or view.trace.device == CPU
-    if launches is None or on_cpu:
-        evidence = f"{view.took(idle)} are Python, dispatch and waiting"
+    if launches is None or view.trace.device == CPU:
+        evidence, action = f"{view.took(idle)} are Python, dispatch and waiting", _FEWER_CALLS
     else:
-        details = [f"{launches.kernels:,.0f} kernels"]
-        if launches.delay_s is not None:
-            details.append(f"a median of {seconds(launches.delay_s)} from a launch to its start")
-        if launches.queue_depth is not None:
-            details.append(f"{launches.queue_depth:.0f} launched and waiting (median)")
-        evidence = f"the device is idle with nothing queued for {view.took(idle)}; {', '.join(details)}"
+        evidence = f"the device is idle with nothing queued for {view.took(idle)}; {_feeding(launches)}"
+        action = _MORE_IN_GRAPHS if launches.graph_launches else _FEWER_LAUNCHES
     yield view.gain(
         f"{percent(view.share(idle), 0)} of the step is the host's",
         f"{evidence}; the gain is an upper bound, and the profiler itself slows the host down",
-        _FEWER_CALLS if on_cpu else _FEWER_LAUNCHES,
+        action,
         idle,
         scope=(IDLE,),
     )
+
+
+def _feeding(launches: Launches) -> str:
+    parts = [f"{launches.kernels:,.0f} kernels"]
+    if launches.delay_s is not None:
+        parts.append(f"a median of {seconds(launches.delay_s)} from a launch to its start")
+    if launches.queue_depth is not None:
+        parts.append(f"{launches.queue_depth:.0f} launched and waiting (median)")
+    return ", ".join(parts)
 
 
 def waits(view: View) -> Iterator[Told]:

@@ -11,6 +11,7 @@ from perfkit.analysis.trace_findings.view import CPU, Told, View, above_roof_s, 
 
 _OPTIMIZER = "optimizer"
 _NORM_PARTS = ("aten::pow", "aten::mean", "aten::rsqrt", "aten::var", "aten::var_mean", "aten::square")
+_SOFTMAX_PARTS = ("aten::exp", "aten::sum", "aten::div", "aten::sub", "aten::amax", "aten::max", "aten::logsumexp")
 _FLOATS = frozenset(("fp64", "fp32", "fp16", "bf16"))
 
 
@@ -81,6 +82,26 @@ def norm_in_parts(view: View) -> Iterator[Told]:
         "them in the pass that scales its input",
         "Use F.rms_norm or F.layer_norm, or torch.compile.",
         total_s(rows),
+        rows=rows,
+    )
+
+
+def softmax_in_parts(view: View) -> Iterator[Told]:
+    """A softmax written as exponentials, sums and divisions instead of one op."""
+    by_size: dict[tuple[str, int], list[OpRow]] = defaultdict(list)
+    for row in view.ops():
+        if row.name in _SOFTMAX_PARTS:
+            by_size[row.phase, max((shape.numel for shape in shapes(row)), default=0)].append(row)
+    written = [group for group in by_size.values() if {row.name for row in group} >= {"aten::exp", "aten::sum"}]
+    rows = [row for group in written for row in group]
+    if view.share(total_s(rows)) < NOTABLE:
+        return
+    yield view.gain(
+        "A softmax is written as pointwise ops and sums",
+        f"its parts ({named(rows)}) take {view.took(total_s(rows))}; the gain is an upper bound: F.softmax reads and "
+        "writes the tensor once, in no more time than the longest of them",
+        "Use F.softmax, F.log_softmax or F.cross_entropy, or torch.compile.",
+        sum(total_s(group) - max(row.seconds for row in group) for group in written),
         rows=rows,
     )
 

@@ -55,7 +55,7 @@ def _won(row: OpRow, ratio: float, bandwidth: float | None) -> float:
 
 
 def _reduced(view: View, peaks: dict[str, float]) -> str:
-    kind = CPU if view.trace.device == CPU else "cuda"
+    kind = view.trace.device if view.trace.device in (CPU, "xpu", "mps") else "cuda"  # ROCm's torch says cuda, too
     dtype = "bfloat16" if "bf16" in peaks else "float16"
     scaler = "" if dtype == "bfloat16" else " and torch.amp.GradScaler"
     autocast = f'torch.autocast("{kind}", dtype=torch.{dtype}){scaler}'

@@ -190,6 +190,16 @@ def test_a_norm_written_out() -> None:
     assert of(ops(*parts[:2]), "normalisation is written") is None
 
 
+def test_a_softmax_written_out() -> None:
+    parts = [pointwise("exp", 0.03), pointwise("sum", 0.02), pointwise("div", 0.02)]
+    finding = of(ops(*parts), "softmax is written")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.04)
+    assert of(ops(*parts[1:]), "softmax is written") is None
+    elsewhere = pointwise("sum", 0.02, shapes="fp32[8]")
+    assert of(ops(parts[0], elsewhere), "softmax is written") is None
+
+
 def test_conversions_between_dtypes() -> None:
     cast = row("aten::_to_copy", 0.05, shapes="fp32[1024]")
     kernel = row("void at::native::bfloat16_copy_kernel_cuda", 0.05, op="aten::_to_copy", shapes="fp32[1024]")
@@ -231,6 +241,12 @@ def test_a_starved_device_is_host_bound() -> None:
     assert 'torch.compile(mode="reduce-overhead")' in finding.action
     # Idle with work queued is not the host's.
     assert of(rank_trace(launches=launches(idle_s=0.3, starved_s=0.0)), "the host's") is None
+
+
+def test_where_graphs_are_in_use_the_advice_is_to_use_more_of_them() -> None:
+    finding = of(rank_trace(launches=launches(starved_s=0.3, graph_launches=2.0)), "the host's")
+    assert finding is not None
+    assert finding.action.startswith("CUDA graphs are in use")
 
 
 def test_on_a_cpu_the_split_says_what_is_the_hosts() -> None:
