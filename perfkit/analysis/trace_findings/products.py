@@ -72,7 +72,9 @@ def odd_dims(view: View) -> Iterator[Told]:
         multiple = _MULTIPLES.get(row.dtype)
         if multiple is None or (row.efficiency or 0.0) > CLOSE_TO_ROOF:
             continue
-        dims = {size for shape in shapes(row)[-2:] for size in shape.dims[-2:] if size > 1 and size % multiple}
+        # Rows of the first operand are whole reads whatever their number; its columns and both of the second's count.
+        operands = zip(shapes(row)[-2:], (1, 2), strict=False)
+        dims = {size for shape, last in operands for size in shape.dims[-last:] if size > 1 and size % multiple}
         if dims:
             rows.append(row)
             odd.update(dict.fromkeys(sorted(dims)))
@@ -85,7 +87,7 @@ def odd_dims(view: View) -> Iterator[Told]:
         f"Matrix products with dims that are no multiple of {multiple}",
         f"they take {view.took(took)}: {named(rows)} with dims {', '.join(map(str, list(odd)[:8]))}; the gain is an "
         "upper bound: all of their time beyond the roof",
-        f"Pad these dims ({padded}): the vocabulary, the head size, the batch; tensor cores read 16 bytes at once.",
+        f"Pad these dims ({padded}): the vocabulary, the head or hidden size; tensor cores read 16 bytes at once.",
         above_roof_s(rows),
         rows=rows,
     )

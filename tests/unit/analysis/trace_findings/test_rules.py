@@ -92,6 +92,11 @@ def test_dims_that_are_no_multiple_of_eight() -> None:
     assert of(ops(mm("bf16", shapes="bf16[1024,768] bf16[768,50257]", attainable_s=0.3)), "multiple of") is None
 
 
+def test_the_number_of_rows_of_the_first_operand_may_be_odd() -> None:
+    assert of(ops(mm("bf16", shapes="bf16[141,768] bf16[768,512]", attainable_s=0.1)), "multiple of") is None
+    assert of(ops(mm("bf16", shapes="bf16[128,769] bf16[769,512]", attainable_s=0.1)), "multiple of") is not None
+
+
 def test_eight_bit_dims_must_be_multiples_of_sixteen() -> None:
     shapes = "fp8_e4m3[1024,768] fp8_e4m3[768,1000]"
     assert of(ops(mm("fp8_e4m3", shapes=shapes, attainable_s=0.1)), "multiple of 16") is not None
