@@ -103,7 +103,7 @@ def analyse(paths: list[Path], engine: str, jobs: int | None) -> tuple[dict[str,
 
 
 def fit(runs: list[dict[str, Any]]) -> dict[str, float]:
-    """A line through CPU time over ranks, of the runs that start processes; `worst` is the largest relative residual."""
+    """Line through CPU time over ranks, of the runs that start processes; `worst` is its largest relative error."""
     several = [run for run in runs if run["ranks"] > 1] or runs
     ranks = np.asarray([run["ranks"] for run in several], float)
     cpu = np.asarray([run["cpu_s"] for run in several])

@@ -173,7 +173,9 @@ def _skew(matched: Matched, kinds: Sequence[CollectiveKind], labels: Sequence[st
     rows = []
     for (kind, group), numbers in groups.items():
         mine = np.flatnonzero(matched.counted & np.isin(matched.kind, numbers))
-        last: Ints = np.bincount(matched.latest[mine], minlength=len(labels))
+        latest = matched.latest[mine]
+        # Not who is last most often: to come last by a hair costs nobody anything.
+        awaited = int(np.bincount(latest, weights=matched.wait_ns[mine], minlength=len(labels)).argmax())
         rows.append(
             SkewRow(
                 name=kind,
@@ -181,8 +183,8 @@ def _skew(matched: Matched, kinds: Sequence[CollectiveKind], labels: Sequence[st
                 calls=len(mine) / parts / len(numbers),
                 wait_s=float(matched.wait_ns[mine].sum()) / 1e9 / parts / len(numbers),
                 worst_wait_s=int(matched.worst_ns[mine].max()) / 1e9,
-                latest_rank=labels[int(last.argmax())],
-                latest_share=int(last.max()) / len(mine),
+                latest_rank=labels[awaited],
+                latest_share=int((latest == awaited).sum()) / len(mine),
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.wait_s, row.name, row.group)))

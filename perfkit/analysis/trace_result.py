@@ -248,7 +248,11 @@ class RankRow(Struct):
 
 
 class SkewRow(Struct):
-    """Collectives of one kind over all ranks, per step: `wait_s` is the mean time ranks waited for the last one."""
+    """Collectives of one kind over all ranks, per step: `wait_s` is the mean time ranks waited for the last one.
+
+    `worst_wait_s` is the longest wait of a rank at one of them, `latest_rank` the one that was waited for most, and
+    `latest_share` the share of them to which it came last.
+    """
 
     name: str
     group: str

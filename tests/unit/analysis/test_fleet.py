@@ -101,6 +101,16 @@ def test_clocks_that_differ_are_found_to_the_nanosecond_and_change_nothing_else(
     assert [each.late_s for each in shifted.ranks] == [each.late_s for each in same.ranks]
 
 
+def test_who_is_last_by_a_hair_is_not_the_one_waited_for() -> None:
+    ends = [100 * MS, 200 * MS, 300 * MS]
+    fleet = reduced(
+        (rank(0), came([50 * MS + 10, 150 * MS + 10, 250 * MS], ends)),
+        (rank(1), came([50 * MS, 150 * MS, 290 * MS], ends)),
+    )
+    assert fleet.skew[0].latest_rank == "rank 1"
+    assert fleet.skew[0].latest_share == pytest.approx(1 / 3)
+
+
 def test_the_order_of_adding_changes_nothing() -> None:
     ranks = three((0, 5 * S, -7 * S))
     expected = reduced(*ranks)
