@@ -3,28 +3,22 @@
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from time import perf_counter
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 import perfkit
 from perfkit.analysis import engines
-from perfkit.analysis.arrivals import Arrivals, arrivals
 from perfkit.analysis.fleet import FleetReducer
-from perfkit.analysis.rank_trace import analyse_ops
-from perfkit.analysis.trace_device import trace_device
 from perfkit.analysis.trace_difference import difference
+from perfkit.analysis.trace_file import DEFAULT_LIMITS, Job, Outcome, analyse_file
 from perfkit.analysis.trace_findings import trace_findings
 from perfkit.analysis.trace_provenance import trace_provenance
 from perfkit.analysis.trace_result import RankTrace, TraceAnalysis, TraceDifference
 from perfkit.devices.catalogue import named
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.for_trace import HERE, TraceCeilings, ceilings_of_trace
+from perfkit.devices.for_trace import HERE, TraceCeilings
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.counters import read_counters
-from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
 from perfkit.trace.source import expand, is_url
 from perfkit.trace.stream import Limits
 
@@ -46,31 +40,6 @@ class TraceRead(NamedTuple):
 
 
 Progress = Callable[[TraceRead], None]
-DEFAULT_LIMITS = Limits()
-
-
-class Job(NamedTuple):
-    """One file to analyse; what a process or a Ray task is given."""
-
-    source: str
-    device: str | None = None
-    counters: str | None = None
-    limits: Limits = DEFAULT_LIMITS
-
-    def __fspath__(self) -> str:
-        return self.source
-
-    def __str__(self) -> str:  # how an engine names it in errors
-        return self.source
-
-
-class Outcome(NamedTuple):
-    """What is left of a file once it has been analysed."""
-
-    rank: RankTrace
-    arrivals: Arrivals
-    ceilings: TraceCeilings
-    seconds: float
 
 
 def analyse_traces(
@@ -137,21 +106,6 @@ def analyse_traces(
         provenance=trace_provenance(traces, known),
         warnings=tuple(dict.fromkeys(warnings)),
     )
-
-
-def analyse_file(job: Job) -> Outcome:
-    """Read and analyse one file: the function that runs in other processes."""
-    started = perf_counter()
-    trace = read_trace(job.source, limits=job.limits)
-    if not len(trace):
-        notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
-        raise RunFormatError(f"{job.source}: a trace without events, so there is nothing to analyse{notes}")
-    found = ceilings_of_trace(trace_device(trace), job.device)
-    counted = None if job.counters is None else read_counters(job.counters)
-    ops = read_ops(trace)
-    rank = analyse_ops(ops, found.ceilings, device_name=found.device_name, counters=counted)
-    rank = replace(rank, device_basis=found.basis)
-    return Outcome(rank, arrivals(ops), found, perf_counter() - started)
 
 
 class _Gathered:

@@ -72,8 +72,14 @@ def test_where_none_can_be_read_the_first_error_is_told(tmp_path: Path) -> None:
 def test_a_trace_without_events_is_no_trace_to_analyse(tmp_path: Path) -> None:
     path = tmp_path / "empty.json"
     path.write_text('{"traceEvents": []}')
-    with pytest.raises(RunFormatError, match="without events"):
+    with pytest.raises(RunFormatError, match="nothing to analyse"):
         analyse_traces([str(path)])
+
+
+def test_launches_without_kernels_are_not_taken_for_a_cpus_work_in_silence(tmp_path: Path) -> None:
+    path = tmp_path / "host.json"
+    path.write_text(json.dumps({"traceEvents": [event for event in training_events() if event["cat"] != "kernel"]}))
+    assert any("nothing of the device was recorded" in note for note in analyse_traces([str(path)]).traces[0].notes)
 
 
 def test_two_files_of_one_rank_can_be_told_apart(tmp_path: Path) -> None:
