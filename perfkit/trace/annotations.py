@@ -10,33 +10,36 @@ OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
 
 # torch.optim and DataLoader mark themselves; `## ... ##` are torchrec's and its examples', `[pl]` Lightning's. Names
 # are compared in lower case.
-_PHASE_NAMES = tuple(
-    (phase, re.compile(pattern))
-    for phase, pattern in (
-        ("optimizer", r"optimizer\.(step|zero_grad)#.*"),
-        ("data", r"enumerate\(dataloader\)#.*"),
-        ("data", r"enumerate\(dataset\).*"),
-        ("data", r"(##)?\s*(data[ _]?load(ing|er)?|(load|next|get)[_ ]batch|copy[_ ]batch[_ ]to[_ ]\w+)\s*(##)?"),
-        ("data", r"## (wait_for_batch|sdd_\w+|(start|wait)_sparse_data_dist|input_dist|enqueue_batch) ##"),
-        ("data", r"(\[pl\])?(\[profile\])?\[?_\w*(trainingepochloop|fetcher)\w*\]?\.(train_dataloader_next|__next__)"),
-        ("forward", r"(##)?\s*(forward|fwd|forward[_ ]pass|model[_ ]forward)\s*(##)?"),
-        ("forward", r"(distributeddataparallel|fullyshardeddataparallel|deepspeedengine|dataparallel)\.forward"),
-        ("forward", r"(\[pl\])?(\[profile\])?\[strategy\]\w+\.(training|validation|test|predict)_step"),
-        ("backward", r"(##)?\s*(backward|bwd|backward[_ ]pass|loss[_ ]backward)\s*(##)?"),
-        ("backward", r"deepspeedengine\.backward|(\[pl\])?(\[profile\])?\[strategy\]\w+\.backward"),
-        ("optimizer", r"(##)?\s*(optimi[sz]er([_ ]step)?|opt[_ ]step|zero_grad|optimizer_zero_grad)\s*(##)?"),
-        ("optimizer", r"deepspeedengine\.step|deepspeedzerooptimizer\w*\.step"),
-    )
-)  # fmt: skip
+_PHASE_NAMES = {
+    "data": (
+        r"enumerate\(dataloader\)#.*",
+        r"enumerate\(dataset\).*",
+        r"(##)?\s*(data[ _]?load(ing|er)?|(load|next|get)[_ ]batch|copy[_ ]batch[_ ]to[_ ]\w+)\s*(##)?",
+        r"## (wait_for_batch|sdd_\w+|(start|wait)_sparse_data_dist|input_dist|enqueue_batch) ##",
+        r"(\[pl\])?(\[profile\])?\[?_\w*(trainingepochloop|fetcher)\w*\]?\.(train_dataloader_next|__next__)",
+    ),
+    "forward": (
+        r"(##)?\s*(forward|fwd|forward[_ ]pass|model[_ ]forward)\s*(##)?",
+        r"(distributeddataparallel|fullyshardeddataparallel|deepspeedengine|dataparallel)\.forward",
+        r"(\[pl\])?(\[profile\])?\[strategy\]\w+\.(training|validation|test|predict)_step",
+    ),
+    "backward": (
+        r"(##)?\s*(backward|bwd|backward[_ ]pass|loss[_ ]backward)\s*(##)?",
+        r"deepspeedengine\.backward|(\[pl\])?(\[profile\])?\[strategy\]\w+\.backward",
+    ),
+    "optimizer": (
+        r"optimizer\.(step|zero_grad)#.*",
+        r"(##)?\s*(optimi[sz]er([_ ]step)?|opt[_ ]step|zero_grad|optimizer_zero_grad)\s*(##)?",
+        r"deepspeedengine\.step|deepspeedzerooptimizer\w*\.step",
+    ),
+}
+_PHASE = re.compile("|".join(f"(?P<{phase}>{'|'.join(patterns)})" for phase, patterns in _PHASE_NAMES.items()))
 
 
 def phase_of(name: str) -> int | None:
     """The index in `PHASES` of the phase that a range of this name marks, None where it marks none."""
-    lower = name.lower()
-    for phase, pattern in _PHASE_NAMES:
-        if pattern.fullmatch(lower):
-            return PHASES.index(phase)
-    return None
+    match = _PHASE.fullmatch(name.lower())
+    return None if match is None else next(PHASES.index(phase) for phase in _PHASE_NAMES if match[phase] is not None)
 
 
 _NODE = re.compile(

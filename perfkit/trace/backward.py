@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.matching import flow_pairs, latest_before, processes
+from perfkit.trace.naming import named
 from perfkit.trace.nesting import nearest
 from perfkit.trace.read import NONE, Ints, Trace
 
@@ -30,8 +31,7 @@ class Backward(NamedTuple):
 
 def find_backward(trace: Trace, event: Ints, parent: Ints) -> Backward:
     """What belongs to backward among ops (rows in the order of time, with the row around each)."""
-    named = np.fromiter((is_autograd_node(name) for name in trace.names), np.bool_, len(trace.names))
-    is_node = named[trace.name[event]]
+    is_node = named(trace, event, is_autograd_node)
     if not is_node.any():
         nothing = np.full(len(event), NONE, np.int64)
         return Backward(nothing, nothing.copy(), np.zeros(len(event), np.bool_))
@@ -39,8 +39,7 @@ def find_backward(trace: Trace, event: Ints, parent: Ints) -> Backward:
     recomputed = _recomputed(trace, event, parent, is_node, node)
     own = _forward_of_nodes(trace, event, parent, is_node)
     # A node without a number of its own lies within the engine's event that has it, or is of no forward op.
-    engine = np.fromiter((name.startswith("autograd::engine") for name in trace.names), np.bool_, len(trace.names))
-    decisive = is_node & ((own != NONE) | engine[trace.name[event]])
+    decisive = is_node & ((own != NONE) | named(trace, event, lambda name: name.startswith("autograd::engine")))
     around = nearest(parent, decisive)
     forward = np.where((around == NONE) | recomputed, NONE, own[around])
     return Backward(node, forward, recomputed)
@@ -92,8 +91,7 @@ def _recomputed(trace: Trace, event: Ints, parent: Ints, is_node: NDArray[np.boo
     plain = np.zeros(len(event), np.bool_)
     direct = np.flatnonzero(within & (sequence == NONE) & (parent == node))
     plain[node[direct]] = True
-    checkpoint = np.fromiter(("Checkpoint" in name for name in trace.names), np.bool_, len(trace.names))
-    plain |= checkpoint[trace.name[event]] & is_node
+    plain |= named(trace, event, lambda name: "Checkpoint" in name) & is_node
     numbered &= plain[node]
     width = len(trace.signatures) + 1
     call = trace.name[event].astype(np.int64) * width + trace.signature[event] + 1

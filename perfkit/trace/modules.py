@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.trace.naming import numbered
 from perfkit.trace.nesting import around_times, depths, grouped, parents
 from perfkit.trace.read import NONE, Category, Ints, Trace
 
@@ -44,26 +45,20 @@ class Modules:
 
 def find_modules(trace: Trace) -> Modules:
     """The calls of modules: from Python stacks where those were recorded, else from ranges that name modules."""
-    labels = {index: name.removeprefix(_PYTHON) for index, name in enumerate(trace.names) if name.startswith(_PYTHON)}
-    calls = _named(trace, trace.of(Category.PYTHON), labels)
+    calls, labels = numbered(trace, trace.of(Category.PYTHON), _label_of_call)
     if not len(calls):
-        labels = _range_labels(trace)
-        calls = _named(trace, trace.of(Category.RANGE), labels)
+        calls, labels = numbered(trace, trace.of(Category.RANGE), _label_of_range)
     parent = parents(trace, calls)
     return Modules(calls, parent, *_paths(trace, calls, parent, labels))
 
 
-def _named(trace: Trace, events: Ints, labels: dict[int, str]) -> Ints:
-    return events[np.isin(trace.name[events], list(labels))] if labels else events[:0]
+def _label_of_call(name: str) -> str | None:
+    return name.removeprefix(_PYTHON) if name.startswith(_PYTHON) else None
 
 
-def _range_labels(trace: Trace) -> dict[int, str]:
-    found = {}
-    for index, name in enumerate(trace.names):
-        match = next((match for pattern in _RANGES if (match := pattern.fullmatch(name))), None)
-        if match is not None:
-            found[index] = match["path"]
-    return found
+def _label_of_range(name: str) -> str | None:
+    match = next((match for pattern in _RANGES if (match := pattern.fullmatch(name))), None)
+    return None if match is None else match["path"]
 
 
 def _paths(trace: Trace, calls: Ints, parent: Ints, labels: dict[int, str]) -> tuple[Ints, list[str]]:

@@ -1,6 +1,7 @@
 """The phases of a step (data, forward, backward, optimizer): marked by us, or told from ranges, nodes and ops."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from perfkit.record import MARK_PREFIX, PHASES
 from perfkit.trace.annotations import phase_of
+from perfkit.trace.naming import named, numbered
 from perfkit.trace.nesting import around_times
 from perfkit.trace.read import NONE, Category, Ints, Trace
 from perfkit.trace.steps import Steps, containing
@@ -41,7 +43,7 @@ class Phases:
 def find_phases(trace: Trace) -> Phases:
     """The phases that perfkit marked in a trace; empty where it marked none."""
     by_name = {MARK_PREFIX + phase: index for index, phase in enumerate(PHASES)}
-    events, phases = _ranges(trace, {index: by_name[name] for index, name in enumerate(trace.names) if name in by_name})
+    events, phases = _ranges(trace, by_name.get)
     return Phases(phases, trace.start_ns[events], trace.end_ns[events])
 
 
@@ -62,10 +64,10 @@ def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps) -> Ints:
     if not len(event):
         return phase
     phase[(phase == NONE) & _on_engine_threads(trace, event, within)] = _BACKWARD
-    listed = np.fromiter((bool(_OPTIMIZER_OPS.match(name)) for name in trace.names), np.bool_, len(trace.names))
     trained = bool((phase == _BACKWARD).any() or (phase == _OPTIMIZER).any())
     if trained:
-        phase[(phase == NONE) & listed[trace.name[event]]] = _OPTIMIZER
+        listed = named(trace, event, lambda name: _OPTIMIZER_OPS.fullmatch(name) is not None)
+        phase[(phase == NONE) & listed] = _OPTIMIZER
     # A trace without steps is taken as one.
     step = steps.at(starts) if len(steps) else np.zeros(len(event), np.int64)
     rest = (phase == NONE) & (step != NONE)
@@ -81,8 +83,7 @@ def time_phases(trace: Trace, threads: NDArray[np.int32], times: Ints) -> Ints:
 
 def _range_phases(trace: Trace, threads: NDArray[np.int32], times: Ints) -> tuple[Ints, Ints]:
     """For times on threads the phase of the innermost range around that names one, and when that range began."""
-    named = {index: number for index, name in enumerate(trace.names) if (number := phase_of(name)) is not None}
-    events, phase = _ranges(trace, named)
+    events, phase = _ranges(trace, phase_of)
     if not len(events):
         nothing = np.full(len(times), NONE, np.int64)
         return nothing, nothing.copy()
@@ -90,10 +91,10 @@ def _range_phases(trace: Trace, threads: NDArray[np.int32], times: Ints) -> tupl
     return np.where(at == NONE, NONE, phase[at]), np.where(at == NONE, NONE, trace.start_ns[events[at]])
 
 
-def _ranges(trace: Trace, phases: dict[int, int]) -> tuple[Ints, Ints]:
-    """The ranges with these names, in the order of time, and the phase of each."""
+def _ranges(trace: Trace, phase_of_name: Callable[[str], int | None]) -> tuple[Ints, Ints]:
+    """The ranges that have a phase by their name, in the order of time, and the phase of each."""
     ranges = trace.of(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
-    events = ranges[np.isin(trace.name[ranges], list(phases))] if phases else ranges[:0]
+    events, phases = numbered(trace, ranges, phase_of_name)
     return events, np.asarray([phases[name] for name in trace.name[events].tolist()], np.int64)
 
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from perfkit.record import STEP_MARK
 from perfkit.trace.annotations import COLLECTIVE_RANGES, OPTIMIZER_STEP, phase_of
+from perfkit.trace.naming import named, numbered, occurring
 from perfkit.trace.periodicity import repeats
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
-_PROFILER = re.compile(r"ProfilerStep ?#(\d+)")
+_PROFILER = re.compile(r"ProfilerStep ?#(\d{1,18})")
 _MARKS = (
-    (re.compile(re.escape(STEP_MARK) + r"#(\d+)"), "marked by perfkit"),
+    (re.compile(re.escape(STEP_MARK) + r"#(\d{1,18})"), "marked by perfkit"),
     (_PROFILER, "marked by torch.profiler (ProfilerStep)"),
 )
 
@@ -74,12 +75,7 @@ def _none() -> Steps:
 def _marked(trace: Trace, ops: Ints) -> Steps:
     ranges = trace.of(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     for pattern, basis in _MARKS:
-        numbers = {
-            index: int(match[1])
-            for index, name in enumerate(trace.names)
-            if (match := pattern.fullmatch(name)) is not None
-        }
-        events = ranges[np.isin(trace.name[ranges], list(numbers))] if numbers else ranges[:0]
+        events, numbers = numbered(trace, ranges, _number_by(pattern))
         if len(events):
             events = _busiest_thread(trace, events, ops)
             if pattern is _PROFILER:
@@ -88,14 +84,20 @@ def _marked(trace: Trace, ops: Ints) -> Steps:
     return _none()
 
 
+def _number_by(pattern: re.Pattern[str]) -> Callable[[str], int | None]:
+    def number(name: str) -> int | None:
+        match = pattern.fullmatch(name)
+        return int(match[1]) if match else None
+
+    return number
+
+
 # torch.profiler's name; XLA's profiler writes numbers alone.
 _ON_DEVICE = re.compile(r"(?:ProfilerStep ?#)?(\d{1,18})")
 
 
 def _marked_on_device(trace: Trace, _: Ints) -> Steps:
-    ranges = trace.of(Category.GPU_RANGE)
-    numbers = {index: int(match[1]) for index, name in enumerate(trace.names) if (match := _ON_DEVICE.fullmatch(name))}
-    events = ranges[np.isin(trace.name[ranges], list(numbers))] if numbers else ranges[:0]
+    events, numbers = numbered(trace, trace.of(Category.GPU_RANGE), _number_by(_ON_DEVICE))
     if not len(events):
         return _none()
     events = events[trace.thread[events] == _busiest(trace, events)]
@@ -151,7 +153,7 @@ def _annotated(trace: Trace, ops: Ints) -> Steps:
     ranges = trace.of(Category.RANGE)
     work = ops if len(ops) else trace.of(*DEVICE_CATEGORIES)
     stems: dict[str, list[int]] = {}
-    for index in np.unique(trace.name[ranges]).tolist():
+    for index in occurring(trace, ranges):
         name = trace.names[index]
         if not name.startswith(COLLECTIVE_RANGES) and phase_of(name) is None:
             stems.setdefault(_NUMBER.sub("", name), []).append(index)
@@ -160,10 +162,10 @@ def _annotated(trace: Trace, ops: Ints) -> Steps:
         if _PARTS.search(stem.lower()):
             continue
         events = _busiest_thread(trace, ranges[np.isin(trace.name[ranges], names)], ops)
-        named = _STEP_NAMES.fullmatch(stem.lower()) is not None
-        if _repeats_and_covers(trace, events, work, 1 if named else 2):
+        says_so = _STEP_NAMES.fullmatch(stem.lower()) is not None
+        if _repeats_and_covers(trace, events, work, 1 if says_so else 2):
             # What is named a step is one; of other ranges the rarest, for others may be parts of a step.
-            candidate = (not named, len(events), stem, events)
+            candidate = (not says_so, len(events), stem, events)
             best = candidate if best is None else min(best, candidate, key=lambda each: each[:3])
     if best is None:
         return _none()
@@ -189,9 +191,8 @@ def _repeats_and_covers(trace: Trace, events: Ints, work: Ints, least: int) -> b
 
 def _between_optimizers(trace: Trace, ops: Ints) -> Steps:
     """From the end of one call of the optimizer to the end of the next; the first from the first op."""
-    named = [index for index, name in enumerate(trace.names) if OPTIMIZER_STEP.match(name)]
     ranges = trace.of(Category.RANGE, Category.OP)
-    events = ranges[np.isin(trace.name[ranges], named)] if named else ranges[:0]
+    events = ranges[named(trace, ranges, lambda name: OPTIMIZER_STEP.match(name) is not None)]
     if not len(events) or not len(ops):
         return _none()
     events = _busiest_thread(trace, events, ops)

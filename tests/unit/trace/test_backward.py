@@ -51,6 +51,18 @@ def test_arrows_where_numbers_are_missing_or_of_several_threads(tmp_path: Path) 
     assert linked == {"MulBackward0": "aten::mul", "ExpBackward0": "aten::exp"}
 
 
+def test_what_did_not_run_before_is_not_run_again(tmp_path: Path) -> None:
+    ops = ops_of(
+        tmp_path,
+        numbered("aten::exp", 0, 2, 5),
+        numbered("MineBackward", 20, 30, 6, tid=2), event("aten::neg", 21, 2, tid=2),
+        numbered("aten::exp", 30, 5, 7, tid=2), event("aten::copy_", 31, 2, tid=2),
+        numbered("aten::log", 36, 5, 8, tid=2),
+    )  # fmt: skip
+    again = [ops.name(row) for row in np.flatnonzero(ops.recomputed).tolist()]
+    assert again == ["aten::exp", "aten::copy_"]
+
+
 class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -94,9 +106,8 @@ def blocks_step(reentrant: bool | None) -> Callable[[], None]:
 
 def penalty_step() -> None:
     """A step whose loss holds the gradients themselves."""
-    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh())
-    x = torch.randn(4, 8, requires_grad=True)
-    loss = model(x).square().mean()
+    x, y = torch.randn(4, 8, requires_grad=True), torch.randn(4, 8, requires_grad=True)
+    loss = (x * y).tanh().mean()  # a product has products as gradients
     (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
     (loss + gradient.square().sum()).backward()
 

@@ -121,6 +121,19 @@ def test_processes_number_their_launches_independently(tmp_path: Path) -> None:
     }
 
 
+def test_processes_whose_launches_fit_alike_are_told_apart_by_the_ids_of_ops(tmp_path: Path) -> None:
+    events = []
+    for process in (1, 2):
+        op = {"External id": 70 + process}
+        events += [
+            event(f"op of {process}", process, 5, pid=process, tid=process),
+            {**launch(4, process, pid=process, tid=process), "args": {"correlation": 4, **op}},
+            kernel(f"kernel of {process}", 20 + process, 1, 4, device=process, **op),
+        ]
+    ops = ops_of(tmp_path, *events)
+    assert [ops.name(row) for row in ops.kernel_op] == ["op of 1", "op of 2"]
+
+
 def test_a_graph_launches_many_kernels(tmp_path: Path) -> None:
     ops = ops_of(
         tmp_path,
