@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.intervals import Intervals, union
 from perfkit.analysis.timeline import HOST, OTHER_IDLE, Split
 from perfkit.analysis.trace_result import Launches
-from perfkit.analysis.windows import Windows
+from perfkit.analysis.windows import Windows, launched_before
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints, Trace
 
@@ -48,8 +48,7 @@ class Queue:
 def queue(ops: Ops) -> Queue:
     """When kernels were waiting on the device, from the end of the call that launched them until they began.
 
-    Kernels before the first one whose launch was recorded were launched before the recording began, and waited from
-    its start. What precedes a later kernel without a launch is not known, and is not called the host's either.
+    Kernels that were launched before the recording began waited from its start. What precedes a later kernel without a launch is not known, and is not called the host's either.
     """
     trace, kernels = ops.trace, ops.kernels
     begun = trace.start_ns[kernels.event]
@@ -61,7 +60,7 @@ def queue(ops: Ops) -> Queue:
         note = f"{early.mean():.0%} of the kernels begin before their launch: the clocks of host and device differ"
         return Queue(False, note, begun, begun)
     since = np.where(launched, np.append(trace.end_ns, 0)[kernels.launch], idle_since(ops))
-    since = np.where(~launched & (begun < begun[launched].min()), int(trace.start_ns.min()), since)
+    since = np.where(launched_before(ops), int(trace.start_ns.min()), since)
     return Queue(True, "", since, begun)
 
 

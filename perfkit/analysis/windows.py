@@ -9,6 +9,7 @@ first step that the device ran late lie before it.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.analysis.intervals import Intervals
 from perfkit.trace.ops import Ops
@@ -66,8 +67,7 @@ def _on_device(ops: Ops, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     begun, ended = trace.start_ns[kernels.event], trace.end_ns[kernels.event]
     launched = host_time(ops)
     known = launched != NONE
-    # Without a launch the kernels before the first one that has one were launched before the recording began.
-    backlog = ~known & (begun < begun[known].min(initial=np.iinfo(np.int64).max)) & known.any()
+    backlog = launched_before(ops)
     step = np.where(backlog, 0, np.searchsorted(start, launched, side="right"))  # 0: before the first step
     within = backlog | (known & (launched < end[-1]))
     finished = np.full(len(start) + 1, np.iinfo(np.int64).min, np.int64)
@@ -87,6 +87,20 @@ def host_time(ops: Ops) -> Ints:
     by_op = np.append(ops.start_ns, NONE)[ops.kernel_op]
     by_launch = np.append(trace.start_ns, NONE)[kernels.launch]
     return np.where(kernels.launch != NONE, by_launch, by_op)
+
+
+def launched_before(ops: Ops) -> NDArray[np.bool_]:
+    """Kernels that were launched before the recording began: without a launch, and before all that have one.
+
+    None where these would be most of the kernels' time: then launches were not recorded, which says nothing of when.
+    """
+    kernels, trace = ops.kernels, ops.trace
+    begun = trace.start_ns[kernels.event]
+    durations = trace.end_ns[kernels.event] - begun
+    known = host_time(ops) != NONE
+    early = ~known & (begun < begun[known].min(initial=np.iinfo(np.int64).max))
+    plausible = bool(known.any()) and 2 * int(durations[early].sum()) <= int(durations.sum())
+    return early & plausible
 
 
 def span(trace: Trace) -> tuple[int, int]:
