@@ -16,6 +16,9 @@ from perfkit.trace.read import NONE, Ints
 # How far the ends of one collective may lie apart once clocks are aligned: they drift by some 10 us in a second.
 CLOCK_ERROR_NS = 1_000_000
 
+# How many records a trace may lack more than another before a true pair is not found.
+_MOST_SHIFTED = 32
+
 _UNSET = np.iinfo(np.int64).min
 
 
@@ -42,7 +45,7 @@ def align(source: Source, ranks: int, slots: Slots) -> list[Clock | None]:
             slot = slots.of(rows)
             common = reference[slot] != _UNSET
             if common.any():
-                clock = Clock(_agreed(rows.end_ns[common] - reference[slot[common]]), islands - 1)
+                clock = Clock(_offset(rows, slots, reference), islands - 1)
             elif begin and len(slot):
                 clock, begin = Clock(0, islands), False
                 islands += 1
@@ -60,8 +63,25 @@ def align(source: Source, ranks: int, slots: Slots) -> list[Clock | None]:
     return clocks
 
 
-def _agreed(differences: Ints) -> int:
-    """The median of those that agree: of the most that lie within twice the error of each other.
+def _offset(rows: Rows, slots: Slots, reference: Ints) -> int:
+    """How far the clock of these rows is ahead of the reference's."""
+    differences = _differences(rows, slots, reference, 0)
+    offset, agreeing = _agreed(differences)
+    if agreeing * 2 >= len(differences):
+        return offset
+    # Too many records are lost for running numbers: true pairs are a few numbers apart, and still they alone agree.
+    shifts = range(-_MOST_SHIFTED, _MOST_SHIFTED + 1)
+    return _agreed(np.concatenate([_differences(rows, slots, reference, shift) for shift in shifts]))[0]
+
+
+def _differences(rows: Rows, slots: Slots, reference: Ints, shift: int) -> Ints:
+    slot = slots.of(rows, shift)
+    common = np.flatnonzero((slot != NONE) & (np.append(reference, _UNSET)[slot] != _UNSET))
+    return rows.end_ns[common] - reference[slot[common]]
+
+
+def _agreed(differences: Ints) -> tuple[int, int]:
+    """The median of those that agree, the most that lie within twice the error of each other; and how many they are.
 
     To the nanosecond: medians of floats are exact for small numbers only, and clocks may differ by years.
     """
@@ -70,7 +90,7 @@ def _agreed(differences: Ints) -> int:
     first = int(counts.argmax())
     agreeing = ordered[first : first + int(counts[first])]
     base = int(agreeing[0])
-    return base + round(float(np.median(agreeing - base)))
+    return base + round(float(np.median(agreeing - base))), len(agreeing)
 
 
 class _Known(NamedTuple):

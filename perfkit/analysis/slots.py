@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.trace.read import Ints
+from perfkit.trace.read import NONE, Ints
 
 
 class Rows(NamedTuple):
@@ -39,12 +39,16 @@ class Slots:
             self._first[kind] = self.size
             self.size += len(self._codes[kind])
 
-    def of(self, rows: Rows) -> Ints:
-        result = np.empty(len(rows.kind), np.int64)
-        codes = code(rows.step, rows.number)
+    def of(self, rows: Rows, shift: int = 0) -> Ints:
+        """The slot of each row, or of the one `shift` numbers after it in its step; NONE where there is none."""
+        result = np.full(len(rows.kind), NONE, np.int64)
+        codes = code(rows.step, rows.number) + shift
         for kind in np.unique(rows.kind).tolist():
-            mine = rows.kind == kind
-            result[mine] = self._first[kind] + np.searchsorted(self._codes[kind], codes[mine])
+            mine = np.flatnonzero(rows.kind == kind)
+            known = self._codes[kind]
+            at = np.minimum(np.searchsorted(known, codes[mine]), len(known) - 1)
+            found = known[at] == codes[mine]
+            result[mine[found]] = self._first[kind] + at[found]
         return result
 
     def columns(self) -> tuple[Ints, Ints]:
@@ -56,5 +60,5 @@ class Slots:
 
 
 def code(step: Ints, number: Ints) -> Ints:
-    """Step and running number in one: steps count from NONE (-1)."""
-    return ((step + 1) << 32) | number
+    """Step and running number in one: steps count from NONE (-1), and absurd ones are cut to 31 bits."""
+    return (((step + 1) & 0x7FFFFFFF) << 32) | number

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from perfkit.analysis import engines
+from perfkit.analysis.trace_analysis import analyse_traces
 from perfkit.errors import PerfkitError, UnavailableError
 from tests.fixtures import engine_functions as functions
+from tests.fixtures.gpu_traces import training_file
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,18 @@ def test_a_path_that_no_node_can_read_is_told_so(cluster: Any, tmp_path: Path) -
     assert found[str(present)] == 5
     assert isinstance(found[str(absent)], PerfkitError)
     assert "on storage that every node mounts" in str(found[str(absent)])
+
+
+def test_ranks_analysed_on_the_cluster_are_as_when_analysed_here(cluster: Any, tmp_path: Path) -> None:
+    for rank in range(3):
+        training_file(tmp_path / f"rank{rank}.json.gz", rank=rank, world_size=3, late_us=10.0 * rank)
+    here, there = (analyse_traces([str(tmp_path)], engine=engine) for engine in engines.ENGINES)
+    assert there.fleet is not None
+    assert there.fleet == here.fleet
+    assert there.fleet.straggler == "rank 2"
+    # It comes 20 us later than rank 0 in each step.
+    assert there.fleet.ranks[2].late_s == pytest.approx(20e-6)
+    assert there.traces == here.traces
 
 
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
