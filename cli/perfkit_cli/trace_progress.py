@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from perfkit.units import bandwidth, nbytes
+from perfkit.units import nbytes
 from perfkit_cli.lines import show_lines
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ def show_reading(console: Console) -> Iterator["Progress | None"]:
 
 
 def line(read: "TraceRead") -> str:
-    """`[3/64] traces/rank2.json.gz: 326 MiB at 84 MB/s`."""
+    """`[3/64] traces/rank2.json.gz: 326 MiB at 84 MiB/s`."""
     place = f"[{read.number}/{read.total}] {read.source}"
     if read.error:
         return f"{place}: left out: {read.error}"
-    speed = f" at {bandwidth(read.json_bytes / read.seconds)}" if read.seconds > 0 else ""
+    speed = f" at {nbytes(round(read.json_bytes / read.seconds))}/s" if read.seconds > 0 else ""
     return f"{place}: {nbytes(read.json_bytes)}{speed}"

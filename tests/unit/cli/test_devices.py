@@ -1,0 +1,28 @@
+"""The listing of devices whose peaks are known."""
+
+import json
+
+from click.testing import CliRunner
+
+from perfkit.devices.catalogue import catalogue
+from perfkit_cli.devices import command
+
+
+def test_every_device_has_a_line() -> None:
+    lines = CliRunner().invoke(command).output.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [entry.id for entry in catalogue().devices]
+
+
+def test_figures_are_dense_and_what_is_not_known_is_a_dash() -> None:
+    (line,) = CliRunner().invoke(command, ["h200-sxm"]).output.splitlines()[1:]
+    assert "989 TFLOP/s" in line
+    assert "4,800 GB/s" in line
+    (line,) = CliRunner().invoke(command, ["t4"]).output.splitlines()[1:]
+    assert line.split()[0] == "t4"
+    assert " -  " in line  # no interconnect
+
+
+def test_json_has_every_figure_with_its_source() -> None:
+    (device,) = json.loads(CliRunner().invoke(command, ["NVIDIA GB200", "--json"]).output)
+    assert device["id"] == "gb200"
+    assert all(ceiling["source"] and ceiling["value"] > 0 for ceiling in device["ceilings"])
