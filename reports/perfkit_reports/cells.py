@@ -13,6 +13,8 @@ NOT_KNOWN = "n/a"
 class Cell:
     """`text`, a second line of `detail`, the `reason` where the text is n/a, and a `value` to sort by.
 
+    `whole` is the name that `text` is the short form of.
+
     `tone` is `good`, `bad`, `unsure` or empty; it only repeats what the text says.
     """
 
@@ -21,6 +23,7 @@ class Cell:
     reason: str = ""
     value: float | str | None = None
     tone: str = ""
+    whole: str = ""
 
 
 def unknown(reason: str) -> Cell:

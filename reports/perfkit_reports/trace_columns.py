@@ -24,18 +24,24 @@ from perfkit_reports.trace_headline import device
 from perfkit_reports.trace_story import reading, signed_seconds
 
 _LONG = 64
+_HOVER = 1200  # shapes of a fused optimizer's lists fill pages; tables/*.parquet have them whole
 
 
 def _short(value: str, limit: int = _LONG) -> Cell:
     """Shortened in the middle, whole on hover."""
-    short = middle(value, limit)
-    return Cell(short or NOTHING, reason="" if short == value else value, value=value)
+    return _named(middle(value, limit), value)
 
 
 def _code(value: str, limit: int = 60) -> Cell:
     """The name of a kernel or op in a readable form, whole on hover."""
-    short = short_kernel(value, limit)
-    return Cell(short or NOTHING, reason="" if short == value else value, value=value)
+    return _named(short_kernel(value, limit), value)
+
+
+def _named(short: str, whole: str) -> Cell:
+    """A name that is sorted and saved as it was recorded, unless it would fill the page."""
+    if short == whole:
+        return Cell(short or NOTHING, value=whole)
+    return Cell(short or NOTHING, whole=middle(whole, _HOVER))
 
 
 def _seconds(value: float) -> Cell:

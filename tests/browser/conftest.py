@@ -38,6 +38,17 @@ class Opened:
             chart.scroll_into_view_if_needed()
             chart.locator(".main-svg").first.wait_for(state="attached")
 
+    def column(self, group: str, number: int) -> list[str]:
+        """The texts of a column of the table shown in a group of panels, hidden rows left out."""
+        rows = self.page.locator(f".{group}-panel:not([hidden]) tbody tr:not([hidden])")
+        return rows.locator(f"td:nth-child({number})").all_inner_texts()
+
+    def sort(self, group: str, title: str) -> str | None:
+        """Click a heading of that table; the order it is then sorted in."""
+        heading = self.page.locator(f".{group}-panel:not([hidden]) th", has_text=title)
+        heading.get_by_role("button").click()
+        return heading.get_attribute("aria-sort")
+
 
 Open = Callable[..., Opened]
 

@@ -69,26 +69,17 @@ def test_layers_switch_with_the_keyboard(open_report: Any) -> None:
     assert ("flash", "op") in visible(report.page)
 
 
-def column(page: Page, number: int) -> list[str]:
-    """The texts of a column of the shown table of operations, hidden rows left out."""
-    return page.locator(f".ops-panel:not([hidden]) tbody tr:not([hidden]) td:nth-child({number})").all_inner_texts()
-
-
 def test_the_table_of_operations_sorts_with_the_unknown_last(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
-    page = report.page
     report.visit("ops")
-    times = [float(text.split()[0]) for text in column(page, 2)]
+    times = [float(text.split()[0]) for text in report.column("ops", 2)]
     assert times == sorted(times, reverse=True)
-    heading = page.locator(".ops-panel:not([hidden]) th", has_text="To win")
-    heading.get_by_role("button").click()
-    assert heading.get_attribute("aria-sort") == "descending"
-    texts = column(page, 4)
+    assert report.sort("ops", "To win") == "descending"
+    texts = report.column("ops", 4)
     known = [float(text.split()[0]) for text in texts if text != "n/a"]
     assert known == sorted(known, reverse=True)
-    heading.get_by_role("button").click()
-    assert heading.get_attribute("aria-sort") == "ascending"
-    texts = column(page, 4)
+    assert report.sort("ops", "To win") == "ascending"
+    texts = report.column("ops", 4)
     assert texts[-2:] == ["n/a", "n/a"]
     assert [float(text.split()[0]) for text in texts[:-2]] == sorted(known)
 
@@ -98,12 +89,12 @@ def test_the_filter_narrows_and_follows_the_variant(open_report: Any) -> None:
     page = report.page
     report.visit("ops")
     page.get_by_role("searchbox").fill("softmax BACKWARD")
-    assert column(page, 1) == ["aten::_softmax_backward_data"]
+    assert report.column("ops", 1) == ["aten::_softmax_backward_data"]
     assert page.locator("[data-count]").inner_text() == "1 of 15"
     page.locator("select[data-panels]").select_option(label="ckpt")
-    assert column(page, 1) == ["aten::_softmax_backward_data"]
+    assert report.column("ops", 1) == ["aten::_softmax_backward_data"]
     page.get_by_role("searchbox").fill("")
-    assert len(column(page, 1)) == 15
+    assert len(report.column("ops", 1)) == 15
 
 
 def test_claims_and_tracebacks_open_on_demand(open_report: Any) -> None:

@@ -41,24 +41,19 @@ def test_every_figure_is_drawn(open_report: Any) -> None:
     assert report.page.locator(".chart .loading").count() == 0
 
 
-def column(page: Page, number: int) -> list[str]:
-    """The texts of a column of the shown table, hidden rows left out."""
-    return page.locator(f".win-panel:not([hidden]) tbody tr:not([hidden]) td:nth-child({number})").all_inner_texts()
-
-
 def test_tabs_and_traces_choose_the_table(open_report: Any) -> None:
     report = open_report(sample.realistic())
     page = report.page
     report.visit("win")
-    assert column(page, 1)[0].startswith("softmax_warp_forward")
+    assert report.column("win", 1)[0].startswith("softmax_warp_forward")
     page.get_by_role("radio", name="Ops").check(force=True)
-    assert column(page, 1)[0] == "aten::_softmax"
+    assert report.column("win", 1)[0] == "aten::_softmax"
     page.locator("select[data-panels=win]").select_option(label="rank 1")
-    assert column(page, 1)[0] == "aten::_softmax"
+    assert report.column("win", 1)[0] == "aten::_softmax"
     assert page.locator(".win-panel:not([hidden])").get_attribute("id") == "win-ops-2"
-    assert column(page, 2)[0] == "6.57 ms"
+    assert report.column("win", 2)[0] == "6.57 ms"
     page.get_by_role("radio", name="Modules").check(force=True)
-    assert "blocks.*.attn" in column(page, 1)
+    assert "blocks.*.attn" in report.column("win", 1)
 
 
 def test_tabs_work_with_the_keyboard(open_report: Any) -> None:
@@ -66,22 +61,18 @@ def test_tabs_work_with_the_keyboard(open_report: Any) -> None:
     report.visit("win")
     report.page.get_by_role("radio", name="Kernels").focus()
     report.page.keyboard.press("ArrowRight")
-    assert column(report.page, 1)[0] == "aten::_softmax"
+    assert report.column("win", 1)[0] == "aten::_softmax"
 
 
 def test_the_table_sorts_with_the_unknown_last(open_report: Any) -> None:
     report = open_report(sample.alone())
-    page = report.page
     report.visit("win")
-    heading = page.locator(".win-panel:not([hidden]) th", has_text="Of roof")
-    heading.get_by_role("button").click()
-    assert heading.get_attribute("aria-sort") == "descending"
-    texts = column(page, 5)
+    assert report.sort("win", "Of roof") == "descending"
+    texts = report.column("win", 6)
     known = [float(text.split()[0]) for text in texts if text != "n/a"]
     assert known == sorted(known, reverse=True)
-    heading.get_by_role("button").click()
-    assert heading.get_attribute("aria-sort") == "ascending"
-    assert column(page, 5)[-2:] == ["n/a", "n/a"]
+    assert report.sort("win", "Of roof") == "ascending"
+    assert report.column("win", 6)[-2:] == ["n/a", "n/a"]
 
 
 def test_the_filter_narrows_and_follows_the_tab(open_report: Any) -> None:
@@ -89,10 +80,10 @@ def test_the_filter_narrows_and_follows_the_tab(open_report: Any) -> None:
     page = report.page
     report.visit("win")
     page.get_by_role("searchbox").fill("softmax BACKWARD")
-    assert len(column(page, 1)) == 1
+    assert len(report.column("win", 1)) == 1
     assert page.locator("#win [data-count]").inner_text() == "1 of 10"
     page.get_by_role("radio", name="Ops").check(force=True)
-    assert column(page, 1) == ["aten::_softmax_backward_data"]
+    assert report.column("win", 1) == ["aten::_softmax_backward_data"]
 
 
 def test_layers_of_the_roofline_switch(open_report: Any) -> None:

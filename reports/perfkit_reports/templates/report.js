@@ -92,7 +92,8 @@
     }),
   );
 
-  const raw = (cell) => (cell.dataset.value !== undefined ? cell.dataset.value : null);
+  // What a cell is sorted by and saved as: its raw value, or the whole of a name that was shortened.
+  const raw = (cell) => cell.dataset.value ?? cell.querySelector("[data-whole]")?.title ?? null;
   all("table.sortable thead button").forEach((button) =>
     button.addEventListener("click", () => {
       const head = button.parentElement;

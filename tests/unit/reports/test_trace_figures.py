@@ -87,3 +87,28 @@ def test_dots_show_even_where_work_is_a_small_part_of_the_step() -> None:
     figure = drawn(sample.alone(points=points))["roofline"]
     dots = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "kernel"})
     assert max(dots["marker"]["size"]) == pytest.approx(36.0)
+
+
+def test_the_split_is_shown_before_and_after_a_change() -> None:
+    names = {name for trace in drawn(sample.realistic())["changes-time"]["data"] for name in trace["y"]}
+    assert names == {"before: main rank 0, 41.2 ms", "now: rank 0, 34.9 ms"}
+
+
+def test_counted_levels_of_memory_are_a_layer_of_their_own() -> None:
+    first = sample.trace("rank 0", 0).points[0]
+    levels = tuple(
+        msgspec.structs.replace(first, level=level, intensity=first.intensity * factor)
+        for level, factor in (("l1", 0.1), ("l2", 0.5), ("memory", 1.0))
+    )
+    figure = drawn(sample.alone(level_points=levels))["roofline"]
+    layer = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "level"})
+    assert layer["visible"] is False
+    assert len(set(layer["y"])) == 1
+    assert layer["x"] == pytest.approx([first.intensity * factor for factor in (0.1, 0.5, 1.0)])
+
+
+def test_a_name_that_two_changes_share_keeps_a_bar_for_each() -> None:
+    difference = sample.realistic().difference
+    assert difference is not None
+    names = [name for name, _ in parts(difference)]
+    assert len(names) == len(set(names))

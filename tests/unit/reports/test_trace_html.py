@@ -89,3 +89,18 @@ def test_columns_without_content_are_left_out() -> None:
     heads = text.split('class="win-panel"')[1].split("</thead>")[0]
     assert ">Module<" not in heads
     assert ">Op<" in heads
+
+
+def test_without_ceilings_nothing_is_said_to_be_won() -> None:
+    text = Page(trace_html.render(sample.unknown_device())).text
+    assert "would save" not in text
+    assert "How fast the work runs, without roofs to hold it against" in text
+
+
+def test_names_and_shapes_of_any_length_do_not_fill_the_page() -> None:
+    long = tuple(
+        msgspec.structs.replace(row, name=row.name * 50, shapes="[4096, 4096] " * 9999)
+        for row in sample.trace("rank 0", 0).kernels * 50
+    )
+    ranks = tuple(msgspec.structs.replace(trace, kernels=long, ops=long) for trace in sample.many_ranks(4).traces)
+    assert len(trace_html.render(msgspec.structs.replace(sample.many_ranks(4), traces=ranks)).encode()) < 7_000_000
