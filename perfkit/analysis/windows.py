@@ -98,9 +98,10 @@ def launched_before(ops: Ops) -> NDArray[np.bool_]:
     begun = trace.start_ns[kernels.event]
     durations = trace.end_ns[kernels.event] - begun
     known = host_time(ops) != NONE
-    early = ~known & (begun < begun[known].min(initial=np.iinfo(np.int64).max))
-    plausible = bool(known.any()) and 2 * int(durations[early].sum()) <= int(durations.sum())
-    return early & plausible
+    early: NDArray[np.bool_] = ~known & (begun < begun[known].min(initial=np.iinfo(np.int64).max))
+    if not known.any() or 2 * int(durations[early].sum()) > int(durations.sum()):
+        early[:] = False
+    return early
 
 
 def span(trace: Trace) -> tuple[int, int]:
