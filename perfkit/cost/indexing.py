@@ -72,13 +72,27 @@ def _index_size(indices: TensorArg) -> int:
     return 4 if indices.dtype == "int32" else _POSITION
 
 
-def _embedding_bag_backward(args: Args) -> OpCost:
+def _bags_gradient(grad: TensorArg, indices: TensorArg, others: float, rows: int) -> OpCost:
+    """The gradient of each bag is added to the rows of its indices, in a new table."""
+    nbytes = read_bytes(grad, indices) + others + out_bytes(rows * grad.shape[1], grad.dtype)
+    return _moved(nbytes, grad.dtype, numel(indices) * grad.shape[1])
+
+
+def _embedding_bag_dense_backward(args: Args) -> OpCost:
     """_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, maximum_indices, num_weights, ...)."""
+    others = read_bytes(tensor(args, 2), optional_tensor(args, 3))
+    return _bags_gradient(tensor(args, 0, 2), tensor(args, 1), others, integer(args, 5))
+
+
+def _embedding_bag_backward(args: Args) -> OpCost:
+    """_embedding_bag_backward(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale, mode,
+    sparse, ...): a sparse gradient has a row for each index."""
     grad, indices = tensor(args, 0, 2), tensor(args, 1)
-    rows = integer(args, 5)
-    reads = read_bytes(grad, indices, tensor(args, 2), optional_tensor(args, 3))
-    adds = numel(indices) * grad.shape[1]
-    return _moved(reads + out_bytes(rows * grad.shape[1], grad.dtype), grad.dtype, adds)
+    others = read_bytes(tensor(args, 3), optional_tensor(args, 4))
+    if len(args) > 9 and args[9] is True:
+        rows = out_bytes(numel(indices) * grad.shape[1], grad.dtype)
+        return _moved(read_bytes(grad, indices) + others + rows, grad.dtype)
+    return _bags_gradient(grad, indices, others, integer(args, 6))
 
 
 def _sample_weights_backward(args: Args) -> OpCost:
@@ -267,7 +281,8 @@ FORMULAS: dict[str, Formula] = {
     "aten::embedding_dense_backward": _embedding_backward,
     "aten::_embedding_bag": _embedding_bag,
     "aten::_embedding_bag_forward_only": _embedding_bag,
-    "aten::_embedding_bag_dense_backward": _embedding_bag_backward,
+    "aten::_embedding_bag_backward": _embedding_bag_backward,
+    "aten::_embedding_bag_dense_backward": _embedding_bag_dense_backward,
     "aten::_embedding_bag_per_sample_weights_backward": _sample_weights_backward,
     "aten::index_select": _index_select,
     "aten::gather": _gather(2),

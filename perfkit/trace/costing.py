@@ -57,7 +57,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
     name, signature = trace.name[event], trace.signature[event]
     key, keys = _distinct(name, signature)
     number = np.full(keys, _UNASKED, np.int64)
-    split = _split(trace, name, parent)
+    split = _split(trace, name, signature, parent)
     calls: list[CostedCall] = []
     known: dict[tuple[int, int, str, tuple[OpCall, ...] | None], int] = {}
     sized_inside = _named(trace, SIZED_INSIDE.__contains__)
@@ -87,7 +87,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         new, first = np.unique(mine, return_index=True)
         for each, row in zip(new.tolist(), rows[first].tolist(), strict=True):
             if number[each] == _UNASKED:
-                listed = list_dtypes.unknown_shape(evidence.arguments(int(signature[row]))) is not None
+                listed = bool(list_dtypes.unknown_shapes(evidence.arguments(int(signature[row]))))
                 number[each] = _BY_ROW if listed or sized_inside[name[row]] else ask(row)
         found = number[mine]
         listed_rows = np.flatnonzero(found == _BY_ROW)
@@ -181,11 +181,23 @@ def _around_any(parent: Ints, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return result
 
 
-def _split(trace: Trace, name: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
+def _split(trace: Trace, name: NDArray[np.int32], signature: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
+    """Ops that are costed by what lies beneath: compositions on some devices only, and what autocast wraps."""
+    result = _autocast(trace, name, signature, parent)
     concerned = _named(trace, _SPLIT_ON_SOME_DEVICES.__contains__)[name]
-    if not concerned.any():
-        return concerned
-    return concerned & _around_any(parent, _named(trace, FORMULAS.__contains__)[name])
+    if concerned.any():
+        result |= concerned & _around_any(parent, _named(trace, FORMULAS.__contains__)[name])
+    return result
+
+
+def _autocast(trace: Trace, name: NDArray[np.int32], signature: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
+    """Ops as the program called them, around the conversion of their inputs and the same op on what comes out."""
+    numbers: dict[bytes, int] = {}
+    dims = np.asarray([*(numbers.setdefault(each.dims, len(numbers)) for each in trace.signatures), NONE], np.int64)
+    size = dims[signature]  # NONE (-1) takes the last entry
+    repeated = (parent != NONE) & (name == name[parent]) & (size == size[parent])
+    converting = _named(trace, lambda each: each == "aten::to")[name]
+    return _around_any(parent, repeated) & _around_any(parent, converting)
 
 
 def _is_op(name: str) -> bool:

@@ -1,7 +1,8 @@
 """Dtypes of lists of tensors, which a trace records without one: taken from evidence, or left unknown.
 
-Evidence, strongest first: an op around or beneath the one in question has a tensor of the same shape; the kernel it
-launched names a type; every tensor of that shape in the whole trace has the same dtype.
+Evidence, strongest first: the ops that the one in question calls work on tensors of the same shapes; an op around or
+beneath has such tensors; the kernel it launched names a type; autograd accumulated gradients of such shapes; all
+tensors of such shapes in the trace have the same dtype.
 """
 
 import re
@@ -21,10 +22,9 @@ _KERNEL_TYPES = (
 Evidence = dict[tuple[int, ...], set[str]]
 
 
-def unknown_shape(args: Args) -> tuple[int, ...] | None:
-    """The shape of the largest tensor without a dtype, None where all are known."""
-    shapes = [each.shape for each in all_tensors(args) if each.dtype == UNKNOWN]
-    return max(shapes, key=len, default=None)
+def unknown_shapes(args: Args) -> frozenset[tuple[int, ...]]:
+    """The shapes of the tensors without a dtype, none where all are known."""
+    return frozenset(each.shape for each in all_tensors(args) if each.dtype == UNKNOWN)
 
 
 def collect(evidence: Evidence, args: Args) -> None:
@@ -34,10 +34,14 @@ def collect(evidence: Evidence, args: Args) -> None:
             evidence.setdefault(each.shape, set()).add(each.dtype)
 
 
-def from_shapes(evidence: Evidence, shape: tuple[int, ...]) -> str:
-    """The dtype of all known tensors of a shape, unknown where there are none or several."""
-    found = evidence.get(shape, set())
-    return next(iter(found)) if len(found) == 1 else UNKNOWN
+def from_shapes(evidence: Evidence, shapes: Iterable[tuple[int, ...]]) -> str:
+    """The one dtype that fits the known tensors of all these shapes: the tensors of a list have the same dtype.
+
+    Unknown where no tensor has such a shape, or where several dtypes fit.
+    """
+    seen = [evidence[shape] for shape in shapes if shape in evidence]
+    fitting = set.intersection(*seen) if seen else set()
+    return next(iter(fitting)) if len(fitting) == 1 else UNKNOWN
 
 
 def from_kernels(names: Iterable[str]) -> str:

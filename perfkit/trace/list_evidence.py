@@ -68,8 +68,8 @@ class ListEvidence:
     def dtype(self, row: int) -> str:
         """The dtype of the lists among an op's arguments, unknown where the evidence does not decide."""
         signature = self._trace.signature[self._event]
-        shape = list_dtypes.unknown_shape(self.arguments(int(signature[row])))
-        if shape is None:
+        shapes = list_dtypes.unknown_shapes(self.arguments(int(signature[row])))
+        if not shapes:
             return UNKNOWN
         near: list_dtypes.Evidence = {}
         outer = int(self._parent[row])
@@ -82,10 +82,33 @@ class ListEvidence:
         first, last = self._launched(first, last)
         kernels = np.unique(self._kernel_name[self._kernel_order[int(first[0]) : int(last[0])]]).tolist()
         return (
-            list_dtypes.from_shapes(near, shape)
+            list_dtypes.from_shapes(self._worked_on(row), shapes)
+            or list_dtypes.from_shapes(near, shapes)
             or list_dtypes.from_kernels(self._trace.names[name] for name in kernels)
-            or list_dtypes.from_shapes(self._everywhere, shape)
+            or list_dtypes.from_shapes(self._gradients, shapes)
+            or list_dtypes.from_shapes(self._everywhere, shapes)
         )
+
+    def _worked_on(self, row: int) -> list_dtypes.Evidence:
+        """The first arguments of what is called directly: a list's tensors one by one, no converted numbers."""
+        found: list_dtypes.Evidence = {}
+        first, last = self._nest(np.asarray([row]))
+        inside = self._order[int(first[0]) + 1 : int(last[0])]
+        signature = self._trace.signature[self._event]
+        for inner in np.unique(signature[inside[self._parent[inside] == row]]).tolist():
+            list_dtypes.collect(found, self.arguments(inner)[:1])
+        return found
+
+    @cached_property
+    def _gradients(self) -> list_dtypes.Evidence:
+        """Gradients as autograd accumulates them, with the dtypes and shapes of the parameters."""
+        found: list_dtypes.Evidence = {}
+        names = self._trace.names
+        wanted = [index for index, name in enumerate(names) if name == "torch::autograd::AccumulateGrad"]
+        signature = self._trace.signature[self._event]
+        for each in np.unique(signature[np.isin(self._trace.name[self._event], wanted)]).tolist():
+            list_dtypes.collect(found, self.arguments(each))
+        return found
 
     @cached_property
     def _everywhere(self) -> list_dtypes.Evidence:

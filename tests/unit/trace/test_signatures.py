@@ -45,3 +45,8 @@ def test_lists_that_do_not_fit_together() -> None:
     assert arguments(Signature(b"[[4]", b"", b'["float"]', b"")) is None
     assert arguments(signature({"a": 1}, None, ["float"], None)) is None
     assert arguments(signature(["x"], None, ["float"], None)) == (None,)
+
+
+def test_sizes_of_a_list_that_an_older_version_did_not_record() -> None:
+    assert arguments(signature([[], []], None, ["TensorList", "Scalar"], None)) == (None, None)
+    assert arguments(signature([[]], [[]], ["TensorList"], [""])) == ((),)  # an empty list
