@@ -9,25 +9,22 @@ from numpy.typing import NDArray
 
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _FIRST_WINDOW = 1 << 14
+_SLICE_BYTES = 1 << 20
 
 
 class Structure(NamedTuple):
-    """The brackets, braces and commas of a text that stand outside of its strings."""
+    """How the brackets and braces of a text nest that stand outside of its strings, up to where they close more than
+    they opened.
 
-    at: NDArray[np.int64]
-    mark: NDArray[np.uint8]
-    depth: NDArray[np.int64]  # after the mark, relative to the beginning
+    Attributes:
+        commas: where the commas of the level asked for stand.
+        close: where the list or object ends within which the text began; None if it does not.
+        depth: at the end, relative to the beginning.
+    """
 
-    def commas(self, depth: int) -> NDArray[np.int64]:
-        """Where the commas of one depth stand."""
-        here: NDArray[np.int64] = self.at[(self.mark == ord(",")) & (self.depth == depth)]
-        return here
-
-    @property
-    def close(self) -> int | None:
-        """Where the list or object ends within which the text began."""
-        below = np.flatnonzero(self.depth < 0)
-        return int(self.at[below[0]]) if len(below) else None
+    commas: NDArray[np.int64]
+    close: int | None
+    depth: int
 
 
 def last_boundary(text: bytes) -> int:
@@ -46,18 +43,35 @@ def last_boundary(text: bytes) -> int:
         window *= 8
 
 
-def structure(text: bytes) -> Structure:
+def structure(text: bytes, level: int = 0) -> Structure:
     """The structure of JSON text that begins outside of a string. Means nothing where quotes are not escaped."""
-    data = np.frombuffer(text, np.uint8)
-    folded = data | 0x20  # [ and { become one, ] and } another
-    marks = np.flatnonzero((data == ord('"')) | (data == ord(",")) | (folded == ord("{")) | (folded == ord("}")))
-    kinds = data[marks]
-    quotes = kinds == ord('"')
-    quotes[quotes] = ~_escaped(data, marks[quotes])
-    outside = (np.cumsum(quotes) % 2 == 0) & (kinds != ord('"'))
-    at, mark = marks[outside], kinds[outside]
-    step = np.where(mark == ord(","), 0, np.where((mark | 0x20) == ord("{"), 1, -1))
-    return Structure(at, mark, np.cumsum(step))
+    commas: list[NDArray[np.int64]] = []
+    depth, in_string, begin = 0, False, 0
+    while begin < len(text):
+        end = min(begin + _SLICE_BYTES, len(text))
+        while end < len(text) and text[end - 1] == ord("\\"):  # what it escapes belongs to it
+            end += 1
+        data = np.frombuffer(text, np.uint8, end - begin, begin)
+        folded = data | 0x20  # [ and { become one, ] and } another
+        marks = np.flatnonzero((data == ord('"')) | (data == ord(",")) | (folded == ord("{")) | (folded == ord("}")))
+        kinds = data[marks]
+        quotes = kinds == ord('"')
+        quotes[quotes] = ~_escaped(data, marks[quotes])
+        outside = ((np.cumsum(quotes) + in_string) % 2 == 0) & (kinds != ord('"'))
+        at, mark = marks[outside], kinds[outside]
+        step = np.where(mark == ord(","), 0, np.where((mark | 0x20) == ord("{"), 1, -1))
+        depths = depth + np.cumsum(step)
+        here = (mark == ord(",")) & (depths == level)
+        below = np.flatnonzero(depths < 0)
+        if len(below):
+            close = int(at[below[0]])
+            commas.append(at[here & (at < close)] + begin)
+            return Structure(np.concatenate(commas), begin + close, -1)
+        commas.append(at[here] + begin)
+        depth = int(depths[-1]) if len(depths) else depth
+        in_string ^= bool(quotes.sum() % 2)
+        begin = end
+    return Structure(np.concatenate(commas) if commas else np.zeros(0, np.int64), None, depth)
 
 
 def within_strings(text: bytes, characters: bytes) -> int:

@@ -80,8 +80,8 @@ def places(threads: list[tuple[str, str]], stated: list[tuple[int, str, bytes]])
 def classify(rows: Columns, cats: list[str], names: list[str], where: Places) -> NDArray[np.int8]:
     """The `Category` of every row."""
     category = np.asarray([_of_cat(cat) for cat in cats] or [Category.OTHER], np.int8)[rows["cat"]]
-    if "" in cats:
-        none = np.flatnonzero(rows["cat"] == cats.index(""))
+    none = np.flatnonzero(np.asarray([cat == "" for cat in cats] or [False])[rows["cat"]])
+    if len(none):
         category[none] = _without_cat({key: column[none] for key, column in rows.items()}, names, where)
     compiled = np.asarray([name.startswith(COMPILED_GRAPH) for name in names] or [False])
     # On the device, too, but there it is a summary.

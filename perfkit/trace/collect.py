@@ -40,6 +40,11 @@ class Collection:
             self.metadata.append((number, kind, statement))
         self.notes += part.notes
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no part brought an event."""
+        return not any(len(each) for each in self._columns["rows"].get("kind", ()))
+
     def rows(self) -> Columns:
         """The rows, once: they are handed over and no longer kept here."""
         return self._joined("rows")

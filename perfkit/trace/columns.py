@@ -245,7 +245,7 @@ class Builder:
             args = each.args or _NO_ARGS
             text = bytes(args.labels if each.name == "process_labels" else args.name)
             if text:
-                stated.append((self.tables.thread[_THREAD(each)], each.name, text))
+                stated.append((self.tables.thread[_THREAD(each)], str(each.name), text))
         return stated
 
 

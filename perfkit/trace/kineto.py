@@ -53,28 +53,28 @@ class EventArgs(msgspec.Struct, gc=False):
 class Event(msgspec.Struct, gc=False):
     """One entry of `traceEvents`; times in microseconds, NaN where the file has none."""
 
-    ph: str = ""
-    cat: str = ""
-    name: str = ""
+    ph: str | None = ""
+    cat: str | None = ""
+    name: Id = ""
     pid: Id = None
     tid: Id = None
     id: Id = None
-    ts: float = NAN
-    dur: float = NAN
+    ts: float | None = NAN
+    dur: float | None = NAN
     args: EventArgs | None = None
 
 
 class ExactEvent(msgspec.Struct, gc=False):
     """An `Event` whose time is kept as it is written, for times that a double would round."""
 
-    ph: str = ""
-    cat: str = ""
-    name: str = ""
+    ph: str | None = ""
+    cat: str | None = ""
+    name: Id = ""
     pid: Id = None
     tid: Id = None
     id: Id = None
     ts: msgspec.Raw = NOTHING
-    dur: float = NAN
+    dur: float | None = NAN
     args: EventArgs | None = None
 
 

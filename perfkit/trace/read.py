@@ -48,6 +48,9 @@ __all__ = [
 ]
 
 
+_LONGEST_WITHOUT_EVENT = 256 << 20
+
+
 def read_trace(source: str | Path, *, limits: Limits = Limits()) -> Trace:  # noqa: B008 - a frozen value
     """Read the trace at a path or URL: JSON, plain, gzip or zstd.
 
@@ -82,6 +85,10 @@ def _read_blocks(blocks: TextBlocks, collection: Collection, label: str) -> Spli
     splitter = Splitter(label, add, add_events, lambda: builder.decoders)
     for block in blocks:
         splitter.feed(block)
+        if collection.is_empty and blocks.json_bytes > _LONGEST_WITHOUT_EVENT:
+            raise RunFormatError(
+                f"{label}: not a trace of torch.profiler: no event in {blocks.json_bytes} bytes of JSON"
+            )
     splitter.finish()
     return splitter
 
@@ -99,7 +106,8 @@ def _trace(
     rows, counts["unpaired"] = paired(rows)
     threads = [(str(process), str(thread)) for process, thread in tables.thread]
     where = places(threads, collection.metadata)
-    cats, names = list(tables.cat), list(tables.name)
+    cats = ["" if each is None else each for each in tables.cat]
+    names = ["" if each is None else str(each) for each in tables.name]
     category = classify(rows, cats, names, where)
     del rows["cat"], rows["hlo"], rows["kind"]
     place_on_devices(rows, category, threads, where)

@@ -15,6 +15,7 @@ LONGEST_BYTES = 64 << 20
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*(?=\S)')
 _BLANK = b" \n\r\t"
 _SEPARATORS = _BLANK + b","
+_SEPARATOR_LIST = (b" ", b"\n", b"\r", b"\t", b",")
 
 
 class Splitter:
@@ -40,6 +41,8 @@ class Splitter:
         self._before: bytes | None = None  # the text before the events, once they have begun
         self._after: list[bytes] | None = None  # the text after them, once they have ended
         self._after_bytes = 0
+        self._searched = 0  # how much of the text was searched for the events
+        self._wait_for = 0  # bytes before it is worth while to look for a boundary again
         self._nested = False  # events hold lists of objects, so boundaries have to be looked for thoroughly
 
     @property
@@ -74,18 +77,18 @@ class Splitter:
         return rest
 
     def _begin(self) -> bool:
-        first = self._rest.lstrip(_BLANK)[:1]
+        if not self._searched:
+            self._rest = self._rest.lstrip(_BLANK)
+        first = self._rest[:1]
         if first == b"[":
-            self._before, self._rest = b"", self._rest[self._rest.index(b"[") + 1 :]
+            self._before, self._rest = b"", self._rest[1:]
             return True
         if first and first != b"{":
             raise RunFormatError(
                 f"{self._label}: not a trace of torch.profiler: not JSON, begins with {self._rest[:12]!r}"
             )
-        for match in _EVENTS.finditer(self._rest):
-            head = self._rest[: match.start()]
-            depth = structure(head).depth
-            if len(depth) and depth[-1] != 1:
+        for match in _EVENTS.finditer(self._rest, self._searched):
+            if structure(self._rest[: match.start()]).depth != 1:
                 continue
             at = match.end()
             if self._rest[at : at + 1] != b"[":
@@ -96,54 +99,47 @@ class Splitter:
             self._before, self._rest = self._rest[:at], self._rest[at + 1 :]
             return True
         self._check_length("no events")
+        self._searched = max(
+            0, self._rest.rfind(b'"traceEvents', self._searched), len(self._rest) - len('"traceEvents"')
+        )
         return False
 
     def _read(self, *, final: bool) -> None:
-        if self._rest[:1] in (b",", b" ", b"\n", b"\r", b"\t"):
+        if self._rest[:1] in _SEPARATOR_LIST:
             self._rest = self._rest.lstrip(_SEPARATORS)
         text = self._rest
-        if not final and not self._nested:
-            cut = last_boundary(text)
-            if cut == 0 and b"]" not in text[-4096:]:
-                self._check_length("no end of an event")
-                return
-            if cut and self._add(text[:cut]):
-                self._rest = text[cut + 1 :]
-                return
+        if len(text) < self._wait_for and not final:
+            return
+        cut = 0 if final or self._nested else last_boundary(text)
+        if cut and self._add(text[:cut]):
+            self._go_on(cut + 1)
+            return
         marks = structure(text)
-        close = marks.close
-        commas = marks.commas(0)
-        if close is not None:
-            cut = close
-        elif len(commas):
-            cut = int(commas[-1])
+        if marks.close is not None:
+            self._read_last(text[: marks.close], text[marks.close + 1 :], final=final)
+        elif final:
+            self._salvage(text, final=True)
+        elif len(marks.commas) and self._add(text[: int(marks.commas[-1])]):
+            self._nested = True
+            self._go_on(int(marks.commas[-1]) + 1)
+        elif cut:
+            self._salvage(text, final=False)
         else:
-            cut = len(text) if final and len(marks.depth) and marks.depth[-1] == 0 else 0
-        if cut == 0 and close is None and not final:
             self._check_length("no end of an event")
-            return
-        piece = text[:cut].strip(_SEPARATORS)
-        if cut and (not piece or self._add(piece)):
-            self._nested = close is None
-            if close is not None:
-                self._end(text[close + 1 :])
-            elif not final:
-                self._rest = text[cut + 1 :]
-            elif text[cut:].strip(_SEPARATORS):
-                self._salvage(text[cut + 1 :], final=True)
-            else:
-                self._break_off(b"")
-            return
-        if close == 0:
-            self._end(text[1:])
-            return
-        self._salvage(text, final=final)
+            self._wait_for = 2 * len(text)  # looking again at every block would make it quadratic
+
+    def _read_last(self, text: bytes, after: bytes, *, final: bool) -> None:
+        events = text.rstrip(_SEPARATORS)
+        if not events or self._add(events):
+            self._end(after)
+        else:
+            self._salvage(self._rest, final=final)
+
+    def _go_on(self, at: int) -> None:
+        self._rest, self._wait_for = self._rest[at:], 0
 
     def _salvage(self, text: bytes, *, final: bool) -> None:
         cut = len(text) if final else last_boundary(text)
-        if cut == 0 and not final:
-            self._check_length("no end of an event")
-            return
         while True:
             salvaged = salvage(text[:cut], self._decoders(), final=final)
             if self._add_events(salvaged.events, text):
@@ -154,7 +150,7 @@ class Splitter:
         elif final:
             self._break_off(salvaged.remainder)
         else:
-            self._rest = text[cut + 1 :]
+            self._go_on(cut + 1)
 
     def _break_off(self, remainder: bytes) -> None:
         self.cut_at = self._fed - len(remainder)
@@ -181,8 +177,7 @@ class Splitter:
         text = self._rest.strip(_BLANK)
         if not text:
             raise RunFormatError(f"{self._label}: empty, or cut off before its first text; record or copy it again")
-        marks = structure(repair_text(text, Counter()))
-        if len(marks.depth) and marks.depth[-1] == 0:
+        if structure(repair_text(text, Counter())).depth == 0:
             raise RunFormatError(f"{self._label}: not a trace of torch.profiler: a JSON object without traceEvents")
         raise RunFormatError(
             f"{self._label}: truncated or damaged before its events begin: ends after {self._fed} bytes of JSON; "

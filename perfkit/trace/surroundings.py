@@ -62,7 +62,7 @@ def _members(text: bytes) -> tuple[dict[str, msgspec.Raw], bool]:
     if whole is not None:
         return whole, True
     repaired = repair_text(text, Counter())
-    commas = structure(repaired).commas(1)
+    commas = structure(repaired, level=1).commas
     up_to_last = repaired[: int(commas[-1])] + b"}" if len(commas) else b"{}"
     return _decoded_members(repaired) or _decoded_members(up_to_last) or {}, False
 

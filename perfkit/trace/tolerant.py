@@ -5,26 +5,30 @@ Every step is linear in the text: each event is looked at a fixed number of time
 
 import re
 from collections import Counter
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import msgspec
 
 from perfkit.trace.chunks import structure, within_strings
-from perfkit.trace.kineto import REFUSALS, AnyEvent, Decoders, EventArgs, ExactEvent
+from perfkit.trace.kineto import REFUSALS, AnyEvent, Decoders, Event, EventArgs, ExactEvent
 
 _WHITE = b"\n\r\t"  # allowed between the parts of JSON, but not within its strings
 _CONTROL = bytes(each for each in range(0x20) if each not in _WHITE)
 _BLANKED = bytes(max(each, 0x20) for each in range(256))
+_WITHOUT_CONTROL = bytes(0x20 if each in _CONTROL else each for each in range(256))
 _NOT_A_NUMBER = re.compile(rb"(?<=[\s:,\[])[-+]?(?:NaN|nan|NAN|Infinity|infinity|inf|Inf|INF)(?=\s*[,}\]])")
 _TRAILING_COMMA = re.compile(rb",(\s*[}\]])")
 
 # A new event begins where one object ends and another begins with a member that events have. It holds for any state
 # of the quotes before it, and few other lists of objects have such members.
 _NEXT_EVENT = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|tts|cname)"\s*:')
+_END_OF_LIST = re.compile(rb'\}\s*(\])\s*(?:,\s*"[^"\\]{1,80}"\s*:|\}?\s*\Z)')
 _MEMBER = re.compile(rb'[{,]\s*"([^"\\]{1,80})"\s*:\s*"')
 _END_OF_TEXT = re.compile(rb'"\s*(?:,\s*"[^"\\]{1,80}"\s*:|\})')
 _QUOTE = re.compile(rb'(?<!\\)((?:\\\\)*)"')
 
+_ARGS = [(each.name, each.encode_name, each.type is msgspec.Raw) for each in msgspec.structs.fields(EventArgs)]
 _TEXTS = ("ph", "cat", "name")
 _IDS = ("pid", "tid", "id")
 
@@ -42,13 +46,20 @@ def salvage(text: bytes, decoders: Decoders, *, final: bool) -> Salvaged:
     """The events of `text`, which begins with one. `final`: nothing comes after it, so its last event may be cut."""
     notes: Counter[str] = Counter()
     text = repair_text(text, notes)
-    close = structure(text).close
-    whole = text if close is None else text[:close]
-    try:
-        events = decoders.many.decode(b"".join((b"[", whole, b"]")))
-    except REFUSALS:
-        return _one_by_one(text, decoders, notes, final=final)
-    return Salvaged(events, None if close is None else text[close + 1 :], notes, b"")
+    # Line breaks and the like mean nothing outside of strings, so all of them can go without looking where they stand.
+    blanked = text.translate(_BLANKED)
+    close = structure(blanked).close
+    for candidate in (text, blanked):
+        try:
+            events = decoders.many.decode(b"".join((b"[", candidate[:close], b"]")))
+        except REFUSALS:
+            continue
+        if final and close is None:
+            break  # the text ends with a whole event, but the list goes on
+        if candidate is blanked:
+            notes["control character"] += within_strings(text, _WHITE)
+        return Salvaged(events, None if close is None else text[close + 1 :], notes, b"")
+    return _one_by_one(blanked, decoders, notes, final=final)
 
 
 def repair_text(text: bytes, notes: Counter[str]) -> bytes:
@@ -59,12 +70,11 @@ def repair_text(text: bytes, notes: Counter[str]) -> bytes:
         decoded = text.decode(errors="replace")
         notes["invalid UTF-8"] += decoded.count("\ufffd")
         text = decoded.encode()
-    # Blanks mean nothing outside of strings, so all of them can go without looking where they stand.
-    lost = len(text) - len(text.translate(None, _CONTROL)) + within_strings(text, _WHITE)
+    lost = len(text) - len(text.translate(None, _CONTROL))
     if lost:
         notes["control character"] += lost
-    blanked = text.translate(_BLANKED)
-    text, count = _NOT_A_NUMBER.subn(b"null", blanked)
+        text = text.translate(_WITHOUT_CONTROL)
+    text, count = _NOT_A_NUMBER.subn(b"null", text)
     if count:
         notes["NaN or infinity"] += count
     return text
@@ -73,48 +83,58 @@ def repair_text(text: bytes, notes: Counter[str]) -> bytes:
 def _one_by_one(text: bytes, decoders: Decoders, notes: Counter[str], *, final: bool) -> Salvaged:
     events: list[AnyEvent] = []
     begin = 0
-    ends = [match.start(1) for match in _NEXT_EVENT.finditer(text)]
-    for end in (*ends, len(text)):
-        segment = text[begin:end]
-        last = end == len(text)
-        try:
-            events.append(decoders.one.decode(segment))
-        except REFUSALS:
-            done, after, remainder = _segment(segment, decoders, notes, keep=final and last)
-            events.extend(done)
-            if after is not None:
-                return Salvaged(events, after + text[end:], notes, b"")
-            if last:
-                return Salvaged(events, None, notes, remainder)
-        begin = end + 1
-    return Salvaged(events, None, notes, b"")
+    for match in _NEXT_EVENT.finditer(text):
+        event = _event(text[begin : match.start(1)], decoders, notes)
+        if event is not None:
+            events.append(event)
+        else:
+            after = _segment(text[begin : match.start(1)], events, decoders, notes, keep=False)
+            if after.list_ended:
+                return Salvaged(events, after.text + text[match.start(1) :], notes, b"")
+        begin = match.end(1)
+    after = _segment(text[begin:], events, decoders, notes, keep=final)
+    if after.list_ended:
+        return Salvaged(events, after.text, notes, b"")
+    return Salvaged(events, None, notes, after.text)
 
 
-def _segment(
-    text: bytes, decoders: Decoders, notes: Counter[str], *, keep: bool
-) -> tuple[list[AnyEvent], bytes | None, bytes]:
-    """Events of text that is not simply one; what follows the end of their list; an event whose end is missing."""
-    marks = structure(text)
-    close = marks.close
-    commas = [each for each in marks.commas(0).tolist() if close is None or each < close]
-    unfinished = close is None and len(marks.depth) > 0 and int(marks.depth[-1]) > 0
-    events, begin = [], 0
-    for end in (*commas, len(text) if close is None else close):
-        piece = text[begin:end].strip()
-        if piece:
-            event = _event(piece, decoders, notes)
+class _Rest(NamedTuple):
+    """What follows the events of a segment: the file's members after the list, or an event whose end is missing."""
+
+    list_ended: bool
+    text: bytes
+
+
+def _segment(text: bytes, events: list[AnyEvent], decoders: Decoders, notes: Counter[str], *, keep: bool) -> _Rest:
+    """Add the events of text that may be several, none, or one and the end of their list."""
+    commas, close, _ = structure(text)
+    if close is None:
+        # An unescaped quote hides the end: try where one usually stands.
+        for match in islice(_END_OF_LIST.finditer(text), 4):
+            event = _event(text[: match.start() + 1], decoders, notes)
             if event is not None:
                 events.append(event)
-            elif keep and (unfinished or close is None) and end == len(text):
-                return events, None, piece
-            else:
-                notes["broken event"] += 1
+                return _Rest(True, text[match.end(1) :])
+    begin = 0
+    for end in chain(map(int, commas), (len(text) if close is None else close,)):
+        piece = text[begin:end].strip()
         begin = end + 1
-    return events, None if close is None else text[close + 1 :], b""
+        if not piece:
+            continue
+        event = _event(piece, decoders, notes)
+        if event is not None:
+            events.append(event)
+        elif keep and close is None and end == len(text):
+            return _Rest(False, piece)
+        else:
+            notes["broken event"] += 1
+    return _Rest(close is not None, b"" if close is None else text[close + 1 :])
 
 
 def _event(text: bytes, decoders: Decoders, notes: Counter[str]) -> AnyEvent | None:
     """One event, by the mildest repair that makes it readable; None if none does."""
+    if not text.lstrip(b" \n\r\t").startswith(b"{"):
+        return None
     for repair, note in (
         (None, ""),
         (_without_trailing_commas, "trailing comma"),
@@ -164,8 +184,7 @@ def _coerced(text: bytes, decoders: Decoders, notes: Counter[str]) -> AnyEvent |
     if not isinstance(value, dict):
         return None
     notes["wrong type"] += 1
-    kind = type(decoders.one.decode(b"{}"))
-    event = kind()
+    event: AnyEvent = ExactEvent() if decoders.exact else Event()
     for name in _TEXTS:
         given = value.get(name)
         if isinstance(given, str | int | float):
@@ -173,7 +192,7 @@ def _coerced(text: bytes, decoders: Decoders, notes: Counter[str]) -> AnyEvent |
     for name in _IDS:
         given = value.get(name)
         setattr(event, name, given if isinstance(given, str | int | float) else None)
-    if kind is ExactEvent:
+    if isinstance(event, ExactEvent):
         event.ts = msgspec.Raw(_as_written(text))
     else:
         event.ts = _number(value.get("ts"))
@@ -201,12 +220,12 @@ def _number(value: Any) -> float:
 
 def _coerced_args(given: dict[str, Any]) -> EventArgs:
     args = EventArgs()
-    for field in msgspec.structs.fields(EventArgs):
-        value = given.get(field.encode_name)
+    for name, key, is_raw in _ARGS:
+        value = given.get(key)
         if value is None:
             continue
-        if field.type is msgspec.Raw:
-            setattr(args, field.name, msgspec.Raw(msgspec.json.encode(value)))
+        if is_raw:
+            setattr(args, name, msgspec.Raw(msgspec.json.encode(value)))
         elif isinstance(value, str | int | float):
-            setattr(args, field.name, value)
+            setattr(args, name, value)
     return args
