@@ -1,5 +1,6 @@
 """`perfkit analyze`: what a recorded trace says."""
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -106,12 +107,13 @@ def command(
     from perfkit.trace.stream import Limits
     from perfkit_cli.trace_progress import show_reading
 
-    folder = out or OUT / _name(expand(traces))
+    sources = expand(traces)
+    folder = out or OUT / _name(sources)
     if not as_json:
         _refuse_foreign(folder)
     with show_reading(Console(stderr=True, quiet=quiet or as_json)) as progress:
         analysis = analyse_traces(
-            traces,
+            sources,
             against=against,
             device=device,
             counters=counters,
@@ -142,13 +144,11 @@ def write_and_show(analysis: "TraceAnalysis", folder: Path, *, static: bool, qui
 
 def _name(sources: tuple[str, ...]) -> str:
     """A name for the report's folder: the trace's, or that of the folder the traces are in."""
-    first = Path(sources[0])
-    if len(sources) > 1:
-        return first.absolute().parent.name or "traces"
-    name = first.name
+    first = Path(sources[0].partition("?")[0] if "://" in sources[0] else sources[0])
+    name = first.name if len(sources) == 1 else first.absolute().parent.name
     for end in (".gz", ".zst", ".json", ".pt.trace"):
         name = name.removesuffix(end)
-    return name or "trace"
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "trace"
 
 
 def _refuse_foreign(folder: Path) -> None:
