@@ -9,11 +9,12 @@ from perfkit.analysis.intervals import Ints, clipped, length
 from perfkit.analysis.launches import Queue, queue
 from perfkit.analysis.messages import Messages, messages
 from perfkit.analysis.piece_costs import PieceCosts, piece_costs
-from perfkit.analysis.placed import Placed, parts_of, place, total, total_point
+from perfkit.analysis.placed import Placed, parts_of, place
 from perfkit.analysis.result import RooflinePoint
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.split_time import categories, split_windows
 from perfkit.analysis.timeline import Split
+from perfkit.analysis.totals import total, total_point
 from perfkit.analysis.windows import Windows, windows
 from perfkit.analysis.work import Flags, Pieces, pieces
 from perfkit.record import PHASES

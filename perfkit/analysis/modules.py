@@ -5,8 +5,9 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.placed import Placed, Total, parts_of, total
+from perfkit.analysis.placed import Placed, parts_of
 from perfkit.analysis.result import OpRow
+from perfkit.analysis.totals import Total, total
 from perfkit.record import PHASES
 from perfkit.trace.read import NONE
 
