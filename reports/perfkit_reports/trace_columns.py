@@ -24,7 +24,7 @@ from perfkit_reports.trace_headline import device
 from perfkit_reports.trace_story import reading, signed_seconds
 
 _LONG = 64
-_HOVER = 1200  # shapes of a fused optimizer's lists fill pages; tables/*.parquet have them whole
+_HOVER = 900  # shapes of a fused optimizer's lists fill pages; tables/*.parquet have them whole
 
 
 def _short(value: str, limit: int = _LONG) -> Cell:

@@ -14,8 +14,8 @@ from perfkit_reports.page import page
 from perfkit_reports.palette import legend
 from perfkit_reports.trace_series import change_bars, detailed, focus, plane, step_bars, stream_bars, trace_bars
 
-ROWS = 80  # of a table of kernels, ops or modules
-SHORT = 40  # rows of the other tables
+ROWS = 80  # of a table of kernels, ops or modules of one trace
+SHORT = 40  # rows of the other tables, and of those of several traces
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _panels(traces: Sequence[RankTrace]) -> list[Panel]:
             ("phases", trace_columns.PHASES, trace.phases),
         ):
             if rows:
-                kept = rows[:ROWS]
+                kept = rows[: ROWS if len(traces) == 1 else SHORT]
                 found.append(Panel(f"{kind}-{place}", kind, trace, telling(columns, kept), kept, len(rows)))
     return found
 
