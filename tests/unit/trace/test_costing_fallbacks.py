@@ -1,0 +1,94 @@
+"""Which ops of a trace get a cost: generated kernels, other packages' ops, hand-written kernels, wrappers."""
+
+from pathlib import Path
+
+import numpy as np
+
+from perfkit.trace.ops import Ops, Role, read_ops
+from perfkit.trace.read import NONE, read_trace
+from tests.fixtures.traces import Event, kernel, launch, op, write_trace
+
+
+def load(tmp_path: Path, *events: Event) -> Ops:
+    return read_ops(read_trace(write_trace(tmp_path / "trace.json.gz", events)))
+
+
+def bytes_of(ops: Ops, name: str) -> list[float]:
+    return [float(ops.bytes[row]) for row in range(len(ops)) if ops.name(row) == name and ops.call[row] != NONE]
+
+
+def test_a_generated_kernel(tmp_path: Path) -> None:
+    generated = op("triton_poi_fused_add_0", 0, 10, [[8, 4], [8, 4], [8, 4]])
+    generated["args"] = {
+        "Input Dims": [[8, 4]] * 3 + [[]],
+        "Input Strides": [[4, 1]] * 3 + [[]],
+        "Input type": ["float"] * 3 + ["Scalar"],
+        "Concrete Inputs": ["", "", "", "32"],
+        "kernel_backend": "triton",
+    }
+    ops = load(tmp_path, generated, launch(1, 5), kernel("triton_poi_fused_add_0", 1, 20, 7))
+    assert bytes_of(ops, "triton_poi_fused_add_0") == [3 * 32 * 4]
+    assert ops.role.tolist() == [Role.COSTED]
+    assert ops.flops.tolist() == [32]
+
+
+def test_another_packages_op_with_kernels_of_its_own(tmp_path: Path) -> None:
+    ops = load(
+        tmp_path,
+        op("mine::blend", 0, 10, [[8, 4]]),
+        op("aten::empty", 1, 1),
+        launch(1, 5),
+        kernel("blend_kernel", 1, 20, 7),
+        op("mine::bookkeeping", 30, 5, [[8, 4]]),  # launches nothing: no work on the device
+    )
+    assert bytes_of(ops, "mine::blend") == [128]
+    assert np.isnan(ops.flops[0])
+    assert ops.work_ns[0] == 7000
+    assert bytes_of(ops, "mine::bookkeeping") == []
+
+
+def test_what_lies_beneath_tells_more(tmp_path: Path) -> None:
+    ops = load(
+        tmp_path,
+        op("mine::layer", 0, 20, [[3, 5], [5, 7]]),
+        op("aten::mm", 1, 10, [[3, 5], [5, 7]]),
+        launch(1, 5),
+        kernel("gemm", 1, 30, 7),
+    )
+    assert bytes_of(ops, "mine::layer") == []
+    assert bytes_of(ops, "aten::mm") == [4 * (15 + 35 + 21)]
+
+
+def test_an_op_that_launches_beside_others(tmp_path: Path) -> None:
+    ops = load(
+        tmp_path,
+        op("mine::layer", 0, 20, [[3, 5]]),
+        op("aten::mm", 1, 5, [[3, 5], [5, 7]]),
+        launch(1, 3),
+        launch(2, 10),
+        kernel("gemm", 1, 30, 7),
+        kernel("mine_kernel", 2, 40, 9),
+    )
+    assert bytes_of(ops, "mine::layer") == [60]
+    assert ops.work_ns.tolist() == [9000, 7000]  # each kernel with the op that launched it
+
+
+def test_a_hand_written_kernel_under_its_own_name(tmp_path: Path) -> None:
+    ops = load(tmp_path, op("rms_norm_kernel", 0, 10, [[8, 4], [4]]), launch(1, 5), kernel("rms_norm_kernel", 1, 20, 7))
+    assert bytes_of(ops, "rms_norm_kernel") == [128 + 16]
+
+
+def test_without_a_device_an_op_of_another_package_counts_too(tmp_path: Path) -> None:
+    ops = load(tmp_path, op("mine::blend", 0, 10, [[8, 4]]))
+    assert bytes_of(ops, "mine::blend") == [128]
+
+
+def test_what_autocast_wraps_is_costed_beneath(tmp_path: Path) -> None:
+    ops = load(
+        tmp_path,
+        op("aten::bmm", 0, 30, [[2, 3, 5], [2, 5, 7]]),
+        op("aten::to", 1, 4, [[2, 3, 5]]),
+        op("aten::bmm", 10, 10, [[2, 3, 5], [2, 5, 7]], dtype="c10::BFloat16"),
+    )
+    assert ops.call.tolist()[:2] == [NONE, NONE]
+    assert ops.calls[ops.call[2]].cost.dtype == "bf16"
