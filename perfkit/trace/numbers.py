@@ -43,7 +43,7 @@ def integer(value: Any) -> int:
         value = int(value)
     elif not isinstance(value, int):
         return NONE
-    if value >= _HALF:
+    if _HALF <= value < _WHOLE:
         value -= _WHOLE
     return int(value) if -_HALF <= value < _HALF else NONE
 

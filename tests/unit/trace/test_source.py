@@ -1,0 +1,83 @@
+"""Files, folders, patterns and URLs of traces."""
+
+import gzip
+from pathlib import Path
+
+import fsspec
+import pytest
+import zstandard
+
+from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.trace.read import read_trace
+from perfkit.trace.source import expand
+
+TRACE = b'{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, content in {
+        "rank10.json": TRACE,
+        "rank2.json.gz": gzip.compress(TRACE),
+        "rank1.json.zst": zstandard.compress(TRACE),
+        "host_7.pt.trace.json": TRACE,
+        "worker": gzip.compress(TRACE),
+        "spec.json": b'{"steps": 3}',
+        "notes.txt": TRACE,
+        "README": b"no trace",
+        ".hidden.json": TRACE,
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+def test_a_folder_stands_for_its_traces_in_natural_order(folder: Path) -> None:
+    names = [Path(each).name for each in expand([str(folder)])]
+    assert names == ["host_7.pt.trace.json", "rank1.json.zst", "rank2.json.gz", "rank10.json", "worker"]
+    assert [len(read_trace(each)) for each in expand([str(folder)])] == [1] * 5
+
+
+def test_a_folder_of_folders(tmp_path: Path) -> None:
+    for rank in (0, 2, 10):
+        (tmp_path / f"rank{rank}").mkdir()
+        (tmp_path / f"rank{rank}" / "trace.json").write_bytes(TRACE)
+    found = expand([str(tmp_path)])
+    assert [Path(each).parent.name for each in found] == ["rank0", "rank2", "rank10"]
+    assert expand([str(tmp_path / "rank*")]) == found
+    trace = read_trace(found[-1])
+    assert trace.rank == 10
+    assert "the rank is taken from the file's name" in trace.notes[0]
+
+
+def test_patterns_and_repeats(folder: Path) -> None:
+    first = str(folder / "rank2.json.gz")
+    assert [Path(each).name for each in expand([first, str(folder / "rank*")])] == [
+        "rank2.json.gz", "rank1.json.zst", "rank10.json",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [("none.json", "no such file or folder"), ("*.xyz", "no trace matches"), ("empty", "no trace in this folder")],
+)
+def test_nothing_found(tmp_path: Path, pattern: str, words: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=words):
+        expand([str(tmp_path / pattern)])
+    with pytest.raises(UsageError, match="no trace was given"):
+        expand([])
+
+
+def test_urls() -> None:
+    system = fsspec.filesystem("memory")
+    for name in ("rank10.json", "rank9.json", "readme.md"):
+        system.pipe(f"/traces/{name}", TRACE)
+    for pattern in ("memory://traces", "memory://traces/*"):
+        found = expand([pattern])
+        assert [each.rsplit("/", 1)[1] for each in found] == ["rank9.json", "rank10.json"]
+    trace = read_trace(found[0])
+    assert (len(trace), trace.source, trace.rank, trace.file_bytes) == (1, found[0], 9, len(TRACE))
+    with pytest.raises(RunFormatError, match="no such file"):
+        read_trace("memory://traces/none.json")
+    with pytest.raises(PerfkitError, match="Protocol not known"):
+        read_trace("nowhere://x.json")

@@ -1,0 +1,41 @@
+"""Limits on what a file may hold."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from perfkit.errors import RunFormatError
+from perfkit.trace.read import Limits, read_trace
+
+
+def test_a_bomb_stops_at_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * (8 << 20)))
+    with pytest.raises(RunFormatError, match=rf"^{path}: more than 4194304 bytes of text in a file of .* --max-bytes"):
+        read_trace(path, limits=Limits(json_bytes=4 << 20))
+
+
+def test_limits() -> None:
+    assert Limits().allowed(10 << 20) == 250 * (10 << 20)
+    assert Limits().allowed(1000) == 512 << 20
+    assert Limits().allowed(1 << 40) == 16 << 30
+    assert Limits(json_bytes=5).allowed(1 << 40) == 5
+
+
+def test_names_beyond_the_limit_are_counted_together(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_text(json.dumps([{"ph": "X", "name": str(index), "ts": index, "dur": 1} for index in range(9)]))
+    trace = read_trace(path, limits=Limits(names=4))
+    assert trace.names == ["0", "1", "2", "3", "(names beyond the limit)"]
+    assert trace.name.tolist() == [0, 1, 2, 3, 4, 4, 4, 4, 4]
+    assert "5 events" in trace.notes[0]
+
+
+def test_several_gzip_members_and_padding(tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 1}]}).encode()
+    path = tmp_path / "trace"
+    path.write_bytes(gzip.compress(text[:20]) + gzip.compress(text[20:]) + b"\0" * 50)
+    trace = read_trace(path)
+    assert (len(trace), trace.notes) == (1, ())
