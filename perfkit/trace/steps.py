@@ -8,7 +8,7 @@ import numpy as np
 
 from perfkit.record import STEP_MARK
 from perfkit.trace.annotations import COLLECTIVE_RANGES, OPTIMIZER_STEP, phase_of
-from perfkit.trace.naming import named, numbered, occurring
+from perfkit.trace.naming import named, numbered
 from perfkit.trace.periodicity import repeats
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
@@ -150,43 +150,53 @@ _NUMBER = re.compile(r"[\s_#:\[(]*\d+[\])]?\W*$")
 
 
 def _annotated(trace: Trace, ops: Ints) -> Steps:
-    ranges = trace.of(Category.RANGE)
-    work = ops if len(ops) else trace.of(*DEVICE_CATEGORIES)
-    stems: dict[str, list[int]] = {}
-    for index in occurring(trace, ranges):
-        name = trace.names[index]
-        if not name.startswith(COLLECTIVE_RANGES) and phase_of(name) is None:
-            stems.setdefault(_NUMBER.sub("", name), []).append(index)
-    best: tuple[bool, int, str, Ints] | None = None
-    for stem, names in stems.items():
-        if _PARTS.search(stem.lower()):
-            continue
-        events = _busiest_thread(trace, ranges[np.isin(trace.name[ranges], names)], ops)
-        says_so = _STEP_NAMES.fullmatch(stem.lower()) is not None
-        if _repeats_and_covers(trace, events, work, 1 if says_so else 2):
-            # What is named a step is one; of other ranges the rarest, for others may be parts of a step.
-            candidate = (not says_so, len(events), stem, events)
-            best = candidate if best is None else min(best, candidate, key=lambda each: each[:3])
-    if best is None:
+    """Ranges of one name on one thread that follow each other, from the first to the last around most of the work.
+
+    What is named a step is one; of other ranges the rarest, for those that are more frequent may be parts of a step.
+    """
+    work = trace.start_ns[ops if len(ops) else trace.of(*DEVICE_CATEGORIES)]
+    events, stems = numbered(trace, trace.of(Category.RANGE), _stem)
+    if not len(events) or not len(work):
         return _none()
-    _, _, stem, events = best
-    return _from_ranges(trace, events, lambda name: _number_in(trace.names[name]), f"marked by the program ({stem})")
+    alike = {stem: number for number, stem in enumerate(sorted(set(stems.values())))}
+    number = np.zeros(len(trace.names), np.int64)
+    for index, stem in stems.items():
+        number[index] = alike[stem]
+    group = number[trace.name[events]] * len(trace.threads) + trace.thread[events]
+    events = events[np.argsort(group, kind="stable")]
+    starts, ends = trace.start_ns[events], trace.end_ns[events]
+    first = np.flatnonzero(np.diff(np.sort(group), prepend=-1))
+    last = np.append(first[1:], len(events))
+    begin, end = starts[first], ends[last - 1]
+    around = np.searchsorted(work, end) - np.searchsorted(work, begin)
+    covered = np.add.reduceat(ends - starts, first)
+    fits = (around >= _LEAST_COVER * len(work)) & (covered >= _LEAST_COVER * (end - begin))
+    candidates = []
+    for each in np.flatnonzero(fits).tolist():
+        stem = stems[int(trace.name[events[first[each]]])]
+        says_so = _STEP_NAMES.fullmatch(stem.lower()) is not None
+        count = int(last[each] - first[each])
+        if says_so or count > 1:
+            candidates.append((not says_so, count, each, stem))
+    for _, _, each, stem in sorted(candidates):
+        chosen = slice(int(first[each]), int(last[each]))
+        if (starts[chosen][1:] >= ends[chosen][:-1]).all():
+            basis = f"marked by the program ({stem})"
+            return _from_ranges(trace, events[chosen], lambda name: _number_in(trace.names[name]), basis)
+    return _none()
+
+
+def _stem(name: str) -> str | None:
+    """A range's name without its number; None for what is no step: collectives, phases and parts of a model."""
+    stem = _NUMBER.sub("", name)
+    if name.startswith(COLLECTIVE_RANGES) or _PARTS.search(stem.lower()) or phase_of(name) is not None:
+        return None
+    return stem
 
 
 def _number_in(name: str) -> int:
     found = re.findall(r"\d+", name)
     return int(found[-1]) if found and len(found[-1]) < 19 else NONE
-
-
-def _repeats_and_covers(trace: Trace, events: Ints, work: Ints, least: int) -> bool:
-    """Whether ranges follow each other, with most of the work between the first and the last, and that within them."""
-    starts, ends = trace.start_ns[events], trace.end_ns[events]
-    if len(events) < least or (starts[1:] < ends[:-1]).any():
-        return False
-    within = int(ends[-1] - starts[0])
-    at = np.searchsorted(trace.start_ns[work], [starts[0], ends[-1]])
-    most = len(work) > 0 and int(at[1] - at[0]) >= _LEAST_COVER * len(work)
-    return most and int((ends - starts).sum()) >= _LEAST_COVER * within
 
 
 def _between_optimizers(trace: Trace, ops: Ints) -> Steps:

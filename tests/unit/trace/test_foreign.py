@@ -21,4 +21,3 @@ def test_every_kernel_of_the_toy_step_has_an_op_and_a_cost() -> None:
     assert (ops.role[ops.kernel_owner] == Role.COSTED).all()
     assert ops.work_ns.sum() == (trace.end_ns - trace.start_ns)[ops.kernels.event].sum()
     assert np.nansum(ops.flops) > 0
-
