@@ -22,93 +22,28 @@ from perfkit.cost.args import (
 )
 from perfkit.cost.call import OpCost, TensorArg
 
-_SOURCE = "indexing"
-_AT_LEAST = "indexing, lower bound"
-_POSITION = 8  # bytes of an int64
+SOURCE = "indexing"
+AT_LEAST = "indexing, lower bound"
+POSITION = 8  # bytes of an int64
 
 
-def _moved(nbytes: float, dtype: str, adds: float = 0.0, source: str = _SOURCE) -> OpCost:
+def moved(nbytes: float, dtype: str, adds: float = 0.0, source: str = SOURCE) -> OpCost:
+    """A cost without arithmetic, but for `adds` additions."""
     return vector(adds, nbytes, dtype, source)
 
 
-def _gathered(table: TensorArg, indices: TensorArg, outputs: int) -> OpCost:
+def gathered(table: TensorArg, indices: TensorArg, outputs: int) -> OpCost:
     """Selected elements are read at most as often as they exist, and written once for every index."""
     reads = min(out_bytes(outputs, table.dtype), distinct_bytes(table))
-    return _moved(read_bytes(indices) + reads + out_bytes(outputs, table.dtype), table.dtype)
-
-
-def _embedding(args: Args) -> OpCost:
-    """embedding(weight, indices, ...)."""
-    weight, indices = tensor(args, 0, 2), tensor(args, 1)
-    return _gathered(weight, indices, numel(indices) * weight.shape[1])
-
-
-def _embedding_backward(args: Args) -> OpCost:
-    """embedding_dense_backward(grad, indices, num_weights, ...): rows are added into a new table.
-
-    Where the number of rows was not recorded, the rows that the gradient fills at most are a lower bound.
-    """
-    grad, indices = tensor(args, 0), tensor(args, 1)
-    rows = args[2] if len(args) > 2 and isinstance(args[2], int) else None
-    outputs = rows * grad.shape[-1] if rows is not None else 0
-    nbytes = read_bytes(grad, indices) + out_bytes(outputs, grad.dtype)
-    return _moved(nbytes, grad.dtype, numel(grad), _SOURCE if rows is not None else _AT_LEAST)
-
-
-def _embedding_bag(args: Args) -> OpCost:
-    """_embedding_bag(weight, indices, offsets, scale_grad, mode, sparse, per_sample_weights, include_last_offset, ...):
-    rows of a bag are added; also writes the bag of each index and the size of each bag."""
-    weight, indices, offsets = tensor(args, 0, 2), tensor(args, 1), tensor(args, 2)
-    scales = optional_tensor(args, 6)
-    last = len(args) > 7 and args[7] is True
-    bags = max(numel(offsets) - last, 0)
-    gathered = numel(indices) * weight.shape[1]
-    reads = min(out_bytes(gathered, weight.dtype), distinct_bytes(weight)) + read_bytes(indices, offsets, scales)
-    writes = out_bytes(bags * weight.shape[1], weight.dtype) + _index_size(indices) * (numel(indices) + bags)
-    return _moved(reads + writes, weight.dtype, gathered * (2 if scales is not None else 1))
-
-
-def _index_size(indices: TensorArg) -> int:
-    return 4 if indices.dtype == "int32" else _POSITION
-
-
-def _bags_gradient(grad: TensorArg, indices: TensorArg, others: float, rows: int) -> OpCost:
-    """The gradient of each bag is added to the rows of its indices, in a new table."""
-    nbytes = read_bytes(grad, indices) + others + out_bytes(rows * grad.shape[1], grad.dtype)
-    return _moved(nbytes, grad.dtype, numel(indices) * grad.shape[1])
-
-
-def _embedding_bag_dense_backward(args: Args) -> OpCost:
-    """_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, maximum_indices, num_weights, ...)."""
-    others = read_bytes(tensor(args, 2), optional_tensor(args, 3))
-    return _bags_gradient(tensor(args, 0, 2), tensor(args, 1), others, integer(args, 5))
-
-
-def _embedding_bag_backward(args: Args) -> OpCost:
-    """_embedding_bag_backward(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale, mode,
-    sparse, ...): a sparse gradient has a row for each index."""
-    grad, indices = tensor(args, 0, 2), tensor(args, 1)
-    others = read_bytes(tensor(args, 3), optional_tensor(args, 4))
-    if len(args) > 9 and args[9] is True:
-        rows = out_bytes(numel(indices) * grad.shape[1], grad.dtype)
-        return _moved(read_bytes(grad, indices) + others + rows, grad.dtype)
-    return _bags_gradient(grad, indices, others, integer(args, 6))
-
-
-def _sample_weights_backward(args: Args) -> OpCost:
-    """_embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode): dot products."""
-    grad, weight, indices = tensor(args, 0, 2), tensor(args, 1, 2), tensor(args, 2)
-    gathered = numel(indices) * weight.shape[1]
-    reads = min(out_bytes(gathered, weight.dtype), distinct_bytes(weight)) + read_bytes(grad, indices, tensor(args, 4))
-    return _moved(reads + out_bytes(numel(indices), grad.dtype), grad.dtype, 2 * gathered)
+    return moved(read_bytes(indices) + reads + out_bytes(outputs, table.dtype), table.dtype)
 
 
 def _index_select(args: Args) -> OpCost:
     """index_select(self, dim, index)."""
     x, index = tensor(args, 0), tensor(args, 2)
     if len(x.shape) < 2:  # the dimension, which older traces lose, does not matter
-        return _gathered(x, index, numel(index))
-    return _gathered(x, index, numel(x) // max(x.shape[integer(args, 1)], 1) * numel(index))
+        return gathered(x, index, numel(index))
+    return gathered(x, index, numel(x) // max(x.shape[integer(args, 1)], 1) * numel(index))
 
 
 def _gather(index_at: int) -> Formula:
@@ -116,7 +51,7 @@ def _gather(index_at: int) -> Formula:
 
     def formula(args: Args) -> OpCost:
         x, index = tensor(args, 0), tensor(args, index_at)
-        return _gathered(x, index, numel(index))
+        return gathered(x, index, numel(index))
 
     return formula
 
@@ -144,7 +79,7 @@ def selected_shape(x: TensorArg, slots: list[TensorArg | None]) -> Shape | None:
 def indexed(x: TensorArg, index_bytes: float, outputs: int) -> OpCost:
     """x[indices] with so many elements."""
     reads = min(out_bytes(outputs, x.dtype), distinct_bytes(x))
-    return _moved(index_bytes + reads + out_bytes(outputs, x.dtype), x.dtype)
+    return moved(index_bytes + reads + out_bytes(outputs, x.dtype), x.dtype)
 
 
 def _index(args: Args) -> OpCost:
@@ -153,7 +88,7 @@ def _index(args: Args) -> OpCost:
     slots, recorded = _indices(args)
     shape = selected_shape(x, slots) if recorded else None
     if shape is None:
-        return _moved(math.nan, x.dtype)
+        return moved(math.nan, x.dtype)
     return indexed(x, read_bytes(*slots), math.prod(shape))
 
 
@@ -162,7 +97,7 @@ def put(x: TensorArg, values: TensorArg, index_bytes: float, count: int, adds: b
     written = out_bytes(count, x.dtype) * (2 if adds else 1)
     whole = read_bytes(x) + out_bytes(numel(x), x.dtype) if new_tensor else 0.0
     nbytes = index_bytes + read_bytes(values) + written + whole
-    return _moved(nbytes, x.dtype, count if adds else 0)
+    return moved(nbytes, x.dtype, count if adds else 0)
 
 
 def _index_put(new_tensor: bool) -> Formula:
@@ -186,10 +121,10 @@ def _scatter(adds: bool, new_tensor: bool) -> Formula:
 
     def formula(args: Args) -> OpCost:
         x, index, source = tensor(args, 0), tensor(args, 2), optional_tensor(args, 3)
-        moved = numel(source) if source is not None else numel(index)
-        written = out_bytes(moved, x.dtype) * (2 if adds else 1)
+        count = numel(source) if source is not None else numel(index)
+        written = out_bytes(count, x.dtype) * (2 if adds else 1)
         whole = read_bytes(x) + out_bytes(numel(x), x.dtype) if new_tensor else 0.0
-        return _moved(read_bytes(index, source) + written + whole, x.dtype, moved if adds else 0)
+        return moved(read_bytes(index, source) + written + whole, x.dtype, count if adds else 0)
 
     return formula
 
@@ -201,7 +136,7 @@ def _index_fill(new_tensor: bool) -> Formula:
         x, index = tensor(args, 0), tensor(args, 2)
         count = numel(x) // max(x.shape[integer(args, 1)], 1) * numel(index)
         whole = read_bytes(x) + out_bytes(numel(x), x.dtype) if new_tensor else 0.0
-        return _moved(read_bytes(index) + out_bytes(count, x.dtype) + whole, x.dtype)
+        return moved(read_bytes(index) + out_bytes(count, x.dtype) + whole, x.dtype)
 
     return formula
 
@@ -215,19 +150,19 @@ def _put(args: Args) -> OpCost:
 def _masked_scatter(args: Args) -> OpCost:
     """masked_scatter(self, mask, source): what the mask leaves comes from self, the rest from source."""
     x, mask = tensor(args, 0), tensor(args, 1)
-    return _moved(read_bytes(x, mask) + out_bytes(numel(x), x.dtype), x.dtype)
+    return moved(read_bytes(x, mask) + out_bytes(numel(x), x.dtype), x.dtype)
 
 
 def _masked_select(args: Args) -> OpCost:
     """masked_select(self, mask): the mask is read; how much it selects is data."""
     x, mask = tensor(args, 0), tensor(args, 1)
-    return _moved(read_bytes(mask), x.dtype, source=_AT_LEAST)
+    return moved(read_bytes(mask), x.dtype, source=AT_LEAST)
 
 
 def _searched(args: Args) -> OpCost:
     """nonzero, unique, bincount, histc(self, ...): self is read; the size of the result is data, or it is small."""
     x = tensor(args, 0)
-    return _moved(read_bytes(x), x.dtype, source=_AT_LEAST)
+    return moved(read_bytes(x), x.dtype, source=AT_LEAST)
 
 
 def _bucketize(values_at: int, boundaries_at: int) -> Formula:
@@ -236,8 +171,8 @@ def _bucketize(values_at: int, boundaries_at: int) -> Formula:
     def formula(args: Args) -> OpCost:
         values, boundaries = optional_tensor(args, values_at), tensor(args, boundaries_at)
         count = numel(values) if values is not None else 1
-        size = 4 if len(args) > 2 and args[2] is True else _POSITION
-        return _moved(read_bytes(values, boundaries) + size * count, boundaries.dtype)
+        size = 4 if len(args) > 2 and args[2] is True else POSITION
+        return moved(read_bytes(values, boundaries) + size * count, boundaries.dtype)
 
     return formula
 
@@ -245,13 +180,13 @@ def _bucketize(values_at: int, boundaries_at: int) -> Formula:
 def _isin(args: Args) -> OpCost:
     """isin(elements, test_elements, ...): one bool for every element."""
     elements = tensor(args, 0)
-    return _moved(read_bytes(*all_tensors(args)) + numel(elements), elements.dtype)
+    return moved(read_bytes(*all_tensors(args)) + numel(elements), elements.dtype)
 
 
 def _sorted(args: Args) -> OpCost:
     """sort(self, ...): values and int64 positions; comparisons are not counted."""
     x = tensor(args, 0)
-    return _moved(read_bytes(x) + out_bytes(numel(x), x.dtype) + _POSITION * numel(x), x.dtype)
+    return moved(read_bytes(x) + out_bytes(numel(x), x.dtype) + POSITION * numel(x), x.dtype)
 
 
 def _topk(args: Args) -> OpCost:
@@ -259,7 +194,7 @@ def _topk(args: Args) -> OpCost:
     x, k = tensor(args, 0), integer(args, 1)
     axis = args[2] if len(args) > 2 and isinstance(args[2], int) else -1
     outputs = numel(x) // max(x.shape[axis], 1) * k if x.shape else k
-    return _moved(read_bytes(x) + out_bytes(outputs, x.dtype) + _POSITION * outputs, x.dtype)
+    return moved(read_bytes(x) + out_bytes(outputs, x.dtype) + POSITION * outputs, x.dtype)
 
 
 def _order_statistic(axis_at: int) -> Formula:
@@ -269,21 +204,14 @@ def _order_statistic(axis_at: int) -> Formula:
         x = tensor(args, 0)
         axis = args[axis_at] if axis_at < len(args) else None
         if not isinstance(axis, int) or not x.shape:
-            return _moved(read_bytes(x) + out_bytes(1, x.dtype), x.dtype)
+            return moved(read_bytes(x) + out_bytes(1, x.dtype), x.dtype)
         kept = numel(x) // max(x.shape[axis], 1)
-        return _moved(read_bytes(x) + out_bytes(kept, x.dtype) + _POSITION * kept, x.dtype)
+        return moved(read_bytes(x) + out_bytes(kept, x.dtype) + POSITION * kept, x.dtype)
 
     return formula
 
 
 FORMULAS: dict[str, Formula] = {
-    "aten::embedding": _embedding,
-    "aten::embedding_dense_backward": _embedding_backward,
-    "aten::_embedding_bag": _embedding_bag,
-    "aten::_embedding_bag_forward_only": _embedding_bag,
-    "aten::_embedding_bag_backward": _embedding_bag_backward,
-    "aten::_embedding_bag_dense_backward": _embedding_bag_dense_backward,
-    "aten::_embedding_bag_per_sample_weights_backward": _sample_weights_backward,
     "aten::index_select": _index_select,
     "aten::gather": _gather(2),
     "aten::take": _gather(1),
