@@ -32,6 +32,7 @@ class Collection:
                 known = self._numbers.get((origin, name), np.zeros(0, np.int32))
                 new = np.fromiter(map(table.__getitem__, entries), np.int32, len(entries))
                 self._numbers[origin, name] = np.concatenate((known, new))
+                table.take_fresh()
         for group, columns in (("rows", part.rows), ("flows", part.flows), ("memory", part.memory)):
             for name, column in columns.items():
                 self._columns[group].setdefault(name, []).append(self._renumbered(name, column, origin))

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 
 import msgspec
 
-Id = int | float | str | None
+Id = int | float | str | bool | None
+# Members whose names other writers use for other things must not make an event unreadable.
+Anything = Id | list[msgspec.Raw] | dict[str, msgspec.Raw]
 
 NOTHING = msgspec.Raw()
 NAN = float("nan")
@@ -19,32 +21,32 @@ NAN = float("nan")
 class EventArgs(msgspec.Struct, gc=False):
     """`args` of an event."""
 
-    external_id: Id = msgspec.field(name="External id", default=-1)
-    external_id_old: Id = msgspec.field(name="external id", default=-1)
-    correlation: Id = -1
-    correlation_xla: Id = msgspec.field(name="correlation_id", default=-1)
-    device: Id = -1
-    stream: Id = -1
+    external_id: Anything = msgspec.field(name="External id", default=-1)
+    external_id_old: Anything = msgspec.field(name="external id", default=-1)
+    correlation: Anything = -1
+    correlation_xla: Anything = msgspec.field(name="correlation_id", default=-1)
+    device: Anything = -1
+    stream: Anything = -1
     dims: msgspec.Raw = msgspec.field(name="Input Dims", default=NOTHING)
     strides: msgspec.Raw = msgspec.field(name="Input Strides", default=NOTHING)
     types: msgspec.Raw = msgspec.field(name="Input type", default=NOTHING)
     concrete: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=NOTHING)
-    sequence: Id = msgspec.field(name="Sequence number", default=-1)
-    moved: Id = msgspec.field(name="bytes", default=-1)
-    moved_rocm: Id = msgspec.field(name="size", default=-1)
-    address: Id = msgspec.field(name="Addr", default=0)
-    size: Id = msgspec.field(name="Bytes", default=0)
-    device_type: Id = msgspec.field(name="Device Type", default=0)
-    device_id: Id = msgspec.field(name="Device Id", default=0)
-    allocated: Id = msgspec.field(name="Total Allocated", default=0)
-    reserved: Id = msgspec.field(name="Total Reserved", default=0)
-    collective: Id = msgspec.field(name="Collective name", default=None)
-    sent: Id = msgspec.field(name="In msg nelems", default=None)
-    received: Id = msgspec.field(name="Out msg nelems", default=None)
-    dtype: Id = None
-    group: Id = msgspec.field(name="Process Group Name", default=None)
-    group_text: Id = msgspec.field(name="Process Group Description", default=None)
-    group_size: Id = msgspec.field(name="Group size", default=None)
+    sequence: Anything = msgspec.field(name="Sequence number", default=-1)
+    moved: Anything = msgspec.field(name="bytes", default=-1)
+    moved_rocm: Anything = msgspec.field(name="size", default=-1)
+    address: Anything = msgspec.field(name="Addr", default=0)
+    size: Anything = msgspec.field(name="Bytes", default=0)
+    device_type: Anything = msgspec.field(name="Device Type", default=0)
+    device_id: Anything = msgspec.field(name="Device Id", default=0)
+    allocated: Anything = msgspec.field(name="Total Allocated", default=0)
+    reserved: Anything = msgspec.field(name="Total Reserved", default=0)
+    collective: Anything = msgspec.field(name="Collective name", default=None)
+    sent: Anything = msgspec.field(name="In msg nelems", default=None)
+    received: Anything = msgspec.field(name="Out msg nelems", default=None)
+    dtype: Anything = None
+    group: Anything = msgspec.field(name="Process Group Name", default=None)
+    group_text: Anything = msgspec.field(name="Process Group Description", default=None)
+    group_size: Anything = msgspec.field(name="Group size", default=None)
     hlo_op: msgspec.Raw = NOTHING
     name: msgspec.Raw = NOTHING  # of a process or thread, in the file's own statements about them
     labels: msgspec.Raw = NOTHING

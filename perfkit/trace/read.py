@@ -1,12 +1,13 @@
 """Reading a trace: any torch.profiler, ROCm, XPU, Chrome or XLA trace as JSON, whole or damaged, into columns."""
 
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 from perfkit.errors import RunFormatError
 from perfkit.trace.classify import classify, place_on_devices, places
 from perfkit.trace.collect import Collection, correlate_by_external_id, end_and_order, move_sizes_to_copies
-from perfkit.trace.columns import Builder
+from perfkit.trace.columns import Builder, Part
 from perfkit.trace.kineto import AnyEvent, without_gc
 from perfkit.trace.model import (
     COMPILED_GRAPH,
@@ -23,6 +24,7 @@ from perfkit.trace.model import (
     Trace,
 )
 from perfkit.trace.pairs import paired
+from perfkit.trace.parallel import Refused, Sharing
 from perfkit.trace.remarks import remarks
 from perfkit.trace.source import open_source
 from perfkit.trace.splitter import Splitter
@@ -49,10 +51,16 @@ __all__ = [
 
 
 _LONGEST_WITHOUT_EVENT = 256 << 20
+_SHARED_FROM = 32 << 20  # bytes of JSON from which another process pays
 
 
-def read_trace(source: str | Path, *, limits: Limits = Limits()) -> Trace:  # noqa: B008 - a frozen value
-    """Read the trace at a path or URL: JSON, plain, gzip or zstd.
+def read_trace(
+    source: str | Path,
+    *,
+    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    workers: int = 1,
+) -> Trace:
+    """Read the trace at a path or URL: JSON, plain, gzip or zstd, with `workers` processes if it is large.
 
     What is damaged is repaired or left out, and `Trace.notes` says so. `RunFormatError` names a file that cannot be
     read, holds no trace at all, or exceeds the limits.
@@ -62,34 +70,51 @@ def read_trace(source: str | Path, *, limits: Limits = Limits()) -> Trace:  # no
     with file, without_gc():
         blocks = TextBlocks(file, label, file_bytes, limits)
         collection = Collection(Tables(limits.names))
-        splitter = _read_blocks(blocks, collection, label)
+        splitter = _read_blocks(blocks, collection, label, workers - 1, limits.names)
     return _trace(source, file_bytes, blocks, splitter, collection)
 
 
-def _read_blocks(blocks: TextBlocks, collection: Collection, label: str) -> Splitter:
+def _read_blocks(blocks: TextBlocks, collection: Collection, label: str, helpers: int, names: int) -> Splitter:
     builder = Builder(collection.tables)
+    sharing: Sharing | None = None
 
     def add(piece: bytes) -> bool:
-        part = builder.add(piece)
-        if part is not None:
-            collection.add(part)
-        return part is not None
+        if sharing is not None:
+            sharing.add(piece)
+            return True
+        return add_part(builder.add(piece))
 
     def add_events(events: list[AnyEvent], text: bytes) -> bool:
-        part = builder.build(events, text)
+        return add_part(builder.build(events, text))
+
+    def add_part(part: Part | None) -> bool:
         if part is not None:
             collection.add(part)
         return part is not None
 
     add(b"")  # so that there are columns, if empty ones
     splitter = Splitter(label, add, add_events, lambda: builder.decoders)
-    for block in blocks:
-        splitter.feed(block)
-        if collection.is_empty and blocks.json_bytes > _LONGEST_WITHOUT_EVENT:
-            raise RunFormatError(
-                f"{label}: not a trace of torch.profiler: no event in {blocks.json_bytes} bytes of JSON"
-            )
-    splitter.finish()
+    with ExitStack() as stack:
+        for block in blocks:
+            if helpers and sharing is None and blocks.json_bytes > _SHARED_FROM and splitter.has_begun:
+                sharing = Sharing(collection, helpers, names)
+                stack.callback(sharing.close)
+            try:
+                splitter.feed(block)
+            except Refused as refused:
+                sharing, helpers = None, 0  # the rest is damaged, or not events any more
+                splitter.resume(refused.pieces)
+            if collection.is_empty and blocks.json_bytes > _LONGEST_WITHOUT_EVENT:
+                raise RunFormatError(
+                    f"{label}: not a trace of torch.profiler: no event in {blocks.json_bytes} bytes of JSON"
+                )
+        if sharing is not None:
+            shared, sharing = sharing, None
+            try:
+                shared.drain()
+            except Refused as refused:
+                splitter.resume(refused.pieces)
+        splitter.finish()
     return splitter
 
 

@@ -70,11 +70,16 @@ class Splitter:
         if self._before:
             self.surroundings = b"".join((self._before, b"null", *(self._after or [])))
 
-    def take_rest(self) -> bytes:
-        """The text not yet read, to be cut elsewhere and fed again."""
-        rest, self._rest = self._rest, b""
-        self._fed -= len(rest)
-        return rest
+    def resume(self, pieces: list[bytes]) -> None:
+        """Take back pieces that had been added, to cut their text elsewhere."""
+        text = b",".join(pieces)
+        if self._after is None:
+            self._rest = text + b"," + self._rest
+        else:
+            self._rest = b"".join((text, b"]", *self._after))
+            self._after, self._after_bytes = None, 0
+        self._wait_for = 0
+        self._read(final=False)
 
     def _begin(self) -> bool:
         if not self._searched:

@@ -226,6 +226,6 @@ def _coerced_args(given: dict[str, Any]) -> EventArgs:
             continue
         if is_raw:
             setattr(args, name, msgspec.Raw(msgspec.json.encode(value)))
-        elif isinstance(value, str | int | float):
+        else:
             setattr(args, name, value)
     return args

@@ -1,0 +1,70 @@
+"""A process that turns pieces of a trace into columns for another one: `python -m perfkit.trace.helper NAMES_LIMIT`.
+
+It reads pieces from standard input and writes pickled parts (or None for what is not whole events) to standard output,
+each after its length in 8 bytes. Only its parent talks to it, so what it pickles can be trusted.
+"""
+
+import pickle
+import subprocess
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import IO
+
+from perfkit.trace.columns import Builder, Part
+from perfkit.trace.kineto import without_gc
+from perfkit.trace.tables import Tables
+
+_LENGTH_BYTES = 8
+
+
+class Helper:
+    """The parent's end: pieces are worked on one after the other, in the order in which they are given."""
+
+    def __init__(self, names: int) -> None:
+        command = [sys.executable, "-m", "perfkit.trace.helper", str(names)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._thread = ThreadPoolExecutor(1)
+
+    def submit(self, piece: bytes) -> "Future[Part | None]":
+        """The part that becomes of a piece; None if it is not whole events or the process has ended."""
+        return self._thread.submit(self._exchange, piece)
+
+    def close(self) -> None:
+        """Let the process end, with what it has not begun undone."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        with suppress(OSError):  # what a process that has ended did not read
+            self._process.communicate()
+
+    def _exchange(self, piece: bytes) -> Part | None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            _write(self._process.stdin, piece)
+        except OSError:
+            return None
+        answer = _read(self._process.stdout)
+        part: Part | None = pickle.loads(answer) if answer else None
+        return part
+
+
+def _write(stream: IO[bytes], data: bytes) -> None:
+    stream.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
+    stream.write(data)
+    stream.flush()
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    return stream.read(int.from_bytes(stream.read(_LENGTH_BYTES), "big"))
+
+
+def main() -> None:
+    """Work until there is nothing more to read."""
+    builder = Builder(Tables(int(sys.argv[1])))
+    with without_gc():
+        while piece := _read(sys.stdin.buffer):
+            _write(sys.stdout.buffer, pickle.dumps(builder.add(piece), protocol=5))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Pieces of a trace shared out among this process and helpers; what comes out is the same as without them."""
+
+from collections import deque
+from concurrent.futures import Future
+
+from perfkit.trace.collect import Collection
+from perfkit.trace.columns import Builder, Part
+from perfkit.trace.helper import Helper
+from perfkit.trace.tables import Tables
+
+_AHEAD = 2  # pieces that wait for each helper; more would only take memory
+_HERE = 0
+
+
+class Refused(Exception):  # noqa: N818 - a signal, not an error: the text has to be cut elsewhere
+    """A piece was not whole events. `pieces` are it and all later ones: none of them is in the collection."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        super().__init__("cut elsewhere")
+        self.pieces = pieces
+
+
+class Sharing:
+    """Adds pieces to a collection in their order, whoever decodes them."""
+
+    def __init__(self, collection: Collection, helpers: int, names: int) -> None:
+        self._collection = collection
+        self._builder = Builder(Tables(names))
+        self._helpers = [Helper(names) for _ in range(helpers)]
+        self._waiting: deque[tuple[int, bytes, Future[Part | None]]] = deque()
+
+    def add(self, piece: bytes) -> None:
+        """Take a piece that is probably whole events. `Refused`, without it, if an earlier one was not."""
+        self._collect(wait=False)
+        busy = [sum(1 for origin, _, _ in self._waiting if origin == each) for each in range(1, len(self._helpers) + 1)]
+        least = min(range(len(busy)), key=busy.__getitem__)
+        if busy[least] < _AHEAD:
+            self._waiting.append((least + 1, piece, self._helpers[least].submit(piece)))
+            return
+        done: Future[Part | None] = Future()
+        done.set_result(self._builder.add(piece))
+        self._waiting.append((_HERE, piece, done))
+
+    def drain(self) -> None:
+        """Wait until all pieces are in the collection. `Refused` if one was not whole events."""
+        self._collect(wait=True)
+
+    def close(self) -> None:
+        """End the helpers."""
+        for each in self._helpers:
+            each.close()
+
+    def _collect(self, *, wait: bool) -> None:
+        while self._waiting and (wait or self._waiting[0][2].done()):
+            origin, _, future = self._waiting[0]
+            part = future.result()
+            if part is None:
+                pieces = [piece for _, piece, _ in self._waiting]
+                self._waiting.clear()
+                raise Refused(pieces)
+            self._waiting.popleft()
+            self._collection.add(part, origin)
