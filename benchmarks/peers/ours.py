@@ -2,6 +2,6 @@
 
 import sys
 
-from perfkit.analysis.trace_analysis import analyse_traces
+from perfkit.analysis.traces.analyse import analyse_traces
 
 analyse_traces([sys.argv[1]], device="a100-sxm-80gb" if "ddp" in sys.argv[1] else None)

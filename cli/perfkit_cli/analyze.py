@@ -12,7 +12,7 @@ from perfkit.errors import UsageError
 from perfkit_cli.values import amount, one_of
 
 if TYPE_CHECKING:
-    from perfkit.analysis.trace_result import TraceAnalysis
+    from perfkit.analysis.traces.result import TraceAnalysis
 
 ENGINES = ("processes", "ray")
 OUT = Path("perfkit-analyze")
@@ -102,7 +102,7 @@ def command(
     """
     from rich.console import Console
 
-    from perfkit.analysis.trace_analysis import analyse_traces
+    from perfkit.analysis.traces.analyse import analyse_traces
     from perfkit.trace.source import expand
     from perfkit.trace.stream import Limits
     from perfkit_cli.trace_progress import show_reading

@@ -29,7 +29,7 @@ def command(folder: Path, out: Path | None, static: bool, quiet: bool) -> None:
     from perfkit_cli.show import analyse_and_write, show_paths, show_summary
 
     if (folder / ANALYSIS_FILE).is_file():
-        from perfkit.analysis.trace_result import TraceAnalysis
+        from perfkit.analysis.traces.result import TraceAnalysis
         from perfkit.files import read_json
 
         write_and_show(read_json(folder / ANALYSIS_FILE, TraceAnalysis), out or folder, static=static, quiet=quiet)

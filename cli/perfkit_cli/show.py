@@ -7,7 +7,7 @@ import click
 from rich.console import Console
 
 from perfkit.analysis.result import Analysis
-from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit.record import Status
 
 PLAIN_WIDTH = 120

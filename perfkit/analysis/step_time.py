@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis import timeline
-from perfkit.analysis.engine import analyse_work, summary_points
-from perfkit.analysis.placed import OUTSIDE, points, rows
 from perfkit.analysis.result import OpRow, RooflinePoint, TimeShare
 from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.work.engine import analyse_work, summary_points
+from perfkit.analysis.work.placed import OUTSIDE, points, rows
 from perfkit.trace.counters import CounterColumns
 from perfkit.trace.ops import Ops
 

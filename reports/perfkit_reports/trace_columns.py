@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from perfkit import units
 from perfkit.analysis.result import OpRow
-from perfkit.analysis.trace_result import (
+from perfkit.analysis.traces.result import (
     ChangeRow,
     CollectiveRow,
     CopyRow,

@@ -2,7 +2,7 @@
 
 from perfkit import units
 from perfkit.analysis import timeline
-from perfkit.analysis.trace_result import RankTrace, TraceAnalysis
+from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit.record import Unknown
 from perfkit_reports import cells
 from perfkit_reports.cells import Cell, unknown

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.result import OpRow
-from perfkit.analysis.trace_result import RankTrace, TraceAnalysis
+from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit_reports import trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import plural
 from perfkit_reports.columns import Column, telling

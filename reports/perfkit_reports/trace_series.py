@@ -4,7 +4,7 @@ import msgspec
 
 from perfkit import units
 from perfkit.analysis.result import RooflinePoint
-from perfkit.analysis.trace_result import RankTrace, TraceAnalysis, TraceDifference
+from perfkit.analysis.traces.result import RankTrace, TraceAnalysis, TraceDifference
 from perfkit_reports.bars import Bar
 from perfkit_reports.cells import plural
 from perfkit_reports.figures.roofline import LEVEL

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from perfkit.analysis.result import OpRow, RooflinePoint, TimeShare
-from perfkit.analysis.trace_result import (
+from perfkit.analysis.traces.result import (
     ChangeRow,
     CollectiveRow,
     CopyRow,

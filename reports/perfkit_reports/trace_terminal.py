@@ -8,7 +8,7 @@ from rich.text import Text
 
 from perfkit import units
 from perfkit.analysis.result import OpRow, TimeShare
-from perfkit.analysis.trace_result import RankTrace, TraceAnalysis
+from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit_reports import trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import Column, Row, is_known, telling

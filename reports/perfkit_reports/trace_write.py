@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit_reports.write import as_json, written
 
 

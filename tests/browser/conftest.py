@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from perfkit.analysis.result import Analysis
-from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit_reports import html, trace_html
 
 ARGUMENTS = [

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis import engine_processes, engines
+from perfkit.analysis.ranks import engines
+from perfkit.analysis.ranks import processes as engine_processes
 from perfkit.errors import PerfkitError, UsageError
 from tests.fixtures import engine_functions as functions
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit import units
 from perfkit.analysis import timeline
-from perfkit.analysis.trace_result import RankRow
+from perfkit.analysis.traces.result import RankRow
 from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe, time_scale
 from perfkit_reports.palette import bar_pattern, category_fills
 

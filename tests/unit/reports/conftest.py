@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.analysis.result import Analysis
-from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit.analysis.traces.result import TraceAnalysis
 from tests.fixtures import sample_analysis, sample_trace_analysis
 
 

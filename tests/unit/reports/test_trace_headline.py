@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.trace_result import TraceAnalysis
+from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit_reports.trace_headline import headline, remarks, saving_s, tiles, without_roofline
 from tests.fixtures import sample_trace_analysis as sample
 

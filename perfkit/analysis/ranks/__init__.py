@@ -1,0 +1,1 @@
+"""Many traces of one job: analysed side by side, put in relation through their collectives."""

@@ -1,0 +1,160 @@
+"""When a rank came to its collectives: the summary of a trace from which ranks are compared, small enough to send."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.work.grouping import group
+from perfkit.cost.collective import Kind, collective_kind
+from perfkit.trace.annotations import COLLECTIVE_RANGES
+from perfkit.trace.kernels import communication
+from perfkit.trace.nesting import around_times
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category, Collective, Ints, Small
+
+# In these no rank is done before the last one has come: they show waiting, and they end together. A broadcast's root
+# need not wait for anyone, nor may the sender of a message.
+SYNCHRONISING = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.BARRIER)
+
+# What a collective recorded lies on its kernel or on one of the innermost ops around the launch (`record_param_comms`).
+_LEVELS = 4
+
+# These backends' ranges on the host only enqueue; what they enqueued is timed on the device.
+_ENQUEUE = ("nccl:", "xccl:")
+
+
+class CollectiveKind(NamedTuple):
+    """Collectives of one kind in one process group. `group` is empty where the trace does not name it."""
+
+    group: str
+    description: str
+    size: int
+    kind: str
+
+    @property
+    def shown(self) -> str:
+        """The group as the program describes it, else by its name."""
+        return self.group if self.description in ("", "undefined") else self.description
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The synchronising collectives of one rank, one row each in the order of time.
+
+    Attributes:
+        kinds: table that `kind` indexes.
+        step: the step's number as marked (its index where steps were found, not marked), NONE outside of all.
+        number: running number among those of the kind in the step; with kind and step the same on all ranks.
+        elements: what all ranks of the group should agree on: the elements of the whole message. NONE if not known.
+        start_ns, end_ns: absolute, by the clock of the rank's host: on the device where it was traced.
+    """
+
+    kinds: tuple[CollectiveKind, ...]
+    kind: Small
+    step: Ints
+    number: Ints
+    elements: Ints
+    start_ns: Ints
+    end_ns: Ints
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def arrivals(ops: Ops) -> Arrivals:
+    """The collectives of a trace in which all ranks wait for each other; of backends on the host its ranges."""
+    trace = ops.trace
+    events = communication(trace)
+    if len(events) and trace.category[events[0]] == Category.KERNEL:
+        kernel = np.searchsorted(ops.kernels.event, events)  # both in the order of time
+        record = _recorded(ops, events, ops.kernel_op[kernel])
+        name = _names(ops, events, ops.kernels.launch[kernel])
+        step = ops.kernel_step[kernel]
+    else:
+        events = events[~_starting_with(_ENQUEUE, trace.names)[trace.name[events]]]
+        record = _recorded(ops, events, np.full(len(events), NONE, np.int64))
+        name = trace.name[events].astype(np.int64)
+        step = ops.steps.at(trace.start_ns[events])
+    table: dict[CollectiveKind, int] = {}
+    pairs = group(record, name)  # few distinct ones, however many events
+    numbers = [_number(table, ops, record[row], name[row]) for row in pairs.first.tolist()]
+    kind = np.asarray(numbers, np.int32)[pairs.of]
+    kept = np.flatnonzero(kind != NONE)
+    events, kind, step = events[kept], kind[kept], _step_numbers(ops)[step[kept]]
+    return Arrivals(
+        kinds=tuple(table),
+        kind=kind,
+        step=step,
+        number=_running(kind, step),
+        elements=np.asarray([*map(_elements, trace.collectives), NONE], np.int64)[record[kept]],
+        start_ns=trace.base_ns + trace.start_ns[events],
+        end_ns=trace.base_ns + trace.end_ns[events],
+    )
+
+
+def _recorded(ops: Ops, events: Ints, row: Ints) -> Ints:
+    """For each event, launched by the op in `row`, what was recorded of its collective; NONE where nothing was."""
+    found = ops.trace.collective[events].astype(np.int64)
+    of_op = np.append(ops.trace.collective[ops.event].astype(np.int64), NONE)
+    parent = np.append(ops.parent, NONE)
+    for _ in range(_LEVELS):
+        found = np.where(found == NONE, of_op[row], found)
+        row = parent[row]
+    return found
+
+
+def _names(ops: Ops, events: Ints, launch: Ints) -> Ints:
+    """What to call each kernel: the backend's range around its launch tells more than its own name."""
+    trace = ops.trace
+    name = trace.name[events].astype(np.int64)
+    ranges = trace.of(Category.RANGE)
+    ranges = ranges[_starting_with(COLLECTIVE_RANGES, trace.names)[trace.name[ranges]]]
+    known = np.flatnonzero(launch != NONE)
+    around = around_times(trace, ranges, trace.thread[launch[known]], trace.start_ns[launch[known]])
+    inside = around != NONE
+    name[known[inside]] = trace.name[ranges[around[inside]]]
+    return name
+
+
+def _starting_with(prefixes: tuple[str, ...], names: list[str]) -> NDArray[np.bool_]:
+    return np.asarray([name.startswith(prefixes) for name in names], np.bool_)
+
+
+def _number(table: dict[CollectiveKind, int], ops: Ops, record: int, name: int) -> int:
+    """The kind's number in `table`; NONE for what does not make all ranks wait for each other."""
+    about = None if record == NONE else ops.trace.collectives[record]
+    text = ops.trace.names[name] if about is None else about.name
+    kind = collective_kind(text)
+    # A kernel that sends and receives may be an all-to-all or a message to one rank: its name alone cannot tell.
+    if kind not in SYNCHRONISING or "sendrecv" in text.lower():
+        return NONE
+    if about is None:
+        key = CollectiveKind("", "", NONE, str(kind))
+    else:
+        key = CollectiveKind(about.group, about.group_description, about.group_size, str(kind))
+    return table.setdefault(key, len(table))
+
+
+def _elements(about: Collective) -> int:
+    kind = collective_kind(about.name)
+    if kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER):
+        return about.sent
+    return about.received if kind is Kind.ALL_GATHER else NONE
+
+
+def _step_numbers(ops: Ops) -> Ints:
+    """What the index of a step stands for on all ranks alike; NONE (-1) takes the last entry, which is NONE."""
+    numbers = ops.steps.number
+    marked = ops.steps.basis.startswith("marked") and len(np.unique(numbers)) == len(numbers)
+    return np.append(numbers if marked else np.arange(len(numbers)), NONE)
+
+
+def _running(kind: Small, step: Ints) -> Ints:
+    """0, 1, 2 ... among the rows of equal kind and step."""
+    of = group(kind.astype(np.int64), step).of
+    order = np.argsort(of, kind="stable")
+    result = np.empty(len(of), np.int64)
+    result[order] = np.arange(len(of)) - np.searchsorted(of[order], of[order], side="left")
+    return result

@@ -1,0 +1,168 @@
+"""The clocks of ranks' hosts against each other, from the moments at which ranks leave a collective together.
+
+Collectives are first matched by their running numbers. Where a trace lacks some (the profiler drops records when its
+buffers are full), numbers after the gap stand for others; but the differences of true pairs agree, those of false ones
+do not, so the clocks are known all the same, and with them what ended at the same time is matched again.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from perfkit.analysis.ranks.slots import Rows, Slots, Source, code
+from perfkit.trace.read import NONE, Ints
+
+# How far the ends of one collective may lie apart once clocks are aligned: they drift by some 10 us in a second.
+CLOCK_ERROR_NS = 1_000_000
+
+# How many records a trace may lack more than another before a true pair is not found.
+_MOST_SHIFTED = 32
+
+_UNSET = np.iinfo(np.int64).min
+
+
+class Clock(NamedTuple):
+    """How far a rank's clock is ahead of the first rank's of its island, in ns; islands share no collectives."""
+
+    offset_ns: int
+    island: int
+
+
+def align(source: Source, ranks: int, slots: Slots) -> list[Clock | None]:
+    """The clock of each rank; None for one without collectives.
+
+    A rank that shares none with the first one is aligned through others; where no chain of ranks leads there, it begins
+    an island of its own.
+    """
+    reference = np.full(slots.size, _UNSET, np.int64)
+    clocks: list[Clock | None] = [None] * ranks
+    pending, islands, begin = list(range(ranks)), 0, False
+    while pending:
+        left = []
+        for rank in pending:
+            rows = source(rank)
+            slot = slots.of(rows)
+            common = reference[slot] != _UNSET
+            if common.any():
+                clock = Clock(_offset(rows, slots, reference), islands - 1)
+            elif begin and len(slot):
+                clock, begin = Clock(0, islands), False
+                islands += 1
+            else:
+                left.append(rank)
+                continue
+            clocks[rank] = clock
+            fresh = ~common
+            reference[slot[fresh]] = rows.end_ns[fresh] - clock.offset_ns
+        if len(left) == len(pending):
+            if begin:
+                break
+            begin = True
+        pending = left
+    return clocks
+
+
+def _offset(rows: Rows, slots: Slots, reference: Ints) -> int:
+    """How far the clock of these rows is ahead of the reference's."""
+    differences = _differences(rows, slots, reference, 0)
+    offset, agreeing = _agreed(differences)
+    if agreeing * 2 >= len(differences):
+        return offset
+    # Too many records are lost for running numbers: true pairs are a few numbers apart, and still they alone agree.
+    shifts = range(-_MOST_SHIFTED, _MOST_SHIFTED + 1)
+    return _agreed(np.concatenate([_differences(rows, slots, reference, shift) for shift in shifts]))[0]
+
+
+def _differences(rows: Rows, slots: Slots, reference: Ints, shift: int) -> Ints:
+    slot = slots.of(rows, shift)
+    common = np.flatnonzero((slot != NONE) & (np.append(reference, _UNSET)[slot] != _UNSET))
+    return rows.end_ns[common] - reference[slot[common]]
+
+
+def _agreed(differences: Ints) -> tuple[int, int]:
+    """The median of those that agree, the most that lie within twice the error of each other; and how many they are.
+
+    To the nanosecond: medians of floats are exact for small numbers only, and clocks may differ by years.
+    """
+    ordered = np.sort(differences)
+    counts = np.searchsorted(ordered, ordered + 2 * CLOCK_ERROR_NS, side="right") - np.arange(len(ordered))
+    first = int(counts.argmax())
+    agreeing = ordered[first : first + int(counts[first])]
+    base = int(agreeing[0])
+    return base + round(float(np.median(agreeing - base))), len(agreeing)
+
+
+class _Known(NamedTuple):
+    """Collectives of one kind in one island, by when they ended on the island's clock."""
+
+    end_ns: Ints
+    step: Ints
+    number: Ints
+
+
+def renumber(source: Source, store: Callable[[int, Rows], None], ranks: int, clocks: list[Clock | None]) -> None:
+    """Give a collective the step and number of the one that ended at the same time on earlier ranks.
+
+    Only those change whose own step and number stand for another; what ended alone gets a number of its own.
+    """
+    known: dict[tuple[int, int], _Known] = {}
+    for rank in range(ranks):
+        rows, clock = source(rank), clocks[rank]
+        if clock is None:
+            continue
+        ends = rows.end_ns - clock.offset_ns
+        step, number = rows.step.copy(), rows.number.copy()
+        for kind in np.unique(rows.kind).tolist():
+            mine = np.flatnonzero(rows.kind == kind)
+            before = known.get((clock.island, kind))
+            new = _Known(ends[mine], rows.step[mine], rows.number[mine])
+            if before is not None:
+                new = _renumbered(new, before)
+                step[mine], number[mine] = new.step, new.number
+            known[clock.island, kind] = new if before is None else _merged(before, new)
+        if not (np.array_equal(step, rows.step) and np.array_equal(number, rows.number)):
+            store(rank, rows._replace(step=step, number=number))
+
+
+def _renumbered(rows: _Known, before: _Known) -> _Known:
+    codes, theirs = code(rows.step, rows.number), code(before.step, before.number)
+    order = np.argsort(theirs)
+    at = order[np.minimum(np.searchsorted(theirs[order], codes), len(order) - 1)]
+    same = theirs[at] == codes
+    right = same & (np.abs(before.end_ns[at] - rows.end_ns) <= CLOCK_ERROR_NS)
+    if right.all():
+        return rows
+    unsure = np.flatnonzero(~right)
+    free = np.flatnonzero(~np.isin(theirs, codes[right]))
+    found = _nearest(before.end_ns, free, rows.end_ns[unsure])
+    step, number = rows.step.copy(), rows.number.copy()
+    matched = found != NONE
+    step[unsure[matched]], number[unsure[matched]] = before.step[found[matched]], before.number[found[matched]]
+    alone = unsure[~matched & same[unsure]]
+    number[alone] = max(int(before.number.max()), int(rows.number.max())) + 1 + np.arange(len(alone))
+    return _Known(rows.end_ns, step, number)
+
+
+def _nearest(known_ns: Ints, free: Ints, ends_ns: Ints) -> Ints:
+    """For each end the one of the `free` known ones nearest to it, within the clocks' error; none is given twice."""
+    result = np.full(len(ends_ns), NONE, np.int64)
+    if not len(free):
+        return result
+    free = free[np.argsort(known_ns[free], kind="stable")]
+    ordered = known_ns[free]
+    after = np.minimum(np.searchsorted(ordered, ends_ns), len(free) - 1)
+    before = np.maximum(after - 1, 0)
+    place = np.where(np.abs(ordered[before] - ends_ns) < np.abs(ordered[after] - ends_ns), before, after)
+    distance = np.abs(ordered[place] - ends_ns)
+    closest_first = np.argsort(distance, kind="stable")
+    _, winners = np.unique(place[closest_first], return_index=True)
+    chosen = closest_first[winners]
+    chosen = chosen[distance[chosen] <= CLOCK_ERROR_NS]
+    result[chosen] = free[place[chosen]]
+    return result
+
+
+def _merged(before: _Known, rows: _Known) -> _Known:
+    fresh = ~np.isin(code(rows.step, rows.number), code(before.step, before.number))
+    return _Known(*(np.concatenate([old, new[fresh]]) for old, new in zip(before, rows, strict=True)))

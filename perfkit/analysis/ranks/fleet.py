@@ -1,0 +1,206 @@
+"""Several ranks of one job reduced to who is late and by how much, in memory that does not grow with their number.
+
+What is kept of a rank while others are read are a few figures; its collectives go to a temporary file, from which they
+are read again one rank at a time. Ranks are taken in the order of their numbers, whatever the order they are added in.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace as with_columns
+from typing import BinaryIO, NamedTuple, cast
+
+import numpy as np
+from msgspec.structs import replace
+
+from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
+from perfkit.analysis.ranks.clocks import Clock, align, renumber
+from perfkit.analysis.ranks.notes import fleet_notes
+from perfkit.analysis.ranks.skew import Matched, lateness, match
+from perfkit.analysis.ranks.slots import Rows, Slots
+from perfkit.analysis.timeline import (
+    COMPUTE_BOUND,
+    HOST,
+    LATENCY_BOUND,
+    MEMORY_BOUND,
+    OTHER_IDLE,
+    UNMODELLED,
+)
+from perfkit.analysis.traces.result import Fleet, RankRow, RankTrace, SkewRow
+from perfkit.trace.read import NONE, Ints
+
+_COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, LATENCY_BOUND)
+_IDLE = (HOST, OTHER_IDLE)
+_COLUMNS = len(Rows._fields)
+
+# A rank stands out if it comes later than the middle one by more than this share of a step.
+_STANDS_OUT = 0.01
+
+
+class Member(NamedTuple):
+    """A rank while others are read: its figures, and where its collectives lie in the temporary file."""
+
+    row: RankRow
+    path: str
+    world_size: int | None
+    steps: int
+    first: int
+    length: int
+
+    @property
+    def order(self) -> tuple[bool, int, str, str]:
+        number = self.row.rank
+        return number is None, number or 0, self.row.label, self.path
+
+
+class FleetReducer:
+    """Takes ranks one by one; `result` may be asked for at any time."""
+
+    def __init__(self) -> None:
+        self._spool = cast(BinaryIO, tempfile.TemporaryFile(prefix="perfkit-arrivals-"))  # noqa: SIM115
+        self._values = 0
+        self._kinds: dict[CollectiveKind, int] = {}
+        self._members: list[Member] = []
+
+    def add(self, rank: RankTrace, arrivals: Arrivals) -> None:
+        """Add a rank, in any order."""
+        kinds = np.asarray([self._kinds.setdefault(kind, len(self._kinds)) for kind in arrivals.kinds], np.int64)
+        rows = Rows(
+            kinds[arrivals.kind] if len(arrivals) else arrivals.step,
+            arrivals.step,
+            arrivals.number,
+            arrivals.elements,
+            arrivals.start_ns,
+            arrivals.end_ns,
+        )
+        member = Member(_row(rank), rank.reading.path, rank.world_size, len(rank.steps), self._values, len(arrivals))
+        self._write(member, rows)
+        self._members.append(member)
+        self._values += _COLUMNS * len(arrivals)
+
+    def result(self) -> Fleet | None:
+        """None for fewer than two ranks, and for traces that tell neither ranks nor common collectives."""
+        members = sorted(self._members, key=lambda each: each.order)
+        if len(members) < 2:
+            return None
+        chosen = _first_of_each_rank(members)
+
+        def source(index: int) -> Rows:
+            return self._read(chosen[index])
+
+        clocks = align(source, len(chosen), Slots(source, len(chosen)))
+        renumber(source, lambda index, rows: self._write(chosen[index], rows), len(chosen), clocks)
+        slots = Slots(source, len(chosen))
+        matched = match(source, len(chosen), slots, clocks)
+        if not matched.counted.any() and sum(member.row.rank is not None for member in members) < 2:
+            return None
+        matched = _within_steps(matched) if any(member.steps for member in members) else matched
+        parts = max(1, len(np.unique(matched.step[matched.counted])))
+        late = [lateness(source(index), slots, matched) for index in range(len(chosen))]
+        found = {
+            id(member): _placed(member.row, late[index], clocks[index], parts) for index, member in enumerate(chosen)
+        }
+        rows = tuple(found.get(id(member), member.row) for member in members)
+        kinds = list(self._kinds)
+        paths = [member.path for member in members]
+        sizes = [member.world_size for member in members]
+        return Fleet(
+            ranks=rows,
+            skew=_skew(matched, kinds, [member.row.label for member in chosen], parts),
+            straggler=_straggler(rows),
+            step_spread=_spread([row.step_s for row in rows]),
+            notes=fleet_notes(rows, paths, sizes, matched, kinds, clocks),
+        )
+
+    def _write(self, member: Member, rows: Iterable[Ints]) -> None:
+        self._spool.seek(member.first * 8)
+        self._spool.write(np.stack(tuple(rows)).astype(np.int64).tobytes())
+
+    def _read(self, member: Member) -> Rows:
+        self._spool.seek(member.first * 8)
+        data = self._spool.read(_COLUMNS * member.length * 8)
+        return Rows(*np.frombuffer(data, np.int64).reshape(_COLUMNS, member.length))
+
+
+def _row(rank: RankTrace) -> RankRow:
+    def seconds(categories: Iterable[str]) -> float:
+        return sum(part.seconds for part in rank.time_split if part.category in categories)
+
+    return RankRow(
+        label=rank.label,
+        rank=rank.rank,
+        step_s=rank.step_s,
+        compute_s=seconds(_COMPUTING),
+        communication_s=rank.overlap.communication_s,
+        exposed_communication_s=rank.overlap.exposed_communication_s,
+        idle_s=seconds(_IDLE),
+        late_s=None,
+        clock_offset_s=None,
+    )
+
+
+def _placed(row: RankRow, late_ns: int | None, clock: Clock | None, parts: int) -> RankRow:
+    return replace(
+        row,
+        late_s=None if late_ns is None else late_ns / 1e9 / parts,
+        clock_offset_s=None if clock is None or clock.island else clock.offset_ns / 1e9,
+    )
+
+
+def _first_of_each_rank(members: Sequence[Member]) -> list[Member]:
+    """Without further files of a rank: a rank does not wait for itself."""
+    seen: set[int] = set()
+    result = []
+    for member in members:
+        if member.row.rank is not None and member.row.rank in seen:
+            continue
+        if member.row.rank is not None:
+            seen.add(member.row.rank)
+        result.append(member)
+    return result
+
+
+def _within_steps(matched: Matched) -> Matched:
+    return with_columns(matched, counted=matched.counted & (matched.step != NONE))
+
+
+def _skew(matched: Matched, kinds: Sequence[CollectiveKind], labels: Sequence[str], parts: int) -> tuple[SkewRow, ...]:
+    """A row per kind, the one at which most time is waited first; groups of one description are one, on average."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, about in enumerate(kinds):
+        if (matched.counted & (matched.kind == number)).any():
+            groups.setdefault((about.kind, about.shown), []).append(number)
+    rows = []
+    for (kind, group), numbers in groups.items():
+        mine = np.flatnonzero(matched.counted & np.isin(matched.kind, numbers))
+        latest = matched.latest[mine]
+        # Not who is last most often: to come last by a hair costs nobody anything.
+        awaited = int(np.bincount(latest, weights=matched.wait_ns[mine], minlength=len(labels)).argmax())
+        rows.append(
+            SkewRow(
+                name=kind,
+                group=group,
+                calls=len(mine) / parts / len(numbers),
+                wait_s=float(matched.wait_ns[mine].sum()) / 1e9 / parts / len(numbers),
+                worst_wait_s=int(matched.worst_ns[mine].max()) / 1e9,
+                latest_rank=labels[awaited],
+                latest_share=int((latest == awaited).sum()) / len(mine),
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: (-row.wait_s, row.name, row.group)))
+
+
+def _straggler(rows: Sequence[RankRow]) -> str:
+    """The label of the rank that comes latest, if it stands out from the middle one; else empty."""
+    late = [(row.late_s, row) for row in rows if row.late_s is not None]
+    if len(late) < 2:
+        return ""
+    most, row = max(late, key=lambda each: each[0])
+    middle = statistics.median(seconds for seconds, _ in late)
+    return row.label if most - middle > _STANDS_OUT * row.step_s else ""
+
+
+def _spread(steps: Sequence[float]) -> float | None:
+    """How far the longest mean step lies above the shortest, over the median."""
+    middle = statistics.median(steps)
+    return (max(steps) - min(steps)) / middle if middle > 0 else None

@@ -1,0 +1,99 @@
+"""How ranks wait for each other at collectives, from the arrivals of each; read one rank at a time, never all at once.
+
+The last rank to come to a collective waits for no one, so its collective is the shortest; all leave it together. Hence
+a rank's wait is its duration less the shortest one, whatever the clocks of the hosts say. Clocks are needed only to
+check that what was matched is the same collective: with their offsets taken away, every rank has to be in it when the
+last one comes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.ranks.clocks import CLOCK_ERROR_NS, Clock
+from perfkit.analysis.ranks.slots import Rows, Slots, Source
+from perfkit.trace.read import NONE, Ints
+
+_UNSET = np.iinfo(np.int64).min
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Every collective that occurs on any rank, one slot each, grouped by kind.
+
+    Attributes:
+        kind, step: of each slot.
+        ranks: on how many ranks it was found.
+        counted: whether it is used: on two ranks or more, with the same size, and all in it at the same time.
+        resized, apart: where it is not, for the sizes or the times do not agree.
+        latest: index of the rank that came last.
+        wait_ns: mean time that the ranks waited for the last one; `worst_ns` the longest.
+        longest_ns: its duration on the rank that came first.
+    """
+
+    kind: Ints
+    step: Ints
+    ranks: Ints
+    counted: NDArray[np.bool_]
+    resized: NDArray[np.bool_]
+    apart: NDArray[np.bool_]
+    latest: Ints
+    wait_ns: NDArray[np.float64]
+    worst_ns: Ints
+    longest_ns: Ints
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) -> Matched:
+    """Reduce the ranks' collectives to one row each."""
+    size = slots.size
+    found = np.zeros(size, np.int64)
+    fewest, most = np.full(size, _NEVER), np.full(size, _UNSET)
+    last_start, first_end = np.full(size, _UNSET), np.full(size, _NEVER)
+    shortest, longest, total = np.full(size, _NEVER), np.full(size, _UNSET), np.zeros(size, np.float64)
+    latest = np.full(size, NONE, np.int64)
+    for rank in range(ranks):
+        rows = source(rank)
+        slot = slots.of(rows)
+        clock = clocks[rank]
+        offset = 0 if clock is None else clock.offset_ns
+        duration = rows.end_ns - rows.start_ns
+        found[slot] += 1
+        told = rows.elements != NONE
+        fewest[slot[told]] = np.minimum(fewest[slot[told]], rows.elements[told])
+        most[slot[told]] = np.maximum(most[slot[told]], rows.elements[told])
+        last_start[slot] = np.maximum(last_start[slot], rows.start_ns - offset)
+        first_end[slot] = np.minimum(first_end[slot], rows.end_ns - offset)
+        latest[slot] = np.where(duration < shortest[slot], rank, latest[slot])
+        shortest[slot] = np.minimum(shortest[slot], duration)
+        longest[slot] = np.maximum(longest[slot], duration)
+        total[slot] += duration
+    several = found > 1
+    resized = several & (fewest != most) & (most != _UNSET)
+    apart = several & ~resized & (last_start > first_end + CLOCK_ERROR_NS)
+    kind, step = slots.columns()
+    return Matched(
+        kind=kind,
+        step=step,
+        ranks=found,
+        counted=several & ~resized & ~apart,
+        resized=resized,
+        apart=apart,
+        latest=latest,
+        wait_ns=total / np.maximum(found, 1) - shortest,
+        worst_ns=longest - shortest,
+        longest_ns=longest,
+    )
+
+
+def lateness(rows: Rows, slots: Slots, matched: Matched) -> int | None:
+    """How much later than the first rank of each collective this rank came, in all, in ns; None if none is counted."""
+    slot = slots.of(rows)
+    used = matched.counted[slot]
+    if not used.any():
+        return None
+    return int((matched.longest_ns[slot] - (rows.end_ns - rows.start_ns))[used].sum())

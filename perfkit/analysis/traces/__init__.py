@@ -1,0 +1,1 @@
+"""The analysis of traces that somebody recorded, on whatever machine."""

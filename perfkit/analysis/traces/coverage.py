@@ -1,0 +1,100 @@
+"""How much of the kernel time is explained, and why the rest is not."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.traces.model_error import model_error
+from perfkit.analysis.traces.result import Coverage, Uncovered
+from perfkit.analysis.work.costs import PieceCosts
+from perfkit.analysis.work.grouping import group
+from perfkit.analysis.work.pieces import Kind, Pieces
+from perfkit.trace.counters import CounterColumns
+from perfkit.trace.read import NONE
+
+_REASONS = (
+    "no launch recorded",
+    "launched outside of any op",
+    "size of the message not recorded",
+    "size of the copy not recorded",
+    "no shapes recorded",
+    "no formula",
+    "its FLOPs are not modelled",
+    "its dtype is not known",
+)
+_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_DTYPE = range(len(_REASONS))
+
+
+def coverage(
+    pieces: Pieces, costs: PieceCosts, above_roof: NDArray[np.bool_], counters: CounterColumns | None = None
+) -> Coverage:
+    """What of the time of all pieces, those outside of steps too, is explained.
+
+    A computing kernel is explained by its op's FLOPs and bytes (0 FLOPs for ops that only move data), a fill or copy by
+    its recorded size, a collective by the size of its message: these have no FLOPs, so that what is known of them is
+    all there is to know. `flops_s` and `bytes_s` are the time of what is explained in that sense.
+    """
+    time = pieces.busy_ns
+    no_flops, no_bytes = np.isnan(costs.flops), np.isnan(costs.bytes)
+    linked = pieces.owner != NONE
+    if pieces.on_device:
+        linked = pieces.ops.kernel_op != NONE
+    exchanging = pieces.of(Kind.COMMUNICATION)
+    return Coverage(
+        kernel_s=_s(time),
+        kernels=len(pieces),
+        linked_s=_s(time[linked]),
+        flops_s=_s(time[~no_flops & ~(exchanging & no_bytes)]),
+        bytes_s=_s(time[~no_bytes]),
+        counted_s=_s(time[costs.counted]),
+        above_roof_s=_s(time[above_roof]),
+        uncovered=_uncovered(pieces, no_flops, no_bytes),
+        model_error=() if counters is None else model_error(pieces, counters),
+    )
+
+
+def _s(times: NDArray[np.int64]) -> float:
+    return int(times.sum()) / 1e9
+
+
+def _uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.bool_]) -> tuple[Uncovered, ...]:
+    """By name and reason, the longest first."""
+    chosen = np.flatnonzero((no_flops | no_bytes) & (pieces.busy_ns > 0))
+    if not len(chosen):
+        return ()
+    reason = _reasons(pieces, no_flops)[chosen]
+    names = np.where(reason <= _NO_OP, pieces.name[chosen], pieces.label[chosen])
+    groups = group(names, reason)
+    total = int(pieces.busy_ns.sum())
+    sums = groups.sums(pieces.busy_ns[chosen])
+    found = [
+        Uncovered(
+            name=pieces.ops.trace.names[int(names[first])],
+            seconds=float(sums[index]) / 1e9,
+            share=float(sums[index]) / total,
+            reason=_REASONS[int(reason[first])],
+        )
+        for index, first in enumerate(groups.first.tolist())
+    ]
+    return tuple(sorted(found, key=lambda each: -each.seconds))
+
+
+def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Why a piece is not explained; for those that are, without meaning."""
+    ops = pieces.ops
+    has_shapes = np.append(ops.trace.signature[ops.event] != NONE, False)[pieces.owner]
+    launched = np.ones(len(pieces), np.bool_)
+    if pieces.on_device:
+        launched = (ops.kernels.launch != NONE) | (ops.kernel_op != NONE)
+    return np.select(
+        [
+            pieces.of(Kind.COMMUNICATION),
+            pieces.of(Kind.COPY),
+            ~launched,
+            pieces.owner == NONE,
+            (pieces.call != NONE) & no_flops,
+            pieces.call != NONE,
+            ~has_shapes,
+        ],
+        [_NO_MESSAGE, _NO_SIZE, _NO_LAUNCH, _NO_OP, _NO_FLOPS, _NO_DTYPE, _NO_SHAPES],
+        _NO_FORMULA,
+    )

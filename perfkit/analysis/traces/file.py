@@ -1,0 +1,68 @@
+"""One trace file analysed: what is done with each in processes of its own or on a cluster."""
+
+from time import perf_counter
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
+from perfkit.analysis.roofs import CPU
+from perfkit.analysis.traces.device import trace_device
+from perfkit.analysis.traces.rank_trace import analyse_ops
+from perfkit.analysis.traces.result import RankTrace
+from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
+from perfkit.errors import RunFormatError
+from perfkit.trace.counters import read_counters
+from perfkit.trace.ops import read_ops
+from perfkit.trace.read import Category, read_trace
+from perfkit.trace.stream import Limits
+
+DEFAULT_LIMITS = Limits()
+
+# Such a trace looks like a CPU's, but its ops have only started the work.
+NO_DEVICE = (
+    "work was launched on a device, but nothing of the device was recorded: times are the host's alone; record with "
+    "ProfilerActivity.CUDA, and see whether the profiler may read the device (CUPTI's permissions)"
+)
+
+
+class Job(NamedTuple):
+    """One file to analyse; what a process or a Ray task is given."""
+
+    source: str
+    device: str | None = None
+    counters: str | None = None
+    limits: Limits = DEFAULT_LIMITS
+
+    def __fspath__(self) -> str:
+        return self.source
+
+    def __str__(self) -> str:  # how an engine names it in errors
+        return self.source
+
+
+class Outcome(NamedTuple):
+    """What is left of a file once it has been analysed."""
+
+    rank: RankTrace
+    arrivals: Arrivals
+    ceilings: TraceCeilings
+    seconds: float
+
+
+def analyse_file(job: Job) -> Outcome:
+    """Read and analyse one file: the function that runs in other processes."""
+    started = perf_counter()
+    trace = read_trace(job.source, limits=job.limits)
+    if not len(trace):
+        notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
+        raise RunFormatError(f"{job.source}: no event in it lasts any time, so there is nothing to analyse{notes}")
+    device = trace_device(trace)
+    found = ceilings_of_trace(device, job.device)
+    counted = None if job.counters is None else read_counters(job.counters)
+    ops = read_ops(trace)
+    rank = analyse_ops(ops, found.ceilings, device_name=found.device_name, counters=counted)
+    rank = replace(rank, device_basis=found.basis)
+    if device.kind == CPU and len(trace.of(Category.LAUNCH)):
+        rank = replace(rank, notes=(*rank.notes, NO_DEVICE))
+    return Outcome(rank, arrivals(ops), found, perf_counter() - started)

@@ -1,0 +1,117 @@
+"""What to do about a trace: rules in tables, each with evidence from the rows, an action and what it would win.
+
+A rule about one trace takes a `View` and yields what it found with the part of the step's time it is about; where two
+are about the same time, both say so, since their gains do not add up. Rules about several traces take the `Fleet` or
+the `TraceDifference`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+import msgspec
+
+from perfkit.analysis.finding_order import ordered
+from perfkit.analysis.result import Finding
+from perfkit.analysis.traces.findings import host, limits, memory_bound, products, several, transfer
+from perfkit.analysis.traces.findings.thresholds import NOTABLE
+from perfkit.analysis.traces.findings.view import Told, View
+from perfkit.analysis.traces.result import Fleet, RankTrace, TraceDifference
+from perfkit.devices.ceiling import DeviceCeilings
+
+Rule = Callable[[View], Iterator[Told]]
+
+GAINS: tuple[Rule, ...] = (
+    products.vector_units,
+    products.odd_dims,
+    products.attention,
+    products.convolution_layout,
+    products.batch_norm_layout,
+    products.convolution_algorithm,
+    memory_bound.optimizer_not_fused,
+    memory_bound.pointwise_chain,
+    memory_bound.norm_in_parts,
+    memory_bound.softmax_in_parts,
+    memory_bound.conversions,
+    memory_bound.indexed_updates,
+    memory_bound.zeroing,
+    memory_bound.recomputation,
+    host.host_bound,
+    host.waits,
+    host.allocations,
+    host.data_loading,
+    host.short_kernels,
+    transfer.exposed_communication,
+    transfer.slow_link,
+    transfer.small_messages,
+    transfer.pageable_copies,
+    transfer.exposed_copies,
+)
+LIMITS: tuple[Rule, ...] = (
+    limits.above_roof,
+    limits.unlinked,
+    limits.unmodelled,
+    limits.no_shapes,
+    limits.unknown_device,
+    limits.profiler_overhead,
+    limits.no_steps,
+)
+FLEET: tuple[Callable[[Fleet], Iterator[Finding]], ...] = (several.straggler, several.waiting)
+DIFFERENCE: tuple[Callable[[TraceDifference], Iterator[Finding]], ...] = (several.changed,)
+
+
+def trace_findings(
+    traces: Sequence[RankTrace],
+    fleet: Fleet | None,
+    difference: TraceDifference | None,
+    ceilings: DeviceCeilings | None,
+) -> tuple[Finding, ...]:
+    """All rules' findings: warnings, then gains by seconds per step, then notes.
+
+    What ranks of one job have in common is told once, for the rank with the most to win. No gain below 1 % of the
+    step is told. Gains are upper bounds where their evidence says so.
+    """
+    found: list[tuple[int, Finding]] = []
+    for group, rules in enumerate((GAINS, LIMITS)):
+        by_trace = [_of(View(trace, ceilings), rules) for trace in traces]
+        told = _common(by_trace) if fleet is not None else chain.from_iterable(by_trace)
+        found += [(group, finding) for finding in told]
+    if fleet is not None:
+        found += [(0, finding) for rule in FLEET for finding in rule(fleet)]
+    if difference is not None:
+        found += [(0, finding) for rule in DIFFERENCE for finding in rule(difference)]
+    return ordered(found)
+
+
+def _of(view: View, rules: Sequence[Rule]) -> list[Finding]:
+    """What the rules say of one trace, with overlaps named."""
+    told = [each for rule in rules for each in rule(view) if _matters(each.finding, view)]
+    return [_overlapping(each, told) for each in told]
+
+
+def _matters(finding: Finding, view: View) -> bool:
+    return finding.gain_s is None or view.share(finding.gain_s) >= NOTABLE
+
+
+def _overlapping(mine: Told, told: Sequence[Told]) -> Finding:
+    others = [each.finding.title for each in told if each is not mine and each.scope & mine.scope]
+    if not others:
+        return mine.finding
+    evidence = f"{mine.finding.evidence}; in part the same time as: {'; '.join(others)} (gains do not add up)"
+    return msgspec.structs.replace(mine.finding, evidence=evidence)
+
+
+def _common(by_trace: Sequence[Sequence[Finding]]) -> list[Finding]:
+    """Findings with the same action together: the largest, and on how many ranks it holds."""
+    together: dict[str, list[Finding]] = {}
+    for findings in by_trace:
+        for finding in findings:
+            together.setdefault(finding.action, []).append(finding)
+    return [_largest(same) for same in together.values()]
+
+
+def _largest(same: Sequence[Finding]) -> Finding:
+    largest = max(same, key=lambda finding: finding.gain_s or 0.0)
+    ranks = len({finding.variant for finding in same})
+    if ranks == 1:
+        return largest
+    return msgspec.structs.replace(largest, evidence=f"{largest.evidence}; likewise on {ranks - 1} other ranks")

@@ -1,0 +1,92 @@
+"""Calls of the host that can leave the device without work: waiting for it, allocating, and fetching data."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from perfkit.analysis.intervals import covered, union
+from perfkit.analysis.traces.result import HostCallRow
+from perfkit.analysis.work.launches import SYNCHRONISING, runtime_calls
+from perfkit.analysis.work.windows import Windows
+from perfkit.record import MARK_PREFIX
+from perfkit.trace.nesting import around_times
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints
+
+WAIT = "wait"
+ALLOCATION = "allocation"
+DATA = "data"
+
+# Calls of CUDA's, HIP's and Level Zero's runtimes that take or release memory. A release waits, too: CUDA orders it
+# after everything that was launched.
+_ALLOCATION = re.compile(
+    r"(cuda|hip)(Host)?(Malloc|Free|Alloc)(Managed|Host|Pitch|Array)?(_v\d+)?|cuMem(Create|Map|Unmap)|"
+    r"ze\w*MemAlloc\w*|zeMemFree"
+)
+_DATA = re.compile(rf"enumerate\(DataLoader\).*|{re.escape(MARK_PREFIX)}data")
+
+
+def host_calls(ops: Ops, windows: Windows) -> tuple[HostCallRow, ...]:
+    """Equal calls within the windows together, per step, those with the most idle time of the device first.
+
+    A call's idle time is that of the device from the call's beginning to the first kernel that starts after the call,
+    or to the next call of its kind if that comes first: until then the device waited for this thread. None where no
+    device was traced.
+    """
+    steps = max(len(windows), 1)
+    rows = [row for kind, events in _calls(ops, windows) for row in _rows(ops, windows, kind, events, steps)]
+    return tuple(sorted(rows, key=lambda row: (-(row.idle_s or 0.0), -row.seconds)))
+
+
+def _calls(ops: Ops, windows: Windows) -> Iterator[tuple[str, Ints]]:
+    trace = ops.trace
+    yield WAIT, runtime_calls(trace, windows, SYNCHRONISING)
+    yield ALLOCATION, runtime_calls(trace, windows, _ALLOCATION)
+    ranges = trace.of(Category.RANGE, Category.OP)
+    used = np.bincount(trace.name[ranges], minlength=len(trace.names)) > 0
+    names = zip(used.tolist(), trace.names, strict=True)
+    fitting = np.asarray([seen and _DATA.fullmatch(name) is not None for seen, name in names], np.bool_)
+    loading = ranges[fitting[trace.name[ranges]]]
+    yield DATA, loading[windows.at(trace.start_ns[loading]) != NONE]
+
+
+def _rows(ops: Ops, windows: Windows, kind: str, events: Ints, steps: int) -> Iterator[HostCallRow]:
+    trace = ops.trace
+    if not len(events):
+        return
+    idle = _idle_ns(ops, windows, events)
+    around = around_times(trace, ops.event, trace.thread[events], trace.start_ns[events], ops.parent)
+    op = np.append(trace.name[ops.event], NONE)[around]  # NONE (-1) takes the last entry, which is NONE
+    keys = np.column_stack((trace.name[events], op))
+    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    taken = trace.end_ns[events] - trace.start_ns[events]
+    for number, (name, outer) in enumerate(distinct.tolist()):
+        mine = which == number
+        yield HostCallRow(
+            kind=kind,
+            name=trace.names[name],
+            op="" if outer == NONE else trace.names[outer],
+            calls=int(mine.sum()) / steps,
+            seconds=int(taken[mine].sum()) / steps / 1e9,
+            idle_s=None if idle is None else int(idle[mine].sum()) / steps / 1e9,
+        )
+
+
+def _idle_ns(ops: Ops, windows: Windows, events: Ints) -> Ints | None:
+    trace = ops.trace
+    device = trace.of(*DEVICE_CATEGORIES)
+    if not len(device):
+        return None
+    starts = trace.start_ns[device]
+    busy = union(starts, trace.end_ns[device])
+    begin, end = trace.start_ns[events], trace.end_ns[events]
+    following = np.searchsorted(starts, end)
+    until = np.where(following < len(starts), np.append(starts, 0)[following], end)
+    until = np.minimum(until, np.append(begin[1:], np.iinfo(np.int64).max))
+    # Only what lies within the step, which the split of its time is about.
+    until = np.minimum(until, windows.spans[windows.at(begin), 1])
+    until = np.maximum(until, begin)
+    idle: Ints = until - begin - covered(begin, until, busy)
+    return idle

@@ -1,0 +1,167 @@
+"""One trace analysed: where its time went, how far its work is from the roofline, and what would be won."""
+
+import numpy as np
+
+from perfkit.analysis.intervals import Ints, covered, length
+from perfkit.analysis.result import RooflinePoint
+from perfkit.analysis.roofs import CPU, Roofs
+from perfkit.analysis.timeline import Split
+from perfkit.analysis.traces.collectives import collective_rows
+from perfkit.analysis.traces.counted_levels import level_points
+from perfkit.analysis.traces.coverage import coverage
+from perfkit.analysis.traces.device import trace_device
+from perfkit.analysis.traces.host_calls import host_calls
+from perfkit.analysis.traces.modules import module_rows, phase_rows
+from perfkit.analysis.traces.result import RankTrace, Reading, Recompute, StepRow
+from perfkit.analysis.traces.useful import utilisations
+from perfkit.analysis.work.copies import copy_rows
+from perfkit.analysis.work.costs import PieceCosts
+from perfkit.analysis.work.engine import Engine, analyse_work, summary_points
+from perfkit.analysis.work.launches import launches
+from perfkit.analysis.work.pieces import Kind, Pieces
+from perfkit.analysis.work.placed import parts_of, points, rows
+from perfkit.analysis.work.split_time import overlap, split_streams
+from perfkit.analysis.work.windows import Windows
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.trace.counters import Counters
+from perfkit.trace.ops import Ops, read_ops
+from perfkit.trace.read import NONE, Trace
+
+# Dots beyond these are too small to matter and would only make the figure large.
+MOST_POINTS = 120
+
+
+def analyse_trace(
+    trace: Trace, ceilings: DeviceCeilings | None, *, device_name: str = "", counters: Counters | None = None
+) -> RankTrace:
+    """Analyse a trace that was read.
+
+    Args:
+        ceilings: of the device that it was recorded on; None or empty where they are not known: no percentages then.
+        device_name: what the user says the device is, if the trace is not to be believed.
+        counters: what the hardware counted of its kernels, which replaces the model.
+
+    What a trace lacks (a device, ops, steps, launches) is missing in the result, with the reason.
+    """
+    return analyse_ops(read_ops(trace), ceilings, device_name=device_name, counters=counters)
+
+
+def analyse_ops(
+    ops: Ops, ceilings: DeviceCeilings | None, *, device_name: str = "", counters: Counters | None = None
+) -> RankTrace:
+    """Analyse a trace whose ops were read: see `analyse_trace`."""
+    trace = ops.trace
+    device = trace_device(trace)
+    name = device_name or device.name
+    roofs = Roofs(ceilings, _word(device.kind, ceilings), name)
+    counted = None if counters is None else counters.columns(trace, ops.kernels)
+    found = analyse_work(ops, roofs, counted)
+    work, spans, parts, step_s = found.pieces, found.windows, found.parts, found.step_s
+    exposed = _exposed(work)
+    copied = work.of(Kind.COPY) & found.within
+    useful = utilisations(work, found.costs, step_s, roofs)
+    return RankTrace(
+        label=f"rank {trace.rank}" if trace.rank is not None else trace.path.name,
+        reading=Reading(
+            path=str(trace.path),
+            file_bytes=trace.file_bytes,
+            json_bytes=trace.json_bytes,
+            events=len(trace),
+            notes=trace.notes,
+        ),
+        rank=trace.rank,
+        world_size=trace.world_size,
+        device=device.kind,
+        device_name=name,
+        device_basis=_basis(device.name, device_name),
+        properties=trace.properties,
+        span_s=(spans.span[1] - spans.span[0]) / 1e9,
+        outside_s=(spans.span[1] - spans.span[0] - length(spans.spans)) / 1e9,
+        steps=_step_rows(spans, found.split),
+        step_basis=_step_basis(ops, spans),
+        step_s=step_s,
+        time_split=found.split.shares(parts=parts),
+        coverage=coverage(work, found.costs, found.by_kernel.limits.above_roof[found.by_kernel.groups.of], counted),
+        streams=split_streams(work, found.category, found.waiting),
+        overlap=overlap(work, parts),
+        launches=None if found.waiting is None else launches(ops, spans, found.waiting, found.split),
+        points=_points(found),
+        kernels=rows(found.by_kernel, step_s, of_kernels=True),
+        ops=rows(found.by_op, step_s, of_kernels=False),
+        modules=module_rows(found.by_op, step_s),
+        phases=phase_rows(found.by_op, step_s),
+        collectives=collective_rows(work, found.exchanged, exposed, parts, roofs),
+        copies=copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
+        recompute=_recompute(work, found.costs),
+        mfu=useful.mfu,
+        hfu=useful.hfu,
+        host_calls=host_calls(ops, spans),
+        level_points=() if counted is None else level_points(found.by_kernel, counted, roofs, step_s),
+        notes=(*_notes(ops, spans, work), *(() if counters is None else counters.notes)),
+    )
+
+
+def _basis(recorded: str, said: str) -> str:
+    if said and said != recorded:
+        return "given with --device"
+    return "recorded in the trace" if recorded else "not recorded in the trace"
+
+
+def _word(kind: str, ceilings: DeviceCeilings | None) -> str:
+    """The word under which ceilings are known: torch calls every GPU of NVIDIA and AMD `cuda`."""
+    if kind == CPU or ceilings is None:
+        return kind
+    return ceilings.device if ceilings.device != CPU else kind
+
+
+def _exposed(work: Pieces) -> Ints:
+    """What of each piece no computing covers."""
+    computing = work.when(work.of(Kind.WORK))
+    return work.end_ns - work.start_ns - covered(work.start_ns, work.end_ns, computing)
+
+
+def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
+    if not spans.are_steps:
+        return ()
+    return tuple(
+        StepRow(
+            number=int(number),
+            start_s=int(start - spans.span[0]) / 1e9,
+            seconds=int(end - start) / 1e9,
+            time_split=split.shares(window=index),
+        )
+        for index, (number, (start, end)) in enumerate(zip(spans.number.tolist(), spans.spans.tolist(), strict=True))
+    )
+
+
+def _step_basis(ops: Ops, spans: Windows) -> str:
+    return ops.steps.basis if spans.are_steps else "no steps"
+
+
+def _points(found: Engine) -> tuple[RooflinePoint, ...]:
+    dots = summary_points(found) + points(found.by_op, "op", found.step_s, MOST_POINTS)
+    return (*dots, *(points(found.by_kernel, "kernel", found.step_s, MOST_POINTS) if found.pieces.on_device else ()))
+
+
+def _recompute(work: Pieces, costs: PieceCosts) -> Recompute | None:
+    """Forward ops run again within backward; None where there are none."""
+    again = np.append(work.ops.recomputed, False)[work.owner] & (work.step != NONE)
+    if not again.any():
+        return None
+    parts = parts_of(work)
+    return Recompute(
+        ops=len(np.unique(work.owner[again])) / parts,
+        seconds=int(work.busy_ns[again].sum()) / 1e9 / parts,
+        flops=float(np.nansum(costs.flops[again])) / parts,
+    )
+
+
+def _notes(ops: Ops, spans: Windows, work: Pieces) -> tuple[str, ...]:
+    notes = []
+    if not len(work):
+        notes.append("the trace holds no kernels and no ops that work: there is nothing to place on a roofline")
+    elif work.on_device and not len(ops):
+        notes.append("the trace holds kernels alone: without ops there are no shapes to model their work from")
+    if not spans.are_steps:
+        notes.append("no steps were marked or found: figures are of the whole trace")
+    return tuple(notes)

@@ -1,0 +1,57 @@
+"""Utilisation of a trace's device: matrix FLOPs of a step over what the device could do in its time.
+
+MFU (PaLM, appendix B) counts the FLOPs that forward and backward need, HFU all that ran, with recomputation. By
+convention both count matrix products alone, against the vendor's dense peak of the dtype that most of them have.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from perfkit.analysis.efficiency import peak_of, utilisation
+from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.work.costs import PieceCosts
+from perfkit.analysis.work.pieces import Kind, Pieces
+from perfkit.analysis.work.placed import parts_of
+from perfkit.record import How, Measurement, Quantity, Unknown
+from perfkit.trace.read import NONE
+
+# Matrix kernels without FLOPs may take so much of the matrix kernels' time that a utilisation is still told.
+_LEAST_COVERED = 0.98
+
+
+class Utilisations(NamedTuple):
+    mfu: Quantity
+    hfu: Quantity
+
+
+def utilisations(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Utilisations:
+    """MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known."""
+    # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
+    matrix = costs.is_matrix & (costs.flops != 0) & pieces.of(Kind.WORK) & (pieces.step != NONE)
+    known = matrix & ~np.isnan(costs.flops)
+    if not known.any():
+        why = (
+            "no matrix product with known FLOPs was recorded"
+            if not matrix.any()
+            else ("the FLOPs of its matrix products are not known: no shapes were recorded, or no op for the kernels")
+        )
+        return Utilisations(Unknown(reason=why), Unknown(reason=why))
+    covered = int(pieces.busy_ns[known].sum()) / max(int(pieces.busy_ns[matrix].sum()), 1)
+    if covered < _LEAST_COVERED:
+        why = f"FLOPs are known for only {covered:.0%} of the time of matrix products"
+        return Utilisations(Unknown(reason=why), Unknown(reason=why))
+    sums = np.bincount(costs.precision[known], costs.flops[known])
+    unit, dtype = costs.precisions[int(sums.argmax())]
+    limit = peak_of(roofs, unit, dtype, 1)
+    again = np.append(pieces.ops.recomputed, False)[pieces.owner]
+    ran = float(costs.flops[known].sum()) / parts_of(pieces)
+    needed = float(costs.flops[known & ~again].sum()) / parts_of(pieces)
+    return Utilisations(
+        utilisation(_flops(needed, "without what was recomputed"), step_s, limit),
+        utilisation(_flops(ran, "as run"), step_s, limit),
+    )
+
+
+def _flops(value: float, what: str) -> Measurement:
+    return Measurement(value=value, unit="FLOP", how=How.MODELLED, source=f"matrix FLOPs of the trace's ops, {what}")

@@ -1,0 +1,139 @@
+"""FLOPs and bytes of each piece of work. An op's cost is shared among its kernels and never repeated.
+
+What a kernel did of its op is not recorded, so its op's bytes are shared by time among the op's kernels. So are its
+FLOPs, but where the op is a matrix product only among the kernels whose names say that they multiply (not among those
+that pack an operand or add up partial sums). Fills and copies within the device take part where the op has no kernel.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.work.pieces import Flags, Kind, Pieces
+from perfkit.cost.call import Unit
+from perfkit.cost.gemm_kernel import matrix_unit
+from perfkit.trace.counters import CounterColumns
+from perfkit.trace.read import NONE, Category, Ints
+
+Floats = NDArray[np.float64]
+Precision = tuple[Unit, str]  # the unit and the dtype of the operands that select a peak
+
+
+@dataclass(frozen=True)
+class PieceCosts:
+    """Columns, one row a piece.
+
+    Attributes:
+        flops, bytes: NaN where not modelled. Bytes are traffic of the memory, for copies over a link that of the link,
+            for collectives the size of the message.
+        precision: index into `precisions`, NONE where the piece has no cost.
+        is_matrix: whether it multiplies matrices: its op is a matrix product, or its name says so.
+        counted: whether its FLOPs and bytes were counted by the hardware.
+    """
+
+    flops: Floats
+    bytes: Floats
+    precision: Ints
+    precisions: tuple[Precision, ...]
+    is_matrix: Flags
+    counted: Flags
+
+    def compute_s(self, roofs: Roofs) -> Floats:
+        """The least time of each piece's arithmetic, NaN where it is not known.
+
+        Vector work of unknown FLOPs and known bytes (fused pointwise and reducing kernels) counts as none, so that its
+        bytes alone give a time that it cannot beat.
+        """
+        ceilings = [roofs.compute(unit, dtype) for unit, dtype in self.precisions]
+        peaks = np.asarray([*(np.nan if each is None else each.value for each in ceilings), np.nan])
+        vector = np.asarray([*(unit == Unit.VECTOR for unit, _ in self.precisions), False])
+        seconds = np.where(self.flops == 0, 0.0, self.flops / peaks[self.precision])
+        return np.where(np.isnan(self.flops) & vector[self.precision], 0.0, seconds)
+
+
+def piece_costs(pieces: Pieces, message_bytes: Floats, counters: CounterColumns | None = None) -> PieceCosts:
+    """The costs of all pieces.
+
+    Args:
+        message_bytes: per piece the size of a collective's message, NaN where it is none or the size is not known.
+        counters: counts for `pieces.ops.kernels`, which replace the model where they are known.
+    """
+    ops = pieces.ops
+    precision, precisions, multiplies = _precisions(pieces)
+    flops, moved = _shared(pieces, multiplies)
+    uncosted = pieces.call == NONE
+    recorded = ops.trace.moved_bytes[pieces.event]
+    sizes = np.where(recorded == NONE, np.nan, recorded.astype(np.float64))
+    category = ops.trace.category[pieces.event]
+    no_arithmetic = uncosted & pieces.on_device & np.isin(category, [int(Category.COPY), int(Category.FILL)])
+    flops[no_arithmetic | pieces.of(Kind.COMMUNICATION)] = 0.0
+    within = no_arithmetic & pieces.of(Kind.WORK)
+    # Within the device a copy reads and writes; over a link its bytes pass once.
+    moved[within] = np.where(category[within] == Category.COPY, 2.0, 1.0) * sizes[within]
+    over_link = pieces.of(Kind.COPY)
+    moved[over_link] = sizes[over_link]
+    moved[pieces.of(Kind.COMMUNICATION)] = message_bytes[pieces.of(Kind.COMMUNICATION)]
+    counted = np.zeros(len(pieces), np.bool_)
+    if counters is not None and pieces.on_device:
+        has_flops, has_bytes = ~np.isnan(counters.flops), ~np.isnan(counters.dram_bytes)
+        flops, moved = np.where(has_flops, counters.flops, flops), np.where(has_bytes, counters.dram_bytes, moved)
+        counted = has_flops & has_bytes
+    matrix_call = np.asarray([*(each.cost.unit == Unit.MATRIX for each in ops.calls), False])[pieces.call]
+    return PieceCosts(flops, moved, precision, precisions, matrix_call | (uncosted & multiplies), counted)
+
+
+def _shared(pieces: Pieces, multiplies: Flags) -> tuple[Floats, Floats]:
+    """Each piece's part of the FLOPs and bytes of its call."""
+    ops = pieces.ops
+    costed = pieces.call != NONE
+    total = np.append(ops.flops, np.nan)[pieces.owner], np.append(ops.bytes, np.nan)[pieces.owner]
+    if not pieces.on_device:
+        return np.where(costed, total[0], np.nan), np.where(costed, total[1], np.nan)
+    # A kernel whose time was rounded to nothing still takes part.
+    weight = np.where(costed, np.maximum(pieces.busy_ns, 1), 0).astype(np.float64)
+    is_kernel = ops.trace.category[pieces.event] == Category.KERNEL
+    by_time = _preferring(is_kernel, weight, pieces, len(ops))
+    arithmetic = _preferring(multiplies & is_kernel, by_time, pieces, len(ops))
+    return _portions(total[0], arithmetic, pieces, len(ops)), _portions(total[1], by_time, pieces, len(ops))
+
+
+def _preferring(chosen: Flags, weight: Floats, pieces: Pieces, owners: int) -> Floats:
+    """The weights of the chosen pieces, of all pieces where an op has none that is chosen."""
+    preferred = np.where(chosen, weight, 0.0)
+    found = np.bincount(pieces.owner[pieces.owner != NONE], preferred[pieces.owner != NONE], owners)
+    return np.where(np.append(found, 0.0)[pieces.owner] > 0, preferred, weight)
+
+
+def _portions(total: Floats, weight: Floats, pieces: Pieces, owners: int) -> Floats:
+    sums = np.bincount(pieces.owner[pieces.owner != NONE], weight[pieces.owner != NONE], owners)
+    of = np.append(sums, 0.0)[pieces.owner]
+    costed = pieces.call != NONE
+    return np.where(costed, total * np.divide(weight, of, out=np.zeros(len(weight)), where=of > 0), np.nan)
+
+
+def _precisions(pieces: Pieces) -> tuple[Ints, tuple[Precision, ...], Flags]:
+    """The precision of each piece, the table of them, and which kernels' names say that they multiply matrices.
+
+    The operands' dtype and unit are the call's; a kernel's name tells more, since it may run an fp32 product in TF32 on
+    matrix units, or on vector units.
+    """
+    table: dict[Precision, int] = {}
+
+    def number(precision: Precision) -> int:
+        return table.setdefault(precision, len(table))
+
+    calls = [number((each.cost.unit, each.cost.dtype)) for each in pieces.ops.calls]
+    matrix_calls = np.asarray([*(each.cost.unit == Unit.MATRIX for each in pieces.ops.calls), False])
+    precision = np.asarray([*calls, NONE], np.int64)[pieces.call]
+    if not pieces.on_device:
+        return precision, tuple(table), np.zeros(len(pieces), np.bool_)
+    names = pieces.ops.trace.names
+    used, inverse = np.unique(pieces.name, return_inverse=True)
+    found = [matrix_unit(names[name]) for name in used.tolist()]
+    by_name = np.asarray([NONE if each is None else number(each) for each in found], np.int64)[inverse]
+    named = by_name != NONE
+    # A counted kernel has arithmetic of its own without a call.
+    replaced = named & (matrix_calls[pieces.call] | (pieces.call == NONE))
+    return np.where(replaced, by_name, precision), tuple(table), named

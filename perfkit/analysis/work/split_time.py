@@ -1,0 +1,92 @@
+"""Wall time of a trace's windows and streams, split among what bounds its work."""
+
+import numpy as np
+
+from perfkit.analysis import timeline
+from perfkit.analysis.intervals import Intervals, clipped, difference, length, union
+from perfkit.analysis.roofline import BOUNDS, COMPUTE, MEMORY, OVERHEAD, UNKNOWN
+from perfkit.analysis.timeline import Split, split
+from perfkit.analysis.traces.result import Overlap, StreamRow
+from perfkit.analysis.work.launches import Queue
+from perfkit.analysis.work.pieces import Flags, Kind, Pieces
+from perfkit.analysis.work.placed import Placed
+from perfkit.trace.read import Ints
+
+_OF_BOUND = {
+    COMPUTE: timeline.COMPUTE_BOUND,
+    MEMORY: timeline.MEMORY_BOUND,
+    OVERHEAD: timeline.LATENCY_BOUND,
+    UNKNOWN: timeline.UNMODELLED,
+}
+_OF_KIND = {Kind.COMMUNICATION: timeline.COMMUNICATION, Kind.COPY: timeline.COPIES}
+# Calls of a CPU that are too small for a bound are dispatch, which is the host's.
+_NUMBERS = {name: number for number, name in enumerate(timeline.DEVICE_CATEGORIES)}
+
+
+def categories(placed: Placed) -> Ints:
+    """Each piece's category, as an index into `timeline.DEVICE_CATEGORIES`."""
+    pieces = placed.pieces
+    of_bound = np.asarray([_NUMBERS[_OF_BOUND[bound]] for bound in BOUNDS])
+    result: Ints = of_bound[placed.limits.bound][placed.groups.of]
+    for kind, name in _OF_KIND.items():
+        result[pieces.of(kind)] = _NUMBERS[name]
+    return result
+
+
+def split_windows(pieces: Pieces, category: Ints, waiting: Queue | None) -> Split:
+    """Split the windows of a trace. `waiting` is None on a CPU, which is never idle: it dispatches or waits."""
+    everywhere = np.ones(len(pieces), np.bool_)
+    return _split(pieces.windows.spans, pieces, category, everywhere, waiting, slice(None))
+
+
+def split_streams(pieces: Pieces, category: Ints, waiting: Queue | None) -> tuple[StreamRow, ...]:
+    """Split the whole trace for each stream or thread that did any work."""
+    first, last = pieces.windows.span
+    whole = union([first], [last])
+    rows = []
+    for number, (device, name) in enumerate(pieces.lanes):
+        mine = pieces.lane == number
+        found = _split(whole, pieces, category, mine, waiting, mine)
+        rows.append(
+            StreamRow(
+                device=device,
+                stream=name,
+                kernels=int(mine.sum()),
+                busy_s=int(pieces.busy_ns[mine].sum()) / 1e9,
+                span_s=(last - first) / 1e9,
+                split=found.shares(),
+            )
+        )
+    return tuple(rows)
+
+
+def _split(
+    windows: Intervals, pieces: Pieces, category: Ints, rows: Flags, waiting: Queue | None, queued: Flags | slice
+) -> Split:
+    work = {
+        name: pieces.when(rows & (category == number))
+        for name, number in _NUMBERS.items()
+        if name not in (timeline.HOST, timeline.OTHER_IDLE)
+    }
+    if waiting is None:
+        return split(windows, work, timeline.CPU_CATEGORIES)
+    return split(windows, work, timeline.DEVICE_CATEGORIES, waiting.when(queued))
+
+
+def overlap(pieces: Pieces, parts: int) -> Overlap:
+    """Communication and copies in the windows, and what of them is not covered by computing."""
+    windows = pieces.windows.spans
+    computing = pieces.when(pieces.of(Kind.WORK))
+
+    def seconds(kind: Kind) -> tuple[float, float]:
+        # Intervals of time when any was going on, cut to the windows.
+        mine = clipped(pieces.when(pieces.of(kind)), windows)
+        return length(mine) / 1e9 / parts, length(difference(mine, computing)) / 1e9 / parts
+
+    communication, copies = seconds(Kind.COMMUNICATION), seconds(Kind.COPY)
+    return Overlap(
+        communication_s=communication[0],
+        exposed_communication_s=communication[1],
+        copies_s=copies[0],
+        exposed_copies_s=copies[1],
+    )

@@ -1,0 +1,101 @@
+import pickle
+from pathlib import Path
+
+import numpy as np
+
+from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind, arrivals
+from perfkit.trace.ops import read_ops
+from perfkit.trace.read import NONE, read_trace
+from tests.fixtures.gpu_traces import N, training_file
+from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
+
+
+def read(path: Path) -> Arrivals:
+    return arrivals(read_ops(read_trace(path)))
+
+
+def test_each_steps_collectives_are_numbered_and_timed_on_the_device(tmp_path: Path) -> None:
+    found = read(training_file(tmp_path / "rank0.json", rank=0, steps=3, late_us=10))
+    assert found.kinds == (CollectiveKind("0", "default_pg", 2, "all-reduce"),)
+    assert found.kind.tolist() == [0, 0, 0]
+    assert found.step.tolist() == [1, 2, 3]
+    assert found.number.tolist() == [0, 0, 0]
+    assert found.elements.tolist() == [N * N] * 3
+    # Steps of 400 us; the kernel begins 250 us into each, 10 us late, and ends 50 us after that it should have begun.
+    assert (found.start_ns - found.start_ns[0]).tolist() == [0, 400_000, 800_000]
+    assert (found.end_ns - found.start_ns).tolist() == [40_000] * 3
+
+
+def test_times_are_absolute(tmp_path: Path) -> None:
+    content = '{"baseTimeNanoseconds": 1700000000000000000, "traceEvents": %s}'
+    events = '[{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": 0, "tid": 7, '
+    events += '"ts": 5.5, "dur": 2, "args": {"device": 0, "stream": 7, "correlation": 1}}]'
+    path = tmp_path / "trace.json"
+    path.write_text(content % events)
+    found = read(path)
+    assert found.start_ns.tolist() == [1700000000000005500]
+    assert found.end_ns.tolist() == [1700000000000007500]
+    assert found.kinds == (CollectiveKind("", "", NONE, "all-reduce"),)
+
+
+def collective(name: str, start: float, **args: object) -> Event:
+    event = op("record_param_comms", start, 20)
+    event["args"] = {"Collective name": name, "Process Group Name": "3", "Group size": 4, "dtype": "Float", **args}
+    return event
+
+
+def test_what_the_op_around_the_launch_recorded_counts_for_its_kernel(tmp_path: Path) -> None:
+    events = [
+        collective("_allgather_base", 0, **{"In msg nelems": 8, "Out msg nelems": 32}),
+        launch(1, 5),
+        kernel("ncclDevKernel_SendRecv", 1, 30, 10),
+    ]
+    found = read(write_trace(tmp_path / "trace.json.gz", events))
+    assert found.kinds == (CollectiveKind("3", "", 4, "all-gather"),)
+    assert found.elements.tolist() == [32]  # of the whole: every rank receives all
+
+
+def test_a_range_of_the_backend_names_a_kernel_that_does_not_tell(tmp_path: Path) -> None:
+    events = [
+        mark("nccl:all_to_all", 0, 20),
+        launch(1, 5),
+        kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", 1, 30, 10),
+        launch(2, 40),
+        kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", 2, 50, 10),  # to one rank, or to all: not known
+    ]
+    found = read(write_trace(tmp_path / "trace.json.gz", events))
+    assert [found.kinds[kind].kind for kind in found.kind.tolist()] == ["all-to-all"]
+    assert (found.end_ns - found.start_ns).tolist() == [10_000]
+
+
+def test_messages_and_broadcasts_do_not_make_all_ranks_wait(tmp_path: Path) -> None:
+    events = []
+    for index, name in enumerate(("broadcast", "send", "recv", "reduce", "wait", "allreduce")):
+        at = 100.0 * index
+        events += [collective(name, at), launch(index, at + 5), kernel("ncclDevKernel", index, at + 30, 10)]
+    found = read(write_trace(tmp_path / "trace.json.gz", events))
+    assert [found.kinds[kind].kind for kind in found.kind.tolist()] == ["all-reduce"]
+
+
+def test_gloo_is_timed_on_the_host_but_ranges_of_nccl_only_enqueue(tmp_path: Path) -> None:
+    events = [
+        mark("gloo:all_reduce", 10, 5),
+        mark("nccl:all_reduce", 20, 5),
+        mark("gloo:all_reduce", 30, 7, thread=2),
+    ]
+    found = read(write_trace(tmp_path / "trace.json.gz", events))
+    assert (found.end_ns - found.start_ns).tolist() == [5000, 7000]
+    assert found.number.tolist() == [0, 1]
+
+
+def test_a_trace_without_collectives_has_none(tmp_path: Path) -> None:
+    found = read(write_trace(tmp_path / "trace.json.gz", [op("aten::mm", 0, 10, [(2, 2), (2, 2)])]))
+    assert len(found) == 0
+    assert found.kinds == ()
+
+
+def test_arrivals_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    found = read(training_file(tmp_path / "rank0.json", rank=0))
+    sent = pickle.loads(pickle.dumps(found))
+    assert sent.kinds == found.kinds
+    assert np.array_equal(sent.end_ns, found.end_ns)

@@ -1,0 +1,274 @@
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
+from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.result import TimeShare
+from perfkit.analysis.timeline import COMMUNICATION, COMPUTE_BOUND, HOST, MEMORY_BOUND, OTHER_IDLE
+from perfkit.analysis.traces.result import Fleet, Overlap, RankTrace, StepRow
+from perfkit.trace.read import NONE
+from tests.fixtures.rank_traces import rank_trace
+
+WORLD = CollectiveKind("0", "default_pg", 3, "all-reduce")
+US, MS, S = 1_000, 1_000_000, 1_000_000_000
+
+
+def came(
+    starts: Sequence[int],
+    ends: Sequence[int],
+    *,
+    steps: Sequence[int] | None = None,
+    elements: Sequence[int] | None = None,
+    kind: CollectiveKind = WORLD,
+    clock: int = 0,
+) -> Arrivals:
+    """A rank's collectives of one kind; its clock is `clock` ns ahead."""
+    steps = [1] * len(starts) if steps is None else steps
+    seen: dict[int, itertools.count[int]] = {}
+    return Arrivals(
+        kinds=(kind,),
+        kind=np.zeros(len(starts), np.int32),
+        step=np.asarray(steps, np.int64),
+        number=np.asarray([next(seen.setdefault(step, itertools.count())) for step in steps], np.int64),
+        elements=np.asarray([NONE] * len(starts) if elements is None else elements, np.int64),
+        start_ns=np.asarray(starts, np.int64) + clock,
+        end_ns=np.asarray(ends, np.int64) + clock,
+    )
+
+
+def rank(number: int | None, **changes: object) -> RankTrace:
+    label = "some.json" if number is None else f"rank {number}"
+    return rank_trace(label=label, rank=number, world_size=3, **changes)
+
+
+def reduced(*ranks: tuple[RankTrace, Arrivals]) -> Fleet:
+    reducer = FleetReducer()
+    for trace, arrived in ranks:
+        reducer.add(trace, arrived)
+    fleet = reducer.result()
+    assert fleet is not None
+    return fleet
+
+
+# Two steps with two collectives each. In ms, when each rank comes and when all leave:
+#            rank 0  rank 1  rank 2  all leave   waits          late
+# step 1 a   10      12      13      14          3, 1, 0        0, 2, 3
+#        b   20      20      26      27          6, 6, 0        0, 0, 6
+# step 2 a   30      31      35      36          5, 4, 0        0, 1, 5
+#        b   40      44      42      46          4, 0, 2        0, 4, 2
+COMES = ([10, 20, 30, 40], [12, 20, 31, 44], [13, 26, 35, 42])
+LEAVE = [14, 27, 36, 46]
+STEPS = [1, 1, 2, 2]
+
+
+def three(clocks: Sequence[int] = (0, 0, 0), base: int = 1_700_000_000 * S) -> list[tuple[RankTrace, Arrivals]]:
+    ends = [base + end * MS for end in LEAVE]
+    return [
+        (rank(number), came([base + start * MS for start in COMES[number]], ends, steps=STEPS, clock=clocks[number]))
+        for number in range(3)
+    ]
+
+
+def test_waits_lateness_and_the_straggler_by_hand() -> None:
+    fleet = reduced(*three())
+    (row,) = fleet.skew
+    assert (row.name, row.group, row.calls) == ("all-reduce", "default_pg", 2)
+    # Mean waits 4/3, 12/3, 9/3, 6/3 ms; over two steps.
+    assert row.wait_s == pytest.approx((4 + 12 + 9 + 6) / 3 / 2 * 1e-3)
+    assert row.worst_wait_s == pytest.approx(6e-3)
+    assert row.latest_rank == "rank 2"
+    assert row.latest_share == pytest.approx(3 / 4)
+    assert [each.late_s for each in fleet.ranks] == pytest.approx([0.0, 7 / 2 * 1e-3, 16 / 2 * 1e-3])
+    # 8 ms is 4.5 ms more than the middle rank: less than a hundredth of a step of 1 s.
+    assert fleet.straggler == ""
+    assert fleet.notes == ()
+
+
+def test_who_comes_much_later_than_the_middle_rank_is_the_straggler() -> None:
+    shorter = [(rank(number, step_s=0.3), arrived) for number, (_, arrived) in enumerate(three())]
+    assert reduced(*shorter).straggler == "rank 2"
+
+
+def test_clocks_that_differ_are_found_to_the_nanosecond_and_change_nothing_else() -> None:
+    clocks = (0, 3 * 3600 * S + 17, -250 * MS - 1)
+    same, shifted = reduced(*three()), reduced(*three(clocks))
+    assert [each.clock_offset_s for each in same.ranks] == [0.0, 0.0, 0.0]
+    assert [each.clock_offset_s for each in shifted.ranks] == [clock / S for clock in clocks]
+    assert shifted.skew == same.skew
+    assert [each.late_s for each in shifted.ranks] == [each.late_s for each in same.ranks]
+
+
+def test_who_is_last_by_a_hair_is_not_the_one_waited_for() -> None:
+    ends = [100 * MS, 200 * MS, 300 * MS]
+    fleet = reduced(
+        (rank(0), came([50 * MS + 10, 150 * MS + 10, 250 * MS], ends)),
+        (rank(1), came([50 * MS, 150 * MS, 290 * MS], ends)),
+    )
+    assert fleet.skew[0].latest_rank == "rank 1"
+    assert fleet.skew[0].latest_share == pytest.approx(1 / 3)
+
+
+def test_the_order_of_adding_changes_nothing() -> None:
+    ranks = three((0, 5 * S, -7 * S))
+    expected = reduced(*ranks)
+    assert all(reduced(*order) == expected for order in itertools.permutations(ranks))
+
+
+def test_a_collective_that_one_trace_lacks_does_not_shift_the_others() -> None:
+    """Rank 1's profiler dropped the first record of step 1: its `b` now has the number of `a`."""
+    (zero, first), (one, second), (two, third) = three((0, 40 * S, -3 * S))
+    kept = [1, 2, 3]
+    second = came(second.start_ns[kept].tolist(), second.end_ns[kept].tolist(), steps=[STEPS[index] for index in kept])
+    fleet = reduced((zero, first), (one, second), (two, third))
+    (row,) = fleet.skew
+    assert [each.clock_offset_s for each in fleet.ranks] == [0.0, 40.0, -3.0]
+    # As by hand, but that `a` of step 1 has two ranks with waits of 3 and 0 ms.
+    assert row.wait_s == pytest.approx((3 / 2 + (12 + 9 + 6) / 3) / 2 * 1e-3)
+    assert [each.late_s for each in fleet.ranks] == pytest.approx([0.0, 5 / 2 * 1e-3, 16 / 2 * 1e-3])
+    assert fleet.notes == ("1 of 4 collectives are on some ranks of their group only; waits are those of these",)
+
+
+def test_the_first_trace_may_be_the_one_that_lacks_a_collective() -> None:
+    (zero, first), (one, second), (two, third) = three()
+    kept = [1, 2, 3]
+    first = came(first.start_ns[kept].tolist(), first.end_ns[kept].tolist(), steps=[STEPS[index] for index in kept])
+    fleet = reduced((zero, first), (one, second), (two, third))
+    (row,) = fleet.skew
+    # `a` of step 1 has the waits of ranks 1 and 2 alone: 1 and 0 ms.
+    assert row.wait_s == pytest.approx((1 / 2 + (12 + 9 + 6) / 3) / 2 * 1e-3)
+    assert [each.late_s for each in fleet.ranks] == pytest.approx([0.0, 5 / 2 * 1e-3, 14 / 2 * 1e-3])
+
+
+def test_ranks_without_a_common_collective_are_aligned_through_others() -> None:
+    """Two tensor-parallel pairs (0, 1), (2, 3), and data parallel between 1 and 2: 3 is reached through 2."""
+    pairs = {name: CollectiveKind(name, "", 2, "all-gather") for name in ("tp0", "tp1", "dp")}
+    hours = 3600 * S
+
+    def member(number: int, clock: int, *groups: tuple[str, int]) -> tuple[RankTrace, Arrivals]:
+        parts = [came([at * MS], [(at + 5) * MS], kind=pairs[name], clock=clock) for name, at in groups]
+        merged = Arrivals(
+            kinds=tuple(part.kinds[0] for part in parts),
+            kind=np.arange(len(parts), dtype=np.int32),
+            **{
+                field: np.concatenate([getattr(part, field) for part in parts])
+                for field in ("step", "number", "elements", "start_ns", "end_ns")
+            },
+        )
+        return rank(number), merged
+
+    fleet = reduced(
+        member(0, 0, ("tp0", 10)),
+        member(1, hours, ("tp0", 10), ("dp", 20)),
+        member(2, 2 * hours, ("dp", 20), ("tp1", 30)),
+        member(3, 3 * hours, ("tp1", 30)),
+    )
+    assert [each.clock_offset_s for each in fleet.ranks] == [0.0, 3600.0, 7200.0, 10800.0]
+
+
+def test_ranks_that_share_no_collective_have_no_common_clock() -> None:
+    one = came([0], [5 * MS], kind=CollectiveKind("a", "", 2, "all-reduce"))
+    other = came([0], [5 * MS], kind=CollectiveKind("b", "", 2, "all-reduce"))
+    fleet = reduced((rank(0), one), (rank(1), other))
+    assert [each.clock_offset_s for each in fleet.ranks] == [0.0, None]
+    assert [each.late_s for each in fleet.ranks] == [None, None]
+    assert fleet.skew == ()
+    assert fleet.straggler == ""
+    assert any("2 sets without common collectives" in note for note in fleet.notes)
+
+
+def test_collectives_of_different_sizes_are_not_the_same() -> None:
+    fleet = reduced(
+        (rank(0), came([0, 10 * MS], [5 * MS, 15 * MS], elements=[64, 128])),
+        (rank(1), came([2 * MS, 11 * MS], [5 * MS, 15 * MS], elements=[64, 256])),
+        (rank(2), came([2 * MS, 11 * MS], [5 * MS, 15 * MS], elements=[64, 256])),
+    )
+    assert fleet.skew[0].calls == 1
+    assert fleet.skew[0].worst_wait_s == pytest.approx(2e-3)
+    assert fleet.notes == (
+        "1 collectives are left out: their sizes differ between ranks, so they are not the same ones",
+    )
+
+
+def test_what_ran_outside_of_steps_is_not_in_figures_per_step() -> None:
+    starts, ends = [0, 10 * MS], [5 * MS, 15 * MS]
+    fleet = reduced(
+        (rank(0), came(starts, ends, steps=[NONE, 1])),
+        (rank(1), came([1 * MS, 13 * MS], ends, steps=[NONE, 1])),
+    )
+    assert fleet.skew[0].calls == 1
+    assert fleet.ranks[1].late_s == pytest.approx(3e-3)
+
+
+def test_without_steps_figures_are_of_the_whole_trace() -> None:
+    whole: tuple[StepRow, ...] = ()
+    fleet = reduced(
+        (rank(0, steps=whole), came([0, 10 * MS], [5 * MS, 15 * MS], steps=[NONE, NONE])),
+        (rank(1, steps=whole), came([1 * MS, 13 * MS], [5 * MS, 15 * MS], steps=[NONE, NONE])),
+    )
+    assert fleet.skew[0].calls == 2
+    assert fleet.ranks[1].late_s == pytest.approx(4e-3)
+
+
+def test_a_ranks_row_holds_its_own_figures() -> None:
+    parts = {COMPUTE_BOUND: 0.2, MEMORY_BOUND: 0.3, COMMUNICATION: 0.1, HOST: 0.25, OTHER_IDLE: 0.15}
+    split = tuple(TimeShare(category=name, seconds=value, share=value) for name, value in parts.items())
+    overlap = Overlap(communication_s=0.4, exposed_communication_s=0.1, copies_s=0.0, exposed_copies_s=0.0)
+    traces = three()
+    traces[0] = (rank(0, time_split=split, overlap=overlap, step_s=0.9), traces[0][1])
+    fleet = reduced(*traces)
+    first = fleet.ranks[0]
+    assert first.compute_s == pytest.approx(0.5)
+    assert (first.communication_s, first.exposed_communication_s) == (0.4, 0.1)
+    assert first.idle_s == pytest.approx(0.4)
+    assert fleet.step_spread == pytest.approx((1.0 - 0.9) / 1.0)
+
+
+def test_ranks_that_are_missing_or_given_twice_are_told() -> None:
+    traces = three()
+    fleet = reduced(traces[0], traces[2], traces[2])
+    assert [each.label for each in fleet.ranks] == ["rank 0", "rank 2", "rank 2"]
+    assert fleet.skew[0].wait_s == pytest.approx((3 + 6 + 5 + 2) / 2 / 2 * 1e-3)  # of ranks 0 and 2, once each
+    assert any(note.startswith("1 of 3 ranks are not among the traces (1):") for note in fleet.notes)
+    assert any(note.startswith("rank 2 is given 2 times: rank0.json is compared") for note in fleet.notes)
+
+
+def test_one_trace_is_no_fleet() -> None:
+    reducer = FleetReducer()
+    assert reducer.result() is None
+    reducer.add(*three()[0])
+    assert reducer.result() is None
+
+
+def test_traces_without_ranks_or_common_collectives_are_no_fleet() -> None:
+    nothing = came([], [])
+    reducer = FleetReducer()
+    reducer.add(rank(None), nothing)
+    reducer.add(rank(None), nothing)
+    assert reducer.result() is None
+
+
+def test_ranks_without_collectives_are_still_compared() -> None:
+    nothing = came([], [])
+    fleet = reduced((rank(0, step_s=1.0), nothing), (rank(1, step_s=1.5), nothing))
+    assert fleet.step_spread == pytest.approx(0.5 / 1.25)
+    assert fleet.straggler == ""
+    assert any("nothing tells which rank is late" in note for note in fleet.notes)
+
+
+def test_the_same_numbers_of_other_steps_are_not_matched() -> None:
+    fleet = reduced((rank(0), came([0], [5 * MS], steps=[1])), (rank(1), came([90 * MS], [95 * MS], steps=[2])))
+    assert fleet.skew == ()
+    assert any("2 of 2 collectives are on one of the traces only" in note for note in fleet.notes)
+
+
+@pytest.mark.parametrize("ranks", [4, 32])
+def test_what_the_reducer_keeps_of_a_rank_does_not_grow_with_its_collectives(ranks: int) -> None:
+    reducer = FleetReducer()
+    ends = np.arange(1, 2001, dtype=np.int64) * MS
+    for number in range(ranks):
+        reducer.add(rank(number), came((ends - 100 * US).tolist(), ends.tolist()))
+    kept = [value for member in reducer._members for value in member]
+    assert not any(isinstance(value, np.ndarray | list | Arrivals | RankTrace) for value in kept)
