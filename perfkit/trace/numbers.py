@@ -95,7 +95,7 @@ def _unit(values: Floats) -> int:
 
 def _decimal(text: bytes) -> Decimal | None:
     try:
-        value = Decimal(bytes(text).strip(b"\"").decode("ascii"))
+        value = Decimal(bytes(text).strip(b'"').decode("ascii"))
     except (InvalidOperation, UnicodeDecodeError):
         return None
     return value if value.is_finite() and -30 < value.adjusted() < 20 else None
