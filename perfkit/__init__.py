@@ -14,7 +14,7 @@ _API = {
     "RunSpec": "perfkit.spec",
     "PerfkitError": "perfkit.errors",
     "analyse": "perfkit.analysis.suite",
-    "analyse_traces": "perfkit.analysis.trace_analysis",
+    "analyse_traces": "perfkit.analysis.traces.analyse",
     "read_trace": "perfkit.trace.read",
 }
 
