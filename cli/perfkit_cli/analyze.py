@@ -103,8 +103,8 @@ def command(
     from rich.console import Console
 
     from perfkit.analysis.traces.analyse import analyse_traces
-    from perfkit.trace.source import expand
-    from perfkit.trace.stream import Limits
+    from perfkit.trace.reading.source import expand
+    from perfkit.trace.reading.stream import Limits
     from perfkit_cli.trace_progress import show_reading
 
     sources = expand(traces)

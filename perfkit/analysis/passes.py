@@ -11,7 +11,7 @@ from perfkit.analysis.runs import VariantRuns
 from perfkit.analysis.step_time import StepTime, step_time
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.store.read import StoredRank
-from perfkit.trace.counters import read_counters
+from perfkit.trace.counters.match import read_counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 

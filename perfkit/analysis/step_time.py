@@ -8,7 +8,7 @@ from perfkit.analysis.result import OpRow, RooflinePoint, TimeShare
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.work.engine import analyse_work, summary_points
 from perfkit.analysis.work.placed import OUTSIDE, points, rows
-from perfkit.trace.counters import CounterColumns
+from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.ops import Ops
 
 # Rows and dots beyond these are too small to matter and would only make the report large.

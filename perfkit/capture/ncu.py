@@ -16,7 +16,7 @@ PROGRAMS = ("ncu", "nv-nsight-cu-cli")  # the second is its name before 2020
 
 _INSTRUCTIONS = ("fadd", "fmul", "ffma", "hadd", "hmul", "hfma", "dadd", "dmul", "dfma")
 
-# What `perfkit.trace.counter_metrics` makes FLOPs and bytes of. Metrics that only some chips have are asked for by
+# What `perfkit.trace.counters.metrics` makes FLOPs and bytes of. Metrics that only some chips have are asked for by
 # pattern, which matches what there is, since a name that the chip does not know is an error.
 METRICS = (
     "gpu__time_duration.sum",

@@ -5,10 +5,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from perfkit.errors import RunFormatError
-from perfkit.trace.classify import classify, place_on_devices, places
-from perfkit.trace.collect import Collection, correlate_by_external_id, end_and_order, move_sizes_to_copies
-from perfkit.trace.columns import Builder, Part
-from perfkit.trace.kineto import AnyEvent, without_gc
 from perfkit.trace.model import (
     COMPILED_GRAPH,
     DEVICE_CATEGORIES,
@@ -23,14 +19,18 @@ from perfkit.trace.model import (
     Small,
     Trace,
 )
-from perfkit.trace.pairs import paired
-from perfkit.trace.parallel import Refused, Sharing
-from perfkit.trace.remarks import remarks
-from perfkit.trace.source import open_source
-from perfkit.trace.splitter import Splitter
-from perfkit.trace.stream import Limits, TextBlocks
-from perfkit.trace.surroundings import rank_in_name, read_surroundings
-from perfkit.trace.tables import Tables
+from perfkit.trace.reading.classify import classify, place_on_devices, places
+from perfkit.trace.reading.collect import Collection, correlate_by_external_id, end_and_order, move_sizes_to_copies
+from perfkit.trace.reading.columns import Builder, Part
+from perfkit.trace.reading.kineto import AnyEvent, without_gc
+from perfkit.trace.reading.pairs import paired
+from perfkit.trace.reading.parallel import Refused, Sharing
+from perfkit.trace.reading.remarks import remarks
+from perfkit.trace.reading.source import open_source
+from perfkit.trace.reading.splitter import Splitter
+from perfkit.trace.reading.stream import Limits, TextBlocks
+from perfkit.trace.reading.surroundings import rank_in_name, read_surroundings
+from perfkit.trace.reading.tables import Tables
 
 __all__ = [
     "COMPILED_GRAPH",

@@ -19,8 +19,8 @@ from perfkit.devices.catalogue import named
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.for_trace import HERE, TraceCeilings
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.source import expand, is_url
-from perfkit.trace.stream import Limits
+from perfkit.trace.reading.source import expand, is_url
+from perfkit.trace.reading.stream import Limits
 
 # Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
 # thousand rows each would otherwise add up to gigabytes over hundreds of ranks.

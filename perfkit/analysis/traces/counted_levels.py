@@ -14,7 +14,7 @@ from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.work.placed import Placed, parts_of
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Level
-from perfkit.trace.counters import CounterColumns
+from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.read import NONE
 
 L1 = "l1"

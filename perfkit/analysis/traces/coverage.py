@@ -8,7 +8,7 @@ from perfkit.analysis.traces.result import Coverage, Uncovered
 from perfkit.analysis.work.costs import PieceCosts
 from perfkit.analysis.work.grouping import group
 from perfkit.analysis.work.pieces import Kind, Pieces
-from perfkit.trace.counters import CounterColumns
+from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.read import NONE
 
 _REASONS = (

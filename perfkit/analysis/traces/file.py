@@ -12,10 +12,10 @@ from perfkit.analysis.traces.rank_trace import analyse_ops
 from perfkit.analysis.traces.result import RankTrace
 from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
 from perfkit.errors import RunFormatError
-from perfkit.trace.counters import read_counters
+from perfkit.trace.counters.match import read_counters
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import Category, read_trace
-from perfkit.trace.stream import Limits
+from perfkit.trace.reading.stream import Limits
 
 DEFAULT_LIMITS = Limits()
 

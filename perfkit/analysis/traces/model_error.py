@@ -9,7 +9,7 @@ from perfkit.analysis.op_class import op_class
 from perfkit.analysis.traces.result import ModelErrorRow
 from perfkit.analysis.work.costs import piece_costs
 from perfkit.analysis.work.pieces import Kind, Pieces
-from perfkit.trace.counters import CounterColumns
+from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.read import NONE
 
 Floats = NDArray[np.float64]

@@ -23,7 +23,7 @@ from perfkit.analysis.work.placed import parts_of, points, rows
 from perfkit.analysis.work.split_time import overlap, split_streams
 from perfkit.analysis.work.windows import Windows
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.trace.counters import Counters
+from perfkit.trace.counters.match import Counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import NONE, Trace
 

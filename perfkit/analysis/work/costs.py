@@ -14,7 +14,7 @@ from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.work.pieces import Flags, Kind, Pieces
 from perfkit.cost.call import Unit
 from perfkit.cost.gemm_kernel import matrix_unit
-from perfkit.trace.counters import CounterColumns
+from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.read import NONE, Category, Ints
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ from perfkit.analysis.work.split_time import categories, split_windows
 from perfkit.analysis.work.totals import total, total_point
 from perfkit.analysis.work.windows import Windows, windows
 from perfkit.record import PHASES
-from perfkit.trace.counters import CounterColumns
+from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.ops import Ops
 from perfkit.trace.phases import find_phases
 from perfkit.trace.read import NONE

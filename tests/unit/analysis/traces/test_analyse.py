@@ -11,7 +11,7 @@ from perfkit.analysis.traces.analyse import TraceRead, analyse_traces
 from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit.devices.ceiling import Level
 from perfkit.errors import RunFormatError, UsageError
-from perfkit.trace.stream import Limits
+from perfkit.trace.reading.stream import Limits
 from tests.fixtures.gpu_traces import N, training_events, training_file
 
 

@@ -8,7 +8,7 @@ import pytest
 from perfkit.analysis.traces.model_error import weighted_quantiles
 from perfkit.analysis.traces.rank_trace import analyse_trace
 from perfkit.analysis.traces.result import RankTrace
-from perfkit.trace.counters import read_counters
+from perfkit.trace.counters.match import read_counters
 from perfkit.trace.read import read_trace
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, L1, L2, READ, TIME, WRITE, raw_page
 from tests.fixtures.rank_traces import ceilings

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.trace.counters import Counters, bare_name, kernel_key, match, read_counters
+from perfkit.trace.counters.match import Counters, bare_name, kernel_key, match, read_counters
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page

@@ -7,9 +7,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.columns import Columns
-from perfkit.trace.kineto import REFUSALS
 from perfkit.trace.model import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints
+from perfkit.trace.reading.columns import Columns
+from perfkit.trace.reading.kineto import REFUSALS
 
 # In lower case: older versions of torch wrote capitalised names.
 CATEGORIES = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfkit.trace.columns import Columns, Kind
+from perfkit.trace.reading.columns import Columns, Kind
 
 
 def paired(rows: Columns) -> tuple[Columns, int]:

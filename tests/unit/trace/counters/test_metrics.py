@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.trace.counter_metrics import counted
+from perfkit.trace.counters.metrics import counted
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, HADD, HFMA, HMUL, L1, L2, READ, TIME, WRITE
 
 SINGLE = {FADD: 10.0, FMUL: 20.0, FFMA: 100.0}

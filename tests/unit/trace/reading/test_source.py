@@ -9,7 +9,7 @@ import zstandard
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.trace.read import read_trace
-from perfkit.trace.source import expand
+from perfkit.trace.reading.source import expand
 
 TRACE = b'{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}'
 

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace import numbers
-from perfkit.trace.kineto import REFUSALS, AnyEvent, Decoders, EventArgs
 from perfkit.trace.model import NONE, Collective
-from perfkit.trace.tables import Tables
+from perfkit.trace.reading import numbers
+from perfkit.trace.reading.kineto import REFUSALS, AnyEvent, Decoders, EventArgs
+from perfkit.trace.reading.tables import Tables
 
 Columns = dict[str, NDArray[Any]]
 

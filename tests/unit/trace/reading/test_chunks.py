@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from perfkit.trace import chunks
-from perfkit.trace.chunks import last_boundary, structure, within_strings
+from perfkit.trace.reading import chunks
+from perfkit.trace.reading.chunks import last_boundary, structure, within_strings
 
 
 @pytest.mark.parametrize(

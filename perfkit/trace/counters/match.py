@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.counter_metrics import TENSOR_INSTRUCTIONS, Counted, counted
+from perfkit.trace.counters.metrics import TENSOR_INSTRUCTIONS, Counted, counted
+from perfkit.trace.counters.ncu_csv import Launch, read_launches
 from perfkit.trace.kernels import Kernels
-from perfkit.trace.ncu_csv import Launch, read_launches
 from perfkit.trace.read import NONE, Category, Trace
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""A process that turns pieces of a trace into columns for another one: `python -m perfkit.trace.helper NAMES_LIMIT`.
+"""A process that makes columns of pieces of a trace for another one: `python -m perfkit.trace.reading.helper NAMES`.
 
 It reads pieces from standard input and writes pickled parts (or None for what is not whole events) to standard output,
 each after its length in 8 bytes. Only its parent talks to it, so what it pickles can be trusted.
@@ -11,9 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO
 
-from perfkit.trace.columns import Builder, Part
-from perfkit.trace.kineto import without_gc
-from perfkit.trace.tables import Tables
+from perfkit.trace.reading.columns import Builder, Part
+from perfkit.trace.reading.kineto import without_gc
+from perfkit.trace.reading.tables import Tables
 
 _LENGTH_BYTES = 8
 
@@ -22,7 +22,7 @@ class Helper:
     """The parent's end: pieces are worked on one after the other, in the order in which they are given."""
 
     def __init__(self, names: int) -> None:
-        command = [sys.executable, "-m", "perfkit.trace.helper", str(names)]
+        command = [sys.executable, "-m", "perfkit.trace.reading.helper", str(names)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._thread = ThreadPoolExecutor(1)
 

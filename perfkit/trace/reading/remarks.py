@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from perfkit.trace.splitter import Splitter
-from perfkit.trace.stream import TextBlocks
-from perfkit.trace.surroundings import Surroundings
+from perfkit.trace.reading.splitter import Splitter
+from perfkit.trace.reading.stream import TextBlocks
+from perfkit.trace.reading.surroundings import Surroundings
 
 # {s} is the plural's s.
 _REMARKS = {

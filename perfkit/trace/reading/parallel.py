@@ -3,10 +3,10 @@
 from collections import deque
 from concurrent.futures import Future
 
-from perfkit.trace.collect import Collection
-from perfkit.trace.columns import Builder, Part
-from perfkit.trace.helper import Helper
-from perfkit.trace.tables import Tables
+from perfkit.trace.reading.collect import Collection
+from perfkit.trace.reading.columns import Builder, Part
+from perfkit.trace.reading.helper import Helper
+from perfkit.trace.reading.tables import Tables
 
 _AHEAD = 2  # pieces that wait for each helper; more would only take memory
 _HERE = 0

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from perfkit.trace.chunks import structure, within_strings
-from perfkit.trace.kineto import REFUSALS, AnyEvent, Decoders, Event, EventArgs, ExactEvent
+from perfkit.trace.reading.chunks import structure, within_strings
+from perfkit.trace.reading.kineto import REFUSALS, AnyEvent, Decoders, Event, EventArgs, ExactEvent
 
 _WHITE = b"\n\r\t"  # allowed between the parts of JSON, but not within its strings
 _CONTROL = bytes(each for each in range(0x20) if each not in _WHITE)

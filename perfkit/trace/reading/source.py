@@ -11,7 +11,7 @@ import zstandard
 from isal import igzip_lib
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.stream import GzipError
+from perfkit.trace.reading.stream import GzipError
 
 _JSON = (".json", ".json.gz", ".json.zst")
 _PERHAPS = ("", ".gz", ".gzip", ".zst", ".trace", ".raw")

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.columns import Columns, Part
 from perfkit.trace.model import NONE, Category, Flows, Ints, MemoryEvents
-from perfkit.trace.tables import Tables
+from perfkit.trace.reading.columns import Columns, Part
+from perfkit.trace.reading.tables import Tables
 
 # Which table the numbers of a column refer to.
 _REFERS_TO = {"cat": "cat", "name": "name", "thread": "thread", "signature": "signature", "collective": "collective"}

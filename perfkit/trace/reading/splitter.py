@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from perfkit.errors import RunFormatError
-from perfkit.trace.chunks import last_boundary, structure
-from perfkit.trace.kineto import AnyEvent, Decoders
-from perfkit.trace.tolerant import repair_text, salvage
+from perfkit.trace.reading.chunks import last_boundary, structure
+from perfkit.trace.reading.kineto import AnyEvent, Decoders
+from perfkit.trace.reading.tolerant import repair_text, salvage
 
 # Nothing that belongs together is larger: an event, or what the file states beside its events.
 LONGEST_BYTES = 64 << 20

@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from perfkit.trace.chunks import structure
-from perfkit.trace.kineto import REFUSALS
-from perfkit.trace.numbers import integer
-from perfkit.trace.tolerant import repair_text
+from perfkit.trace.reading.chunks import structure
+from perfkit.trace.reading.kineto import REFUSALS
+from perfkit.trace.reading.numbers import integer
+from perfkit.trace.reading.tolerant import repair_text
 
 _LONGEST_PROPERTY = 1000
 _KNOWN = ("traceEvents", "deviceProperties", "distributedInfo", "baseTimeNanoseconds")

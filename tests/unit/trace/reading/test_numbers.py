@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perfkit.trace.model import NONE
-from perfkit.trace.numbers import exact, integer, integers, scaled
+from perfkit.trace.reading.numbers import exact, integer, integers, scaled
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfkit.errors import RunFormatError
-from perfkit.trace.ncu_csv import read_launches
+from perfkit.trace.counters.ncu_csv import read_launches
 from tests.fixtures.ncu_exports import READ, TIME, details_page, raw_page
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from perfkit.trace.classify import CATEGORIES
 from perfkit.trace.read import NONE, Category, Trace, read_trace
+from perfkit.trace.reading.classify import CATEGORIES
 
 
 def read(tmp_path: Path, events: list[dict[str, Any]]) -> Trace:
