@@ -6,8 +6,7 @@ Both give results as they come, in no fixed order, and an item that fails does n
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from perfkit.analysis.ranks import processes as engine_processes
-from perfkit.analysis.ranks import ray_tasks as engine_ray
+from perfkit.analysis.ranks import processes, ray_tasks
 from perfkit.errors import PerfkitError, unknown_name
 
 Item = TypeVar("Item")
@@ -37,5 +36,5 @@ def run(
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
     if engine == RAY:
-        return engine_ray.run(function, items, jobs)
-    return engine_processes.run(function, items, jobs)
+        return ray_tasks.run(function, items, jobs)
+    return processes.run(function, items, jobs)

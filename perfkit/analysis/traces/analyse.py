@@ -10,6 +10,7 @@ from msgspec.structs import replace
 import perfkit
 from perfkit.analysis.ranks import engines
 from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.ranks.processes import default_jobs
 from perfkit.analysis.traces.difference import difference
 from perfkit.analysis.traces.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
 from perfkit.analysis.traces.findings import trace_findings
@@ -26,6 +27,9 @@ from perfkit.trace.reading.stream import Limits
 # thousand rows each would otherwise add up to gigabytes over hundreds of ranks.
 WHOLE_RANKS = 8
 ROWS_OF_OTHER_RANKS = 25
+
+# Processes that decode a single file; the one that decompresses it cannot feed many.
+MOST_READERS = 4
 
 
 class TraceRead(NamedTuple):
@@ -78,8 +82,9 @@ def analyse_traces(
         )
     if device is not None:
         _check_device(device)
+    readers = min(MOST_READERS, default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1
     work = [
-        Job(_absolute(source) if engine == engines.RAY else source, device, _text(counters), limits)
+        Job(_absolute(source) if engine == engines.RAY else source, device, _text(counters), limits, readers)
         for source in sources
     ]
     gathered = _Gathered()

@@ -27,12 +27,13 @@ NO_DEVICE = (
 
 
 class Job(NamedTuple):
-    """One file to analyse; what a process or a Ray task is given."""
+    """One file to analyse; what a process or a Ray task is given. `readers` is how many processes decode it."""
 
     source: str
     device: str | None = None
     counters: str | None = None
     limits: Limits = DEFAULT_LIMITS
+    readers: int = 1
 
     def __fspath__(self) -> str:
         return self.source
@@ -53,7 +54,7 @@ class Outcome(NamedTuple):
 def analyse_file(job: Job) -> Outcome:
     """Read and analyse one file: the function that runs in other processes."""
     started = perf_counter()
-    trace = read_trace(job.source, limits=job.limits)
+    trace = read_trace(job.source, limits=job.limits, workers=job.readers)
     if not len(trace):
         notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
         raise RunFormatError(f"{job.source}: no event in it lasts any time, so there is nothing to analyse{notes}")
