@@ -101,8 +101,8 @@ class Trace:
 
     Attributes:
         source: the trace as it was asked for: a path or a URL.
-        names: table of names; `name` indexes it. Likewise `threads` ((process, thread) as written), `signatures` and
-            `collectives`.
+        names: table of names; `name` indexes it. Likewise `threads` ((process, thread) as written), `signatures`,
+            `geometries` (a kernel's grid, block and shared memory: their JSON, joined) and `collectives`.
         correlation: links a launch to what it started on the device; NONE where there is none.
         external_id: the profiler's id of an op, repeated on what it launched; NONE where there is none.
         sequence: autograd's number, shared by a forward op and its backward node; NONE where there is none.
@@ -135,10 +135,12 @@ class Trace:
     device: Ints
     stream: Ints
     signature: Small
+    geometry: Small
     sequence: Ints
     moved_bytes: Ints
     collective: Small
     collectives: list[Collective]
+    geometries: list[bytes]
     flows: Flows
     memory: MemoryEvents
     source: str = ""

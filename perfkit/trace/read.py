@@ -163,6 +163,7 @@ def _trace(
         threads=threads,
         thread_names=where.names,
         signatures=[Signature(*each.split(b"\0")) for each in tables.signature],
+        geometries=list(tables.geometry),
         collectives=list(tables.collective),
         flows=collection.flows(),
         memory=collection.memory(),

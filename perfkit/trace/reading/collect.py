@@ -11,7 +11,7 @@ from perfkit.trace.reading.columns import Columns, Part
 from perfkit.trace.reading.tables import Tables
 
 # Which table the numbers of a column refer to.
-_REFERS_TO = {"cat": "cat", "name": "name", "thread": "thread", "signature": "signature", "collective": "collective"}
+_REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geometry", "collective")}
 
 
 class Collection:

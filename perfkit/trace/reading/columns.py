@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from perfkit.trace.model import NONE, Collective
 from perfkit.trace.reading import numbers
 from perfkit.trace.reading.kineto import REFUSALS, AnyEvent, Decoders, EventArgs
-from perfkit.trace.reading.tables import Tables
+from perfkit.trace.reading.tables import Table, Tables
 
 Columns = dict[str, NDArray[Any]]
 
@@ -41,6 +41,7 @@ _MEMORY = "[memory]"
 _NO_ARGS = EventArgs()
 _THREAD = attrgetter("pid", "tid")
 _SIGNATURE = attrgetter("dims", "strides", "types", "concrete")
+_GEOMETRY = attrgetter("grid", "block", "shared")
 _ARGS = attrgetter("args")
 
 
@@ -159,7 +160,8 @@ class Builder:
             "external_id": either("external_id", "external_id_old"),
             "device": arg("device"),
             "stream": arg("stream"),
-            "signature": self._signatures(args),
+            "signature": _joined(args, "types", _SIGNATURE, tables.signature),
+            "geometry": _joined(args, "grid", _GEOMETRY, tables.geometry),
             "sequence": arg("sequence"),
             "moved_bytes": either("moved", "moved_rocm"),
             "collective": self._collectives(args),
@@ -189,15 +191,6 @@ class Builder:
             duration[bad] = 0
         duration[~complete] = 0
         return duration
-
-    def _signatures(self, args: list[EventArgs]) -> NDArray[np.int32]:
-        column = np.full(len(args), NONE, np.int32)
-        typed = _present(map(attrgetter("types"), args), len(args))
-        with_inputs = compress(args, typed.tobytes())
-        # JSON has no zero bytes: one joins what belongs together without a tuple for every event.
-        keys = map(b"\0".join, map(_SIGNATURE, with_inputs))
-        column[typed] = np.fromiter(map(self.tables.signature.__getitem__, keys), np.int32, int(typed.sum()))
-        return column
 
     def _collectives(self, args: list[EventArgs]) -> NDArray[np.int32]:
         column = np.full(len(args), NONE, np.int32)
@@ -252,6 +245,18 @@ class Builder:
 def _present(values: Iterable[msgspec.Raw], count: int) -> NDArray[np.bool_]:
     """Which members were there at all."""
     return np.fromiter(map(len, values), np.int64, count) > 0
+
+
+def _joined(
+    args: list[EventArgs], needed: str, members: Callable[[EventArgs], tuple[msgspec.Raw, ...]], table: Table
+) -> NDArray[np.int32]:
+    """The numbers in `table` of some members together, for the events that have the one that is needed."""
+    column = np.full(len(args), NONE, np.int32)
+    has = _present(map(attrgetter(needed), args), len(args))
+    # JSON has no zero bytes: one joins what belongs together without a tuple for every event.
+    keys = map(b"\0".join, map(members, compress(args, has.tobytes())))
+    column[has] = np.fromiter(map(table.__getitem__, keys), np.int32, int(has.sum()))
+    return column
 
 
 def _collective(args: EventArgs) -> Collective:

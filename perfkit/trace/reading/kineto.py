@@ -31,6 +31,9 @@ class EventArgs(msgspec.Struct, gc=False):
     strides: msgspec.Raw = msgspec.field(name="Input Strides", default=NOTHING)
     types: msgspec.Raw = msgspec.field(name="Input type", default=NOTHING)
     concrete: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=NOTHING)
+    grid: msgspec.Raw = NOTHING
+    block: msgspec.Raw = NOTHING
+    shared: msgspec.Raw = msgspec.field(name="shared memory", default=NOTHING)
     sequence: Anything = msgspec.field(name="Sequence number", default=-1)
     moved: Anything = msgspec.field(name="bytes", default=-1)
     moved_rocm: Anything = msgspec.field(name="size", default=-1)

@@ -44,6 +44,7 @@ class Tables:
         self.cat = Table(1 << 14, "")
         self.thread = Table()
         self.signature = Table(names)
+        self.geometry = Table(names)
         self.collective = Table(names)
 
     def take_fresh(self) -> dict[str, list[Any]]:

@@ -57,6 +57,17 @@ def test_columns(tmp_path: Path, name: str) -> None:
     assert (trace.devices, trace.base_ns, trace.has_device_events) == ({0: "H100"}, 5, True)
 
 
+def test_kernels_that_were_launched_alike_share_a_geometry(tmp_path: Path) -> None:
+    def kernel(start: int, **args: Any) -> dict[str, Any]:
+        return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": start, "dur": 1, "args": args}
+
+    small = {"grid": [2, 1, 1], "block": [64, 1, 1], "shared memory": 16}
+    events = [kernel(1, **small), kernel(2, **small | {"block": [32, 1, 1]}), kernel(3), kernel(4, **small)]
+    trace = read_trace(write(tmp_path / "t.json", {"traceEvents": events}))
+    assert trace.geometry.tolist() == [0, 1, NONE, 0]
+    assert trace.geometries == [b"[2, 1, 1]\0[64, 1, 1]\x0016", b"[2, 1, 1]\0[32, 1, 1]\x0016"]
+
+
 def test_memory_events_in_the_order_of_time(tmp_path: Path) -> None:
     memory = read_trace(write(tmp_path / "t.json", {"traceEvents": EVENTS})).memory
     assert memory.time_ns.tolist() == [10600, 11000]

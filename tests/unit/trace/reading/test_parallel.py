@@ -16,7 +16,8 @@ def events(count: int) -> list[dict[str, Any]]:
     return [
         {
             "ph": "X", "cat": "cpu_op", "name": f"op{index % 1000}", "pid": 1, "tid": index % 7, "ts": index + 0.125,
-            "dur": 5, "args": {"External id": index, "Input Dims": [[index % 50]], "Input type": ["float"]},
+            "dur": 5, "args": {"External id": index, "Input Dims": [[index % 50]], "Input type": ["float"],
+                     "grid": [index % 30, 1, 1]},
         }
         for index in range(count)
     ]  # fmt: skip
