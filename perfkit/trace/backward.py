@@ -51,7 +51,7 @@ def _forward_of_nodes(trace: Trace, event: Ints, parent: Ints, is_node: NDArray[
     counts = int(processes(trace).max()) + 1
     process = processes(trace)[trace.thread[event]]
     sequence = trace.sequence[event]
-    key = np.where(sequence == NONE, NONE, sequence * counts + process)
+    key = np.where(sequence == NONE, NONE, sequence.astype(np.int64) * counts + process)
     nodes = np.flatnonzero(is_node & (key != NONE))
     others = np.flatnonzero(~is_node & (key != NONE))
     starts = trace.start_ns[event]

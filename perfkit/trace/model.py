@@ -3,13 +3,15 @@
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
+# Of 32 bits where these hold all of a column, else of 64: no product or sum of them may be taken as they are.
+Ids = NDArray[np.signedinteger[Any]]
 
 NONE = -1
 
@@ -83,7 +85,7 @@ class Flows:
     """
 
     kind: NDArray[np.int8]
-    id: Ints
+    id: Ids
     start: NDArray[np.bool_]
     time_ns: Ints
     thread: Small
@@ -130,14 +132,14 @@ class Trace:
     thread: Small
     start_ns: Ints
     end_ns: Ints
-    correlation: Ints
-    external_id: Ints
-    device: Ints
-    stream: Ints
+    correlation: Ids
+    external_id: Ids
+    device: Ids
+    stream: Ids
     signature: Small
     geometry: Small
-    sequence: Ints
-    moved_bytes: Ints
+    sequence: Ids
+    moved_bytes: Ids
     collective: Small
     collectives: list[Collective]
     geometries: list[bytes]

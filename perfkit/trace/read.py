@@ -13,6 +13,7 @@ from perfkit.trace.model import (
     Category,
     Collective,
     Flows,
+    Ids,
     Ints,
     MemoryEvents,
     Signature,
@@ -22,8 +23,9 @@ from perfkit.trace.model import (
 from perfkit.trace.reading.classify import classify, place_on_devices, places
 from perfkit.trace.reading.collect import Collection, correlate_by_external_id, end_and_order, move_sizes_to_copies
 from perfkit.trace.reading.columns import Builder, Part
+from perfkit.trace.reading.growing import reorder
 from perfkit.trace.reading.kineto import AnyEvent, without_gc
-from perfkit.trace.reading.pairs import paired
+from perfkit.trace.reading.pairs import pair
 from perfkit.trace.reading.parallel import Refused, Sharing
 from perfkit.trace.reading.remarks import remarks
 from perfkit.trace.reading.source import open_source
@@ -40,6 +42,7 @@ __all__ = [
     "Category",
     "Collective",
     "Flows",
+    "Ids",
     "Ints",
     "Limits",
     "MemoryEvents",
@@ -128,7 +131,7 @@ def _trace(
         raise RunFormatError(
             f"{source}: not a trace of torch.profiler: a list of {counts['broken event']} values, none of them an event"
         )
-    rows, counts["unpaired"] = paired(rows)
+    counts["unpaired"] = pair(rows)
     threads = [(str(process), str(thread)) for process, thread in tables.thread]
     where = places(threads, collection.metadata)
     cats = ["" if each is None else each for each in tables.cat]
@@ -138,10 +141,8 @@ def _trace(
     place_on_devices(rows, category, threads, where)
     correlate_by_external_id(rows, category)
     move_sizes_to_copies(rows, category)
-    order = end_and_order(rows)
     rows["category"] = category
-    for name in list(rows):
-        rows[name] = rows[name][order]
+    reorder(rows, end_and_order(rows))
     around = read_surroundings(splitter.surroundings)
     rank = around.rank
     if rank is None:

@@ -38,6 +38,6 @@ def group(*keys: Ints | NDArray[np.int8]) -> Groups:
         if size * width >= 2**62:  # renumber what there is so far, so that the code fits
             found, code = np.unique(code, return_inverse=True)
             size = len(found)
-        code, size = code * width + (key - low), size * width
+        code, size = code * width + (key.astype(np.int64, copy=False) - low), size * width
     _, first, of = np.unique(code, return_index=True, return_inverse=True)
     return Groups(of.astype(np.int64), first.astype(np.int64))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from perfkit.trace.model import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints
 from perfkit.trace.reading.columns import Columns
+from perfkit.trace.reading.growing import narrowed
 from perfkit.trace.reading.kineto import REFUSALS
 
 # In lower case: older versions of torch wrote capitalised names.
@@ -97,8 +98,9 @@ def place_on_devices(rows: Columns, category: NDArray[np.int8], threads: list[tu
     device = np.where(where.device == NONE, np.where(process < 1 << 10, process, NONE), where.device)
     stream = np.where(where.stream == NONE, thread, where.stream)
     for column, values in (("device", device), ("stream", stream)):
-        missing = np.flatnonzero(on_device & (rows[column] == NONE))
-        rows[column][missing] = values[rows["thread"][missing]]
+        missing = on_device & (rows[column] == NONE)
+        if missing.any():
+            rows[column] = np.where(missing, narrowed(values)[rows["thread"]], rows[column])
 
 
 def _of_cat(cat: str) -> Category:

@@ -8,10 +8,14 @@ from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, Category, Flows, Ints, MemoryEvents
 from perfkit.trace.reading.columns import Columns, Part
+from perfkit.trace.reading.growing import Growing, reorder
 from perfkit.trace.reading.tables import Tables
 
 # Which table the numbers of a column refer to.
 _REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geometry", "collective")}
+
+# The columns of `Ids`.
+_NARROW = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "id"})
 
 
 class Collection:
@@ -21,7 +25,7 @@ class Collection:
         self.tables = tables
         self.notes: Counter[str] = Counter()
         self.metadata: list[tuple[int, str, bytes]] = []
-        self._columns: dict[str, dict[str, list[NDArray[Any]]]] = {"rows": {}, "flows": {}, "memory": {}}
+        self._columns: dict[str, dict[str, Growing]] = {"rows": {}, "flows": {}, "memory": {}}
         self._numbers: dict[tuple[int, str], NDArray[np.int32]] = {}
 
     def add(self, part: Part, origin: int | None = None) -> None:
@@ -35,7 +39,10 @@ class Collection:
                 table.take_fresh()
         for group, columns in (("rows", part.rows), ("flows", part.flows), ("memory", part.memory)):
             for name, column in columns.items():
-                self._columns[group].setdefault(name, []).append(self._renumbered(name, column, origin))
+                mine = self._columns[group]
+                if name not in mine:
+                    mine[name] = Growing(narrow=name in _NARROW and group != "memory")
+                mine[name].extend(self._renumbered(name, column, origin))
         for thread, kind, statement in part.metadata:
             number = int(self._renumbered("thread", np.asarray([thread]), origin)[0])
             self.metadata.append((number, kind, statement))
@@ -44,7 +51,7 @@ class Collection:
     @property
     def is_empty(self) -> bool:
         """Whether no part brought an event."""
-        return not any(len(each) for each in self._columns["rows"].get("kind", ()))
+        return not any(map(len, self._columns["rows"].values()))
 
     def rows(self) -> Columns:
         """The rows, once: they are handed over and no longer kept here."""
@@ -57,8 +64,8 @@ class Collection:
     def memory(self) -> MemoryEvents:
         """The allocator's events, in the order of time."""
         columns = self._joined("memory")
-        order = np.argsort(columns["time_ns"], kind="stable")
-        return MemoryEvents(**{name: column[order] for name, column in columns.items()})
+        reorder(columns, np.argsort(columns["time_ns"], kind="stable"))
+        return MemoryEvents(**columns)
 
     def _renumbered(self, name: str, column: NDArray[Any], origin: int | None) -> NDArray[Any]:
         if origin is None or name not in _REFERS_TO:
@@ -69,7 +76,7 @@ class Collection:
 
     def _joined(self, group: str) -> Columns:
         columns = self._columns[group]
-        return {name: np.concatenate(columns.pop(name)) for name in list(columns)}
+        return {name: columns.pop(name).take() for name in list(columns)}
 
 
 def end_and_order(rows: Columns) -> Ints:
@@ -106,4 +113,4 @@ def correlate_by_external_id(rows: Columns, category: NDArray[np.int8]) -> None:
     if (rows["correlation"][device] != NONE).any():
         return
     linked = device | (category == Category.LAUNCH)
-    rows["correlation"][linked] = rows["external_id"][linked]
+    rows["correlation"] = np.where(linked, rows["external_id"], rows["correlation"])

@@ -3,17 +3,18 @@
 import numpy as np
 
 from perfkit.trace.reading.columns import Columns, Kind
+from perfkit.trace.reading.growing import select
 
 
-def paired(rows: Columns) -> tuple[Columns, int]:
-    """Rows with every begin lasting until its end, and without the ends; and how many had no partner.
+def pair(rows: Columns) -> int:
+    """Let every begin last until its end and drop the ends; how many had no partner.
 
     As the format demands, begins and ends of a thread nest: an end belongs to the last begin that is still open.
     """
     kind = rows["kind"]
     halves = np.flatnonzero(kind != Kind.COMPLETE)
     if not len(halves):
-        return rows, 0
+        return 0
     halves = halves[np.lexsort((halves, rows["start_ns"][halves], rows["thread"][halves]))]
     thread = rows["thread"][halves]
     is_begin = kind[halves] == Kind.BEGIN
@@ -25,4 +26,5 @@ def paired(rows: Columns) -> tuple[Columns, int]:
     rows["duration"][begins] = rows["start_ns"][ends] - rows["start_ns"][begins]
     keep = kind == Kind.COMPLETE
     keep[begins] = True
-    return {name: column[keep] for name, column in rows.items()}, len(halves) - 2 * len(begins)
+    select(rows, keep)
+    return len(halves) - 2 * len(begins)

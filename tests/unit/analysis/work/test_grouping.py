@@ -31,3 +31,9 @@ def test_keys_of_any_width_make_the_same_groups_as_a_dictionary(rows: list[tuple
     assert all(len(keys) == 1 for keys in by_group.values())
     assert len(by_group) == len(set(rows)) == len(found)
     assert all(rows[first] in by_group[number] for number, first in enumerate(found.first.tolist()))
+
+
+def test_keys_of_32_bits_do_not_overflow() -> None:
+    keys = np.asarray([-1, 2**31 - 1, -1, 2**31 - 2], np.int32)
+    found = group(keys, keys)
+    assert found.of.tolist() == [0, 2, 0, 1]

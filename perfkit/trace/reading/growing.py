@@ -1,0 +1,69 @@
+"""Columns that grow at their end and take little more memory than what is in them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[Any]
+
+_FIRST_ROWS = 1 << 14
+_NARROW = np.iinfo(np.int32)
+
+
+class Growing:
+    """One column, of the type of what is first put into it.
+
+    With `narrow` it has integers of 32 bits until one comes that needs 64: nearly all identifiers fit.
+    """
+
+    def __init__(self, narrow: bool = False) -> None:
+        self._values: Column | None = None
+        self._rows = 0
+        self._narrow = narrow
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def extend(self, values: Column) -> None:
+        """Put values at the end."""
+        if self._narrow and not fits_narrow(values):
+            self._narrow = False
+            self._values = None if self._values is None else self._values.astype(np.int64)
+        if self._values is None:
+            self._values = np.empty(0, np.int32 if self._narrow else values.dtype)
+        rows = self._rows + len(values)
+        if rows > len(self._values):
+            # The C library moves the pages of a large array, so that the old and the new one never exist together.
+            self._values.resize(rows + rows // 8 + _FIRST_ROWS, refcheck=False)
+        self._values[self._rows : rows] = values
+        self._rows = rows
+
+    def take(self) -> Column:
+        """The column. It is handed over: nothing may be put into it any more."""
+        values, self._values = self._values, None
+        assert values is not None
+        values.resize(self._rows, refcheck=False)
+        return values
+
+
+def fits_narrow(values: Column) -> bool:
+    """Whether 32 bits hold all of some integers."""
+    return len(values) == 0 or bool(values.min() >= _NARROW.min and values.max() <= _NARROW.max)
+
+
+def narrowed(values: Column) -> Column:
+    """Integers in 32 bits where these hold all of them."""
+    return values.astype(np.int32) if fits_narrow(values) else values
+
+
+def reorder(columns: dict[str, Column], order: NDArray[np.int64]) -> None:
+    """Bring the rows of columns into another order, with memory for one column besides."""
+    for column in columns.values():
+        column[:] = column[order]
+
+
+def select(columns: dict[str, Column], keep: NDArray[np.bool_]) -> None:
+    """Drop rows from columns, one column after the other."""
+    for name in columns:
+        columns[name] = columns[name][keep]
