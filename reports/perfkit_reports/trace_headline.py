@@ -150,10 +150,12 @@ def _modelled(trace: RankTrace) -> Cell:
     coverage = trace.coverage
     if coverage.kernel_s <= 0:
         return unknown("the trace holds no kernels and no ops")
+    inferred = coverage.inferred_s / coverage.kernel_s
     return Cell(
         units.percent(coverage.flops_s / coverage.kernel_s),
         detail=f"FLOPs; {units.percent(coverage.bytes_s / coverage.kernel_s)} with bytes, "
-        f"{units.percent(coverage.linked_s / coverage.kernel_s)} linked to an op",
+        f"{units.percent(coverage.linked_s / coverage.kernel_s)} linked to an op"
+        + (f", {units.percent(inferred)} inferred" if inferred > 0 else ""),
     )
 
 

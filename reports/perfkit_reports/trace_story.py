@@ -96,7 +96,8 @@ def coverage(trace: RankTrace) -> str:
         if found.above_roof_s > 0
         else ""
     )
-    linked = "" if trace.device == "cpu" else f"{share(found.linked_s)} is linked to an op, "
+    inferred = f"{share(found.inferred_s)} equals kernels of known ops, " if found.inferred_s > 0 else ""
+    linked = "" if trace.device == "cpu" else f"{share(found.linked_s)} is linked to an op, {inferred}"
     return (
         f"Of {units.seconds(found.kernel_s)} in {plural(found.kernels, what[:-1])} of the whole trace, {linked}"
         f"{share(found.flops_s)} has FLOPs and {share(found.bytes_s)} has bytes{counted}.{above}"

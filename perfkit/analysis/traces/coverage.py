@@ -43,6 +43,7 @@ def coverage(
         kernel_s=_s(time),
         kernels=len(pieces),
         linked_s=_s(time[linked]),
+        inferred_s=_s(time[pieces.inferred]),
         flops_s=_s(time[~no_flops & ~(exchanging & no_bytes)]),
         bytes_s=_s(time[~no_bytes]),
         counted_s=_s(time[costs.counted]),

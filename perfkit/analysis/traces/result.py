@@ -50,8 +50,9 @@ class ModelErrorRow(Struct):
 class Coverage(Struct):
     """What of the kernel time (on a CPU: of the ops' working time) is explained. Seconds of the whole trace.
 
-    `linked_s` has a known op, `stepped_s` lies in a step, `flops_s` has modelled FLOPs and `bytes_s` modelled
-    bytes; `above_roof_s` came out faster than a ceiling: a modelling error.
+    `linked_s` has a known op; of `inferred_s` the op was not recorded, but is that of equal kernels elsewhere in the
+    trace. `flops_s` has modelled FLOPs and `bytes_s` modelled bytes, by their op or an inferred one; `above_roof_s`
+    came out faster than a ceiling: a modelling error.
     """
 
     kernel_s: float
@@ -60,6 +61,7 @@ class Coverage(Struct):
     flops_s: float
     bytes_s: float
     counted_s: float = 0.0
+    inferred_s: float = 0.0
     above_roof_s: float = 0.0
     uncovered: tuple[Uncovered, ...] = ()
     model_error: tuple[ModelErrorRow, ...] = ()
@@ -192,7 +194,8 @@ class RankTrace(Struct):
         span_s: from the first event to the last; `outside_s` of it lies before the first step or after the last.
         kernels, ops, modules, phases: rows ranked by what could be won (`seconds - attainable_s`). Kernel rows and op
             rows each sum to the time of all kernels; work outside of every step is in rows of the phase
-            `outside steps`, and what no op is known to have launched is the op `(no op recorded)`. A row of
+            `outside steps`, what no op is known to have launched is the op `(no op recorded)`, or `aten::mm (inferred)`
+            where equal kernels are known to be of that op (each kernel counts as a call there). A row of
             `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
             overlap.
         level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,

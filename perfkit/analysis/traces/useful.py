@@ -10,7 +10,7 @@ import numpy as np
 
 from perfkit.analysis.efficiency import peak_of, utilisation
 from perfkit.analysis.roofs import Roofs
-from perfkit.analysis.work.costs import PieceCosts
+from perfkit.analysis.work.costs import PieceCosts, like_elsewhere
 from perfkit.analysis.work.pieces import Kind, Pieces
 from perfkit.analysis.work.placed import parts_of
 from perfkit.record import How, Measurement, Quantity, Unknown
@@ -44,9 +44,9 @@ def utilisations(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs)
     sums = np.bincount(costs.precision[known], costs.flops[known])
     unit, dtype = costs.precisions[int(sums.argmax())]
     limit = peak_of(roofs, unit, dtype, 1)
-    again = np.append(pieces.ops.recomputed, False)[pieces.owner]
+    again = like_elsewhere(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
     ran = float(costs.flops[known].sum()) / parts_of(pieces)
-    needed = float(costs.flops[known & ~again].sum()) / parts_of(pieces)
+    needed = float((costs.flops * (1 - again))[known].sum()) / parts_of(pieces)
     return Utilisations(
         utilisation(_flops(needed, "without what was recomputed"), step_s, limit),
         utilisation(_flops(ran, "as run"), step_s, limit),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.work.inferred import as_elsewhere
 from perfkit.analysis.work.pieces import Flags, Kind, Pieces
 from perfkit.cost.call import Unit
 from perfkit.cost.gemm_kernel import matrix_unit
@@ -96,7 +97,13 @@ def _shared(pieces: Pieces, multiplies: Flags) -> tuple[Floats, Floats]:
     is_kernel = ops.trace.category[pieces.event] == Category.KERNEL
     by_time = _preferring(is_kernel, weight, pieces, len(ops))
     arithmetic = _preferring(multiplies & is_kernel, by_time, pieces, len(ops))
-    return _portions(total[0], arithmetic, pieces, len(ops)), _portions(total[1], by_time, pieces, len(ops))
+    flops, moved = (_portions(total[0], arithmetic, pieces, len(ops)), _portions(total[1], by_time, pieces, len(ops)))
+    return like_elsewhere(flops, pieces), like_elsewhere(moved, pieces)
+
+
+def like_elsewhere(values: Floats, pieces: Pieces) -> Floats:
+    """A column of pieces, in which those whose op is only inferred have the mean of their like."""
+    return as_elsewhere(values, pieces.name, pieces.ops.trace.geometry[pieces.event], pieces.call, pieces.inferred)
 
 
 def _preferring(chosen: Flags, weight: Floats, pieces: Pieces, owners: int) -> Floats:

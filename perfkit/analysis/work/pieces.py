@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.intervals import Intervals, union
 from perfkit.analysis.work.copies import link_copies
 from perfkit.analysis.work.grouping import group
+from perfkit.analysis.work.inferred import infer_calls
 from perfkit.analysis.work.windows import Windows
 from perfkit.trace.kernels import communication, is_compiled_graph
 from perfkit.trace.ops import Ops, Role
@@ -35,7 +36,8 @@ class Pieces:
     Attributes:
         event: the row in the trace.
         owner: row in `ops` of the op that it was done for, NONE where that is not known.
-        call: index into `ops.calls` of the costed call it is part of, NONE where no formula models the work.
+        call: index into `ops.calls` of the costed call it is part of, NONE where no formula models the work. Where the
+            owner is not known, the call behind equal kernels elsewhere in the trace (see `inferred`).
         label: index into `ops.trace.names`: the op, or the piece itself where its op is not known or says nothing.
         kind: a `Kind`.
         busy_ns: what of start to end counts as its own; all of it on a device.
@@ -76,6 +78,12 @@ class Pieces:
         found: Flags = self.kind == kind
         return found
 
+    @cached_property
+    def inferred(self) -> Flags:
+        """Which have the call of equal kernels elsewhere, since their own op was not recorded."""
+        found: Flags = (self.owner == NONE) & (self.call != NONE)
+        return found
+
 
 def pieces(ops: Ops, windows: Windows) -> Pieces:
     """All work of a trace: kernels where devices were traced, else ops."""
@@ -94,13 +102,14 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
     op_name = _at(trace.name[ops.event].astype(np.int64), owner, NONE)
     start, end = trace.start_ns[event], trace.end_ns[event]
     lanes, lane = _streams(trace, event)
+    call = np.where(costed, _at(ops.call, owner, NONE), NONE)
     return Pieces(
         ops=ops,
         windows=windows,
         on_device=True,
         event=event,
         owner=owner,
-        call=np.where(costed, _at(ops.call, owner, NONE), NONE),
+        call=infer_calls(own, trace.geometry[event], lane, end - start, kind == Kind.WORK, owner, call),
         # Kernels of one compiled graph share its range, which says less than their own names.
         label=np.where(linked & ~_is_graph(ops)[op_name], op_name, own),
         kind=kind,

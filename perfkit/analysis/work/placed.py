@@ -12,6 +12,7 @@ from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.work.copies import kind_of, link_of
 from perfkit.analysis.work.costs import PieceCosts
 from perfkit.analysis.work.grouping import Groups
+from perfkit.analysis.work.inferred import AS_ELSEWHERE, INFERRED
 from perfkit.analysis.work.pieces import Kind, Pieces
 from perfkit.analysis.work.shapes import show_shapes
 from perfkit.cost.call import Unit
@@ -128,7 +129,9 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
     kind, call, owner = int(pieces.kind[first]), int(pieces.call[first]), int(pieces.owner[first])
     unit, dtype = _precision(placed, index)
     op = "" if owner == NONE else names[int(pieces.label[first])]
-    if not of_kernels and owner == NONE and pieces.on_device:
+    if pieces.inferred[first]:
+        op = pieces.ops.calls[call].call.name + INFERRED
+    elif not of_kernels and owner == NONE and pieces.on_device:
         op = NO_OP
     name = names[int(pieces.name[first])] if of_kernels else op or names[int(pieces.label[first])]
     return OpRow(
@@ -145,13 +148,22 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         bound=limit.bound if kind == Kind.WORK else Kind(kind).name.lower(),
         attainable_s=attainable,
         efficiency=None if attainable is None or seconds == 0 else attainable / seconds,
-        cost_source=_source(placed, index, "" if call == NONE else pieces.ops.calls[call].cost.source),
+        cost_source=_source(placed, index, _formula(pieces, first)),
         op=op if of_kernels and pieces.on_device else "",
         unit=unit,
         dtype=dtype,
         level=_level(placed, index, limit),
         above_roof=limit.above_roof,
     )
+
+
+def _formula(pieces: Pieces, row: int) -> str:
+    """The formula that a piece's cost comes from, empty where none models it."""
+    call = int(pieces.call[row])
+    if call == NONE:
+        return ""
+    source = pieces.ops.calls[call].cost.source
+    return f"{source}, {AS_ELSEWHERE}" if pieces.inferred[row] else source
 
 
 def _source(placed: Placed, index: int, formula: str) -> str:
