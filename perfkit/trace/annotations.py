@@ -4,7 +4,7 @@ import re
 
 from perfkit.record import PHASES
 
-COLLECTIVE_RANGES = ("nccl:", "gloo:", "mpi:", "ucc:", "xccl:")
+COLLECTIVE_RANGES = ("nccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:")
 
 OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
 

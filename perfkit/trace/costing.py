@@ -226,7 +226,10 @@ def _roles(
     graph = _named(trace, is_compiled_graph)[name] & ~_around_any(parent, compiled)
     launching = np.zeros(len(parent), np.bool_)
     launching[kernel_op[kernel_op != NONE]] = True
-    working = compiled | graph | (_named(trace, _is_op)[name] & leaf) | launching
+    op = _named(trace, _is_op)[name]
+    if not op.any():  # other writers' ops have no namespaces
+        op[:] = True
+    working = compiled | graph | (op & leaf) | launching
     role = np.where(working, Role.UNMODELLED, Role.OVERHEAD).astype(np.int8)
     role[owner != NONE] = Role.INSIDE
     own = np.flatnonzero(call_of != NONE)

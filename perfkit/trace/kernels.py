@@ -77,6 +77,11 @@ def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
         link[loose[by_id != NONE]] = Link.EXTERNAL_ID
     op, launch = np.full(len(events), NONE, np.int64), np.full(len(events), NONE, np.int64)
     launch[launched] = calls
+    loose = np.flatnonzero(around == NONE)
+    if len(loose):  # writers that record no launches draw arrows from the ops themselves
+        source, target = flow_pairs(trace, "launch", ops, events[loose])
+        around[loose[target]] = source
+        link[loose[target]] = Link.FLOW
     known = around != NONE
     op[known] = ops[around[known]]
     return Kernels(events, op, launch, link, _clock_skew(trace, events, launch))
@@ -151,7 +156,10 @@ def _clock_skew(trace: Trace, events: Ints, launch: Ints) -> dict[int, int]:
 
 # torch.compile names its kernels by kind and by the ops fused into them.
 _COMPILED = re.compile(r"(triton_(poi|red|per|tem|for|mm|unk)_|(graph_\d+_)?(cpp_fused|kernel_cpp))")
-_COLLECTIVE_KERNEL = re.compile(r"nccl|rccl|msccl", re.IGNORECASE)
+_COLLECTIVE_KERNEL = re.compile(
+    r"nccl|rccl|msccl|oneccl|^hc(om|cl)|^(all-(reduce|gather|to-all)|reduce-scatter|collective-permute)\b",
+    re.IGNORECASE,
+)
 
 
 def is_compiled_kernel(name: str) -> bool:

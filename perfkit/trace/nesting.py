@@ -6,7 +6,7 @@ All functions take and give NumPy columns; loops are over threads and over depth
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.read import NONE, Ints, Trace
+from perfkit.trace.model import NONE, Ints, Trace
 
 
 def parents(trace: Trace, events: Ints) -> Ints:

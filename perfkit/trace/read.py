@@ -20,13 +20,14 @@ from perfkit.trace.model import (
     Small,
     Trace,
 )
-from perfkit.trace.reading.classify import classify, place_on_devices, places
+from perfkit.trace.reading.classify import classify, place_on_devices
 from perfkit.trace.reading.collect import Collection, correlate_by_external_id, end_and_order, move_sizes_to_copies
 from perfkit.trace.reading.columns import Builder, Part
 from perfkit.trace.reading.growing import reorder
 from perfkit.trace.reading.kineto import AnyEvent, without_gc
 from perfkit.trace.reading.pairs import pair
 from perfkit.trace.reading.parallel import Refused, Sharing
+from perfkit.trace.reading.places import places
 from perfkit.trace.reading.remarks import remarks
 from perfkit.trace.reading.source import open_source
 from perfkit.trace.reading.splitter import Splitter
@@ -137,7 +138,7 @@ def _trace(
     cats = ["" if each is None else each for each in tables.cat]
     names = ["" if each is None else str(each) for each in tables.name]
     category = classify(rows, cats, names, where)
-    del rows["cat"], rows["hlo"], rows["kind"]
+    del rows["cat"], rows["hlo"], rows["numbered"], rows["kind"]
     place_on_devices(rows, category, threads, where)
     correlate_by_external_id(rows, category)
     move_sizes_to_copies(rows, category)

@@ -23,6 +23,11 @@ _STEP_NAMES = re.compile(
     r"\W*((train(ing)?|global|val(idation)?|eval(uation)?|inference)?[\s_]*(step|iter(ation)?|batch)"
     r"|.*run_training_batch|.*_training_step_and_backward)\W*"
 )
+# What servers of language models write into the range around a step: the sizes of its batch, no number of the step.
+_SERVING = (
+    (re.compile(r"execute_(context|new)_\d+\S*"), "execute_context"),  # vLLM
+    (re.compile(r"step\[\w+ [^\]]*\]"), "step[]"),  # SGLang
+)
 # Numbered parts of a model or of a step cover it as steps cover a trace.
 _PARTS = re.compile(r"layer|block|stage|module|expert|head|encoder|decoder|bucket|micro|chunk|split")
 # How much of the time from its first to its last range has to be within the ranges of a name that is no name of steps.
@@ -111,7 +116,10 @@ def _busiest(trace: Trace, events: Ints) -> int:
 
 
 def _from_ranges(trace: Trace, events: Ints, number_of: Callable[[int], int], basis: str) -> Steps:
-    """One step a range. A range that mostly lies in the one before repeats it and is left out."""
+    """One step a range, counted from 0 where not all have numbers.
+
+    A range that mostly lies in the one before repeats it and is left out.
+    """
     starts, ends = trace.start_ns[events].copy(), trace.end_ns[events]
     keep = []
     last = None
@@ -124,6 +132,8 @@ def _from_ranges(trace: Trace, events: Ints, number_of: Callable[[int], int], ba
         keep.append(index)
         last = end
     numbers = [number_of(int(name)) for name in trace.name[events[keep]]]
+    if NONE in numbers:
+        numbers = list(range(len(keep)))
     return Steps(
         np.asarray(numbers, np.int64), starts[keep], ends[keep], trace.thread[events[keep]].astype(np.int64), basis
     )
@@ -170,11 +180,13 @@ def _annotated(trace: Trace, ops: Ints) -> Steps:
     begin, end = starts[first], ends[last - 1]
     around = np.searchsorted(work, end) - np.searchsorted(work, begin)
     covered = np.add.reduceat(ends - starts, first)
-    fits = (around >= _LEAST_COVER * len(work)) & (covered >= _LEAST_COVER * (end - begin))
+    # Between its batches a server does other things or waits.
+    serving = np.isin(number[trace.name[events[first]]], [alike[stem] for _, stem in _SERVING if stem in alike])
+    fits = (around >= _LEAST_COVER * len(work)) & ((covered >= _LEAST_COVER * (end - begin)) | serving)
     candidates = []
     for each in np.flatnonzero(fits).tolist():
         stem = stems[int(trace.name[events[first[each]]])]
-        says_so = _STEP_NAMES.fullmatch(stem.lower()) is not None
+        says_so = bool(serving[each]) or _STEP_NAMES.fullmatch(stem.lower()) is not None
         count = int(last[each] - first[each])
         if says_so or count > 1:
             candidates.append((not says_so, count, each, stem))
@@ -188,13 +200,22 @@ def _annotated(trace: Trace, ops: Ints) -> Steps:
 
 def _stem(name: str) -> str | None:
     """A range's name without its number; None for what is no step: collectives, phases and parts of a model."""
+    served = _served(name)
+    if served is not None:
+        return served
     stem = _NUMBER.sub("", name)
     if name.startswith(COLLECTIVE_RANGES) or _PARTS.search(stem.lower()) or phase_of(name) is not None:
         return None
     return stem
 
 
+def _served(name: str) -> str | None:
+    return next((stem for pattern, stem in _SERVING if pattern.fullmatch(name)), None)
+
+
 def _number_in(name: str) -> int:
+    if _served(name) is not None:
+        return NONE
     found = re.findall(r"\d+", name)
     return int(found[-1]) if found and len(found[-1]) < 19 else NONE
 

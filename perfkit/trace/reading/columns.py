@@ -36,7 +36,10 @@ _KINDS = {
     "X": Kind.COMPLETE, "B": Kind.BEGIN, "E": Kind.END, "s": Kind.FLOW, "f": Kind.FLOW, "i": Kind.MEMORY,
     "I": Kind.MEMORY, "M": Kind.METADATA, "": Kind.UNKNOWN,
 }  # fmt: skip
-_FLOWS = {"ac2g": 0, "async_cpu_to_gpu": 0, "fwdbwd": 1, "forward_backward": 1}
+_FLOWS = {
+    "ac2g": 0, "async_cpu_to_gpu": 0, "async_gpu": 0, "async": 0, "cpu_to_cuda": 0, "cpu_to_xpu": 0, "async_npu": 0,
+    "HostToDevice": 0, "fwdbwd": 1, "forward_backward": 1,
+}  # fmt: skip
 _MEMORY = "[memory]"
 _NO_ARGS = EventArgs()
 _THREAD = attrgetter("pid", "tid")
@@ -48,8 +51,8 @@ _ARGS = attrgetter("args")
 class Part(NamedTuple):
     """The columns of one piece. Numbers of names and the like refer to the tables of its `Builder`.
 
-    `rows` has `kind`, `hlo` (whether it names an XLA op) and the columns of `Trace` but for the end, which is a
-    `duration`; `entries` are the values that the piece added to each table.
+    `rows` has `kind`, `hlo` (whether it names an XLA op), `numbered` (whether it is a step of XLA's) and the columns
+    of `Trace` but for the end, which is a `duration`; `entries` are the values that the piece added to each table.
     """
 
     rows: Columns
@@ -166,6 +169,7 @@ class Builder:
             "moved_bytes": either("moved", "moved_rocm"),
             "collective": self._collectives(args),
             "hlo": _present(map(attrgetter("hlo_op"), args), count),
+            "numbered": _present(map(attrgetter("step_num"), args), count),
         }
 
     def _durations(

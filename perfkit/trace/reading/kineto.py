@@ -51,6 +51,7 @@ class EventArgs(msgspec.Struct, gc=False):
     group_text: Anything = msgspec.field(name="Process Group Description", default=None)
     group_size: Anything = msgspec.field(name="Group size", default=None)
     hlo_op: msgspec.Raw = NOTHING
+    step_num: msgspec.Raw = NOTHING
     name: msgspec.Raw = NOTHING  # of a process or thread, in the file's own statements about them
     labels: msgspec.Raw = NOTHING
 

@@ -27,7 +27,7 @@ def named(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("cat", "category"),
     [*CATEGORIES.items(), ("Kernel", Category.KERNEL), ("Operator", Category.OP), ("xpu_runtime", Category.LAUNCH),
-     ("mtia_ccp_events", Category.OTHER), ("privateuse1_driver", Category.LAUNCH), ("overhead", Category.OTHER),
+     ("privateuse1_driver", Category.LAUNCH), ("overhead", Category.OTHER),
      ("Trace", Category.OTHER)],
 )  # fmt: skip
 def test_categories(tmp_path: Path, cat: str, category: Category) -> None:
