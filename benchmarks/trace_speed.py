@@ -39,7 +39,36 @@ def main() -> None:
     parser.add_argument("--limit-s", type=float, default=300.0)
     parser.add_argument("--tools", default="", help="comma-separated names; all by default")
     options = parser.parse_args()
-    tools = _tools(options.peers_python)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = _measure(options, _tools(options.peers_python, f"{folder}/report"))
+    result = {"machine": _machine(), "repeats": options.repeats, "limit_s": options.limit_s, "rows": rows}
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    options.out.with_suffix(".md").write_text(_table(result))
+
+
+def _table(result: dict[str, Any]) -> str:
+    """The result for people: a table for each trace, fastest first."""
+    machine = result["machine"]
+    text = [
+        "# Speed of trace tools",
+        "",
+        f"Medians of {result['repeats']} runs of whole processes on {machine['cpus']} cores of a shared machine"
+        f" ({machine['machine']}, Python {machine['python']}). Written by `benchmarks/trace_speed.py`.",
+    ]
+    for trace in dict.fromkeys(row["trace"] for row in result["rows"]):
+        rows = [row for row in result["rows"] if row["trace"] == trace]
+        text += ["", f"## {trace}: {rows[0]['json_mb']:,} MB of JSON, {rows[0]['file_mb']} MB compressed", ""]
+        text += ["| tool | MB/s | wall s | CPU s | peak MB | |", "|---|---|---|---|---|---|"]
+        for row in sorted(rows, key=lambda row: row.get("wall_s", float("inf"))):
+            if "failed" in row:
+                text.append(f"| {row['tool']} | | | | | {row['failed'].replace('|', '/')} |")
+                continue
+            figures = f"{row['mb_per_s']} | {row['wall_s']:.2f} | {row['cpu_s']:.2f} | {row['peak_mb']:.0f}"
+            text.append(f"| {row['tool']} | {figures} | {'; '.join(row['notes']).replace('|', '/')} |")
+    return "\n".join(text) + "\n"
+
+
+def _measure(options: argparse.Namespace, tools: dict[str, list[str]]) -> list[dict[str, Any]]:
     chosen = [name for name in tools if not options.tools or name in options.tools.split(",")]
     rows = []
     for trace in options.traces:
@@ -52,23 +81,24 @@ def main() -> None:
         rows += [_row(trace, size, name, runs[name]) for name in chosen]
         for row in rows[-len(chosen) :]:
             print(json.dumps(row), flush=True)
-    result = {"machine": _machine(), "repeats": options.repeats, "limit_s": options.limit_s, "rows": rows}
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    return rows
 
 
-def _tools(peers: str) -> dict[str, list[str]]:
+def _tools(peers: str, report: str) -> dict[str, list[str]]:
     one_core = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+    analyze = [sys.executable, "-m", "perfkit_cli", "analyze"]
     bundle = _perfetto(peers)
     tools = {
         "perfkit": [sys.executable, str(PEERS / "ours.py")],
-        "perfkit (one core)": [*one_core, sys.executable, str(PEERS / "ours.py")],
+        "perfkit on one core": [*one_core, sys.executable, str(PEERS / "ours.py")],
+        "perfkit analyze with its report": [*analyze, "--quiet", "--out", report],
         "floor: gunzip + typed decode": [sys.executable, str(PEERS / "floor.py")],
         "HTA": [peers, str(PEERS / "holistic.py")],
         "torch-tb-profiler": [peers, str(PEERS / "tensorboard.py")],
         "profile_analysis": [peers, str(PEERS / "profile_analysis.py")],
     }
     if bundle is not None and shutil.which("node"):
-        tools["Perfetto (wasm, load only)"] = ["node", "--max-old-space-size=8192", str(PEERS / "perfetto.mjs"), bundle]
+        tools["Perfetto (wasm; load only)"] = ["node", "--max-old-space-size=8192", str(PEERS / "perfetto.mjs"), bundle]
     return tools
 
 
