@@ -230,7 +230,9 @@ class Variant(Struct):
 class Finding(Struct):
     """What to do next.
 
-    `severity` is `gain`, `warning` or `note`; the gain is in seconds per step or bytes, where it is known.
+    `severity` is `gain`, `warning` or `note`; the gain is in seconds per step (of a trace without steps: in all, and
+    `per_step` is False) or bytes, where it is known, and is the most that can be won. `evidence` is short; `details`
+    say what the gain rests on and where else the same was found.
     """
 
     severity: str
@@ -240,6 +242,8 @@ class Finding(Struct):
     action: str
     gain_s: float | None = None
     gain_bytes: int | None = None
+    details: tuple[str, ...] = ()
+    per_step: bool = True
 
 
 class Provenance(Struct):

@@ -100,7 +100,9 @@ def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roo
 
 
 def _memory_s(moved: Floats, seconds: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
-    time_s = np.where(moved == 0, 0.0, np.nan)
+    # Nothing can be done in no time; but where no bandwidth is known nothing is held against one.
+    known = any(roofs.bandwidth(name) is not None for name in LEVELS)
+    time_s = np.where((moved == 0) & known, 0.0, np.nan)
     level = np.zeros(len(moved), np.int8)
     for index, name in enumerate(LEVELS):
         ceiling = roofs.bandwidth(name)

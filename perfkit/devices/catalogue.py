@@ -123,7 +123,8 @@ def ceilings(entry: Entry) -> tuple[Ceiling, ...]:
 
 def _ceiling(entry: Entry, level: Level, dtype: str | None, figure: Sourced, scale: float) -> Ceiling:
     value, source = figure
-    note = f" ({entry.note})" if entry.note else ""
+    # Notes of the catalogue are about how a matrix rate is to be read; other rates have nothing to do with them.
+    note = f" ({entry.note})" if entry.note and level == Level.MATRIX else ""
     return Ceiling(
         level=level,
         dtype=dtype,

@@ -30,6 +30,7 @@ def render(analysis: Analysis) -> str:
         plane=roofline,
         kinds=kinds(roofline),
         left_out=left_out(roofline),
+        known_ceilings=[analysis.ceilings] if analysis.ceilings and analysis.ceilings.ceilings else [],
         report_json=embed(msgspec.json.encode(analysis).decode()),
         time_legend=legend([[share.category for share in variant.time_split] for variant in analysis.variants]),
         memory_legend=legend([[part.category for part in account.categories] for _, account in accounted(analysis)]),

@@ -119,7 +119,7 @@ def _environment(analysis: Analysis) -> list[str]:
     if analysis.environment is not None:
         lines += [(name, cell.text) for name, cell in environment.environment_items(analysis.environment)]
     parts = ["## Environment", "\n".join(f"- {safe(name)}: {safe(value or 'n/a')}" for name, value in lines)]
-    return [*parts, *method(analysis.ceilings, analysis.provenance, analysis.warnings)]
+    return [*parts, *method([analysis.ceilings] if analysis.ceilings else [], analysis.provenance, analysis.warnings)]
 
 
 def _measured(variant: Variant) -> bool:

@@ -64,11 +64,12 @@ def found(items: Sequence[Finding], owner: str) -> list[str]:
     return ["\n".join(lines)] if items else []
 
 
-def method(ceilings: DeviceCeilings | None, provenance: Sequence[Provenance], warnings: Sequence[str]) -> list[str]:
+def method(ceilings: Sequence[DeviceCeilings], provenance: Sequence[Provenance], warnings: Sequence[str]) -> list[str]:
     """The ceilings, how each figure was obtained, and what has to be known before relying on them."""
     parts = []
-    if ceilings is not None:
-        parts += ["## Ceilings", columns(environment.CEILINGS, ceilings.ceilings)]
+    for known in ceilings:
+        of = f" of {safe(known.device_name)}" if len(ceilings) > 1 else ""
+        parts += [f"## Ceilings{of}", columns(environment.CEILINGS, known.ceilings)]
     if provenance:
         rows = [[safe(item.figure), safe(item.how), safe(item.detail)] for item in provenance]
         parts += ["## How each figure was obtained", table(["Figure", "How", "Detail"], rows)]

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from perfkit import units
 from perfkit_reports import cells, environment, findings
-from perfkit_reports.columns import is_known
+from perfkit_reports.columns import is_known, telling
 from perfkit_reports.figures.frame import Figure
 from perfkit_reports.footnotes import Footnotes
 
@@ -34,6 +34,7 @@ def page(template: str, figures: dict[str, Figure], **content: object) -> str:
             environment=environment,
             findings=findings,
             units=units,
+            telling=telling,
             symbols=_SYMBOLS,
             patterns=_PATTERNS,
             **content,

@@ -26,6 +26,7 @@ _MARKERS = (
     ("star", "*"),
     ("hexagon", "h"),
 )
+_CIRCLE = ("circle", "o")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
@@ -76,14 +77,19 @@ _SPARE = tuple(Fill(colour, pattern) for pattern in ("+", "|", "-") for colour i
 
 
 def styles(names: Iterable[tuple[str, bool]]) -> dict[str, Style]:
-    """A style for each (name, is the baseline): baselines are neutral circles, so that colour means a change."""
+    """A style for each (name, is the baseline): baselines are neutral circles, so that colour means a change.
+
+    Without a baseline the first of the others has the circles.
+    """
     given: dict[str, Style] = {}
+    every = list(names)
+    markers = _MARKERS if any(is_baseline for _, is_baseline in every) else (_CIRCLE, *_MARKERS)
     position = 0
-    for name, is_baseline in names:
+    for name, is_baseline in every:
         if is_baseline:
-            given[name] = Style(NEUTRAL, "circle", "o", "solid")
+            given[name] = Style(NEUTRAL, *_CIRCLE, "solid")
             continue
-        symbol, marker = _MARKERS[position % len(_MARKERS)]
+        symbol, marker = markers[position % len(markers)]
         colour = _VARIANT_COLOURS[position % len(_VARIANT_COLOURS)]
         given[name] = Style(colour, symbol, marker, _DASHES[position % len(_DASHES)])
         position += 1

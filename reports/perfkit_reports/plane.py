@@ -11,7 +11,8 @@ from perfkit_reports.palette import Style
 class Series:
     """The points of one variant, rank or trace.
 
-    `shown` says whether it is on at first; an arrow leads from the whole step of `origin` to this one's.
+    `shown` says whether it is on at first; an arrow leads from the whole step of `origin` to this one's. `ceilings` are
+    those of its `device`, whose name is needed only where series differ in it.
     """
 
     name: str
@@ -19,12 +20,30 @@ class Series:
     style: Style
     shown: bool = True
     origin: str = ""
+    device: str = ""
+    ceilings: tuple[Ceiling, ...] = ()
+
+
+@dataclass(frozen=True)
+class Device:
+    """Ceilings with the series that are held against them; `name` is empty where all series are on one device."""
+
+    name: str
+    ceilings: tuple[Ceiling, ...]
+    series: tuple[Series, ...]
 
 
 @dataclass(frozen=True)
 class Plane:
     series: tuple[Series, ...] = ()
-    ceilings: tuple[Ceiling, ...] = ()
+
+    @property
+    def devices(self) -> list[Device]:
+        groups: dict[tuple[str, tuple[Ceiling, ...]], list[Series]] = {}
+        for series in self.series:
+            groups.setdefault((series.device, series.ceilings), []).append(series)
+        alone = len(groups) == 1
+        return [Device("" if alone else name, known, tuple(some)) for (name, known), some in groups.items()]
 
     @property
     def points(self) -> list[RooflinePoint]:

@@ -4,12 +4,14 @@ Williams, Waterman, Patterson (2009): attainable FLOP/s = min(peak FLOP/s, inten
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfkit import units
 from perfkit.analysis.result import RooflinePoint
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
-from perfkit_reports.plane import Plane
+from perfkit_reports.names import middle
+from perfkit_reports.palette import NEUTRAL
+from perfkit_reports.plane import Device, Plane
 
 _PEAKS = (Level.MATRIX, Level.VECTOR)
 _BANDWIDTHS = {Level.MEMORY: "memory", Level.L3: "L3", Level.L2: "L2"}
@@ -19,7 +21,11 @@ _MOST_DECADES = 6
 
 @dataclass(frozen=True)
 class Roof:
-    """A segment from (`x0`, `y0`) to (`x1`, `y1`) in FLOP/byte and FLOP/s."""
+    """A segment from (`x0`, `y0`) to (`x1`, `y1`) in FLOP/byte and FLOP/s.
+
+    Where several devices are drawn `device` names its own and `colour` is that of its first series. Its label lies
+    `below` the line where another line lies close above.
+    """
 
     name: str
     rate: str
@@ -28,6 +34,14 @@ class Roof:
     x1: float
     y1: float
     ceiling: Ceiling
+    device: str = ""
+    colour: str = NEUTRAL
+    below: bool = False
+
+    @property
+    def label(self) -> str:
+        device = f"{middle(self.device, 24)}: " if self.device else ""
+        return f"{device}{self.name} {self.rate}" + ("" if self.measured else " (datasheet)")
 
     @property
     def flat(self) -> bool:
@@ -65,10 +79,11 @@ def limits(plane: Plane) -> Limits | None:
     """Limits that hold the roofs' knees and every point that matters; None where there is nothing to draw."""
     points = [point for point in plane.points if placeable(point)]
     weighty = [point for point in points if point.share >= _LEAST_SHARE] or points
-    peaks, bandwidths = _ceilings(plane)
-    knees = [peak.value / bandwidth.value for peak in peaks for bandwidth in bandwidths]
-    xs = [point.intensity for point in weighty] + knees
-    ys = [point.achieved for point in weighty] + [peak.value for peak in peaks]
+    xs, ys = [point.intensity for point in weighty], [point.achieved for point in weighty]
+    for device in plane.devices:
+        peaks, bandwidths = _ceilings(device)
+        xs += [peak.value / bandwidth.value for peak in peaks for bandwidth in bandwidths]
+        ys += [peak.value for peak in peaks]
     if not xs or not ys:
         return None
     x1, y1 = max(xs) * 4, max(ys) * 2.5
@@ -81,13 +96,26 @@ def _low(values: list[float], high: float) -> float:
 
 
 def roofs(plane: Plane) -> list[Roof]:
-    """A slope per bandwidth and a flat per peak, the measured and the datasheet ones meeting among themselves."""
+    """The roofs of every device of the plane; those that lie outside its limits are left out."""
     frame = limits(plane)
     if frame is None:
         return []
+    found = [roof for device in plane.devices for roof in _of_device(device, frame)]
+    return [replace(roof, below=roof.measured or _lower(roof, found)) for roof in found if roof.x0 < roof.x1]
+
+
+def _lower(roof: Roof, roofs: list[Roof]) -> bool:
+    """Whether a roof of another device, alike but higher, leaves no room above this one."""
+    alike = [other for other in roofs if other.device != roof.device and other.flat == roof.flat]
+    return any(other.ceiling.value > roof.ceiling.value for other in alike)
+
+
+def _of_device(device: Device, frame: Limits) -> list[Roof]:
+    """A slope per bandwidth and a flat per peak, the measured and the datasheet ones meeting among themselves."""
     found = []
+    look = (device.name, device.series[0].style.colour if device.name else NEUTRAL)
     for kind in Kind:
-        peaks, bandwidths = (tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _ceilings(plane))
+        peaks, bandwidths = (tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _ceilings(device))
         top = max((peak.value for peak in peaks), default=frame.y1)
         widest = max((bandwidth.value for bandwidth in bandwidths), default=math.inf)
         for bandwidth in bandwidths:
@@ -102,12 +130,13 @@ def roofs(plane: Plane) -> list[Roof]:
                     x1,
                     x1 * bandwidth.value,
                     bandwidth,
+                    *look,
                 )
             )
         for value, equal in _by_value(peaks).items():
             x0 = max(frame.x0, value / widest)
-            found.append(Roof(_names(equal), units.flops_per_s(value), x0, value, frame.x1, value, equal[0]))
-    return [roof for roof in found if roof.x0 < roof.x1]
+            found.append(Roof(_names(equal), units.flops_per_s(value), x0, value, frame.x1, value, equal[0], *look))
+    return found
 
 
 def _by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:
@@ -123,11 +152,11 @@ def _names(peaks: list[Ceiling]) -> str:
     return f"{dtypes} {' and '.join(dict.fromkeys(peak.level.value for peak in peaks))}".strip()
 
 
-def _ceilings(plane: Plane) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:
+def _ceilings(device: Device) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:
     """Peaks of the dtypes that were used, and bandwidths."""
-    used = {point.dtype for point in plane.points}
-    peaks = tuple(ceiling for ceiling in plane.ceilings if ceiling.level in _PEAKS)
+    used = {point.dtype for series in device.series for point in series.points}
+    peaks = tuple(ceiling for ceiling in device.ceilings if ceiling.level in _PEAKS)
     return (
         tuple(peak for peak in peaks if peak.dtype in used) or peaks,
-        tuple(ceiling for ceiling in plane.ceilings if ceiling.level in _BANDWIDTHS),
+        tuple(ceiling for ceiling in device.ceilings if ceiling.level in _BANDWIDTHS),
     )

@@ -79,19 +79,19 @@ def roofline(plane: Plane) -> Figure | None:
         axes.plot(
             [roof.x0, roof.x1],
             [roof.y0, roof.y1],
-            color=NEUTRAL,
+            color=roof.colour,
             linewidth=1.6 if roof.measured else 1.0,
             linestyle="-" if roof.measured else "--",
         )
         place = (roof.x1, roof.y1) if roof.flat else (roof.x0, roof.y0)
-        side = -1 if roof.measured else 1
+        side = -1 if roof.below else 1
         axes.annotate(
-            f"{roof.name} {roof.rate}",
+            _plain(roof.label, 60),
             place,
             xytext=(-2 if roof.flat else 8, side * 3),
             textcoords="offset points",
             ha="right" if roof.flat else "left",
-            va="top" if roof.measured else "bottom",
+            va="top" if roof.below else "bottom",
             fontsize=7,
             color="#444444",
         )
@@ -218,7 +218,7 @@ def _saved(figure: Figure, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, limit: int = 36) -> str:
     """Short, on one line, and with no dollar signs left for matplotlib to read as mathematics."""
     line = " ".join(text.split())
-    return (line if len(line) <= 36 else line[:35] + "…").replace("$", r"\$")
+    return (line if len(line) <= limit else line[: limit - 1] + "…").replace("$", r"\$")

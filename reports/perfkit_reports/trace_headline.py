@@ -1,8 +1,11 @@
 """What traces come to: a sentence, and the figures to look at first."""
 
+from collections.abc import Sequence
+
 from perfkit import units
 from perfkit.analysis import timeline
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
+from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown
 from perfkit_reports import cells
 from perfkit_reports.cells import Cell, unknown
@@ -36,7 +39,7 @@ def headline(analysis: TraceAnalysis) -> str:
         for share in parts
         if share.share >= 0.005
     )
-    saving = saving_s(trace) if has_roofs(analysis) else None
+    saving = saving_s(trace) if has_roofs(trace) else None
     sentence = f"{subject}: {split}" if split else subject
     return sentence + ("." if saving is None else f"; reaching the roofs would save {units.seconds(saving)}.")
 
@@ -54,7 +57,7 @@ def remarks(analysis: TraceAnalysis) -> list[str]:
             f"Against {difference.before} the step changed by {change}: "
             f"{units.seconds(difference.before_step_s)} before, {units.seconds(difference.after_step_s)} now."
         )
-    reason = without_roofline(analysis, trace)
+    reason = without_roofline(trace)
     if reason:
         lines.append(reason)
     return lines
@@ -64,8 +67,14 @@ def device(trace: RankTrace) -> str:
     return trace.device_name or (f"an unnamed {trace.device} device" if trace.device else "an unknown device")
 
 
-def has_roofs(analysis: TraceAnalysis) -> bool:
-    return analysis.ceilings is not None and bool(analysis.ceilings.ceilings)
+def has_roofs(trace: RankTrace) -> bool:
+    return trace.ceilings is not None and bool(trace.ceilings.ceilings)
+
+
+def ceilings_of(traces: Sequence[RankTrace]) -> list[DeviceCeilings]:
+    """The ceilings of each device that some traces come from; devices without any are left out."""
+    known = [trace.ceilings for trace in traces if trace.ceilings is not None and trace.ceilings.ceilings]
+    return list(dict.fromkeys(known))
 
 
 def saving_s(trace: RankTrace) -> float | None:
@@ -78,11 +87,11 @@ def saving_s(trace: RankTrace) -> float | None:
     return min(sum(gains), trace.step_s) if gains else None
 
 
-def without_roofline(analysis: TraceAnalysis, trace: RankTrace) -> str:
+def without_roofline(trace: RankTrace) -> str:
     """Why there is no roofline, and what to do; empty where there is one."""
-    if trace.points and has_roofs(analysis):
+    if trace.points and has_roofs(trace):
         return ""
-    if not has_roofs(analysis) and trace.coverage.flops_s > 0:
+    if not has_roofs(trace) and trace.coverage.flops_s > 0:
         return (
             f"No ceilings are known for {device(trace)}, so nothing is held against a roof: "
             "name the device with --device, such as --device h100-sxm."
@@ -106,7 +115,7 @@ def tiles(analysis: TraceAnalysis) -> list[tuple[str, Cell]]:
         return []
     found = [
         ("Step time" if trace.steps else "Length of the trace", _step(trace)),
-        ("To win", _saving(analysis, trace)),
+        ("To win", _saving(trace)),
     ]
     found += [("Modelled time", _modelled(trace)), ("MFU", _utilisation(trace))]
     overlap, launches = trace.overlap, trace.launches
@@ -136,8 +145,8 @@ def _step(trace: RankTrace) -> Cell:
     return Cell(units.seconds(trace.step_s), detail=f"{count}{spread}; {trace.step_basis}")
 
 
-def _saving(analysis: TraceAnalysis, trace: RankTrace) -> Cell:
-    if not has_roofs(analysis):
+def _saving(trace: RankTrace) -> Cell:
+    if not has_roofs(trace):
         return unknown("no ceilings are known for the device")
     saving = saving_s(trace)
     if saving is None:

@@ -12,7 +12,7 @@ from perfkit_reports.figures.roofline import kinds, left_out
 from perfkit_reports.figures.traces import trace_figures
 from perfkit_reports.page import page
 from perfkit_reports.palette import legend
-from perfkit_reports.trace_series import change_bars, detailed, focus, plane, step_bars, stream_bars, trace_bars
+from perfkit_reports.trace_series import detailed, every_trace, focus, plane, step_bars, stream_bars, trace_bars
 
 ROWS = 80  # of a table of kernels, ops or modules of one trace
 SHORT = 40  # rows of the other tables, and of those of several traces
@@ -35,13 +35,15 @@ def render(analysis: TraceAnalysis) -> str:
     roofline = plane(analysis)
     traces = detailed(analysis)
     figures = trace_figures(analysis, roofline)
-    bars = trace_bars(analysis) + (change_bars(analysis.difference) if analysis.difference else [])
+    bars = trace_bars(analysis)
     bars += [bar for trace in traces for bar in step_bars(trace) + stream_bars(trace)]
     first = focus(analysis)
     return page(
         "trace/page.html.j2",
         figures,
         analysis=analysis,
+        every_trace=every_trace(analysis),
+        known_ceilings=trace_headline.ceilings_of(every_trace(analysis)),
         sections=_sections(analysis, traces),
         first=first,
         traces=traces,
@@ -49,7 +51,7 @@ def render(analysis: TraceAnalysis) -> str:
         headline=trace_headline,
         story=trace_story,
         tiles=trace_headline.tiles(analysis),
-        no_roofline=trace_headline.without_roofline(analysis, first) if first else "",
+        no_roofline=trace_headline.without_roofline(first) if first else "",
         plane=roofline,
         kinds=kinds(roofline),
         left_out=left_out(roofline),
@@ -60,7 +62,6 @@ def render(analysis: TraceAnalysis) -> str:
         else [],
         cut=cut,
         shown=shown,
-        telling=telling,
     )
 
 

@@ -10,7 +10,8 @@ from perfkit_reports.columns import Column, Row, is_known, telling
 from perfkit_reports.footnotes import Footnotes
 from perfkit_reports.marks import columns, footnotes, found, method, safe, table
 from perfkit_reports.palette import ordered_categories
-from perfkit_reports.trace_series import change_bars, focus, trace_bars
+from perfkit_reports.trace_headline import ceilings_of
+from perfkit_reports.trace_series import every_trace, focus, trace_bars
 
 _ROWS = 15
 
@@ -28,8 +29,8 @@ def render(analysis: TraceAnalysis) -> str:
     parts += ["## Where the time went", *split] if split else []
     if trace is not None:
         parts += [*_won(trace, notes), *_ranks(analysis, notes), *_device(trace, notes), *_coverage(trace, notes)]
-    parts += ["## How it was read", _cut(trace_columns.TRACES, analysis.traces, notes), *_notes(analysis)]
-    parts += method(analysis.ceilings, analysis.provenance, analysis.warnings)
+    parts += ["## How it was read", _cut(trace_columns.TRACES, every_trace(analysis), notes), *_notes(analysis)]
+    parts += method(ceilings_of(every_trace(analysis)), analysis.provenance, analysis.warnings)
     if analysis.command:
         parts.append(f"Command: {safe(analysis.command)}")
     return "\n\n".join([*parts, *footnotes(notes)]) + "\n"
@@ -50,7 +51,6 @@ def _changes(analysis: TraceAnalysis, notes: Footnotes) -> list[str]:
     return [
         "## What changed",
         "\n".join(lines),
-        *_split(change_bars(difference)),
         _cut(trace_columns.CHANGES, difference.changes, notes),
     ]
 
@@ -101,7 +101,7 @@ def _coverage(trace: RankTrace, notes: Footnotes) -> list[str]:
 def _notes(analysis: TraceAnalysis) -> list[str]:
     lines = [
         f"- {safe(trace.label)}: {safe(note)}"
-        for trace in analysis.traces
+        for trace in every_trace(analysis)
         for note in (*trace.reading.notes, *trace.notes)
     ]
     return ["\n".join(lines)] if lines else []

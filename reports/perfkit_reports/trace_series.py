@@ -4,7 +4,7 @@ import msgspec
 
 from perfkit import units
 from perfkit.analysis.result import RooflinePoint
-from perfkit.analysis.traces.result import RankTrace, TraceAnalysis, TraceDifference
+from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit_reports.bars import Bar
 from perfkit_reports.cells import plural
 from perfkit_reports.figures.roofline import LEVEL
@@ -15,6 +15,11 @@ DETAILED = 4  # traces with tables and a layer of the roofline
 SHOWN_AT_FIRST = 2
 POINTS = 250  # dots of a kind and trace: the longest
 BARS = 16  # in a figure of bars
+
+
+def every_trace(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
+    """All traces of the analysis, the one that is compared with included."""
+    return (*analysis.traces, *((analysis.difference.before_trace,) if analysis.difference else ()))
 
 
 def focus(analysis: TraceAnalysis) -> RankTrace | None:
@@ -31,7 +36,7 @@ def detailed(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
     """The traces that are shown in detail: the one to look at first, what it is compared with, then the others."""
     first = focus(analysis)
     before = analysis.difference.before if analysis.difference else ""
-    ordered = sorted(analysis.traces, key=lambda trace: (trace is not first, trace.label != before))
+    ordered = sorted(every_trace(analysis), key=lambda trace: (trace is not first, trace.label != before))
     return tuple(ordered[:DETAILED])
 
 
@@ -48,10 +53,11 @@ def plane(analysis: TraceAnalysis) -> Plane:
                 look[trace.label],
                 place < SHOWN_AT_FIRST,
                 difference.before if difference and trace.label == difference.after else "",
+                trace.device_name,
+                applicable(trace.ceilings, None),
             )
             for place, trace in enumerate(traces)
-        ),
-        applicable(analysis.ceilings, None),
+        )
     )
 
 
@@ -72,21 +78,18 @@ def _weighty(points: tuple[RooflinePoint, ...]) -> tuple[RooflinePoint, ...]:
 
 
 def trace_bars(analysis: TraceAnalysis) -> list[Bar]:
-    """Where the step of each trace goes, the slowest traces where there are many."""
-    traces = [trace for trace in analysis.traces if trace.time_split]
-    slowest = sorted(traces, key=lambda trace: -trace.step_s)[:BARS]
+    """Where the step of each trace goes, first before a change; the slowest traces where there are many."""
+    difference = analysis.difference
+    when = {difference.before: "before: ", difference.after: "now: "} if difference else {}
+    traces = [trace for trace in every_trace(analysis) if trace.time_split]
+    slowest = {id(trace) for trace in sorted(traces, key=lambda trace: -trace.step_s)[:BARS]}
+    slowest |= {id(trace) for trace in traces if trace.label in when}
+    ordered = sorted(traces, key=lambda trace: not when.get(trace.label, "").startswith("before"))
     return [
-        Bar(f"{trace.label}, {units.seconds(trace.step_s)}", trace.time_split) for trace in traces if trace in slowest
+        Bar(f"{when.get(trace.label, '')}{trace.label}, {units.seconds(trace.step_s)}", trace.time_split)
+        for trace in ordered
+        if id(trace) in slowest
     ]
-
-
-def change_bars(difference: TraceDifference) -> list[Bar]:
-    """Where the step went before a change and after it."""
-    sides = (
-        ("before", difference.before, difference.before_step_s, difference.before_split),
-        ("now", difference.after, difference.after_step_s, difference.after_split),
-    )
-    return [Bar(f"{when}: {label}, {units.seconds(step_s)}", split) for when, label, step_s, split in sides if split]
 
 
 def step_bars(trace: RankTrace) -> list[Bar]:

@@ -29,6 +29,8 @@ from perfkit.record import value_of
 from perfkit.spec import Struct
 from perfkit_reports import arrow
 from perfkit_reports.arrow import REAL, TEXT, Row, Schema, fields, schema_of
+from perfkit_reports.trace_headline import ceilings_of
+from perfkit_reports.trace_series import every_trace
 
 # One row a trace: these beside its own fields. A trace without launches or recomputation has nulls there.
 _PARTS: dict[str, type[Struct]] = {
@@ -64,25 +66,30 @@ SCHEMAS: dict[str, Schema] = {
     "ranks": schema_of(RankRow),
     "skew": schema_of(SkewRow),
     "changes": schema_of(ChangeRow),
-    "ceilings": schema_of(Ceiling),
+    "ceilings": schema_of(Ceiling, device=TEXT),
 }
 
 
 def tables(analysis: TraceAnalysis) -> dict[str, pa.Table]:
     """Every table of `SCHEMAS`, with no rows where there is nothing."""
+    traces = every_trace(analysis)
     rows: dict[str, list[Row]] = {
-        name: [fields(SCHEMAS[name], item, trace=trace.label) for trace in analysis.traces for item in pick(trace)]
+        name: [fields(SCHEMAS[name], item, trace=trace.label) for trace in traces for item in pick(trace)]
         for name, (_, pick) in _OF_TRACES.items()
     }
-    rows["time"] = [row for trace in analysis.traces for row in _time(trace)]
-    rows["traces"] = [_trace(trace) for trace in analysis.traces]
+    rows["time"] = [row for trace in traces for row in _time(trace)]
+    rows["traces"] = [_trace(trace) for trace in traces]
     for name, items in (
         ("ranks", analysis.fleet.ranks if analysis.fleet else ()),
         ("skew", analysis.fleet.skew if analysis.fleet else ()),
         ("changes", analysis.difference.changes if analysis.difference else ()),
-        ("ceilings", analysis.ceilings.ceilings if analysis.ceilings else ()),
     ):
         rows[name] = [fields(SCHEMAS[name], item) for item in items]
+    rows["ceilings"] = [
+        fields(SCHEMAS["ceilings"], item, device=known.device_name)
+        for known in ceilings_of(traces)
+        for item in known.ceilings
+    ]
     return arrow.tables(SCHEMAS, rows)
 
 

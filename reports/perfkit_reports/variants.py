@@ -18,6 +18,7 @@ def plane(analysis: Analysis) -> Plane:
     look = variant_styles(analysis)
     shown = _shown(analysis)
     baseline = next((variant.name for variant in analysis.variants if variant.is_baseline), "")
+    ceilings = applicable(analysis.ceilings, threads)
     return Plane(
         tuple(
             Series(
@@ -26,10 +27,10 @@ def plane(analysis: Analysis) -> Plane:
                 look[variant.name],
                 variant.name in shown,
                 "" if variant.is_baseline else variant.difference.baseline if variant.difference else baseline,
+                ceilings=ceilings,
             )
             for variant in analysis.variants
-        ),
-        applicable(analysis.ceilings, threads),
+        )
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.work.grouping import group
+from perfkit.analysis.work.messages import recorded
 from perfkit.cost.collective import Kind, collective_kind
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.kernels import communication
@@ -17,9 +18,6 @@ from perfkit.trace.read import NONE, Category, Collective, Ints, Small
 # In these no rank is done before the last one has come: they show waiting, and they end together. A broadcast's root
 # need not wait for anyone, nor may the sender of a message.
 SYNCHRONISING = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.BARRIER)
-
-# What a collective recorded lies on its kernel or on one of the innermost ops around the launch (`record_param_comms`).
-_LEVELS = 4
 
 # These backends' ranges on the host only enqueue; what they enqueued is timed on the device.
 _ENQUEUE = ("nccl:", "xccl:")
@@ -69,12 +67,12 @@ def arrivals(ops: Ops) -> Arrivals:
     events = communication(trace)
     if len(events) and trace.category[events[0]] == Category.KERNEL:
         kernel = np.searchsorted(ops.kernels.event, events)  # both in the order of time
-        record = _recorded(ops, events, ops.kernel_op[kernel])
+        record = recorded(ops, events, ops.kernel_op[kernel])
         name = _names(ops, events, ops.kernels.launch[kernel])
         step = ops.kernel_step[kernel]
     else:
         events = events[~_starting_with(_ENQUEUE, trace.names)[trace.name[events]]]
-        record = _recorded(ops, events, np.full(len(events), NONE, np.int64))
+        record = recorded(ops, events, np.full(len(events), NONE, np.int64))
         name = trace.name[events].astype(np.int64)
         step = ops.steps.at(trace.start_ns[events])
     table: dict[CollectiveKind, int] = {}
@@ -92,17 +90,6 @@ def arrivals(ops: Ops) -> Arrivals:
         start_ns=trace.base_ns + trace.start_ns[events],
         end_ns=trace.base_ns + trace.end_ns[events],
     )
-
-
-def _recorded(ops: Ops, events: Ints, row: Ints) -> Ints:
-    """For each event, launched by the op in `row`, what was recorded of its collective; NONE where nothing was."""
-    found = ops.trace.collective[events].astype(np.int64)
-    of_op = np.append(ops.trace.collective[ops.event].astype(np.int64), NONE)
-    parent = np.append(ops.parent, NONE)
-    for _ in range(_LEVELS):
-        found = np.where(found == NONE, of_op[row], found)
-        row = parent[row]
-    return found
 
 
 def _names(ops: Ops, events: Ints, launch: Ints) -> Ints:

@@ -6,7 +6,7 @@ are read again one rank at a time. Ranks are taken in the order of their numbers
 
 import statistics
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as with_columns
 from typing import BinaryIO, NamedTuple, cast
 
@@ -78,9 +78,12 @@ class FleetReducer:
         self._members.append(member)
         self._values += _COLUMNS * len(arrivals)
 
-    def result(self) -> Fleet | None:
-        """None for fewer than two ranks, and for traces that tell neither ranks nor common collectives."""
-        members = sorted(self._members, key=lambda each: each.order)
+    def result(self, labels: Mapping[str, str] | None = None) -> Fleet | None:
+        """What was added comes to; `labels` by path stand in the place of the ranks' own, which may be shared.
+
+        None for fewer than two ranks, and for traces that tell neither ranks nor common collectives.
+        """
+        members = [_named(member, labels or {}) for member in sorted(self._members, key=lambda each: each.order)]
         if len(members) < 2:
             return None
         chosen = _first_of_each_rank(members)
@@ -120,6 +123,11 @@ class FleetReducer:
         self._spool.seek(member.first * 8)
         data = self._spool.read(_COLUMNS * member.length * 8)
         return Rows(*np.frombuffer(data, np.int64).reshape(_COLUMNS, member.length))
+
+
+def _named(member: Member, labels: Mapping[str, str]) -> Member:
+    label = labels.get(member.path, member.row.label)
+    return member if label == member.row.label else member._replace(row=replace(member.row, label=label))
 
 
 def _row(rank: RankTrace) -> RankRow:

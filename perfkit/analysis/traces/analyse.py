@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -14,13 +14,13 @@ from perfkit.analysis.ranks.processes import default_jobs
 from perfkit.analysis.traces.difference import difference
 from perfkit.analysis.traces.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
 from perfkit.analysis.traces.findings import trace_findings
+from perfkit.analysis.traces.labels import labelled
 from perfkit.analysis.traces.provenance import trace_provenance
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis, TraceDifference
 from perfkit.devices.catalogue import named
-from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.for_trace import HERE, TraceCeilings
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.reading.source import expand, is_url
+from perfkit.trace.reading.source import expand, is_url, trace_name
 from perfkit.trace.reading.stream import Limits
 
 # Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
@@ -84,19 +84,19 @@ def analyse_traces(
         _check_device(device)
     readers = min(MOST_READERS, default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1
     work = [
-        Job(_absolute(source) if engine == engines.RAY else source, device, _text(counters), limits, readers)
-        for source in sources
+        Job(_absolute(source) if engine == engines.RAY else source, device, _text(counters), limits, readers, number)
+        for number, source in enumerate(sources)
     ]
     gathered = _Gathered()
     for done, (job, result) in enumerate(engines.run(analyse_file, work, engine=engine, jobs=jobs)):
-        gathered.add(work.index(job), job, result)
+        gathered.add(job, result)
         if progress is not None:
             progress(_read(done + 1, len(work), job, result))
-    traces, known, warnings = gathered.finish(work)
-    fleet = gathered.fleet.result() if len(traces) > 1 else None
+    traces, warnings = gathered.finish(work)
+    fleet = gathered.fleet.result({trace.reading.path: trace.label for trace in traces}) if len(traces) > 1 else None
     change = None
     if others:
-        change, problems = _compare(traces[0], others, device, limits)
+        change, problems = _compare(traces, others, device, limits)
         warnings += problems
     return TraceAnalysis(
         title=_title(traces),
@@ -104,11 +104,10 @@ def analyse_traces(
         perfkit=perfkit.__version__,
         command=command,
         traces=traces,
-        ceilings=known if known.ceilings else None,
         fleet=fleet,
         difference=change,
-        findings=trace_findings(traces, fleet, change, known),
-        provenance=trace_provenance(traces, known),
+        findings=trace_findings(traces, fleet, change),
+        provenance=trace_provenance(traces),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
@@ -121,15 +120,15 @@ class _Gathered:
         self._ranks: dict[int, tuple[RankTrace, TraceCeilings]] = {}
         self._failed: dict[int, PerfkitError] = {}
 
-    def add(self, index: int, job: Job, result: Outcome | PerfkitError) -> None:
+    def add(self, job: Job, result: Outcome | PerfkitError) -> None:
         if isinstance(result, PerfkitError):
-            self._failed[index] = result
+            self._failed[job.number] = result
             return
         self.fleet.add(result.rank, result.arrivals)
-        rank = result.rank if index < WHOLE_RANKS else _shortened(result.rank)
-        self._ranks[index] = (rank, result.ceilings)
+        rank = result.rank if job.number < WHOLE_RANKS else _shortened(result.rank)
+        self._ranks[job.number] = (rank, result.ceilings)
 
-    def finish(self, work: Sequence[Job]) -> tuple[tuple[RankTrace, ...], DeviceCeilings, list[str]]:
+    def finish(self, work: Sequence[Job]) -> tuple[tuple[RankTrace, ...], list[str]]:
         if not self._ranks:
             error = self._failed[min(self._failed)]
             if len(work) == 1:
@@ -150,13 +149,14 @@ class _Gathered:
                 f"of {len(work)} traces the first {WHOLE_RANKS} keep every row of their tables, the others the first "
                 f"{ROWS_OF_OTHER_RANKS} rows of each; totals, splits and collectives are complete for all"
             )
-        return _labelled([rank for rank, _ in ordered]), first, warnings
+        return labelled([rank for rank, _ in ordered]), warnings
 
 
 def _compare(
-    after: RankTrace, others: Sequence[str], device: str | None, limits: Limits
+    traces: Sequence[RankTrace], others: Sequence[str], device: str | None, limits: Limits
 ) -> tuple[TraceDifference, list[str]]:
-    """The difference to the trace of the same rank among `others`, or to the first where there is none."""
+    """The first trace's difference to that of the same rank among `others`, or to the first where there is none."""
+    after = traces[0]
     first: Outcome | None = None
     for source in others:
         outcome = analyse_file(Job(source, device, None, limits))
@@ -176,7 +176,7 @@ def _compare(
             f"{first.rank.reading.path} comes from another device "
             f"({first.ceilings.device_name or 'not named'}, against {after.device_name or 'not named'})"
         )
-    return difference(after, first.rank), problems
+    return difference(after, labelled([*traces, first.rank])[-1]), problems
 
 
 def _rank(trace: RankTrace) -> str:
@@ -208,28 +208,11 @@ def _shortened(rank: RankTrace) -> RankTrace:
     )
 
 
-def _labelled(ranks: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
-    """Labels that tell the traces apart: two files of one rank also show their names."""
-    labels = [rank.label for rank in ranks]
-    return tuple(
-        rank if labels.count(rank.label) == 1 else replace(rank, label=f"{rank.label} ({_name(rank.reading.path)})")
-        for rank in ranks
-    )
-
-
 def _title(traces: Sequence[RankTrace]) -> str:
     first = traces[0]
-    what = _name(first.reading.path) if len(traces) == 1 else f"{len(traces)} traces"
+    what = trace_name(first.reading.path) if len(traces) == 1 else f"{len(traces)} traces"
     where = first.device_name or ("a CPU" if first.device == "cpu" else "an unnamed device")
     return f"{what} on {where}"
-
-
-def _name(path: str) -> str:
-    """A file's name without what every trace ends in."""
-    name = PurePosixPath(path.replace("\\", "/")).name
-    for end in (".gz", ".zst", ".json", ".pt.trace"):
-        name = name.removesuffix(end)
-    return name
 
 
 def _absolute(source: str) -> str:

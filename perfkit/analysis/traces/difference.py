@@ -53,6 +53,7 @@ def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
         changes=tuple(_row(pair) for pair in shown),
         rest_before_s=fsum(_seconds(pair.before) for pair in pairs[MOST_CHANGES:]),
         rest_after_s=fsum(_seconds(pair.after) for pair in pairs[MOST_CHANGES:]),
+        before_trace=before,
         notes=tuple(_notes(after, before, pairs)),
     )
 

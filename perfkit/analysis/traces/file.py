@@ -27,13 +27,17 @@ NO_DEVICE = (
 
 
 class Job(NamedTuple):
-    """One file to analyse; what a process or a Ray task is given. `readers` is how many processes decode it."""
+    """One file to analyse; what a process or a Ray task is given. `readers` is how many processes decode it.
+
+    `number` is its place among those that were asked for.
+    """
 
     source: str
     device: str | None = None
     counters: str | None = None
     limits: Limits = DEFAULT_LIMITS
     readers: int = 1
+    number: int = 0
 
     def __fspath__(self) -> str:
         return self.source

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from perfkit.analysis.result import OpRow, Provenance
 from perfkit.analysis.traces.result import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings, Kind
@@ -9,7 +11,7 @@ from perfkit.record import Measurement, Quantity
 from perfkit.units import nbytes
 
 
-def trace_provenance(traces: Sequence[RankTrace], ceilings: DeviceCeilings | None) -> tuple[Provenance, ...]:
+def trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
     """One entry for each kind of figure that some trace has."""
     entries = [
         Provenance(figure="events", how="recorded", detail=_files(traces)),
@@ -21,7 +23,7 @@ def trace_provenance(traces: Sequence[RankTrace], ceilings: DeviceCeilings | Non
         Provenance(figure="steps", how="derived", detail=_steps(traces)),
         Provenance(figure="device", how="recorded", detail=_devices(traces)),
         *_costs(traces),
-        *_ceilings(ceilings),
+        *_ceilings(traces),
         *_quantity("MFU", (trace.mfu for trace in traces)),
         *_quantity("HFU", (trace.hfu for trace in traces)),
     ]
@@ -51,7 +53,15 @@ def _files(traces: Sequence[RankTrace]) -> str:
 
 
 def _steps(traces: Sequence[RankTrace]) -> str:
-    return "; ".join(dict.fromkeys(f"{len(trace.steps)} steps, {trace.step_basis}" for trace in traces))
+    return "; ".join(dict.fromkeys(_counted(trace) for trace in traces))
+
+
+def _counted(trace: RankTrace) -> str:
+    return (
+        f"{len(trace.steps)} step{'s' if len(trace.steps) != 1 else ''}, {trace.step_basis}"
+        if trace.steps
+        else "none found"
+    )
 
 
 def _devices(traces: Sequence[RankTrace]) -> str:
@@ -92,7 +102,17 @@ def _rows(traces: Sequence[RankTrace]) -> Iterable[OpRow]:
     return (row for trace in traces for row in trace.ops)
 
 
-def _ceilings(ceilings: DeviceCeilings | None) -> list[Provenance]:
+def _ceilings(traces: Sequence[RankTrace]) -> list[Provenance]:
+    """An entry for each device that the traces come from."""
+    by_device = {trace.device_name: trace.ceilings for trace in traces}
+    return [
+        entry if len(by_device) == 1 else replace(entry, figure=f"ceilings of {name or 'a device that is not named'}")
+        for name, ceilings in by_device.items()
+        for entry in _of_device(ceilings)
+    ]
+
+
+def _of_device(ceilings: DeviceCeilings | None) -> list[Provenance]:
     if ceilings is None or not ceilings.ceilings:
         reason = "; ".join(ceilings.notes) if ceilings is not None else "none are known for this device"
         return [Provenance(figure="ceilings", how="unknown", detail=reason or "none are known for this device")]

@@ -26,6 +26,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.trace.counters.match import Counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import NONE, Trace
+from perfkit.trace.reading.source import trace_name
 
 # Dots beyond these are too small to matter and would only make the figure large.
 MOST_POINTS = 120
@@ -61,7 +62,7 @@ def analyse_ops(
     copied = work.of(Kind.COPY) & found.within
     useful = utilisations(work, found.costs, step_s, roofs)
     return RankTrace(
-        label=f"rank {trace.rank}" if trace.rank is not None else trace.path.name,
+        label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
         reading=Reading(
             path=str(trace.path),
             file_bytes=trace.file_bytes,
@@ -96,6 +97,7 @@ def analyse_ops(
         mfu=useful.mfu,
         hfu=useful.hfu,
         host_calls=host_calls(ops, spans),
+        ceilings=ceilings,
         level_points=() if counted is None else level_points(found.by_kernel, counted, roofs, step_s),
         notes=(*_notes(ops, spans, work), *(() if counters is None else counters.notes)),
     )

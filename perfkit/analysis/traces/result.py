@@ -198,6 +198,7 @@ class RankTrace(Struct):
             where equal kernels are known to be of that op (each kernel counts as a call there). A row of
             `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
             overlap.
+        ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
         level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
             `memory`): the same FLOP/s at several intensities.
     """
@@ -234,6 +235,7 @@ class RankTrace(Struct):
     notes: tuple[str, ...] = ()
     host_calls: tuple[HostCallRow, ...] = ()
     level_points: tuple[RooflinePoint, ...] = ()
+    ceilings: DeviceCeilings | None = None
 
 
 class RankRow(Struct):
@@ -299,6 +301,7 @@ class ChangeRow(Struct):
 class TraceDifference(Struct):
     """Trace `after` (A) against `before` (B): what changed, the largest change first; rows sum to the total.
 
+    `after` is the label of one of the analysis' traces, `before_trace` the whole of the other, labelled `before`.
     `notes` say what makes the two hard to compare (other device, other number of ranks, other shapes).
     """
 
@@ -311,11 +314,12 @@ class TraceDifference(Struct):
     changes: tuple[ChangeRow, ...]
     rest_before_s: float
     rest_after_s: float
+    before_trace: RankTrace
     notes: tuple[str, ...] = ()
 
 
 class TraceAnalysis(Struct):
-    """Everything a report on traces shows."""
+    """Everything a report on traces shows. Labels of traces, that of `difference` included, tell them apart."""
 
     schema_version: int = TRACE_ANALYSIS_VERSION
     title: str
@@ -323,7 +327,6 @@ class TraceAnalysis(Struct):
     perfkit: str
     command: str
     traces: tuple[RankTrace, ...]
-    ceilings: DeviceCeilings | None
     fleet: Fleet | None = None
     difference: TraceDifference | None = None
     findings: tuple[Finding, ...]

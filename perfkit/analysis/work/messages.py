@@ -11,6 +11,7 @@ from perfkit.cost.args import all_tensors
 from perfkit.cost.call import TensorArg
 from perfkit.cost.collective import Message, collective_kind, kernel_collective, message
 from perfkit.cost.dtypes import BY_NAME, UNKNOWN
+from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Collective, Ints
 from perfkit.trace.signatures import arguments
 
@@ -41,22 +42,33 @@ def message_of(about: Collective) -> Message | None:
     return message(about.name, about.dtype, about.sent, about.received, ranks)
 
 
+def recorded(ops: Ops, events: Ints, row: Ints) -> Ints:
+    """For each event, of the op in `row`, what was recorded of its collective; NONE where nothing was."""
+    own = ops.trace.collective[events].astype(np.int64)
+    around = _nearest(ops, row, ops.trace.collective[ops.event].astype(np.int64))
+    found: Ints = np.where(own == NONE, around, own)
+    return found
+
+
+def _nearest(ops: Ops, row: Ints, value: Ints) -> Ints:
+    """The value of the op in each row, or of the innermost of those around it that has one; NONE where none has."""
+    of_op, parent = np.append(value, NONE), np.append(ops.parent, NONE)
+    found = np.full(len(row), NONE, np.int64)
+    for _ in range(_LEVELS):
+        found = np.where(found == NONE, of_op[row], found)
+        row = parent[row]
+    return found
+
+
 def messages(pieces: Pieces) -> Messages:
     """What was exchanged by all pieces that are collectives."""
     trace, ops = pieces.ops.trace, pieces.ops
     exchanging = pieces.of(Kind.COMMUNICATION)
-    which = np.where(exchanging, trace.collective[pieces.event].astype(np.int64), NONE)
-    recorded = np.append(trace.collective[ops.event].astype(np.int64), NONE)
-    has_inputs = np.append(trace.signature[ops.event] != NONE, False)
-    is_collective = np.fromiter((collective_kind(name) is not None for name in trace.names), np.bool_, len(trace.names))
-    called = np.append(is_collective[trace.name[ops.event]], False) & has_inputs
-    parent = np.append(ops.parent, NONE)
     row = ops.kernel_op if pieces.on_device else pieces.owner
-    caller = np.full(len(pieces), NONE, np.int64)
-    for _ in range(_LEVELS):
-        which = np.where(exchanging & (which == NONE), recorded[row], which)
-        caller = np.where((caller == NONE) & called[row], row, caller)
-        row = parent[row]
+    which = np.where(exchanging, recorded(ops, pieces.event, row), NONE)
+    is_collective = np.fromiter((collective_kind(name) is not None for name in trace.names), np.bool_, len(trace.names))
+    called = is_collective[trace.name[ops.event]] & (trace.signature[ops.event] != NONE)
+    caller = _nearest(ops, row, np.where(called, np.arange(len(ops)), NONE))
     table = list(trace.collectives)
     found: dict[tuple[int, int, int], int] = {}
     # Collectives are few beside kernels, and most of them are alike.

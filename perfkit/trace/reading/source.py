@@ -3,7 +3,7 @@
 import glob
 import re
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NoReturn, cast
 
 import fsspec
@@ -52,6 +52,15 @@ def open_source(source: str | Path) -> tuple[BinaryIO, int]:
 def is_url(source: str) -> bool:
     """Whether fsspec is to open it."""
     return "://" in source
+
+
+def trace_name(source: str) -> str:
+    """The name of a trace: its file's or URL's without what every trace ends in."""
+    path = source.partition("?")[0] if is_url(source) else source
+    name = PurePosixPath(path.replace("\\", "/")).name
+    for end in (".gz", ".zst", ".json", ".pt.trace"):
+        name = name.removesuffix(end)
+    return name
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

@@ -6,8 +6,8 @@ from typing import Any
 from perfkit import units
 from perfkit.analysis.result import RooflinePoint
 from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe
-from perfkit_reports.names import short_kernel
-from perfkit_reports.palette import NEUTRAL, VERMILLION
+from perfkit_reports.names import middle, short_kernel
+from perfkit_reports.palette import VERMILLION
 from perfkit_reports.plane import Plane, Series
 from perfkit_reports.roofs import Roof, limits, placeable, roofs
 
@@ -26,12 +26,13 @@ def roofline(plane: Plane) -> Figure | None:
     traces: list[Trace] = [_roof(roof) for roof in lines]
     on = shown_kinds(plane)
     scale = _scale(plane)
+    alone = len([series for series in plane.series if series.points]) < 2
     for series in plane.series:
         for kind in KINDS:
             points = [point for point in series.points if point.kind == kind and placeable(point)]
             points = [point for point in points if frame.contain(point)]
             if points:
-                trace = _dots(series, kind, points, scale)
+                trace = _dots(series, kind, points, scale, alone)
                 trace["visible"] = series.shown and kind in on
                 traces.append(trace)
     return figure(
@@ -80,29 +81,35 @@ def _roof(roof: Roof) -> Trace:
     steps = 9  # interior points, so that hovering anywhere near the line names it
     xs = [roof.x0 * (roof.x1 / roof.x0) ** (step / steps) for step in range(steps + 1)]
     ys = [roof.y0 * (roof.y1 / roof.y0) ** (step / steps) for step in range(steps + 1)]
-    text = hover(f"{roof.name} {roof.rate}", roof.source)
+    text = hover(roof.label, roof.source)
     return {
         "type": "scatter",
         "mode": "lines",
         "x": xs,
         "y": ys,
-        "line": {"color": NEUTRAL, "width": 2 if roof.measured else 1.3, "dash": "solid" if roof.measured else "dash"},
+        "line": {
+            "color": roof.colour,
+            "width": 2 if roof.measured else 1.3,
+            "dash": "solid" if roof.measured else "dash",
+        },
         "hovertext": text,
         "hoverinfo": "text",
     }
 
 
-def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float) -> Trace:
+def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float, alone: bool) -> Trace:
+    """`alone` says that there is no other series, whose dots would have to be told apart by name."""
     style = series.style
+    named = kind == "phase" or (kind == "step" and not alone)
     points = sorted(points, key=lambda point: -point.seconds)  # small dots last, on top of large ones
     return {
         "type": "scatter",
-        "mode": "markers+text" if kind in ("phase", "step") else "markers",
+        "mode": "markers+text" if named else "markers",
         "name": safe(f"{series.name}: {kind}"),
         "meta": {"series": series.name, "kind": kind},
         "x": [point.intensity for point in points],
         "y": [point.achieved for point in points],
-        "text": [_label(series, point) for point in points] if kind in ("phase", "step") else "",
+        "text": [_label(series, point, alone) for point in points] if named else "",
         "textposition": "bottom center",
         "cliponaxis": True,
         "marker": {
@@ -123,8 +130,9 @@ def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float) 
     }
 
 
-def _label(series: Series, point: RooflinePoint) -> str:
-    return safe(series.name if point.kind == "step" else f"{series.name} {point.name}", 28)
+def _label(series: Series, point: RooflinePoint, alone: bool) -> str:
+    parts = [] if alone else [middle(series.name, 24)]
+    return safe(" ".join(parts + ([point.name] if point.kind == "phase" else [])), 40)
 
 
 def _scale(plane: Plane) -> float:
@@ -165,19 +173,19 @@ def _axis(title: str, low: float, high: float) -> dict[str, Any]:
 
 
 def _roof_labels(lines: list[Roof]) -> list[dict[str, Any]]:
-    """A label along each roof: the measured one's below its line, the datasheet's above, since the two lie close.
+    """A label along each roof: below its line where another lies close above it.
 
     The page turns those named `slope ...` to lie along their line, whose angle depends on the size of the window.
     """
     labels = []
     for roof in lines:
-        text = safe(f"{roof.name} {roof.rate}" + ("" if roof.measured else " (datasheet)"))
-        place = "below" if roof.measured else "above"
+        text = safe(roof.label, 72)
+        place = "below" if roof.below else "above"
         label = {
             "text": text,
             "showarrow": False,
             "font": {"size": 11},
-            "yanchor": "top" if roof.measured else "bottom",
+            "yanchor": "top" if roof.below else "bottom",
         }
         if roof.flat:
             label |= {

@@ -7,7 +7,7 @@ from perfkit_reports.figures.ranks import ranks
 from perfkit_reports.figures.roofline import roofline
 from perfkit_reports.figures.time_split import time_split
 from perfkit_reports.plane import Plane
-from perfkit_reports.trace_series import change_bars, detailed, step_bars, stream_bars, trace_bars
+from perfkit_reports.trace_series import detailed, step_bars, stream_bars, trace_bars
 
 
 def trace_figures(analysis: TraceAnalysis, plane: Plane) -> dict[str, Figure]:
@@ -16,7 +16,6 @@ def trace_figures(analysis: TraceAnalysis, plane: Plane) -> dict[str, Figure]:
         "roofline": roofline(plane),
         "time-traces": time_split(trace_bars(analysis)),
         "ranks": ranks(analysis.fleet.ranks) if analysis.fleet else None,
-        "changes-time": time_split(change_bars(analysis.difference)) if analysis.difference else None,
         "changes": changes(analysis.difference) if analysis.difference else None,
     }
     for place, trace in enumerate(detailed(analysis)):

@@ -90,8 +90,8 @@ def test_dots_show_even_where_work_is_a_small_part_of_the_step() -> None:
 
 
 def test_the_split_is_shown_before_and_after_a_change() -> None:
-    names = {name for trace in drawn(sample.realistic())["changes-time"]["data"] for name in trace["y"]}
-    assert names == {"before: main rank 0, 41.2 ms", "now: rank 0, 34.9 ms"}
+    names = {name for trace in drawn(sample.realistic())["time-traces"]["data"] for name in trace["y"]}
+    assert names == {"before: main rank 0, 41.2 ms", "now: rank 0, 34.9 ms", "rank 1, 37.0 ms"}
 
 
 def test_counted_levels_of_memory_are_a_layer_of_their_own() -> None:

@@ -52,7 +52,7 @@ def test_a_comparison_is_told_beside_the_headline() -> None:
     ],
 )
 def test_without_a_roofline_the_reader_learns_what_to_do(analysis: TraceAnalysis, advice: str) -> None:
-    assert advice in without_roofline(analysis, analysis.traces[0])
+    assert advice in without_roofline(analysis.traces[0])
     assert any(advice in line for line in remarks(analysis))
 
 
@@ -60,7 +60,7 @@ def test_a_trace_of_communication_alone_is_not_asked_for_shapes() -> None:
     rows = sample.without_shapes().traces[0].kernels
     talk = tuple(msgspec.structs.replace(row, bound="communication") for row in rows)
     analysis = sample.alone(kernels=talk, points=(), coverage=sample.without_shapes().traces[0].coverage)
-    assert without_roofline(analysis, analysis.traces[0]).startswith("All of the work is communication or copies")
+    assert without_roofline(analysis.traces[0]).startswith("All of the work is communication or copies")
 
 
 def test_tiles_never_show_a_figure_that_is_not_known() -> None:

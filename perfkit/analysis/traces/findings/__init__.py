@@ -16,7 +16,6 @@ from perfkit.analysis.traces.findings import host, limits, memory_bound, product
 from perfkit.analysis.traces.findings.thresholds import NOTABLE
 from perfkit.analysis.traces.findings.view import Told, View
 from perfkit.analysis.traces.result import Fleet, RankTrace, TraceDifference
-from perfkit.devices.ceiling import DeviceCeilings
 
 Rule = Callable[[View], Iterator[Told]]
 
@@ -56,6 +55,7 @@ LIMITS: tuple[Rule, ...] = (
     limits.no_steps,
 )
 FLEET: tuple[Callable[[Fleet], Iterator[Finding]], ...] = (several.straggler, several.waiting)
+_NAMED = 4  # other traces with the same finding
 DIFFERENCE: tuple[Callable[[TraceDifference], Iterator[Finding]], ...] = (several.changed,)
 
 
@@ -63,18 +63,15 @@ def trace_findings(
     traces: Sequence[RankTrace],
     fleet: Fleet | None,
     difference: TraceDifference | None,
-    ceilings: DeviceCeilings | None,
 ) -> tuple[Finding, ...]:
     """All rules' findings: warnings, then gains by seconds per step, then notes.
 
-    What ranks of one job have in common is told once, for the rank with the most to win. No gain below 1 % of the
-    step is told. Gains are upper bounds where their evidence says so.
+    What traces of one kind of device have in common is told once, for the one with the most to win. No gain below 1 %
+    of the step is told. Gains are upper bounds.
     """
     found: list[tuple[int, Finding]] = []
     for group, rules in enumerate((GAINS, LIMITS)):
-        by_trace = [_of(View(trace, ceilings), rules) for trace in traces]
-        told = _common(by_trace) if fleet is not None else chain.from_iterable(by_trace)
-        found += [(group, finding) for finding in told]
+        found += [(group, finding) for finding in _common([_of(View(trace), rules) for trace in traces])]
     if fleet is not None:
         found += [(0, finding) for rule in FLEET for finding in rule(fleet)]
     if difference is not None:
@@ -82,10 +79,14 @@ def trace_findings(
     return ordered(found)
 
 
-def _of(view: View, rules: Sequence[Rule]) -> list[Finding]:
-    """What the rules say of one trace, with overlaps named."""
-    told = [each for rule in rules for each in rule(view) if _matters(each.finding, view)]
-    return [_overlapping(each, told) for each in told]
+_Key = tuple[str, str]
+
+
+def _of(view: View, rules: Sequence[Rule]) -> list[tuple[_Key, Finding]]:
+    """What the rules say of one trace, with overlaps named, each under its rule and device."""
+    told = [(rule.__name__, each) for rule in rules for each in rule(view) if _matters(each.finding, view)]
+    every = [each for _, each in told]
+    return [((rule, view.trace.device_name), _overlapping(each, every)) for rule, each in told]
 
 
 def _matters(finding: Finding, view: View) -> bool:
@@ -96,22 +97,25 @@ def _overlapping(mine: Told, told: Sequence[Told]) -> Finding:
     others = [each.finding.title for each in told if each is not mine and each.scope & mine.scope]
     if not others:
         return mine.finding
-    evidence = f"{mine.finding.evidence}; in part the same time as: {'; '.join(others)} (gains do not add up)"
-    return msgspec.structs.replace(mine.finding, evidence=evidence)
+    return _detailed(mine.finding, f"gains do not add up: in part the same time as “{'”, “'.join(others)}”")
 
 
-def _common(by_trace: Sequence[Sequence[Finding]]) -> list[Finding]:
-    """Findings with the same action together: the largest, and on how many ranks it holds."""
-    together: dict[str, list[Finding]] = {}
-    for findings in by_trace:
-        for finding in findings:
-            together.setdefault(finding.action, []).append(finding)
+def _common(by_trace: Sequence[Sequence[tuple[_Key, Finding]]]) -> list[Finding]:
+    """Findings of one rule together: the largest, and where else it holds."""
+    together: dict[_Key, list[Finding]] = {}
+    for key, finding in chain.from_iterable(by_trace):
+        together.setdefault(key, []).append(finding)
     return [_largest(same) for same in together.values()]
 
 
 def _largest(same: Sequence[Finding]) -> Finding:
     largest = max(same, key=lambda finding: finding.gain_s or 0.0)
-    ranks = len({finding.variant for finding in same})
-    if ranks == 1:
+    others = [label for label in dict.fromkeys(finding.variant for finding in same) if label != largest.variant]
+    if not others:
         return largest
-    return msgspec.structs.replace(largest, evidence=f"{largest.evidence}; likewise on {ranks - 1} other ranks")
+    more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+    return _detailed(largest, f"likewise in {', '.join(others[:_NAMED])}{more}")
+
+
+def _detailed(finding: Finding, detail: str) -> Finding:
+    return msgspec.structs.replace(finding, details=(*finding.details, detail))

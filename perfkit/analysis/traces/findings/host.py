@@ -47,15 +47,18 @@ def host_bound(view: View) -> Iterator[Told]:
     if view.share(idle) < COMMON:
         return
     if launches is None or view.trace.device == CPU:
-        evidence, action = f"{view.took(idle)} are Python, dispatch and waiting", _FEWER_CALLS
+        title = f"{percent(view.share(idle), 0)} of the {view.whole} is Python, dispatch and waiting"
+        evidence, action = f"no op works for {view.took(idle)}", _FEWER_CALLS
     else:
-        evidence = f"the device is idle with nothing queued for {view.took(idle)}; {_feeding(launches)}"
+        title = f"The device waits for the host {percent(view.share(idle), 0)} of the {view.whole}"
+        evidence = f"idle with nothing queued for {view.took(idle)}; {_feeding(launches)}"
         action = _MORE_IN_GRAPHS if launches.graph_launches else _FEWER_LAUNCHES
     yield view.gain(
-        f"{percent(view.share(idle), 0)} of the step is the host's",
-        f"{evidence}; the gain is an upper bound, and the profiler itself slows the host down",
+        title,
+        evidence,
         action,
         idle,
+        basis="the profiler itself slows the host down, so that less is won without it",
         scope=(IDLE,),
     )
 
@@ -63,9 +66,7 @@ def host_bound(view: View) -> Iterator[Told]:
 def _feeding(launches: Launches) -> str:
     parts = [f"{launches.kernels:,.0f} kernels"]
     if launches.delay_s is not None:
-        parts.append(f"a median of {seconds(launches.delay_s)} from a launch to its start")
-    if launches.queue_depth is not None:
-        parts.append(f"{launches.queue_depth:.0f} launched and waiting (median)")
+        parts.append(f"each {seconds(launches.delay_s)} after its launch (median)")
     return ", ".join(parts)
 
 
@@ -77,8 +78,8 @@ def waits(view: View) -> Iterator[Told]:
         return
     advice = dict.fromkeys(text for row in rows[:5] for word, text in _WAITS if word in row.op)
     yield view.gain(
-        f"The host waits for the device {_number(sum(row.calls for row in rows))} times a step",
-        f"{_named(rows)}; the device is then idle for {view.took(idle)}, which is an upper bound of the gain",
+        f"The host waits for the device: {view.calls(sum(row.calls for row in rows))}",
+        f"the device is then idle for {view.took(idle)}: {_named(rows)}",
         ("; ".join(advice) or "find the call in the trace and remove it from the step, such as "
          "torch.cuda.synchronize() around timers").capitalize() + ".",
         idle,
@@ -93,8 +94,8 @@ def allocations(view: View) -> Iterator[Told]:
     if cost is None or view.share(cost) < NOTABLE:
         return
     yield view.gain(
-        f"Device memory is allocated {_number(sum(row.calls for row in rows))} times a step",
-        f"{_named(rows)}; the device is idle for {view.took(cost)} around them, which is an upper bound of the gain",
+        f"Device memory is allocated: {view.calls(sum(row.calls for row in rows))}",
+        f"the device is idle for {view.took(cost)} around them: {_named(rows)}",
         "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, keep shapes the same from step to step, and leave "
         "memory free: the cache is emptied when it runs out (no torch.cuda.empty_cache() in the loop).",
         cost,
@@ -113,7 +114,7 @@ def data_loading(view: View) -> Iterator[Told]:
         what = "the device is idle for" if idle is not None else "it takes"
         yield view.gain(
             "The step waits for its data",
-            f"{_named(rows)}; {what} {view.took(took)} meanwhile, which is an upper bound of the gain",
+            f"{what} {view.took(took)} meanwhile: {_named(rows)}",
             "Raise num_workers and prefetch_factor of the DataLoader, with persistent_workers=True, pin_memory=True; "
             "move decoding and augmentation off the main process.",
             took,
@@ -132,12 +133,14 @@ def short_kernels(view: View) -> Iterator[Told]:
     if view.share(took) < COMMON:
         return
     yield view.gain(
-        f"{launches.short_kernels:,.0f} kernels a step are shorter than {seconds(launches.short_below_s)}",
-        f"they run for {seconds(launches.short_s)}, and the device is idle for {seconds(launches.short_gap_s)} right "
-        f"before them; with at most {seconds(launches.short_below_s)} to start each that is {view.took(took)}; the "
-        "gain is an upper bound: what starting them costs",
+        f"{launches.short_kernels:,.0f} of {launches.kernels:,.0f} kernels are shorter than "
+        f"{launches.short_below_s * 1e6:g} us",
+        f"with what starting them costs they take {view.took(took)}: they run for {seconds(launches.short_s)}, and the "
+        f"device is idle for {seconds(launches.short_gap_s)} right before them",
         "Fuse them with torch.compile, or start them together with CUDA graphs; use foreach or fused optimizers.",
         won,
+        basis=f"starting a kernel costs at most {launches.short_below_s * 1e6:g} us; the rest of the idle time is the "
+        "host's own",
         scope=(IDLE,),
     )
 
@@ -153,7 +156,7 @@ def _idle_s(rows: Sequence[HostCallRow]) -> float | None:
 
 
 def _named(rows: Sequence[HostCallRow], most: int = 4) -> str:
-    parts = [f"{row.name}{f' in {row.op}' if row.op else ''} ({_number(row.calls)} a step)" for row in rows[:most]]
+    parts = [f"{row.name}{f' in {row.op}' if row.op else ''} ({_number(row.calls)})" for row in rows[:most]]
     return ", ".join(parts) + (f" and {len(rows) - most} more" if len(rows) > most else "")
 
 

@@ -17,7 +17,7 @@ def above_roof(view: View) -> Iterator[Told]:
         yield view.remark(
             "warning",
             f"{percent(coverage.above_roof_s / coverage.kernel_s)} of kernel time is above its roof: a modelling error",
-            f"{seconds(coverage.above_roof_s)}: {', '.join(list(dict.fromkeys(rows))[:6]) or 'marked rows'}",
+            f"this is {seconds(coverage.above_roof_s)}, of {', '.join(list(dict.fromkeys(rows))[:4]) or 'marked rows'}",
             "Do not read these rows as fast. The device may be another one (--device), or a formula counts too much; "
             "counters settle it (--counters).",
         )
@@ -31,7 +31,10 @@ def unlinked(view: View) -> Iterator[Told]:
         yield view.remark(
             "note",
             f"{percent(missing / coverage.kernel_s)} of kernel time is linked to no op",
-            f"{seconds(missing)} of kernels were launched before the profile began, or their launch was not recorded",
+            f"{seconds(missing)} of kernels were launched before the profile began, or their launch was not recorded"
+            + (
+                f"; {seconds(coverage.inferred_s)} of it equals kernels of known ops" if coverage.inferred_s > 0 else ""
+            ),
             "Record with ProfilerActivity.CPU too, and a schedule with wait and warmup steps before the active ones.",
         )
 
@@ -44,7 +47,7 @@ def unmodelled(view: View) -> Iterator[Told]:
     flops, moved = coverage.flops_s / coverage.kernel_s, coverage.bytes_s / coverage.kernel_s
     if min(flops, moved) < COVERED:
         names = ", ".join(
-            f"{short(each.name)} ({percent(each.share)}: {each.reason})" for each in coverage.uncovered[:4]
+            f"{short(each.name)} ({percent(each.share)}: {each.reason})" for each in coverage.uncovered[:3]
         )
         yield view.remark(
             "note",
@@ -60,7 +63,7 @@ def no_shapes(view: View) -> Iterator[Told]:
         yield view.remark(
             "note",
             "The trace has no shapes, so FLOPs and bytes are not known",
-            f"none of {len(view.trace.ops):,} rows of ops has recorded inputs",
+            "no op has recorded inputs",
             "Record with torch.profiler.profile(record_shapes=True).",
         )
 
@@ -74,7 +77,7 @@ def unknown_device(view: View) -> Iterator[Told]:
         yield view.remark(
             "note",
             "No ceilings are known for this device",
-            f"the trace is of {name}; no share of a roof, bound or attainable time is given for it",
+            f"the trace is of {name}; so there is no share of a roof, bound or attainable time",
             (advice[0].upper() + advice[1:]) if advice else what,
         )
 
@@ -88,8 +91,8 @@ def profiler_overhead(view: View) -> Iterator[Told]:
         yield view.remark(
             "note",
             "The profiler slowed the host down",
-            f"recorded with {', '.join(recorded)}, which costs the host several microseconds an op: idle time and "
-            "launch delays are longer here than without the profiler",
+            f"{' and '.join(recorded)} cost the host several microseconds an op, which is in idle time and launch "
+            "delays",
             "For host times record again without them; kernel times hold.",
         )
 

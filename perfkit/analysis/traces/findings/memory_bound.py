@@ -7,7 +7,7 @@ from perfkit.analysis.op_class import OpClass, op_class
 from perfkit.analysis.result import OpRow
 from perfkit.analysis.roofline import MEMORY, OVERHEAD
 from perfkit.analysis.traces.findings.thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
-from perfkit.analysis.traces.findings.view import CPU, Told, View, above_roof_s, named, shapes, total_s
+from perfkit.analysis.traces.findings.view import BEYOND_ROOF, CPU, Told, View, above_roof_s, named, shapes, total_s
 
 _OPTIMIZER = "optimizer"
 _NORM_PARTS = ("aten::pow", "aten::mean", "aten::rsqrt", "aten::var", "aten::var_mean", "aten::square")
@@ -25,16 +25,16 @@ def optimizer_not_fused(view: View) -> Iterator[Told]:
     way = "foreach ops" if any("_foreach_" in row.name for row in rows) else "ops for one parameter at a time"
     least = _fused_s(view, rows)
     floor = (
-        "the gain is what they take beyond their own roofs; fusing wins more"
+        "what they take beyond their own roofs; fusing wins more"
         if least is None
-        else "the gain is an upper bound: all but the time to move the 28 bytes a parameter that one Adam update needs"
+        else "all but the time to move the 28 bytes a parameter that one Adam update needs"
     )
     yield view.gain(
         "The optimizer is not fused",
-        f"its update takes {view.took(took)} in {sum(row.calls for row in rows):,.0f} calls of {way} ({named(rows)}); "
-        f"{floor}",
+        f"its update takes {view.took(took)} in {sum(row.calls for row in rows):,.0f} calls of {way}: {named(rows)}",
         "Build it with fused=True, such as AdamW(fused=True), or compile its step with torch.compile.",
         above_roof_s(rows) if least is None else max(0.0, took - least),
+        basis=floor,
         rows=rows,
     )
 
@@ -62,11 +62,11 @@ def pointwise_chain(view: View) -> Iterator[Told]:
         return
     yield view.gain(
         "Ops bound by memory could be fused",
-        f"pointwise, norm and reduction ops on tensors of equal size take {view.took(total_s(members))} in "
-        f"{sum(row.calls for row in members):,.0f} calls ({named(members)}); the gain is an upper bound: each group of "
-        "one size in one phase and module as a single pass over its largest op's data",
+        f"ops on tensors of equal size take {view.took(total_s(members))} in "
+        f"{sum(row.calls for row in members):,.0f} calls: {named(members)}",
         "Compile the model or its blocks with torch.compile.",
         won,
+        basis="each group of one size in one phase and module as a single pass over its largest op's data",
         rows=members,
     )
 
@@ -78,10 +78,10 @@ def norm_in_parts(view: View) -> Iterator[Told]:
         return
     yield view.gain(
         "A normalisation is written as pointwise ops",
-        f"its parts ({named(rows)}) take {view.took(total_s(rows))}; the gain is an upper bound: a fused norm computes "
-        "them in the pass that scales its input",
+        f"its parts take {view.took(total_s(rows))}: {named(rows)}",
         "Use F.rms_norm or F.layer_norm, or torch.compile.",
         total_s(rows),
+        basis="a fused norm computes them in the pass that scales its input",
         rows=rows,
     )
 
@@ -98,10 +98,10 @@ def softmax_in_parts(view: View) -> Iterator[Told]:
         return
     yield view.gain(
         "A softmax is written as pointwise ops and sums",
-        f"its parts ({named(rows)}) take {view.took(total_s(rows))}; the gain is an upper bound: F.softmax reads and "
-        "writes the tensor once, in no more time than the longest of them",
+        f"its parts take {view.took(total_s(rows))}: {named(rows)}",
         "Use F.softmax, F.log_softmax or F.cross_entropy, or torch.compile.",
         sum(total_s(group) - max(row.seconds for row in group) for group in written),
+        basis="F.softmax reads and writes the tensor once, in no more time than the longest of them",
         rows=rows,
     )
 
@@ -120,11 +120,11 @@ def conversions(view: View) -> Iterator[Told]:
     if view.share(took) >= NOTABLE:
         yield view.gain(
             "Tensors are converted between dtypes",
-            f"copies that change the dtype take {view.took(took)} in {sum(row.calls for row in rows):,.0f} calls; the "
-            "gain is an upper bound: none of them were needed",
+            f"copies that change the dtype take {view.took(took)} in {sum(row.calls for row in rows):,.0f} calls",
             "Keep the weights in the dtype they are used in (bf16 parameters, FSDP's MixedPrecisionPolicy), leave "
             "autocast's cache on (cache_enabled=True), or let torch.compile fuse the casts.",
             took,
+            basis="none of them is needed",
             rows=rows,
         )
 
@@ -141,10 +141,11 @@ def indexed_updates(view: View) -> Iterator[Told]:
     if view.trace.device != CPU and view.share(took) >= NOTABLE:
         yield view.gain(
             "Indexed updates are slow: they collide, or sort first",
-            f"they take {view.took(took)}: {named(rows)}; the gain is an upper bound: all their time beyond the roof",
+            f"they take {view.took(took)}: {named(rows)}",
             "Index fewer or sorted rows, use F.embedding(sparse=True) or nn.EmbeddingBag for large tables, or a "
             "one-hot product for small ones; avoid boolean masks on the gradient's path.",
             above_roof_s(rows),
+            basis=BEYOND_ROOF,
             rows=rows,
         )
 
@@ -156,9 +157,10 @@ def zeroing(view: View) -> Iterator[Told]:
     if view.share(took) >= NOTABLE:
         yield view.gain(
             "Tensors are filled with zeros",
-            f"{named(rows)} take {view.took(took)}; the gain is an upper bound: none of it was needed",
-            "optimizer.zero_grad(set_to_none=True) frees gradients instead; torch.empty where all is overwritten.",
+            f"this takes {view.took(took)}: {named(rows)}",
+            "Let optimizer.zero_grad(set_to_none=True) free gradients instead; torch.empty where all is overwritten.",
             took,
+            basis="none of it is needed",
             rows=rows,
         )
 
@@ -169,10 +171,10 @@ def recomputation(view: View) -> Iterator[Told]:
     if again is not None and view.share(again.seconds) >= NOTABLE:
         yield view.gain(
             "Checkpointing recomputes forward ops",
-            f"{again.ops:,.0f} ops take {view.took(again.seconds)} a second time; the gain is an upper bound, and "
-            "costs the memory that was saved",
+            f"{again.ops:,.0f} ops take {view.took(again.seconds)} a second time",
             "Where memory allows, checkpoint fewer blocks, or only what is cheap to recompute "
             "(create_selective_checkpoint_contexts).",
             again.seconds,
+            basis="it costs the memory that checkpointing saved",
             scope=("recomputation",),
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.op_class import OpClass, op_class
 from perfkit.analysis.result import OpRow
 from perfkit.analysis.traces.findings.thresholds import CLOSE_TO_ROOF, COMMON, HIGHER_PEAK, NOTABLE
-from perfkit.analysis.traces.findings.view import CPU, Told, View, above_roof_s, named, shapes, total_s
+from perfkit.analysis.traces.findings.view import BEYOND_ROOF, CPU, Told, View, above_roof_s, named, shapes, total_s
 from perfkit.devices.ceiling import Level
 from perfkit.units import flops_per_s, percent
 
@@ -41,10 +41,10 @@ def vector_units(view: View) -> Iterator[Told]:
     yield view.gain(
         f"Matrix products run in fp32; the device is {best / now:.1f} times faster in {fastest}",
         f"{evidence}; peaks {flops_per_s(now)} in fp32, "
-        + ", ".join(f"{flops_per_s(peak)} in {dtype}" for dtype, peak in higher.items())
-        + "; the gain is an upper bound: the same share of the higher peak, but no faster than memory allows",
+        + ", ".join(f"{flops_per_s(peak)} in {dtype}" for dtype, peak in higher.items()),
         _reduced(view, higher),
         sum(_won(row, now / best, view.bandwidth) for row in rows),
+        basis="the same share of the higher peak, but no faster than memory allows",
         rows=rows,
     )
 
@@ -85,10 +85,10 @@ def odd_dims(view: View) -> Iterator[Told]:
     padded = ", ".join(f"{size} to {-(-size // multiple) * multiple}" for size in list(odd)[:4])
     yield view.gain(
         f"Matrix products with dims that are no multiple of {multiple}",
-        f"they take {view.took(took)}: {named(rows)} with dims {', '.join(map(str, list(odd)[:8]))}; the gain is an "
-        "upper bound: all of their time beyond the roof",
+        f"they take {view.took(took)}: {named(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
         f"Pad these dims ({padded}): the vocabulary, the head or hidden size; tensor cores read 16 bytes at once.",
         above_roof_s(rows),
+        basis=BEYOND_ROOF,
         rows=rows,
     )
 
@@ -113,10 +113,10 @@ def attention(view: View) -> Iterator[Told]:
     sizes = ", ".join(f"{dims[0]} x {dims[1]}" for _, dims in sorted(scores)[:3])
     yield view.gain(
         "Attention is not fused: its score matrix goes through memory",
-        f"softmax and what else works on score matrices ({sizes}) take {view.took(took)}: {named(rows)}; the gain is "
-        "an upper bound: a fused kernel leaves the products alone",
+        f"softmax and what else works on score matrices ({sizes}) take {view.took(took)}: {named(rows)}",
         "Call F.scaled_dot_product_attention (transformers: attn_implementation='sdpa') instead of bmm, softmax, bmm.",
         took,
+        basis="a fused kernel leaves the products alone",
         rows=rows,
     )
 
@@ -146,10 +146,10 @@ def batch_norm_layout(view: View) -> Iterator[Told]:
     if won is not None and view.ops(OpClass.CONVOLUTION) and view.share(won) >= NOTABLE:
         yield view.gain(
             "Batch normalisation works on channels-first tensors",
-            f"it takes {view.took(total_s(rows))}: {named(rows, 3)}; the gain is an upper bound: all of its time "
-            "beyond the roof",
+            f"it takes {view.took(total_s(rows))}: {named(rows, 3)}",
             "Keep model and input in channels-last (torch.channels_last), or let torch.compile fuse it.",
             won,
+            basis=BEYOND_ROOF,
             rows=rows,
         )
 
@@ -162,8 +162,9 @@ def convolution_algorithm(view: View) -> Iterator[Told]:
         return
     yield view.gain(
         f"Convolutions reach {percent(attainable / took, 0)} of their roof",
-        f"they take {view.took(took)}; the gain is an upper bound: all of their time beyond the roof",
+        f"they take {view.took(took)}",
         "Where input sizes stay the same, set torch.backends.cudnn.benchmark = True and train in channels-last.",
         above_roof_s(rows),
+        basis=BEYOND_ROOF,
         rows=rows,
     )

@@ -7,6 +7,8 @@ from perfkit.analysis.traces.findings.thresholds import CHANGE, NOTABLE
 from perfkit.analysis.traces.result import ChangeRow, Fleet, TraceDifference
 from perfkit.units import percent, seconds
 
+_IN_COMMUNICATION = "the gain is part of the exposed communication"
+
 
 def straggler(fleet: Fleet) -> Iterator[Finding]:
     """A rank that the others wait for."""
@@ -22,8 +24,8 @@ def straggler(fleet: Fleet) -> Iterator[Finding]:
         title=f"{slow.label} comes late and the others wait",
         variant=slow.label,
         evidence=f"it comes to collectives {seconds(slow.late_s)} a step after the first rank "
-        f"({percent(slow.late_s / slow.step_s)} of the step){where}{beside}; the gain is an upper bound and part of "
-        "the exposed communication",
+        f"({percent(slow.late_s / slow.step_s)} of the step){where}{beside}",
+        details=(_IN_COMMUNICATION,),
         action="Give every rank equal work (batch, sequence lengths, experts); if it computes the same for longer, "
         "check its clocks, temperature and neighbours (nvidia-smi -q -d PERFORMANCE, CLOCK).",
         gain_s=slow.late_s,
@@ -42,8 +44,8 @@ def waiting(fleet: Fleet) -> Iterator[Finding]:
             title="Ranks wait for each other at collectives",
             variant="",
             evidence=f"{seconds(wait)} a step on average ({percent(wait / step_s)}), most at {worst.name} "
-            f"({seconds(worst.wait_s)}, up to {seconds(worst.worst_wait_s)}), with changing ranks as the last; the "
-            "gain is an upper bound and part of the exposed communication",
+            f"({seconds(worst.wait_s)}, up to {seconds(worst.worst_wait_s)}), with changing ranks as the last",
+            details=(_IN_COMMUNICATION,),
             action="Balance what varies from step to step: sequence lengths, data loading, garbage collection "
             "(gc.disable() and a collection at the same step on all ranks).",
             gain_s=wait,
@@ -64,8 +66,8 @@ def changed(difference: TraceDifference) -> Iterator[Finding]:
         title=f"The step is {percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than in "
         f"{difference.before}",
         variant=difference.after,
-        evidence=f"{seconds(after)} against {seconds(before)}; most in {text or 'the time between ops'}"
-        + "".join(f"; {note}" for note in difference.notes),
+        evidence=f"{seconds(after)} against {seconds(before)}; most in {text or 'the time between ops'}",
+        details=difference.notes,
         action="See the rows of the difference." if slower else "",
     )
 

@@ -23,11 +23,12 @@ def exposed_communication(view: View) -> Iterator[Told]:
     hidden = 1 - exposed / overlap.communication_s if overlap.communication_s > 0 else 0.0
     rows = sorted(view.trace.collectives, key=lambda row: -row.exposed_s)
     yield view.gain(
-        f"{percent(view.share(exposed), 0)} of the step is exposed communication",
-        f"{view.took(exposed)} is beside no computing; {percent(hidden, 0)} of communication is hidden; most in "
-        f"{_named(rows)}; the gain is an upper bound, and part of it may be waiting for a late rank",
+        f"{percent(view.share(exposed), 0)} of the {view.whole} is exposed communication",
+        f"nothing is computed beside {view.took(exposed)} of it, most in {_named(rows)}; {percent(hidden, 0)} of "
+        "communication is hidden",
         _overlapping(rows),
         exposed,
+        basis="part of it may be waiting for a late rank",
         scope=(COMMUNICATION,),
     )
 
@@ -71,11 +72,11 @@ def slow_link(view: View) -> Iterator[Told]:
     yield view.gain(
         "Large messages go slower than the link",
         f"{worst.name} of {nbytes(worst.message_bytes or 0)}: bus bandwidth {bandwidth(worst.bus_bandwidth or 0.0)} of "
-        f"{bandwidth(worst.ceiling or 0.0)} ({worst.ceiling_source}); the gain is an upper bound of exposed time; a "
-        "rank that comes late looks the same: see the skew",
+        f"the link's {bandwidth(worst.ceiling or 0.0)}",
         "Check the path with nccl-tests and NCCL_DEBUG=INFO (NVLink or PCIe, GPUDirect RDMA, NCCL_IB_HCA), and that "
         "ranks which talk most sit on one node.",
         won,
+        basis=f"a rank that comes late looks the same; the link: {worst.ceiling_source}",
         scope=(COMMUNICATION,),
     )
 
@@ -91,11 +92,11 @@ def small_messages(view: View) -> Iterator[Told]:
     if view.share(exposed) < NOTABLE:
         return
     yield view.gain(
-        f"{sum(row.calls for row in rows):,.0f} collectives a step carry less than {nbytes(SMALL_MESSAGE_BYTES)}",
-        f"{_named(rows)}; exposed for {view.took(exposed)}; the gain is an upper bound: sent together they would take "
-        "the time of one",
+        f"{sum(row.calls for row in rows):,.0f} collectives carry less than {SMALL_MESSAGE_BYTES >> 20} MiB",
+        f"they are exposed for {view.took(exposed)}: {_named(rows)}",
         "Send them together: larger buckets (bucket_cap_mb), flattened tensors, one all_reduce of stacked metrics.",
         exposed,
+        basis="sent together they take the time of one",
         scope=(COMMUNICATION,),
     )
 
@@ -112,9 +113,10 @@ def pageable_copies(view: View) -> Iterator[Told]:
     )
     yield view.gain(
         "Copies use pageable host memory",
-        f"{kinds}; exposed for {view.took(exposed)}; the gain is an upper bound: they ran beside computing",
-        "DataLoader(pin_memory=True) and .to(device, non_blocking=True); pin what is copied back.",
+        f"they are exposed for {view.took(exposed)}: {kinds}",
+        "Use DataLoader(pin_memory=True) and .to(device, non_blocking=True); pin what is copied back.",
         exposed,
+        basis="they run beside computing",
         scope=(COPIES,),
     )
 
@@ -126,8 +128,8 @@ def exposed_copies(view: View) -> Iterator[Told]:
     if view.share(exposed) >= COMMON:
         moved = ", ".join(f"{row.kind} {nbytes(row.bytes or 0)}" for row in rows[:3])
         yield view.gain(
-            f"{percent(view.share(exposed), 0)} of the step is exposed copies",
-            f"{moved}; exposed for {view.took(exposed)}, which is an upper bound of the gain",
+            f"{percent(view.share(exposed), 0)} of the {view.whole} is exposed copies",
+            f"nothing is computed beside {view.took(exposed)} of copies: {moved}",
             "Copy the next batch on a stream of its own while this one is computed, and offload less.",
             exposed,
             scope=(COPIES,),

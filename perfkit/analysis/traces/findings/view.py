@@ -20,6 +20,9 @@ IDLE = "idle"
 COMMUNICATION = "communication"
 COPIES = "copies"
 
+# What most gains assume.
+BEYOND_ROOF = "all of their time beyond the roof"
+
 COPY = "copy"  # the bound of a row that crosses a link
 
 
@@ -44,10 +47,18 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """One trace and the ceilings of its device (None where the device is not known)."""
+    """One trace, with the ceilings of its device (None where they are not known)."""
 
     trace: RankTrace
-    ceilings: DeviceCeilings | None
+
+    @property
+    def ceilings(self) -> DeviceCeilings | None:
+        return self.trace.ceilings
+
+    @property
+    def whole(self) -> str:
+        """What shares and gains are of: the step, or the trace where it has no steps."""
+        return "step" if self.trace.steps else "trace"
 
     def ops(self, *classes: OpClass) -> list[OpRow]:
         """Rows of ops within steps that compute, of these classes if some are named."""
@@ -80,12 +91,23 @@ class View:
         action: str,
         gain_s: float | None,
         *,
+        basis: str = "",
         rows: Iterable[OpRow] = (),
         scope: Iterable[str] = (),
     ) -> Told:
-        """A finding of what could be won, in the time of some rows or of a named part of the step."""
+        """A finding of what could be won, in the time of some rows or of a named part of the step.
+
+        `evidence` is a line or two; `basis` says what the gain assumes.
+        """
         finding = Finding(
-            severity="gain", title=title, variant=self.trace.label, evidence=evidence, action=action, gain_s=gain_s
+            severity="gain",
+            title=title,
+            variant=self.trace.label,
+            evidence=evidence,
+            action=action,
+            gain_s=gain_s,
+            details=(basis,) if basis else (),
+            per_step=bool(self.trace.steps),
         )
         return Told(finding, frozenset((*scope, *map(_key, rows))))
 
@@ -95,9 +117,14 @@ class View:
         return Told(finding, frozenset())
 
     def took(self, time_s: float) -> str:
-        """`12.3 ms of a step (4.5 %)`."""
-        whole = "a step" if self.trace.steps else "the trace"
-        return f"{seconds(time_s)} of {whole} ({percent(self.share(time_s))})"
+        """`12.3 ms a step (4.5 %)`."""
+        whole = "a step" if self.trace.steps else "in all"
+        return f"{seconds(time_s)} {whole} ({percent(self.share(time_s))})"
+
+    def calls(self, number: float) -> str:
+        """`12 calls a step`, `1 call in all`."""
+        shown = f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
+        return f"{shown} {'call' if number == 1 else 'calls'} {'a step' if self.trace.steps else 'in all'}"
 
 
 def _key(row: OpRow) -> str:

@@ -32,8 +32,9 @@ def test_one_trace(tmp_path: Path) -> None:
     assert found.command == "perfkit analyze x"
     assert found.fleet is None
     assert found.warnings == ()
-    assert found.ceilings is not None
-    assert found.ceilings.find(Level.MATRIX, "bf16") is not None
+    known = found.traces[0].ceilings
+    assert known is not None
+    assert known.find(Level.MATRIX, "bf16") is not None
     assert [(read.number, read.total, read.error) for read in seen] == [(1, 1, "")]
     assert seen[0].json_bytes == found.traces[0].reading.json_bytes > 0
     assert msgspec.json.decode(msgspec.json.encode(found), type=TraceAnalysis) == found
