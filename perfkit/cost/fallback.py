@@ -1,8 +1,10 @@
-"""Ops of other packages: bytes from what a trace recorded of them, where nothing else is known.
+"""What is known of ops that no formula covers.
 
-Their outputs are not recorded and what they compute is not known, so FLOPs are unknown and each recorded tensor moves
-once. That is a lower bound for an op that reads all of its inputs. Ops that look rows up in tables (embeddings, paged
-caches of keys and values, experts) read a part of them, and only their positions are counted.
+Ops that only move data have no FLOPs, though a trace may have lost how much they move (lists of tensors, any sizes at
+all). Of the ops of other packages the outputs are not recorded and what they compute is not known, so their FLOPs are
+unknown and each recorded tensor moves once. That is a lower bound for an op that reads all of its inputs. Ops that look
+rows up in tables (embeddings, paged caches of keys and values, experts) read a part of them, and only their positions
+are counted.
 """
 
 import re
@@ -11,8 +13,10 @@ from perfkit.cost.args import all_tensors, distinct_bytes, numel, read_bytes, re
 from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
 from perfkit.cost.dtypes import BY_NAME, UNKNOWN
 from perfkit.cost.free import COMPOSITES, is_free
+from perfkit.cost.moves import MOVES
 
 _SOURCE = "recorded inputs only"
+_UNSIZED = "data movement of unknown size"
 _LOOKUP = re.compile(
     r"lookup|embedding|gather|index|cache|paged|select|attn|attention|_fa\d_|::fwd|mla|decode|moe|expert", re.IGNORECASE
 )
@@ -28,12 +32,15 @@ def is_custom(name: str) -> bool:
     )
 
 
-def custom_op_cost(call: OpCall) -> OpCost | None:
-    """Bytes of the recorded inputs, FLOPs unknown; None where no tensor was recorded.
+def fallback_cost(call: OpCall) -> OpCost | None:
+    """Of an op that only moves data: no FLOPs, bytes unknown. Else bytes of the recorded inputs, FLOPs unknown; None
+    where no tensor was recorded.
 
     Only for an op beneath which no costed op lies: otherwise that tells more. The caller decides which ops those are
-    (`is_custom`, and generated or hand-written kernels that are recorded under their own name).
+    (`is_custom`, `MOVES`, and generated or hand-written kernels that are recorded under their own name).
     """
+    if call.name in MOVES:
+        return OpCost(0.0, None, Unit.VECTOR, "", _UNSIZED)
     tensors = [each for each in all_tensors(call.args) if each.dtype != UNKNOWN]
     if not tensors or not any(map(numel, tensors)):
         return None

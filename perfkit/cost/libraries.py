@@ -8,6 +8,7 @@ import math
 from perfkit.cost.args import (
     Args,
     Formula,
+    UnmodelledError,
     distinct_bytes,
     integer,
     matrix,
@@ -70,17 +71,31 @@ def _only_read(*positions: int) -> Formula:
 
 def _table_lookup(args: Args) -> OpCost:
     """split_embedding_codegen_lookup_*(host_weights, dev_weights, uvm_weights, cache, placements, weights_offsets,
-    D_offsets, total_D, max_D, ..., indices (11), offsets (12), ...): pooled rows of several tables.
+    D_offsets, total_D, max_D, ..., indices (11), offsets (12), pooling_mode, indice_weights (14), ..., state (20),
+    ...): pooled rows of several tables, added (and multiplied, if weighted) in fp32.
 
     Rows are as wide as the tables' average, exactly so where each table gets as many indices or all are as wide.
     """
-    weights, offsets_of_d, total = tensor(args, 1), tensor(args, 6), integer(args, 7)
-    indices, offsets = tensor(args, 11), tensor(args, 12)
-    tables = offsets_of_d.shape[0] - 1
-    gathered = numel(indices) * total / max(tables, 1)
-    batch = (offsets.shape[0] - 1) // max(tables, 1)
-    nbytes = min(out_bytes(gathered, weights.dtype), distinct_bytes(weights)) + read_bytes(indices, offsets)
-    return vector(gathered, nbytes + 4 * batch * total, weights.dtype, "embedding tables")
+    weights, offsets_of_d = tensor(args, 1), tensor(args, 6)
+    indices, offsets, scales = tensor(args, 11), tensor(args, 12), optional_tensor(args, 14)
+    tables = max(offsets_of_d.shape[0] - 1, 1)
+    total = args[7] if len(args) > 7 and isinstance(args[7], int) else tables * _row_width(args)
+    gathered = numel(indices) * total / tables
+    batch = (offsets.shape[0] - 1) // tables
+    nbytes = min(out_bytes(gathered, weights.dtype), distinct_bytes(weights)) + read_bytes(indices, offsets, scales)
+    flops = gathered * (2 if scales is not None else 1)
+    return vector(flops, nbytes + 4 * batch * total, "fp32", "embedding tables")
+
+
+def _row_width(args: Args) -> int:
+    """The width of all rows, from a state with one element a row (row-wise Adagrad), where scalars were not recorded.
+
+    Tables of several widths do not divide, but by a chance of one to the number of rows.
+    """
+    elements, rows = numel(tensor(args, 1)), numel(tensor(args, 20))
+    if not rows or elements % rows or any(numel(tensor(args, at)) for at in (0, 2)):
+        raise UnmodelledError("rows of unknown width")
+    return elements // rows
 
 
 def _roi_align(args: Args) -> OpCost:
@@ -157,6 +172,10 @@ FORMULAS: dict[str, Formula] = {
     "fbgemm::permute_sparse_features": _rearranged(1, 2, 3),
     "fbgemm::bounds_check_indices": _only_read(1, 2),
     **{f"fbgemm::split_embedding_codegen_lookup_{name}_function": _table_lookup for name in _TABLES},
+    # Its gradient is the inverse permutation; this node launches the kernel itself.
+    "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >": (
+        _rearranged(0)
+    ),
     "torchvision::roi_align": _roi_align,
     "torchvision::deform_conv2d": _deformable,
     **{f"{name}::{op}": _into_first(4) for name in ("_C", "sgl_kernel") for op in ("rms_norm", "rmsnorm")},

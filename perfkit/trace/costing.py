@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.cost.call import OpCall, OpCost
-from perfkit.cost.fallback import custom_op_cost, is_custom
+from perfkit.cost.fallback import fallback_cost, is_custom
 from perfkit.cost.free import COLLECTIVES, COMPOSITES, FREE
 from perfkit.cost.inside import SIZED_INSIDE, TELLING, inside_cost
+from perfkit.cost.moves import MOVES
 from perfkit.cost.op import FORMULAS, op_cost
 from perfkit.trace import list_dtypes
 from perfkit.trace.kernels import is_compiled_graph, is_compiled_kernel
@@ -62,14 +63,16 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
     known: dict[tuple[int, int, str, tuple[OpCall, ...] | None], int] = {}
     sized_inside = _named(trace, SIZED_INSIDE.__contains__)
 
-    def ask(row: int, dtype: str = "", *, custom: bool = False) -> int:
+    def ask(row: int, dtype: str = "", *, fallback: bool = False) -> int:
         """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""
         inside = evidence.inside(row, TELLING) if sized_inside[name[row]] else None
         identity = (int(name[row]), int(signature[row]), dtype, inside)
-        if identity not in known or custom:
+        if identity not in known or fallback:
             args = evidence.arguments(identity[1])
             call = OpCall(trace.names[identity[0]], list_dtypes.with_dtype(args, dtype))
-            cost = custom_op_cost(call) if custom else op_cost(call)
+            cost = op_cost(call)
+            if cost is None and fallback:
+                cost = fallback_cost(call)
             if inside and (cost is None or cost.bytes is None):
                 cost = inside_cost(call, inside) or cost
             works = cost is not None and not (cost.flops == 0 and cost.bytes == 0)
@@ -96,14 +99,14 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
             found[listed_rows] = np.asarray([ask(row, evidence.dtype(row)) for row in examples.tolist()])[same]
         costed = found != NONE
         owner[rows[costed]], call_of[rows[costed]] = rows[costed], found[costed]
-    _cost_customs(trace, name, parent, kernel_op, key, owner, call_of, ask)
+    _cost_others(trace, name, parent, kernel_op, key, owner, call_of, ask)
     return Costs(owner, _roles(trace, name, parent, kernel_op, owner, call_of, calls), call_of, calls)
 
 
 _UNASKED, _BY_ROW = -2, -3
 
 
-def _cost_customs(
+def _cost_others(
     trace: Trace,
     name: NDArray[np.int32],
     parent: Ints,
@@ -113,23 +116,23 @@ def _cost_customs(
     call_of: Ints,
     ask: Callable[..., int],
 ) -> None:
-    """Cost ops of other packages beneath which nothing has a cost, and what else launches kernels by itself.
+    """Cost ops of other packages and of lost sizes of which nothing beneath tells more, and what else launches kernels.
 
     Where devices were traced, only those that launched something: the others work on the host.
     """
     levels = list(_levels(parent))
-    telling, working = call_of != NONE, np.zeros(len(parent), np.bool_)
-    launched = kernel_op[kernel_op != NONE]
-    working[launched] = True
+    moves, has_formula = (_named(trace, names.__contains__)[name] for names in (MOVES, FORMULAS))
+    launching = np.zeros(len(parent), np.bool_)
+    launching[kernel_op[kernel_op != NONE]] = True
+    telling, covered, working = call_of != NONE, np.zeros(len(parent), np.bool_), launching.copy()
     for level in reversed(levels):  # from what lies innermost to what lies around it
         nested = level[parent[level] != NONE]
         for beneath in (telling, working):
             beneath[parent[nested[beneath[nested]]]] = True
-    launching = np.zeros(len(parent), np.bool_)
-    launching[launched] = True
+        covered[parent[nested[covered[nested] | has_formula[nested]]]] = True
     foreign = ~_named(trace, lambda each: each.startswith("aten::"))[name]
-    custom = _named(trace, is_custom)[name] & ~telling
-    wanted = (custom & working) | (launching & foreign) if len(kernel_op) else custom
+    known = (_named(trace, is_custom)[name] & ~telling) | (moves & ~covered)
+    wanted = (known & working) | (launching & foreign) if len(kernel_op) else known
     asked: dict[int, int] = {}
     for level in levels:
         outer = parent[level]
@@ -138,7 +141,7 @@ def _cost_customs(
         rows = level[wanted[level] & (owner[level] == NONE)]
         for each, row in zip(*(part.tolist() for part in np.unique(key[rows], return_index=True)), strict=True):
             if each not in asked:
-                asked[each] = ask(int(rows[row]), custom=True)
+                asked[each] = ask(int(rows[row]), fallback=True)
         found = np.asarray([asked[each] for each in key[rows].tolist()], np.int64)
         costed = found != NONE
         owner[rows[costed]], call_of[rows[costed]] = rows[costed], found[costed]

@@ -19,9 +19,9 @@ _REASONS = (
     "no shapes recorded",
     "no formula",
     "its FLOPs are not modelled",
-    "its dtype is not known",
+    "its sizes or dtype are not known",
 )
-_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_DTYPE = range(len(_REASONS))
+_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES = range(len(_REASONS))
 
 
 def coverage(
@@ -93,9 +93,9 @@ def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
             ~launched,
             pieces.owner == NONE,
             (pieces.call != NONE) & no_flops,
-            pieces.call != NONE,
             ~has_shapes,
+            pieces.call != NONE,
         ],
-        [_NO_MESSAGE, _NO_SIZE, _NO_LAUNCH, _NO_OP, _NO_FLOPS, _NO_DTYPE, _NO_SHAPES],
+        [_NO_MESSAGE, _NO_SIZE, _NO_LAUNCH, _NO_OP, _NO_FLOPS, _NO_SHAPES, _NO_BYTES],
         _NO_FORMULA,
     )

@@ -68,7 +68,7 @@ def piece_costs(pieces: Pieces, message_bytes: Floats, counters: CounterColumns 
     recorded = ops.trace.moved_bytes[pieces.event]
     sizes = np.where(recorded == NONE, np.nan, recorded.astype(np.float64))
     category = ops.trace.category[pieces.event]
-    no_arithmetic = uncosted & pieces.on_device & np.isin(category, [int(Category.COPY), int(Category.FILL)])
+    no_arithmetic = np.isnan(moved) & pieces.on_device & np.isin(category, [int(Category.COPY), int(Category.FILL)])
     flops[no_arithmetic | pieces.of(Kind.COMMUNICATION)] = 0.0
     within = no_arithmetic & pieces.of(Kind.WORK)
     # Within the device a copy reads and writes; over a link its bytes pass once.

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from perfkit.cost.call import OpCall, TensorArg
-from perfkit.cost.fallback import custom_op_cost, is_custom
+from perfkit.cost.fallback import fallback_cost, is_custom
+from perfkit.cost.moves import MOVES
 
 
 def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -> TensorArg:
@@ -13,7 +14,7 @@ def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -
 
 
 def test_each_recorded_tensor_moves_once() -> None:
-    found = custom_op_cost(OpCall("mine::blend", (t(4, 5), t(4, 5, stride=(0, 1)), (t(3, dtype="bf16"),), 3, None)))
+    found = fallback_cost(OpCall("mine::blend", (t(4, 5), t(4, 5, stride=(0, 1)), (t(3, dtype="bf16"),), 3, None)))
     assert found is not None
     assert found.flops is None
     assert found.bytes == 80 + 20 + 6
@@ -22,22 +23,22 @@ def test_each_recorded_tensor_moves_once() -> None:
 
 def test_a_lookup_reads_a_part_of_its_table() -> None:
     call = OpCall("fb::fast_gather", (t(10**9), t(50, dtype="int32")))
-    found = custom_op_cost(call)
+    found = fallback_cost(call)
     assert found is not None
     assert found.bytes == 200
     cached = OpCall("_vllm_fa2_C::varlen_fwd", (t(4, 8), t(10**6, 16, 8), t(5, dtype="int32")))
-    found = custom_op_cost(cached)
+    found = fallback_cost(cached)
     assert found is not None
     assert found.bytes == 20
-    backward = custom_op_cost(OpCall("torch::autograd::CppNode<SplitLookupFunction>", (t(4, 8),)))
+    backward = fallback_cost(OpCall("torch::autograd::CppNode<SplitLookupFunction>", (t(4, 8),)))
     assert backward is not None
     assert backward.bytes == 128
 
 
 def test_without_recorded_tensors_nothing_is_known() -> None:
-    assert custom_op_cost(OpCall("mine::blend", ())) is None
-    assert custom_op_cost(OpCall("mine::blend", (t(0), 3))) is None
-    assert custom_op_cost(OpCall("mine::blend", ((t(4, dtype=""),),))) is None
+    assert fallback_cost(OpCall("mine::blend", ())) is None
+    assert fallback_cost(OpCall("mine::blend", (t(0), 3))) is None
+    assert fallback_cost(OpCall("mine::blend", ((t(4, dtype=""),),))) is None
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,16 @@ def test_without_recorded_tensors_nothing_is_known() -> None:
 )
 def test_names_of_other_packages(name: str, expected: bool) -> None:
     assert is_custom(name) is expected
+
+
+@pytest.mark.parametrize("name", ["aten::cat", "aten::copy_", "aten::fill_", "aten::index_select", "aten::embedding"])
+def test_what_only_moves_data_has_no_flops_whatever_its_size(name: str) -> None:
+    assert name in MOVES
+    found = fallback_cost(OpCall(name, ()))
+    assert found is not None
+    assert (found.flops, found.bytes, found.source) == (0.0, None, "data movement of unknown size")
+
+
+@pytest.mark.parametrize("name", ["aten::index_put_", "aten::scatter_add", "aten::mm", "aten::add", "aten::cumsum"])
+def test_what_may_add_is_not_said_to_only_move(name: str) -> None:
+    assert name not in MOVES

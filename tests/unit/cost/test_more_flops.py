@@ -150,3 +150,15 @@ def test_a_lookup_in_tables_reads_rows_of_average_width() -> None:
     found = cost("fbgemm::split_embedding_codegen_lookup_sgd_function", *args)
     assert found.flops == 100 * 96 / tables
     assert found.bytes == 100 * 48 * 2 + 100 * 8 + 17 * 8 + 4 * 8 * 96
+    weighted = op_cost(OpCall("fbgemm::split_embedding_codegen_lookup_sgd_function", (*args, 0, t(100))))
+    assert weighted is not None
+    assert (weighted.flops, weighted.bytes) == (2 * found.flops, found.bytes + 400)
+
+
+@pytest.mark.parametrize(("state", "flops"), [(9_000_000 // 48, 100 * 48), (9_000_000 // 47, None)])
+def test_rows_of_one_width_are_told_by_a_state_with_an_element_a_row(state: int, flops: int | None) -> None:
+    args = (t(0), t(9_000_000, dtype="fp16"), t(0), t(0, 0), t(2, dtype="int32"), t(2, dtype="int64"),
+            t(3, dtype="int32"), None, None, t(3, dtype="int64"), None, t(100, dtype="int64"), t(17, dtype="int64"),
+            *[None] * 7, t(state))  # fmt: skip
+    found = op_cost(OpCall("fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function", args))
+    assert (found and found.flops) == flops

@@ -92,3 +92,20 @@ def test_what_autocast_wraps_is_costed_beneath(tmp_path: Path) -> None:
     )
     assert ops.call.tolist()[:2] == [NONE, NONE]
     assert ops.calls[ops.call[2]].cost.dtype == "bf16"
+
+
+def test_a_concatenation_of_lost_lists_has_no_flops(tmp_path: Path) -> None:
+    ops = load(
+        tmp_path,
+        op("aten::cat", 0, 9),
+        launch(1, 2),
+        kernel("CatArrayBatchedCopy", 1, 20, 7),
+        op("aten::repeat", 30, 9, [[8, 4]]),  # how often was not recorded, but the copy beneath tells
+        op("aten::copy_", 31, 5, [[16, 4], [8, 4]]),
+        launch(2, 32),
+        kernel("copy", 2, 50, 7),
+    )
+    assert ops.role[:2].tolist() == [Role.COSTED, Role.OVERHEAD]
+    assert (ops.flops[0], np.isnan(ops.bytes[0])) == (0.0, True)
+    assert bytes_of(ops, "aten::copy_") == [4 * (64 + 32)]
+    assert bytes_of(ops, "aten::repeat") == []
