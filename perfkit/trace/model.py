@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.trace.compact import Compact
+
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
-# Of 32 bits where these hold all of a column, else of 64: no product or sum of them may be taken as they are.
-Ids = NDArray[np.signedinteger[Any]]
 
 NONE = -1
 
@@ -85,7 +85,7 @@ class Flows:
     """
 
     kind: NDArray[np.int8]
-    id: Ids
+    id: Compact
     start: NDArray[np.bool_]
     time_ns: Ints
     thread: Small
@@ -132,14 +132,14 @@ class Trace:
     thread: Small
     start_ns: Ints
     end_ns: Ints
-    correlation: Ids
-    external_id: Ids
-    device: Ids
-    stream: Ids
+    correlation: Compact
+    external_id: Compact
+    device: Compact
+    stream: Compact
     signature: Small
     geometry: Small
-    sequence: Ids
-    moved_bytes: Ids
+    sequence: Compact
+    moved_bytes: Compact
     collective: Small
     collectives: list[Collective]
     geometries: list[bytes]

@@ -6,13 +6,14 @@ within itself (the copy of the bias in `aten::addmm`) belongs to it and is never
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.backward import find_backward
+from perfkit.trace.compact import Compact, compact
 from perfkit.trace.costing import CostedCall, Role, cost_ops
 from perfkit.trace.kernels import Kernels, link_kernels
 from perfkit.trace.modules import find_modules
@@ -46,27 +47,27 @@ class Ops:
 
     trace: Trace
     steps: Steps
-    event: Ints
-    parent: Ints
-    owner: Ints
+    event: Compact
+    parent: Compact
+    owner: Compact
     role: NDArray[np.int8]
-    call: Ints
+    call: Compact
     calls: list[CostedCall]
-    step: Ints
-    phase: Ints
-    module: Ints
+    step: Compact
+    phase: Compact
+    module: Compact
     modules: list[str]
-    forward: Ints
+    forward: Compact
     recomputed: NDArray[np.bool_]
     start_ns: Ints
     end_ns: Ints
     self_ns: Ints
     kernels: Kernels
-    kernel_op: Ints
-    kernel_owner: Ints
-    kernel_step: Ints
-    kernel_phase: Ints
-    kernel_module: Ints
+    kernel_op: Compact
+    kernel_owner: Compact
+    kernel_step: Compact
+    kernel_phase: Compact
+    kernel_module: Compact
 
     def __len__(self) -> int:
         return len(self.event)
@@ -112,45 +113,51 @@ class Ops:
 
 def read_ops(trace: Trace) -> Ops:
     """Nest, link and cost the ops of a trace. Steps and phases are NONE where none can be told."""
-    event = trace.of(Category.OP)
-    parent = parents(trace, event)
-    kernels = link_kernels(trace, event, parent)
-    kernel_op = np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op))
+    # Each column is compacted as soon as it is known: there are many, and as many rows as ops.
+    event = compact(trace.of(Category.OP))
+    parent = compact(parents(trace, event))
+    kernels = _compacted(link_kernels(trace, event, parent))
+    kernel_op = compact(np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op)))
     start, end = trace.start_ns[event], trace.end_ns[event]
     steps = find_steps(trace, event, parent)
-    owner, role, call, calls = cost_ops(trace, event, parent, kernel_op, trace.name[kernels.event])
+    costs = cost_ops(trace, event, parent, kernel_op, trace.name[kernels.event])
+    owner, call = compact(costs.owner), compact(costs.call)
     owners = np.append(owner, NONE)[kernel_op]
     backward = find_backward(trace, event, parent)
     modules = find_modules(trace)
     module = modules.at(trace, trace.thread[event], start)
     of_forward = np.append(module, NONE)[backward.forward]  # NONE (-1) takes the last entry, which is NONE
-    module = np.where(of_forward == NONE, module, of_forward)
-    phase = op_phases(trace, event, backward.node, steps)
+    module = compact(np.where(of_forward == NONE, module, of_forward))
+    phase = compact(op_phases(trace, event, backward.node, steps))
     return Ops(
         trace=trace,
         steps=steps,
         event=event,
         parent=parent,
         owner=owner,
-        role=role,
+        role=costs.role,
         call=call,
-        calls=calls,
-        step=steps.at(start),
+        calls=costs.calls,
+        step=compact(steps.at(start)),
         phase=phase,
         module=module,
         modules=modules.paths,
-        forward=backward.forward,
+        forward=compact(backward.forward),
         recomputed=backward.recomputed,
         start_ns=start,
         end_ns=end,
         self_ns=self_time(start, end, parent),
         kernels=kernels,
         kernel_op=kernel_op,
-        kernel_owner=np.where(owners == NONE, kernel_op, owners),
-        kernel_step=_kernel_steps(trace, kernels, steps),
-        kernel_phase=_of_op_or_launch(trace, phase, kernels, kernel_op, time_phases),
-        kernel_module=_of_op_or_launch(trace, module, kernels, kernel_op, modules.at),
+        kernel_owner=compact(np.where(owners == NONE, kernel_op, owners)),
+        kernel_step=compact(_kernel_steps(trace, kernels, steps)),
+        kernel_phase=compact(_of_op_or_launch(trace, phase, kernels, kernel_op, time_phases)),
+        kernel_module=compact(_of_op_or_launch(trace, module, kernels, kernel_op, modules.at)),
     )
+
+
+def _compacted(kernels: Kernels) -> Kernels:
+    return replace(kernels, event=compact(kernels.event), op=compact(kernels.op), launch=compact(kernels.launch))
 
 
 def _kernel_steps(trace: Trace, kernels: Kernels, steps: Steps) -> Ints:
@@ -162,9 +169,9 @@ def _kernel_steps(trace: Trace, kernels: Kernels, steps: Steps) -> Ints:
 
 def _of_op_or_launch(
     trace: Trace,
-    of_op: Ints,
+    of_op: Compact,
     kernels: Kernels,
-    kernel_op: Ints,
+    kernel_op: Compact,
     find: Callable[[Trace, NDArray[np.int32], Ints], Ints],
 ) -> Ints:
     """For each kernel what its op has; where it has no op, what is found for the thread and time of its launch."""

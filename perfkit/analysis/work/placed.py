@@ -79,7 +79,9 @@ def place(pieces: Pieces, costs: PieceCosts, groups: Groups, roofs: Roofs, *, by
 
 def _begins_call(pieces: Pieces) -> NDArray[np.bool_]:
     """Marks one piece of each op and kind, and every piece whose op is not known."""
-    code = np.where(pieces.owner == NONE, -1 - np.arange(len(pieces)), pieces.owner * len(Kind) + pieces.kind)
+    code = np.where(
+        pieces.owner == NONE, -1 - np.arange(len(pieces)), pieces.owner.astype(np.int64) * len(Kind) + pieces.kind
+    )
     marks = np.zeros(len(pieces), np.bool_)
     marks[np.unique(code, return_index=True)[1]] = True
     return marks

@@ -5,10 +5,10 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.trace.compact import compact
 from perfkit.trace.model import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints
 from perfkit.trace.nesting import parents_of
 from perfkit.trace.reading.columns import Columns
-from perfkit.trace.reading.growing import narrowed
 from perfkit.trace.reading.places import Lane, Places
 
 # Tasks of MTIA's control processors: transfers, and other tasks within each other.
@@ -76,7 +76,7 @@ def place_on_devices(rows: Columns, category: NDArray[np.int8], threads: list[tu
     for column, values in (("device", device), ("stream", stream)):
         missing = on_device & (rows[column] == NONE)
         if missing.any():
-            rows[column] = np.where(missing, narrowed(values)[rows["thread"]], rows[column])
+            rows[column] = np.where(missing, compact(values)[rows["thread"]], rows[column])
 
 
 def _of_cat(cat: str) -> Category:

@@ -14,8 +14,7 @@ from perfkit.trace.reading.tables import Tables
 # Which table the numbers of a column refer to.
 _REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geometry", "collective")}
 
-# The columns of `Ids`.
-_NARROW = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "id"})
+_COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "id"})
 
 
 class Collection:
@@ -41,7 +40,7 @@ class Collection:
             for name, column in columns.items():
                 mine = self._columns[group]
                 if name not in mine:
-                    mine[name] = Growing(narrow=name in _NARROW and group != "memory")
+                    mine[name] = Growing(compact=name in _COMPACT and group != "memory")
                 mine[name].extend(self._renumbered(name, column, origin))
         for thread, kind, statement in part.metadata:
             number = int(self._renumbered("thread", np.asarray([thread]), origin)[0])

@@ -5,33 +5,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.trace.compact import fits
+
 Column = NDArray[Any]
 
 _FIRST_ROWS = 1 << 14
-_NARROW = np.iinfo(np.int32)
 
 
 class Growing:
     """One column, of the type of what is first put into it.
 
-    With `narrow` it has integers of 32 bits until one comes that needs 64: nearly all identifiers fit.
+    With `compact` it has integers of 32 bits until one comes that needs 64: nearly all identifiers fit.
     """
 
-    def __init__(self, narrow: bool = False) -> None:
+    def __init__(self, compact: bool = False) -> None:
         self._values: Column | None = None
         self._rows = 0
-        self._narrow = narrow
+        self._compact = compact
 
     def __len__(self) -> int:
         return self._rows
 
     def extend(self, values: Column) -> None:
         """Put values at the end."""
-        if self._narrow and not fits_narrow(values):
-            self._narrow = False
+        if self._compact and not fits(values):
+            self._compact = False
             self._values = None if self._values is None else self._values.astype(np.int64)
         if self._values is None:
-            self._values = np.empty(0, np.int32 if self._narrow else values.dtype)
+            self._values = np.empty(0, np.int32 if self._compact else values.dtype)
         rows = self._rows + len(values)
         if rows > len(self._values):
             # The C library moves the pages of a large array, so that the old and the new one never exist together.
@@ -45,16 +46,6 @@ class Growing:
         assert values is not None
         values.resize(self._rows, refcheck=False)
         return values
-
-
-def fits_narrow(values: Column) -> bool:
-    """Whether 32 bits hold all of some integers."""
-    return len(values) == 0 or bool(values.min() >= _NARROW.min and values.max() <= _NARROW.max)
-
-
-def narrowed(values: Column) -> Column:
-    """Integers in 32 bits where these hold all of them."""
-    return values.astype(np.int32) if fits_narrow(values) else values
 
 
 def reorder(columns: dict[str, Column], order: NDArray[np.int64]) -> None:

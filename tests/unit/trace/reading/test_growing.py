@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfkit.trace.compact import compact
 from perfkit.trace.read import NONE, Category, read_trace
-from perfkit.trace.reading.growing import Growing, narrowed, reorder, select
+from perfkit.trace.reading.growing import Growing, reorder, select
 
 
 def test_parts_stand_in_their_order() -> None:
@@ -26,10 +27,10 @@ def test_a_column_has_the_type_of_its_first_part_even_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize("wide", [2**31, -(2**31) - 1, 2**63 - 1])
-def test_a_narrow_column_widens_when_it_must(wide: int) -> None:
-    column = Growing(narrow=True)
+def test_a_compact_column_widens_when_it_must(wide: int) -> None:
+    column = Growing(compact=True)
     column.extend(np.asarray([NONE, 2**31 - 1, -(2**31)], np.int64))
-    fitting = Growing(narrow=True)
+    fitting = Growing(compact=True)
     fitting.extend(np.asarray([NONE, 2**31 - 1, -(2**31)], np.int64))
     column.extend(np.asarray([5, wide], np.int64))
     column.extend(np.asarray([6], np.int64))
@@ -39,9 +40,9 @@ def test_a_narrow_column_widens_when_it_must(wide: int) -> None:
     assert values.tolist() == [NONE, 2**31 - 1, -(2**31), 5, wide, 6]
 
 
-def test_narrowed_never_changes_a_value() -> None:
-    assert narrowed(np.asarray([2**31 - 1])).dtype == np.int32
-    assert narrowed(np.asarray([2**31])).tolist() == [2**31]
+def test_compacting_never_changes_a_value() -> None:
+    assert compact(np.asarray([2**31 - 1])).dtype == np.int32
+    assert compact(np.asarray([2**31])).tolist() == [2**31]
 
 
 def test_rows_are_reordered_and_dropped_in_all_columns() -> None:
@@ -62,6 +63,6 @@ def test_identifiers_of_64_bits_are_read_beside_small_ones(tmp_path: Path) -> No
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"traceEvents": events}))
     trace = read_trace(path)
-    assert trace.correlation.tolist() == [wide, wide]  # this file has no other: the column was narrow until then
+    assert trace.correlation.tolist() == [wide, wide]  # this file has no other: the column was compact until then
     assert trace.stream[trace.of(Category.KERNEL)].tolist() == [wide]
     assert trace.sequence.dtype == np.int32
