@@ -77,6 +77,14 @@ class Collective(NamedTuple):
     group_size: int
 
 
+class Stated(NamedTuple):
+    """What few events state of themselves, NONE where they do not."""
+
+    flops: int  # of a kernel, as its compiler counted them (XLA)
+    bytes: int
+    number: int  # of a collective among those of its process group, the same on all ranks
+
+
 @dataclass(frozen=True)
 class Flows:
     """Arrows between events, one row an end: `kind` indexes `FLOW_KINDS`; `start` tells a beginning from an end.
@@ -105,6 +113,7 @@ class Trace:
         source: the trace as it was asked for: a path or a URL.
         names: table of names; `name` indexes it. Likewise `threads` ((process, thread) as written), `signatures`,
             `geometries` (a kernel's grid, block and shared memory: their JSON, joined) and `collectives`.
+        stated: index into `statements`, NONE for the many events that state nothing of the kind.
         correlation: links a launch to what it started on the device; NONE where there is none.
         external_id: the profiler's id of an op, repeated on what it launched; NONE where there is none.
         sequence: autograd's number, shared by a forward op and its backward node; NONE where there is none.
@@ -141,6 +150,8 @@ class Trace:
     sequence: Compact
     moved_bytes: Compact
     collective: Small
+    stated: Small
+    statements: list[Stated]
     collectives: list[Collective]
     geometries: list[bytes]
     flows: Flows
@@ -153,13 +164,15 @@ class Trace:
 
     def of(self, *categories: Category) -> Ints:
         """Indices of the events of these categories, in the order of time."""
-        return np.flatnonzero(self._are(categories))
+        return np.flatnonzero(self.are(*categories))
+
+    def are(self, *categories: Category) -> NDArray[np.bool_]:
+        """Whether each event is of one of these categories."""
+        found = np.zeros(len(self), np.bool_)
+        for each in categories:  # a table indexed by category would need eight bytes an event
+            found |= self.category == each
+        return found
 
     @property
     def has_device_events(self) -> bool:
-        return bool(self._are(DEVICE_CATEGORIES).any())
-
-    def _are(self, categories: tuple[Category, ...]) -> NDArray[np.bool_]:
-        wanted = np.zeros(len(Category), np.bool_)
-        wanted[[int(each) for each in categories]] = True
-        return wanted[self.category]
+        return bool(self.are(*DEVICE_CATEGORIES).any())

@@ -17,6 +17,7 @@ from perfkit.trace.model import (
     MemoryEvents,
     Signature,
     Small,
+    Stated,
     Trace,
 )
 from perfkit.trace.reading.classify import classify, place_on_devices
@@ -47,6 +48,7 @@ __all__ = [
     "MemoryEvents",
     "Signature",
     "Small",
+    "Stated",
     "Trace",
     "read_trace",
 ]
@@ -164,6 +166,7 @@ def _trace(
         thread_names=where.names,
         signatures=[Signature(*each.split(b"\0")) for each in tables.signature],
         geometries=list(tables.geometry),
+        statements=list(tables.stated),
         collectives=list(tables.collective),
         flows=collection.flows(),
         memory=collection.memory(),

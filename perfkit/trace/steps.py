@@ -7,31 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfkit.record import STEP_MARK
-from perfkit.trace.annotations import COLLECTIVE_RANGES, OPTIMIZER_STEP, phase_of
+from perfkit.trace.annotations import OPTIMIZER_STEP
 from perfkit.trace.naming import named, numbered
 from perfkit.trace.periodicity import repeats
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
+from perfkit.trace.step_ranges import number_in, program_steps
 
 _PROFILER = re.compile(r"ProfilerStep ?#(\d{1,18})")
 _MARKS = (
     (re.compile(re.escape(STEP_MARK) + r"#(\d{1,18})"), "marked by perfkit"),
     (_PROFILER, "marked by torch.profiler (ProfilerStep)"),
 )
-
-# Names that programs give to the range around a step, without their numbers, in lower case.
-_STEP_NAMES = re.compile(
-    r"\W*((train(ing)?|global|val(idation)?|eval(uation)?|inference)?[\s_]*(step|iter(ation)?|batch)"
-    r"|.*run_training_batch|.*_training_step_and_backward)\W*"
-)
-# What servers of language models write into the range around a step: the sizes of its batch, no number of the step.
-_SERVING = (
-    (re.compile(r"execute_(context|new)_\d+\S*"), "execute_context"),  # vLLM
-    (re.compile(r"step\[\w+ [^\]]*\]"), "step[]"),  # SGLang
-)
-# Numbered parts of a model or of a step cover it as steps cover a trace.
-_PARTS = re.compile(r"layer|block|stage|module|expert|head|encoder|decoder|bucket|micro|chunk|split")
-# How much of the time from its first to its last range has to be within the ranges of a name that is no name of steps.
-_LEAST_COVER = 0.8
 
 
 @dataclass(frozen=True)
@@ -60,12 +46,12 @@ class Steps:
 def find_steps(trace: Trace, ops: Ints, parent: Ints) -> Steps:
     """The steps of a trace whose `ops` (events in the order of time) nest by `parent`; empty where none are found.
 
-    In this order: `perfkit::step#n`, `ProfilerStep#n`, ranges of the program that repeat and cover the trace, calls
-    of an optimizer, the profiler's ranges on the device, a sequence of ops (where there are none, of kernels) that
-    repeats from beginning to end.
+    In this order: `perfkit::step#n`, `ProfilerStep#n`, the steps of XLA's profiler on a device, ranges of the program
+    that repeat and cover the trace, calls of an optimizer, the profiler's ranges on the device, a sequence of ops
+    (where there are none, of kernels) that repeats from beginning to end.
     """
     top = ops[parent == NONE]
-    for find in (_marked, _annotated, _between_optimizers, _marked_on_device, _periodic):
+    for find in (_marked, _steps_lane, _annotated, _between_optimizers, _marked_on_device, _periodic):
         steps = find(trace, top)
         if len(steps):
             return steps
@@ -95,6 +81,22 @@ def _number_by(pattern: re.Pattern[str]) -> Callable[[str], int | None]:
         return int(match[1]) if match else None
 
     return number
+
+
+_XLA_STEPS = "Steps"
+_XLA_STEP = re.compile(r"(?:.*\D)?(\d{1,18})")
+
+
+def _steps_lane(trace: Trace, _: Ints) -> Steps:
+    """XLA's profiler shows steps as a device ran them on a thread of their own; the host may be ahead of it."""
+    lanes = np.asarray([name == _XLA_STEPS for name in trace.thread_names] or [False])
+    ranges = trace.of(Category.GPU_RANGE)
+    events, numbers = numbered(trace, ranges[lanes[trace.thread[ranges]]], _number_by(_XLA_STEP))
+    if not len(events):
+        return _none()
+    events = events[trace.thread[events] == _busiest(trace, events)]
+    steps = _from_ranges(trace, events, numbers.__getitem__, "marked by the profiler on the device")
+    return replace(steps, on_device=True)
 
 
 # torch.profiler's name; XLA's profiler writes numbers alone.
@@ -156,68 +158,13 @@ def _busiest_thread(trace: Trace, ranges: Ints, ops: Ints) -> Ints:
     return of_thread
 
 
-_NUMBER = re.compile(r"[\s_#:\[(]*\d+[\])]?\W*$")
-
-
 def _annotated(trace: Trace, ops: Ints) -> Steps:
-    """Ranges of one name on one thread that follow each other, from the first to the last around most of the work.
-
-    What is named a step is one; of other ranges the rarest, for those that are more frequent may be parts of a step.
-    """
-    work = trace.start_ns[ops if len(ops) else trace.of(*DEVICE_CATEGORIES)]
-    events, stems = numbered(trace, trace.of(Category.RANGE), _stem)
-    if not len(events) or not len(work):
+    found = program_steps(trace, ops)
+    if found is None:
         return _none()
-    alike = {stem: number for number, stem in enumerate(sorted(set(stems.values())))}
-    number = np.zeros(len(trace.names), np.int64)
-    for index, stem in stems.items():
-        number[index] = alike[stem]
-    group = number[trace.name[events]] * len(trace.threads) + trace.thread[events]
-    events = events[np.argsort(group, kind="stable")]
-    starts, ends = trace.start_ns[events], trace.end_ns[events]
-    first = np.flatnonzero(np.diff(np.sort(group), prepend=-1))
-    last = np.append(first[1:], len(events))
-    begin, end = starts[first], ends[last - 1]
-    around = np.searchsorted(work, end) - np.searchsorted(work, begin)
-    covered = np.add.reduceat(ends - starts, first)
-    # Between its batches a server does other things or waits.
-    serving = np.isin(number[trace.name[events[first]]], [alike[stem] for _, stem in _SERVING if stem in alike])
-    fits = (around >= _LEAST_COVER * len(work)) & ((covered >= _LEAST_COVER * (end - begin)) | serving)
-    candidates = []
-    for each in np.flatnonzero(fits).tolist():
-        stem = stems[int(trace.name[events[first[each]]])]
-        says_so = bool(serving[each]) or _STEP_NAMES.fullmatch(stem.lower()) is not None
-        count = int(last[each] - first[each])
-        if says_so or count > 1:
-            candidates.append((not says_so, count, each, stem))
-    for _, _, each, stem in sorted(candidates):
-        chosen = slice(int(first[each]), int(last[each]))
-        if (starts[chosen][1:] >= ends[chosen][:-1]).all():
-            basis = f"marked by the program ({stem})"
-            return _from_ranges(trace, events[chosen], lambda name: _number_in(trace.names[name]), basis)
-    return _none()
-
-
-def _stem(name: str) -> str | None:
-    """A range's name without its number; None for what is no step: collectives, phases and parts of a model."""
-    served = _served(name)
-    if served is not None:
-        return served
-    stem = _NUMBER.sub("", name)
-    if name.startswith(COLLECTIVE_RANGES) or _PARTS.search(stem.lower()) or phase_of(name) is not None:
-        return None
-    return stem
-
-
-def _served(name: str) -> str | None:
-    return next((stem for pattern, stem in _SERVING if pattern.fullmatch(name)), None)
-
-
-def _number_in(name: str) -> int:
-    if _served(name) is not None:
-        return NONE
-    found = re.findall(r"\d+", name)
-    return int(found[-1]) if found and len(found[-1]) < 19 else NONE
+    events, stem = found
+    basis = f"marked by the program ({stem})"
+    return _from_ranges(trace, events, lambda name: number_in(trace.names[name]), basis)
 
 
 def _between_optimizers(trace: Trace, ops: Ints) -> Steps:

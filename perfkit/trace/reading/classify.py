@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.compact import compact
-from perfkit.trace.model import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints
+from perfkit.trace.model import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category
 from perfkit.trace.nesting import parents_of
 from perfkit.trace.reading.columns import Columns
 from perfkit.trace.reading.places import Lane, Places

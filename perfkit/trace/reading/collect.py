@@ -12,7 +12,7 @@ from perfkit.trace.reading.growing import Growing, reorder
 from perfkit.trace.reading.tables import Tables
 
 # Which table the numbers of a column refer to.
-_REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geometry", "collective")}
+_REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geometry", "collective", "stated")}
 
 _COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "id"})
 

@@ -7,14 +7,15 @@ from itertools import compress, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, Collective
 from perfkit.trace.reading import numbers
 from perfkit.trace.reading.kineto import REFUSALS, AnyEvent, Decoders, EventArgs
-from perfkit.trace.reading.tables import Table, Tables
+from perfkit.trace.reading.members import SIGNATURE, joined, present
+from perfkit.trace.reading.rare import add_rare
+from perfkit.trace.reading.tables import Tables
 
 Columns = dict[str, NDArray[Any]]
 
@@ -43,7 +44,6 @@ _FLOWS = {
 _MEMORY = "[memory]"
 _NO_ARGS = EventArgs()
 _THREAD = attrgetter("pid", "tid")
-_SIGNATURE = attrgetter("dims", "strides", "types", "concrete")
 _GEOMETRY = attrgetter("grid", "block", "shared")
 _ARGS = attrgetter("args")
 
@@ -127,7 +127,7 @@ class Builder:
             longest >= numbers.DOUBLE_IS_INTEGER_BELOW or numbers.FRACTION_OF_LONG_TIME.search(text)
         ):
             self.decoders = Decoders(exact=True)
-            return values.astype(np.int64), values > 0, 0
+            return np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_), 0
         return *numbers.scaled(values, 1000), 1000
 
     def _rows(
@@ -152,7 +152,7 @@ class Builder:
             first, second = arg(name), arg(other)
             return np.where(first == NONE, second, first)
 
-        return {
+        rows: Columns = {
             "kind": kind,
             "cat": numbers_of(tables.cat.__getitem__, map(attrgetter("cat"), events)),
             "name": numbers_of(tables.name.__getitem__, map(attrgetter("name"), events)),
@@ -163,14 +163,17 @@ class Builder:
             "external_id": either("external_id", "external_id_old"),
             "device": arg("device"),
             "stream": arg("stream"),
-            "signature": _joined(args, "types", _SIGNATURE, tables.signature),
-            "geometry": _joined(args, "grid", _GEOMETRY, tables.geometry),
+            "signature": joined(args, "types", SIGNATURE, tables.signature),
+            "geometry": joined(args, "grid", _GEOMETRY, tables.geometry),
             "sequence": arg("sequence"),
             "moved_bytes": either("moved", "moved_rocm"),
             "collective": self._collectives(args),
-            "hlo": _present(map(attrgetter("hlo_op"), args), count),
-            "numbered": _present(map(attrgetter("step_num"), args), count),
+            "hlo": present(map(attrgetter("hlo_op"), args), count),
+            "numbered": np.zeros(count, np.bool_),
+            "stated": np.full(count, NONE, np.int32),
         }
+        add_rare(rows, args, tables)
+        return rows
 
     def _durations(
         self,
@@ -244,23 +247,6 @@ class Builder:
             if text:
                 stated.append((self.tables.thread[_THREAD(each)], str(each.name), text))
         return stated
-
-
-def _present(values: Iterable[msgspec.Raw], count: int) -> NDArray[np.bool_]:
-    """Which members were there at all."""
-    return np.fromiter(map(len, values), np.int64, count) > 0
-
-
-def _joined(
-    args: list[EventArgs], needed: str, members: Callable[[EventArgs], tuple[msgspec.Raw, ...]], table: Table
-) -> NDArray[np.int32]:
-    """The numbers in `table` of some members together, for the events that have the one that is needed."""
-    column = np.full(len(args), NONE, np.int32)
-    has = _present(map(attrgetter(needed), args), len(args))
-    # JSON has no zero bytes: one joins what belongs together without a tuple for every event.
-    keys = map(b"\0".join, map(members, compress(args, has.tobytes())))
-    column[has] = np.fromiter(map(table.__getitem__, keys), np.int32, int(has.sum()))
-    return column
 
 
 def _collective(args: EventArgs) -> Collective:

@@ -25,10 +25,13 @@ class EventArgs(msgspec.Struct, gc=False):
     external_id_old: Anything = msgspec.field(name="external id", default=-1)
     correlation: Anything = -1
     correlation_xla: Anything = msgspec.field(name="correlation_id", default=-1)
+    correlation_nsight: Anything = msgspec.field(name="correlationId", default=-1)
+    correlation_ascend: Anything = msgspec.field(name="connection_id", default=-1)
     device: Anything = -1
     stream: Anything = -1
     dims: msgspec.Raw = msgspec.field(name="Input Dims", default=NOTHING)
     strides: msgspec.Raw = msgspec.field(name="Input Strides", default=NOTHING)
+    dims_old: msgspec.Raw = msgspec.field(name="Input dims", default=NOTHING)
     types: msgspec.Raw = msgspec.field(name="Input type", default=NOTHING)
     concrete: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=NOTHING)
     grid: msgspec.Raw = NOTHING
@@ -50,6 +53,10 @@ class EventArgs(msgspec.Struct, gc=False):
     group: Anything = msgspec.field(name="Process Group Name", default=None)
     group_text: Anything = msgspec.field(name="Process Group Description", default=None)
     group_size: Anything = msgspec.field(name="Group size", default=None)
+    number: Anything = msgspec.field(name="Seq", default=-1)
+    flops: Anything = -1
+    model_flops: Anything = -1
+    accessed: Anything = msgspec.field(name="bytes_accessed", default=-1)
     hlo_op: msgspec.Raw = NOTHING
     step_num: msgspec.Raw = NOTHING
     name: msgspec.Raw = NOTHING  # of a process or thread, in the file's own statements about them

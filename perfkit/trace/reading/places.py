@@ -71,12 +71,12 @@ def places(threads: list[tuple[str, str]], stated: list[tuple[int, str, bytes]])
             names[thread] = text
         elif kind in ("process_name", "process_labels"):
             processes[threads[thread][0]].append(text)
-    streams = [_STREAM_THREAD.match(name or thread) for name, (_, thread) in zip(names, threads, strict=True)]
+    streams = [_STREAM_THREAD.match(name or number) for name, (_, number) in zip(names, threads, strict=True)]
     has_streams = {process for (process, _), each in zip(threads, streams, strict=True) if each}
     device, lane = np.full(len(threads), NONE, np.int64), np.zeros(len(threads), np.int8)
     told = _Processes(processes)
-    for index, (process, thread) in enumerate(threads):
-        device[index] = told.device(process, thread)
+    for index, (process, number) in enumerate(threads):
+        device[index] = told.device(process, number)
         lane[index] = told.host_lane(process) if device[index] == NONE else Lane.SUMMARY
         if device[index] != NONE and told.works(process, names[index], process in has_streams, bool(streams[index])):
             lane[index] = Lane.WORK

@@ -46,6 +46,7 @@ class Tables:
         self.signature = Table(names)
         self.geometry = Table(names)
         self.collective = Table(names)
+        self.stated = Table(names)
 
     def take_fresh(self) -> dict[str, list[Any]]:
         """The new values of every table, by its name."""

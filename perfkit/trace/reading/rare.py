@@ -1,0 +1,50 @@
+"""What only some writers write. They are known by the categories of their events: to look at each takes longer."""
+
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from perfkit.trace.model import NONE, Stated
+from perfkit.trace.reading import numbers
+from perfkit.trace.reading.kineto import EventArgs
+from perfkit.trace.reading.members import SIGNATURE, joined, present
+from perfkit.trace.reading.tables import Tables
+
+_OLD_OPS = "Operator"  # as torch called them until 1.12; until then it wrote `Input dims`
+_NSIGHT_CALLS = "cuda_api"
+_OTHER_IDS = tuple(map(attrgetter, ("correlation_nsight", "correlation_ascend")))
+
+
+def add_rare(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: Tables) -> None:
+    """Fill in the columns `numbered`, `stated`, and what `signature` and `correlation` lack, from events' arguments."""
+    uncategorised = _has_any(rows, tables, "", None)  # XLA's and Ascend's profilers write none
+    if uncategorised:
+        rows["numbered"] = present(map(attrgetter("step_num"), args), len(args))
+    if uncategorised or (rows["collective"] != NONE).any():
+        for row in [row for row, each in enumerate(args) if each.number != NONE or each.accessed != NONE]:
+            rows["stated"][row] = tables.stated[_stated(args[row])]
+    if _has_any(rows, tables, _OLD_OPS):
+        old = [replace(each, dims=each.dims_old) if each.dims_old else each for each in args]
+        rows["signature"] = joined(old, "types", SIGNATURE, tables.signature)
+    if uncategorised or _has_any(rows, tables, _NSIGHT_CALLS):
+        for other in _OTHER_IDS:
+            values = numbers.integers(partial(map, other, args), len(args))
+            rows["correlation"] = np.where(rows["correlation"] == NONE, values, rows["correlation"])
+
+
+def _has_any(rows: dict[str, NDArray[Any]], tables: Tables, *cats: str | None) -> bool:
+    known = [tables.cat[each] for each in cats if each in tables.cat]
+    return bool(known) and bool(np.isin(rows["cat"], known).any())
+
+
+def _stated(args: EventArgs) -> Stated:
+    flops = numbers.integer(args.model_flops)
+    return Stated(
+        flops if flops != NONE else numbers.integer(args.flops),
+        numbers.integer(args.accessed),
+        numbers.integer(args.number),
+    )
