@@ -85,13 +85,13 @@ def op_cost(call: OpCall) -> OpCost | None:
     if free is not None:
         return free
     formula = FORMULAS.get(call.name)
-    if formula is not None:
-        try:
+    try:
+        if formula is not None:
             return formula(call.args)
-        except _MISFITS:
-            return None
-    if is_compiled(call.name):
-        return compiled_cost(call)
+        if is_compiled(call.name):
+            return compiled_cost(call)
+    except _MISFITS:
+        return None
     # Only where torch is loaded anyway can another package have registered a formula with it.
     if call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
         return None

@@ -16,6 +16,7 @@ from perfkit.cost.op import FORMULAS, op_cost
 from perfkit.trace import list_dtypes
 from perfkit.trace.kernels import is_compiled_graph, is_compiled_kernel
 from perfkit.trace.list_evidence import ListEvidence
+from perfkit.trace.naming import Names
 from perfkit.trace.nesting import depths, grouped
 from perfkit.trace.read import NONE, Ints, Trace
 
@@ -55,17 +56,18 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
     `kernel_op` is the row that launched each kernel, `kernel_name` the index of the kernel's name.
     """
     evidence = ListEvidence(trace, event, parent, kernel_op, kernel_name)
-    name, signature = trace.name[event], trace.signature[event]
+    names, signature = Names.of(trace, event), trace.signature[event]
+    name = names.column
     key, keys = _distinct(name, signature)
     number = np.full(keys, _UNASKED, np.int64)
-    split = _split(trace, name, signature, parent)
+    split = _split(trace, names, signature, parent)
     calls: list[CostedCall] = []
     known: dict[tuple[int, int, str, tuple[OpCall, ...] | None], int] = {}
-    sized_inside = _named(trace, SIZED_INSIDE.__contains__)
+    sized_inside = names.are(SIZED_INSIDE.__contains__)
 
     def ask(row: int, dtype: str = "", *, fallback: bool = False) -> int:
         """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""
-        inside = evidence.inside(row, TELLING) if sized_inside[name[row]] else None
+        inside = evidence.inside(row, TELLING) if sized_inside[row] else None
         identity = (int(name[row]), int(signature[row]), dtype, inside)
         if identity not in known or fallback:
             args = evidence.arguments(identity[1])
@@ -91,7 +93,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         for each, row in zip(new.tolist(), rows[first].tolist(), strict=True):
             if number[each] == _UNASKED:
                 listed = bool(list_dtypes.unknown_shapes(evidence.arguments(int(signature[row]))))
-                number[each] = _BY_ROW if listed or sized_inside[name[row]] else ask(row)
+                number[each] = _BY_ROW if listed or sized_inside[row] else ask(row)
         found = number[mine]
         listed_rows = np.flatnonzero(found == _BY_ROW)
         if len(listed_rows):
@@ -99,16 +101,15 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
             found[listed_rows] = np.asarray([ask(row, evidence.dtype(row)) for row in examples.tolist()])[same]
         costed = found != NONE
         owner[rows[costed]], call_of[rows[costed]] = rows[costed], found[costed]
-    _cost_others(trace, name, parent, kernel_op, key, owner, call_of, ask)
-    return Costs(owner, _roles(trace, name, parent, kernel_op, owner, call_of, calls), call_of, calls)
+    _cost_others(names, parent, kernel_op, key, owner, call_of, ask)
+    return Costs(owner, _roles(names, parent, kernel_op, owner, call_of, calls), call_of, calls)
 
 
 _UNASKED, _BY_ROW = -2, -3
 
 
 def _cost_others(
-    trace: Trace,
-    name: NDArray[np.int32],
+    names: Names,
     parent: Ints,
     kernel_op: Ints,
     key: Ints,
@@ -121,7 +122,7 @@ def _cost_others(
     Where devices were traced, only those that launched something: the others work on the host.
     """
     levels = list(_levels(parent))
-    moves, has_formula = (_named(trace, names.__contains__)[name] for names in (MOVES, FORMULAS))
+    moves, has_formula = names.are(MOVES.__contains__), names.are(FORMULAS.__contains__)
     launching = np.zeros(len(parent), np.bool_)
     launching[kernel_op[kernel_op != NONE]] = True
     telling, covered, working = call_of != NONE, np.zeros(len(parent), np.bool_), launching.copy()
@@ -130,8 +131,8 @@ def _cost_others(
         for beneath in (telling, working):
             beneath[parent[nested[beneath[nested]]]] = True
         covered[parent[nested[covered[nested] | has_formula[nested]]]] = True
-    foreign = ~_named(trace, lambda each: each.startswith("aten::"))[name]
-    known = (_named(trace, is_custom)[name] & ~telling) | (moves & ~covered)
+    foreign = ~names.are(lambda each: each.startswith("aten::"))
+    known = (names.are(is_custom) & ~telling) | (moves & ~covered)
     wanted = (known & working) | (launching & foreign) if len(kernel_op) else known
     asked: dict[int, int] = {}
     for level in levels:
@@ -172,11 +173,6 @@ def _levels(parent: Ints) -> Iterator[Ints]:
         begin = end
 
 
-def _named(trace: Trace, test: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """For each name of the trace whether it passes."""
-    return np.fromiter((test(name) for name in trace.names), np.bool_, len(trace.names))
-
-
 def _around_any(parent: Ints, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The rows that have one of these directly beneath them."""
     result = np.zeros(len(parent), np.bool_)
@@ -184,22 +180,23 @@ def _around_any(parent: Ints, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return result
 
 
-def _split(trace: Trace, name: NDArray[np.int32], signature: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
+def _split(trace: Trace, names: Names, signature: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
     """Ops that are costed by what lies beneath: compositions on some devices only, and what autocast wraps."""
-    result = _autocast(trace, name, signature, parent)
-    concerned = _named(trace, _SPLIT_ON_SOME_DEVICES.__contains__)[name]
+    result = _autocast(trace, names, signature, parent)
+    concerned = names.are(_SPLIT_ON_SOME_DEVICES.__contains__)
     if concerned.any():
-        result |= concerned & _around_any(parent, _named(trace, FORMULAS.__contains__)[name])
+        result |= concerned & _around_any(parent, names.are(FORMULAS.__contains__))
     return result
 
 
-def _autocast(trace: Trace, name: NDArray[np.int32], signature: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
+def _autocast(trace: Trace, names: Names, signature: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
     """Ops as the program called them, around the conversion of their inputs and the same op on what comes out."""
     numbers: dict[bytes, int] = {}
     dims = np.asarray([*(numbers.setdefault(each.dims, len(numbers)) for each in trace.signatures), NONE], np.int64)
     size = dims[signature]  # NONE (-1) takes the last entry
+    name = names.column
     repeated = (parent != NONE) & (name == name[parent]) & (size == size[parent])
-    converting = _named(trace, lambda each: each == "aten::to")[name]
+    converting = names.are("aten::to".__eq__)
     return _around_any(parent, repeated) & _around_any(parent, converting)
 
 
@@ -211,8 +208,7 @@ _NO_WORK = COMPOSITES | FREE
 
 
 def _roles(
-    trace: Trace,
-    name: NDArray[np.int32],
+    names: Names,
     parent: Ints,
     kernel_op: Ints,
     owner: Ints,
@@ -224,12 +220,12 @@ def _roles(
     All else without a cost is what surrounds work. The own time of a compiled graph is that of its kernels where
     those were not recorded.
     """
-    compiled = _named(trace, is_compiled_kernel)[name]
+    compiled = names.are(is_compiled_kernel)
     leaf = ~_around_any(parent, np.ones(len(parent), np.bool_))
-    graph = _named(trace, is_compiled_graph)[name] & ~_around_any(parent, compiled)
+    graph = names.are(is_compiled_graph) & ~_around_any(parent, compiled)
     launching = np.zeros(len(parent), np.bool_)
     launching[kernel_op[kernel_op != NONE]] = True
-    op = _named(trace, _is_op)[name]
+    op = names.are(_is_op)
     if not op.any():  # other writers' ops have no namespaces
         op[:] = True
     working = compiled | graph | (op & leaf) | launching

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.matching import flow_pairs, latest_before, processes
+from perfkit.trace.naming import named
 from perfkit.trace.nesting import around_times
 from perfkit.trace.read import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
@@ -175,10 +176,8 @@ def is_compiled_graph(name: str) -> bool:
 def communication(trace: Trace) -> Ints:
     """Events during which ranks exchanged data: collective kernels, or a backend's ranges where there are none."""
     kernels = trace.of(Category.KERNEL)
-    on_device = [index for index, name in enumerate(trace.names) if _COLLECTIVE_KERNEL.search(name)]
-    events = kernels[np.isin(trace.name[kernels], on_device)]
+    events = kernels[named(trace, kernels, lambda name: _COLLECTIVE_KERNEL.search(name) is not None)]
     if len(events):
         return events
     ranges = trace.of(Category.RANGE)
-    names = [index for index, name in enumerate(trace.names) if name.startswith(COLLECTIVE_RANGES)]
-    return ranges[np.isin(trace.name[ranges], names)]
+    return ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]

@@ -12,6 +12,7 @@ from perfkit.cost.args import Args
 from perfkit.cost.call import OpCall
 from perfkit.cost.dtypes import UNKNOWN
 from perfkit.trace import list_dtypes
+from perfkit.trace.naming import named
 from perfkit.trace.nesting import grouped
 from perfkit.trace.read import NONE, Ints, Trace
 from perfkit.trace.signatures import arguments
@@ -103,10 +104,8 @@ class ListEvidence:
     def _gradients(self) -> list_dtypes.Evidence:
         """Gradients as autograd accumulates them, with the dtypes and shapes of the parameters."""
         found: list_dtypes.Evidence = {}
-        names = self._trace.names
-        wanted = [index for index, name in enumerate(names) if name == "torch::autograd::AccumulateGrad"]
-        signature = self._trace.signature[self._event]
-        for each in np.unique(signature[np.isin(self._trace.name[self._event], wanted)]).tolist():
+        accumulating = named(self._trace, self._event, "torch::autograd::AccumulateGrad".__eq__)
+        for each in np.unique(self._trace.signature[self._event[accumulating]]).tolist():
             list_dtypes.collect(found, self.arguments(each))
         return found
 

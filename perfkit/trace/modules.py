@@ -7,10 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.naming import numbered
-from perfkit.trace.nesting import around_times, depths, grouped, parents
+from perfkit.trace.nesting import around_times, depths, grouped, nearest, parents
 from perfkit.trace.read import NONE, Category, Ints, Trace
 
 _PYTHON = "nn.Module: "
+
+# No model nests deeper; of a recursion that does, what lies deeper belongs to the last level that is told apart.
+_MOST_LEVELS = 64
 
 # Ranges that name a module: FSDP's hooks give the path within the model, wrappers their own class.
 _RANGES = (
@@ -69,7 +72,8 @@ def _paths(trace: Trace, calls: Ints, parent: Ints, labels: dict[int, str]) -> t
     depth = depths(parent)
     order = grouped(depth)
     width = len(trace.names) + 1
-    for rows in np.split(order, np.cumsum(np.bincount(depth))[:-1]) if len(calls) else ():
+    levels = np.split(order, np.cumsum(np.bincount(depth))[:-1]) if len(calls) else []
+    for rows in levels[:_MOST_LEVELS]:
         outer = np.where(parent[rows] == NONE, NONE, result[parent[rows]])
         pair, inverse = np.unique((outer + 1) * width + trace.name[calls[rows]], return_inverse=True)
         found = []
@@ -83,6 +87,9 @@ def _paths(trace: Trace, calls: Ints, parent: Ints, labels: dict[int, str]) -> t
                 paths.append(above if above.split("/")[-1] == label else f"{above}/{label}".lstrip("/"))
             found.append(numbers[key])
         result[rows] = np.asarray(found, np.int64)[inverse]
+    deeper = depth >= _MOST_LEVELS
+    if deeper.any():
+        result[deeper] = result[nearest(parent, ~deeper)[deeper]]
     return _completed(result, paths)
 
 

@@ -1,6 +1,8 @@
 """Asking something of the names of events: each distinct name that occurs is asked once."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -9,28 +11,46 @@ from numpy.typing import NDArray
 from perfkit.trace.read import Ints, Trace
 
 T = TypeVar("T")
+Flags = NDArray[np.bool_]
 
 
-def occurring(trace: Trace, events: Ints) -> list[int]:
-    """The indices of the names of events."""
-    found: list[int] = np.flatnonzero(np.bincount(trace.name[events], minlength=1)).tolist()
-    return found
+@dataclass(frozen=True)
+class Names:
+    """The names of some events: `column` has the index of each event's in the table of names."""
+
+    table: list[str]
+    column: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, trace: Trace, events: Ints) -> "Names":
+        return cls(trace.names, trace.name[events])
+
+    @cached_property
+    def occurring(self) -> list[int]:
+        """The indices of the names that occur."""
+        if not len(self.column):
+            return []
+        found: list[int] = np.flatnonzero(np.bincount(self.column)).tolist()
+        return found
+
+    def are(self, test: Callable[[str], bool]) -> Flags:
+        """For each event whether its name passes."""
+        passes = np.zeros(len(self.table) + 1, np.bool_)
+        passes[[index for index in self.occurring if test(self.table[index])]] = True
+        found: Flags = passes[self.column]
+        return found
 
 
-def named(trace: Trace, events: Ints, test: Callable[[str], bool]) -> NDArray[np.bool_]:
+def named(trace: Trace, events: Ints, test: Callable[[str], bool]) -> Flags:
     """For each event whether its name passes."""
-    passes = np.zeros(len(trace.names), np.bool_)
-    if len(events):
-        passes[[index for index in occurring(trace, events) if test(trace.names[index])]] = True
-    return passes[trace.name[events]]
+    return Names.of(trace, events).are(test)
 
 
 def numbered(trace: Trace, events: Ints, number_of: Callable[[str], T | None]) -> tuple[Ints, dict[int, T]]:
     """The events whose name has a value, and the values by index of the name."""
-    if not len(events):
-        return events, {}
-    asked = ((index, number_of(trace.names[index])) for index in occurring(trace, events))
+    names = Names.of(trace, events)
+    asked = ((index, number_of(names.table[index])) for index in names.occurring)
     values = {index: value for index, value in asked if value is not None}
-    has = np.zeros(len(trace.names), np.bool_)
+    has = np.zeros(len(names.table) + 1, np.bool_)
     has[list(values)] = True
-    return events[has[trace.name[events]]], values
+    return events[has[names.column]], values

@@ -7,7 +7,7 @@ within itself (the copy of the bias in `aten::addmm`) belongs to it and is never
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from perfkit.trace.costing import CostedCall, Role, cost_ops
 from perfkit.trace.kernels import Kernels, link_kernels
 from perfkit.trace.modules import find_modules
 from perfkit.trace.nesting import parents, self_time
-from perfkit.trace.phases import op_phases, time_phases
+from perfkit.trace.phases import PhaseRanges, op_phases
 from perfkit.trace.read import NONE, Category, Ints, Trace
 from perfkit.trace.steps import Steps, find_steps
 
@@ -128,7 +128,8 @@ def read_ops(trace: Trace) -> Ops:
     module = modules.at(trace, trace.thread[event], start)
     of_forward = np.append(module, NONE)[backward.forward]  # NONE (-1) takes the last entry, which is NONE
     module = compact(np.where(of_forward == NONE, module, of_forward))
-    phase = compact(op_phases(trace, event, backward.node, steps))
+    ranges = PhaseRanges.of(trace)
+    phase = compact(op_phases(trace, event, backward.node, steps, ranges))
     return Ops(
         trace=trace,
         steps=steps,
@@ -151,8 +152,8 @@ def read_ops(trace: Trace) -> Ops:
         kernel_op=kernel_op,
         kernel_owner=compact(np.where(owners == NONE, kernel_op, owners)),
         kernel_step=compact(_kernel_steps(trace, kernels, steps)),
-        kernel_phase=compact(_of_op_or_launch(trace, phase, kernels, kernel_op, time_phases)),
-        kernel_module=compact(_of_op_or_launch(trace, module, kernels, kernel_op, modules.at)),
+        kernel_phase=compact(_of_op_or_launch(trace, phase, kernels, kernel_op, ranges.at)),
+        kernel_module=compact(_of_op_or_launch(trace, module, kernels, kernel_op, partial(modules.at, trace))),
     )
 
 
@@ -172,11 +173,11 @@ def _of_op_or_launch(
     of_op: Compact,
     kernels: Kernels,
     kernel_op: Compact,
-    find: Callable[[Trace, NDArray[np.int32], Ints], Ints],
+    find: Callable[[NDArray[np.int32], Ints], Ints],
 ) -> Ints:
     """For each kernel what its op has; where it has no op, what is found for the thread and time of its launch."""
     result = np.append(of_op, NONE)[kernel_op]
     loose = np.flatnonzero((kernel_op == NONE) & (kernels.launch != NONE))
     launches = kernels.launch[loose]
-    result[loose] = find(trace, trace.thread[launches], trace.start_ns[launches])
+    result[loose] = find(trace.thread[launches], trace.start_ns[launches])
     return result

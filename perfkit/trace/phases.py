@@ -40,6 +40,36 @@ class Phases:
         return np.where(interval == NONE, NONE, self.phase[interval]) if len(self) else interval
 
 
+@dataclass(frozen=True)
+class PhaseRanges:
+    """What ranges tell of phases: `marked` those of perfkit; `events` and `phase` others whose name says so, looked for
+    where perfkit marked none."""
+
+    trace: Trace
+    marked: Phases
+    events: Ints
+    phase: Ints
+
+    @classmethod
+    def of(cls, trace: Trace) -> "PhaseRanges":
+        marked = find_phases(trace)
+        nothing = np.empty(0, np.int64)
+        return cls(trace, marked, *((nothing, nothing) if len(marked) else _ranges(trace, phase_of)))
+
+    def at(self, threads: NDArray[np.int32], times: Ints) -> Ints:
+        """For times on threads of the host the phase that ranges tell, NONE elsewhere."""
+        return self.marked.at(times) if len(self.marked) else self.around(threads, times)[0]
+
+    def around(self, threads: NDArray[np.int32], times: Ints) -> tuple[Ints, Ints]:
+        """For times on threads the phase of the innermost range around that names one, and when that range began."""
+        if not len(self.events):
+            nothing = np.full(len(times), NONE, np.int64)
+            return nothing, nothing.copy()
+        at = around_times(self.trace, self.events, threads, times)
+        none = at == NONE
+        return np.where(none, NONE, self.phase[at]), np.where(none, NONE, self.trace.start_ns[self.events[at]])
+
+
 def find_phases(trace: Trace) -> Phases:
     """The phases that perfkit marked in a trace; empty where it marked none."""
     by_name = {MARK_PREFIX + phase: index for index, phase in enumerate(PHASES)}
@@ -47,7 +77,7 @@ def find_phases(trace: Trace) -> Phases:
     return Phases(phases, trace.start_ns[events], trace.end_ns[events])
 
 
-def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps) -> Ints:
+def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps, ranges: PhaseRanges) -> Ints:
     """The phase of each op (rows in the order of time): index into `PHASES`, NONE where it is not known.
 
     Where we marked phases, those. Else, the innermost deciding: what runs beneath an autograd `node` is backward, what
@@ -55,10 +85,9 @@ def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps) -> Ints:
     the rest from the first op that records gradients up to backward is forward; all of it where nothing is trained.
     """
     starts = trace.start_ns[event]
-    marked = find_phases(trace)
-    if len(marked):
-        return marked.at(starts)
-    phase, since = _range_phases(trace, trace.thread[event], starts)
+    if len(ranges.marked):
+        return ranges.marked.at(starts)
+    phase, since = ranges.around(trace.thread[event], starts)
     within = node != NONE
     phase[within & ((phase == NONE) | (starts[node] >= since))] = _BACKWARD
     if not len(event):
@@ -73,22 +102,6 @@ def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps) -> Ints:
     rest = (phase == NONE) & (step != NONE)
     phase[_before_backward(trace, event, step, phase, rest) if trained else rest] = _FORWARD
     return phase
-
-
-def time_phases(trace: Trace, threads: NDArray[np.int32], times: Ints) -> Ints:
-    """The phase of what the host did at times on threads, as far as ranges tell it; NONE elsewhere."""
-    marked = find_phases(trace)
-    return marked.at(times) if len(marked) else _range_phases(trace, threads, times)[0]
-
-
-def _range_phases(trace: Trace, threads: NDArray[np.int32], times: Ints) -> tuple[Ints, Ints]:
-    """For times on threads the phase of the innermost range around that names one, and when that range began."""
-    events, phase = _ranges(trace, phase_of)
-    if not len(events):
-        nothing = np.full(len(times), NONE, np.int64)
-        return nothing, nothing.copy()
-    at = around_times(trace, events, threads, times)
-    return np.where(at == NONE, NONE, phase[at]), np.where(at == NONE, NONE, trace.start_ns[events[at]])
 
 
 def _ranges(trace: Trace, phase_of_name: Callable[[str], int | None]) -> tuple[Ints, Ints]:

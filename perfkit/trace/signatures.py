@@ -11,6 +11,10 @@ from perfkit.cost.dtypes import BY_TRACE_NAME, UNKNOWN
 from perfkit.trace.read import Signature
 
 _TENSOR_LIST = "TensorList"
+
+# Of no memory: sizes beyond are damage, and products of several would not fit a double. Integers of ops have 64 bits.
+_MOST_ELEMENTS = 2**50
+_LONGEST_INTEGER = 2**63
 _SCALARS = {"True": True, "False": False, "": None, "None": None}
 
 
@@ -18,7 +22,7 @@ def arguments(signature: Signature) -> tuple[Arg, ...] | None:
     """The arguments in the order of the op's schema; None where the trace's lists do not fit together.
 
     What a trace loses becomes None: strings, optional lists of tensors, values where no concrete inputs were recorded,
-    lists of tensors in older versions.
+    lists of tensors in older versions. So do tensors of sizes that cannot be.
     Tensors of a list have no dtype there. Strides that were not recorded are taken to be contiguous.
     """
     try:
@@ -48,7 +52,7 @@ def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:
 
 
 def _tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
-    if not _are_integers(dims):
+    if not _are_integers(dims) or any(size < 0 for size in dims) or math.prod(dims) > _MOST_ELEMENTS:
         return None
     shape = tuple(dims)
     if _are_integers(strides) and len(strides) == len(shape):
@@ -57,7 +61,7 @@ def _tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
 
 
 def _are_integers(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, int) for each in value)
+    return isinstance(value, list) and all(type(each) is int and abs(each) < _LONGEST_INTEGER for each in value)
 
 
 def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
@@ -76,9 +80,13 @@ def _literal(text: str) -> Arg:
 def _scalar(text: str) -> Scalar:
     if text in _SCALARS:
         return _SCALARS[text]
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return None
+    try:
+        number = int(text)
+    except ValueError:
+        pass
+    else:
+        return number if abs(number) < _LONGEST_INTEGER else None
+    try:
+        return float(text)
+    except ValueError:
+        return None

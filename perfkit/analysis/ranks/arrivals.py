@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfkit.analysis.work.grouping import group
 from perfkit.analysis.work.messages import recorded
 from perfkit.cost.collective import Kind, collective_kind
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.kernels import communication
+from perfkit.trace.naming import named
 from perfkit.trace.nesting import around_times
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Collective, Ints, Small
@@ -71,7 +71,7 @@ def arrivals(ops: Ops) -> Arrivals:
         name = _names(ops, events, ops.kernels.launch[kernel])
         step = ops.kernel_step[kernel]
     else:
-        events = events[~_starting_with(_ENQUEUE, trace.names)[trace.name[events]]]
+        events = events[~named(trace, events, lambda name: name.startswith(_ENQUEUE))]
         record = recorded(ops, events, np.full(len(events), NONE, np.int64))
         name = trace.name[events].astype(np.int64)
         step = ops.steps.at(trace.start_ns[events])
@@ -97,16 +97,12 @@ def _names(ops: Ops, events: Ints, launch: Ints) -> Ints:
     trace = ops.trace
     name = trace.name[events].astype(np.int64)
     ranges = trace.of(Category.RANGE)
-    ranges = ranges[_starting_with(COLLECTIVE_RANGES, trace.names)[trace.name[ranges]]]
+    ranges = ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
     known = np.flatnonzero(launch != NONE)
     around = around_times(trace, ranges, trace.thread[launch[known]], trace.start_ns[launch[known]])
     inside = around != NONE
     name[known[inside]] = trace.name[ranges[around[inside]]]
     return name
-
-
-def _starting_with(prefixes: tuple[str, ...], names: list[str]) -> NDArray[np.bool_]:
-    return np.asarray([name.startswith(prefixes) for name in names], np.bool_)
 
 
 def _number(table: dict[CollectiveKind, int], ops: Ops, record: int, name: int) -> int:

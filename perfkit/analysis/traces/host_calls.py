@@ -10,6 +10,7 @@ from perfkit.analysis.traces.result import HostCallRow
 from perfkit.analysis.work.launches import SYNCHRONISING, runtime_calls
 from perfkit.analysis.work.windows import Windows
 from perfkit.record import MARK_PREFIX
+from perfkit.trace.naming import named
 from perfkit.trace.nesting import around_times
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints
@@ -44,10 +45,7 @@ def _calls(ops: Ops, windows: Windows) -> Iterator[tuple[str, Ints]]:
     yield WAIT, runtime_calls(trace, windows, SYNCHRONISING)
     yield ALLOCATION, runtime_calls(trace, windows, _ALLOCATION)
     ranges = trace.of(Category.RANGE, Category.OP)
-    used = np.bincount(trace.name[ranges], minlength=len(trace.names)) > 0
-    names = zip(used.tolist(), trace.names, strict=True)
-    fitting = np.asarray([seen and _DATA.fullmatch(name) is not None for seen, name in names], np.bool_)
-    loading = ranges[fitting[trace.name[ranges]]]
+    loading = ranges[named(trace, ranges, lambda name: _DATA.fullmatch(name) is not None)]
     yield DATA, loading[windows.at(trace.start_ns[loading]) != NONE]
 
 

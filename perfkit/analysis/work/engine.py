@@ -20,7 +20,7 @@ from perfkit.analysis.work.windows import Windows, windows
 from perfkit.record import PHASES
 from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.ops import Ops
-from perfkit.trace.phases import find_phases
+from perfkit.trace.phases import Phases, find_phases
 from perfkit.trace.read import NONE
 
 
@@ -95,16 +95,16 @@ def summary_points(found: Engine) -> list[RooflinePoint]:
     within = work.step[by_op.first] != NONE
     name = "step" if found.windows.are_steps else "trace"
     result = total_point(name, name, total(by_op, np.flatnonzero(within)), found.step_s, found.step_s, found.parts)
+    marked = find_phases(work.ops.trace)
     for number, phase in enumerate(PHASES):
         mine = total(by_op, np.flatnonzero(within & (work.phase[by_op.first] == number)))
-        result += total_point("phase", phase, mine, _phase_s(found, number), found.step_s, found.parts)
+        result += total_point("phase", phase, mine, _phase_s(found, number, marked), found.step_s, found.parts)
     return result
 
 
-def _phase_s(found: Engine, phase: int) -> float:
+def _phase_s(found: Engine, phase: int, ranges: Phases) -> float:
     """Of a phase on a device the time in which a kernel of it ran; on a CPU that of its range if we marked it."""
     work = found.pieces
-    ranges = find_phases(work.ops.trace)
     if work.on_device or not len(ranges):
         busy = clipped(work.when(found.within & (work.phase == phase)), found.windows.spans)
         return length(busy) / 1e9 / found.parts

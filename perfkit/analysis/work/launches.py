@@ -10,6 +10,7 @@ from perfkit.analysis.intervals import Intervals, union
 from perfkit.analysis.timeline import HOST, OTHER_IDLE, Split
 from perfkit.analysis.traces.result import Launches
 from perfkit.analysis.work.windows import Windows, launched_before
+from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints, Trace
 
@@ -121,9 +122,7 @@ def _delays(trace: Trace, ops: Ops, waiting: Queue, within: NDArray[np.bool_]) -
 def runtime_calls(trace: Trace, windows: Windows, pattern: re.Pattern[str]) -> Ints:
     """Calls of the runtime within the windows whose whole name fits."""
     events = trace.of(Category.LAUNCH)
-    used = np.unique(trace.name[events]).tolist()
-    fitting = [name for name in used if pattern.fullmatch(trace.names[name])]
-    events = events[np.isin(trace.name[events], fitting)]
+    events = events[named(trace, events, lambda name: pattern.fullmatch(name) is not None)]
     found: Ints = events[windows.at(trace.start_ns[events]) != NONE]
     return found
 
@@ -131,10 +130,9 @@ def runtime_calls(trace: Trace, windows: Windows, pattern: re.Pattern[str]) -> I
 def _synchronising(ops: Ops, windows: Windows) -> tuple[int, int]:
     """Calls that made the host wait for the device, and the nanoseconds in them; nested ones count once."""
     trace = ops.trace
-    names = [index for index, name in enumerate(trace.names) if name in _SYNCHRONISING_OPS]
     # On the host's own tensors these ops wait for nothing: they count where they started something on the device.
     rows = np.unique(ops.kernel_op[ops.kernel_op != NONE])
-    waiting = ops.event[rows[np.isin(trace.name[ops.event[rows]], names)]]
+    waiting = ops.event[rows[named(trace, ops.event[rows], _SYNCHRONISING_OPS.__contains__)]]
     waiting = waiting[windows.at(trace.start_ns[waiting]) != NONE]
     events = np.union1d(runtime_calls(trace, windows, SYNCHRONISING), waiting)
     calls = waited = 0

@@ -11,6 +11,7 @@ from perfkit.cost.args import all_tensors
 from perfkit.cost.call import TensorArg
 from perfkit.cost.collective import Message, collective_kind, kernel_collective, message
 from perfkit.cost.dtypes import BY_NAME, UNKNOWN
+from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Collective, Ints
 from perfkit.trace.signatures import arguments
@@ -66,8 +67,10 @@ def messages(pieces: Pieces) -> Messages:
     exchanging = pieces.of(Kind.COMMUNICATION)
     row = ops.kernel_op if pieces.on_device else pieces.owner
     which = np.where(exchanging, recorded(ops, pieces.event, row), NONE)
-    is_collective = np.fromiter((collective_kind(name) is not None for name in trace.names), np.bool_, len(trace.names))
-    called = is_collective[trace.name[ops.event]] & (trace.signature[ops.event] != NONE)
+    if not exchanging.any():
+        return Messages(which, tuple(trace.collectives))
+    called = named(trace, ops.event, lambda name: collective_kind(name) is not None)
+    called &= trace.signature[ops.event] != NONE
     caller = _nearest(ops, row, np.where(called, np.arange(len(ops)), NONE))
     table = list(trace.collectives)
     found: dict[tuple[int, int, int], int] = {}

@@ -17,6 +17,7 @@ from perfkit.analysis.work.grouping import group
 from perfkit.analysis.work.inferred import infer_calls
 from perfkit.analysis.work.windows import Windows
 from perfkit.trace.kernels import communication, is_compiled_graph
+from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops, Role
 from perfkit.trace.read import NONE, Ints, Trace
 
@@ -101,6 +102,7 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
     own = trace.name[event].astype(np.int64)
     op_name = _at(trace.name[ops.event].astype(np.int64), owner, NONE)
     start, end = trace.start_ns[event], trace.end_ns[event]
+    is_graph = named(trace, ops.event, is_compiled_graph)
     lanes, lane = _streams(trace, event)
     call = np.where(costed, _at(ops.call, owner, NONE), NONE)
     return Pieces(
@@ -111,7 +113,7 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
         owner=owner,
         call=infer_calls(own, trace.geometry[event], lane, end - start, kind == Kind.WORK, owner, call),
         # Kernels of one compiled graph share its range, which says less than their own names.
-        label=np.where(linked & ~_is_graph(ops)[op_name], op_name, own),
+        label=np.where(linked & ~_at(is_graph, owner, 0).astype(np.bool_), op_name, own),
         kind=kind,
         start_ns=start,
         end_ns=end,
@@ -169,12 +171,7 @@ def _streams(trace: Trace, event: Ints) -> tuple[tuple[tuple[int, str], ...], In
     return tuple(names), found.of
 
 
-def _is_graph(ops: Ops) -> Flags:
-    """Whether each name of the trace is that of a run of compiled code."""
-    return np.asarray([is_compiled_graph(name) for name in ops.trace.names] or [False])
-
-
-def _at(column: NDArray[np.int64] | NDArray[np.int8], rows: Ints, otherwise: int) -> Ints:
+def _at(column: NDArray[np.int64] | NDArray[np.int8] | Flags, rows: Ints, otherwise: int) -> Ints:
     """The column's values at some rows, `otherwise` where the row is NONE."""
     extended = np.append(column.astype(np.int64), otherwise)  # NONE (-1) takes the value at the end
     return extended[rows]

@@ -62,3 +62,9 @@ def test_ranges_that_name_modules(tmp_path: Path) -> None:
         range_("layers.3.mlp", 10, 5), event("y", 11, 1),
         range_("something else", 20, 5), event("z", 21, 1),
     ) == ["layers.3", "layers.3.mlp", ""]  # fmt: skip
+
+
+def test_a_recursion_without_end_has_no_path_without_end(tmp_path: Path) -> None:
+    deep = [module(f"M_{level}", level, 1000 - 2 * level) for level in range(300)]
+    (path,) = names(tmp_path, *deep, event("aten::mm", 400, 1))
+    assert path == "/".join(f"M_{level}" for level in range(64))

@@ -50,3 +50,11 @@ def test_lists_that_do_not_fit_together() -> None:
 def test_sizes_of_a_list_that_an_older_version_did_not_record() -> None:
     assert arguments(signature([[], []], None, ["TensorList", "Scalar"], None)) == (None, None)
     assert arguments(signature([[]], [[]], ["TensorList"], [""])) == ((),)  # an empty list
+
+
+def test_sizes_that_no_memory_holds_are_damage() -> None:
+    dims = [[2**40, 2**40], [-2, 3], [2**70], [True, 2], [2, 3]]
+    found = arguments(signature(dims, [[1], [1], [1], [1], [2**70, 1]], ["float"] * 5, None))
+    assert found == (None, None, None, None, TensorArg((2, 3), (3, 1), "fp32"))
+    kinds, values = ["Scalar"] * 3, [str(2**63), "1" * 5000, str(2**62)]
+    assert arguments(signature([[]] * 3, None, kinds, values)) == (None, float("inf"), 2**62)
