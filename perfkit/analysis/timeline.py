@@ -72,7 +72,7 @@ def split(
     if len(windows) == 0 or len(edges) < 2:
         return Split(categories, np.zeros((len(windows), len(categories)), np.int64))
     begin, lengths = edges[:-1], np.diff(edges)
-    label = np.full(len(begin), categories.index(HOST))
+    label = np.full(len(begin), categories.index(HOST), np.int8)
     if queued is None:
         label[:] = categories.index(OTHER_IDLE)
     elif len(queued):

@@ -89,7 +89,11 @@ def _shared(pieces: Pieces, multiplies: Flags) -> tuple[Floats, Floats]:
     """Each piece's part of the FLOPs and bytes of its call."""
     ops = pieces.ops
     costed = pieces.call != NONE
-    total = np.append(ops.flops, np.nan)[pieces.owner], np.append(ops.bytes, np.nan)[pieces.owner]
+    call = np.append(ops.call, NONE)[pieces.owner]
+    total = (
+        _per_call([each.cost.flops for each in ops.calls])[call],
+        _per_call([each.cost.bytes for each in ops.calls])[call],
+    )
     if not pieces.on_device:
         return np.where(costed, total[0], np.nan), np.where(costed, total[1], np.nan)
     # A kernel whose time was rounded to nothing still takes part.
@@ -99,6 +103,11 @@ def _shared(pieces: Pieces, multiplies: Flags) -> tuple[Floats, Floats]:
     arithmetic = _preferring(multiplies & is_kernel, by_time, pieces, len(ops))
     flops, moved = (_portions(total[0], arithmetic, pieces, len(ops)), _portions(total[1], by_time, pieces, len(ops)))
     return like_elsewhere(flops, pieces), like_elsewhere(moved, pieces)
+
+
+def _per_call(values: list[float | None]) -> Floats:
+    """A table of what is known of calls, with NaN at its end, which a call that is NONE (-1) takes."""
+    return np.asarray([*(np.nan if value is None else value for value in values), np.nan])
 
 
 def like_elsewhere(values: Floats, pieces: Pieces) -> Floats:

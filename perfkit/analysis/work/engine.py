@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from perfkit.analysis.intervals import Ints, clipped, length
+from perfkit.analysis.intervals import clipped, length
 from perfkit.analysis.result import RooflinePoint
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.timeline import Split
@@ -40,7 +41,7 @@ class Engine:
     costs: PieceCosts
     by_kernel: Placed
     by_op: Placed
-    category: Ints
+    category: NDArray[np.int8]
     waiting: Queue | None
     split: Split
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.trace.compact import Compact, compact
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -13,7 +15,7 @@ Floats = NDArray[np.float64]
 class Groups:
     """`of` is each row's group, `first` the first row of each group."""
 
-    of: Ints
+    of: Compact
     first: Ints
 
     def __len__(self) -> int:
@@ -29,7 +31,7 @@ class Groups:
         return np.bincount(self.of, minlength=len(self))
 
 
-def group(*keys: Ints | NDArray[np.int8]) -> Groups:
+def group(*keys: Compact) -> Groups:
     """Group rows by the values of all key columns."""
     code, size = np.zeros(len(keys[0]), np.int64), 1
     for key in keys:
@@ -40,4 +42,4 @@ def group(*keys: Ints | NDArray[np.int8]) -> Groups:
             size = len(found)
         code, size = code * width + (key.astype(np.int64, copy=False) - low), size * width
     _, first, of = np.unique(code, return_index=True, return_inverse=True)
-    return Groups(of.astype(np.int64), first.astype(np.int64))
+    return Groups(compact(of), first.astype(np.int64))

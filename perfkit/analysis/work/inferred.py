@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.work.grouping import group
+from perfkit.trace.compact import Compact
 from perfkit.trace.read import NONE, Ints, Small
 
 Flags = NDArray[np.bool_]
@@ -30,8 +31,8 @@ _ALIKE = 2.0
 
 
 def infer_calls(
-    name: Ints, geometry: Small, lane: Ints, busy_ns: Ints, is_work: Flags, owner: Ints, call: Ints
-) -> Ints:
+    name: Small, geometry: Small, lane: Compact, busy_ns: Ints, is_work: Flags, owner: Compact, call: Compact
+) -> Compact:
     """`call`, completed for kernels whose op (`owner`) is not known. Columns, one row a piece, in the order of time.
 
     A kernel that took less than half or more than twice the median time of its like is left out.
@@ -40,7 +41,7 @@ def infer_calls(
     if not wanted.any():
         return call
     result = call.copy()
-    alike = group(name, geometry.astype(np.int64)).of
+    alike = group(name, geometry).of
     for like in _contexts(alike, lane):
         known = np.flatnonzero(is_work & (owner != NONE) & (geometry != NONE))
         asked = np.flatnonzero(wanted & (result == NONE))
@@ -52,11 +53,11 @@ def infer_calls(
     return result
 
 
-def as_elsewhere(values: Floats, name: Ints, geometry: Small, call: Ints, inferred: Flags) -> Floats:
+def as_elsewhere(values: Floats, name: Small, geometry: Small, call: Compact, inferred: Flags) -> Floats:
     """A column whose values of inferred kernels are the mean of those of the same kernel for the same call."""
     if not inferred.any():
         return values
-    like = group(name, geometry.astype(np.int64), call).of
+    like = group(name, geometry, call).of
     known = ~inferred
     count = np.bincount(like[known], minlength=int(like.max()) + 1)
     total = np.bincount(like[known], values[known], len(count))
@@ -64,24 +65,25 @@ def as_elsewhere(values: Floats, name: Ints, geometry: Small, call: Ints, inferr
     return np.where(inferred, mean[like], values)
 
 
-def _contexts(alike: Ints, lane: Ints) -> Iterator[Ints]:
+def _contexts(alike: Compact, lane: Compact) -> Iterator[Compact]:
     """Numbers that pieces share which are alike and have like neighbours, for more and more neighbours."""
     order = np.argsort(lane, kind="stable")
     stream, mine = lane[order], alike[order]
     keys = [mine]
     for distance in range(1, min(_NEIGHBOURS[-1], len(mine) - 1) + 1):
         same = stream[distance:] == stream[:-distance]
-        before, after = np.full(len(mine), NONE, np.int64), np.full(len(mine), NONE, np.int64)
+        before, after = np.full(len(mine), NONE, mine.dtype), np.full(len(mine), NONE, mine.dtype)
         before[distance:] = np.where(same, mine[:-distance], NONE)
         after[:-distance] = np.where(same, mine[distance:], NONE)
         keys += [before, after]
         if distance in _NEIGHBOURS:
-            result = np.empty(len(mine), np.int64)
-            result[order] = group(*keys).of
+            found = group(*keys).of
+            result = np.empty_like(found)
+            result[order] = found
             yield result
 
 
-def _only_calls(like: Ints, call: Ints, busy_ns: Ints, count: int) -> tuple[Ints, Floats]:
+def _only_calls(like: Compact, call: Compact, busy_ns: Ints, count: int) -> tuple[Ints, Floats]:
     """For each number the call that all of its pieces share, NONE where they do not; and the median of their times."""
     order = np.lexsort((busy_ns, like))
     like, call, busy_ns = like[order], call[order], busy_ns[order]

@@ -16,10 +16,11 @@ from perfkit.analysis.work.copies import link_copies
 from perfkit.analysis.work.grouping import group
 from perfkit.analysis.work.inferred import infer_calls
 from perfkit.analysis.work.windows import Windows
+from perfkit.trace.compact import Compact, compact
 from perfkit.trace.kernels import communication, is_compiled_graph
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops, Role
-from perfkit.trace.read import NONE, Ints, Trace
+from perfkit.trace.read import NONE, Ints, Small, Trace
 
 Flags = NDArray[np.bool_]
 
@@ -49,27 +50,27 @@ class Pieces:
     ops: Ops
     windows: Windows
     on_device: bool
-    event: Ints
-    owner: Ints
-    call: Ints
-    label: Ints
+    event: Compact
+    owner: Compact
+    call: Compact
+    label: Compact
     kind: NDArray[np.int8]
     start_ns: Ints
     end_ns: Ints
     busy_ns: Ints
-    step: Ints
-    phase: Ints
-    module: Ints
-    lane: Ints
+    step: Compact
+    phase: Compact
+    module: Compact
+    lane: Compact
     lanes: tuple[tuple[int, str], ...]
 
     def __len__(self) -> int:
         return len(self.event)
 
     @cached_property
-    def name(self) -> Ints:
+    def name(self) -> Small:
         """Index into `ops.trace.names` of the kernel's own name."""
-        return self.ops.trace.name[self.event].astype(np.int64)
+        return self.ops.trace.name[self.event]
 
     def when(self, rows: Flags) -> Intervals:
         """When any of some pieces ran."""
@@ -99,8 +100,8 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
     kind[np.isin(event, communication(trace))] = Kind.COMMUNICATION
     linked = owner != NONE
     costed = linked & (kind == Kind.WORK) & (_at(ops.role, owner, -1) == Role.COSTED)
-    own = trace.name[event].astype(np.int64)
-    op_name = _at(trace.name[ops.event].astype(np.int64), owner, NONE)
+    own = trace.name[event]
+    op_name = np.where(linked, trace.name[_at(ops.event, owner, 0)], NONE)
     start, end = trace.start_ns[event], trace.end_ns[event]
     is_graph = named(trace, ops.event, is_compiled_graph)
     lanes, lane = _streams(trace, event)
@@ -111,14 +112,14 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
         on_device=True,
         event=event,
         owner=owner,
-        call=infer_calls(own, trace.geometry[event], lane, end - start, kind == Kind.WORK, owner, call),
+        call=compact(infer_calls(own, trace.geometry[event], lane, end - start, kind == Kind.WORK, owner, call)),
         # Kernels of one compiled graph share its range, which says less than their own names.
-        label=np.where(linked & ~_at(is_graph, owner, 0).astype(np.bool_), op_name, own),
+        label=compact(np.where(linked & ~_at(is_graph, owner, 0).astype(np.bool_), op_name, own)),
         kind=kind,
         start_ns=start,
         end_ns=end,
         busy_ns=end - start,
-        step=windows.at(start),
+        step=compact(windows.at(start)),
         phase=ops.kernel_phase,
         module=_at(ops.module, owner, NONE),
         lane=lane,
@@ -134,7 +135,7 @@ def _on_host(ops: Ops, windows: Windows) -> Pieces:
     event = np.concatenate((ops.event[rows], exchanges))
     owner = np.concatenate((rows, np.full(len(exchanges), NONE)))
     order = np.argsort(event, kind="stable")
-    event, owner = event[order], owner[order]
+    event, owner = compact(event[order]), compact(owner[order])
     role = _at(ops.role, owner, Role.COMMUNICATION)
     exchanging = role == Role.COMMUNICATION
     start, end = trace.start_ns[event], trace.end_ns[event]
@@ -145,16 +146,16 @@ def _on_host(ops: Ops, windows: Windows) -> Pieces:
         on_device=False,
         event=event,
         owner=owner,
-        call=np.where(exchanging, NONE, _at(ops.call, owner, NONE)),
-        label=trace.name[event].astype(np.int64),
+        call=compact(np.where(exchanging, NONE, _at(ops.call, owner, NONE))),
+        label=trace.name[event],
         kind=np.where(exchanging, Kind.COMMUNICATION, Kind.WORK).astype(np.int8),
         start_ns=start,
         end_ns=end,
         busy_ns=np.where(role == Role.UNMODELLED, _at(ops.self_ns, owner, 0), end - start),
-        step=windows.at(start),
+        step=compact(windows.at(start)),
         phase=_at(ops.phase, owner, NONE),
         module=_at(ops.module, owner, NONE),
-        lane=lane,
+        lane=compact(lane),
         lanes=tuple((NONE, " ".join(trace.threads[thread])) for thread in threads.tolist()),
     )
 
@@ -171,7 +172,7 @@ def _streams(trace: Trace, event: Ints) -> tuple[tuple[tuple[int, str], ...], In
     return tuple(names), found.of
 
 
-def _at(column: NDArray[np.int64] | NDArray[np.int8] | Flags, rows: Ints, otherwise: int) -> Ints:
+def _at(column: Compact | Flags, rows: Compact, otherwise: int) -> Compact:
     """The column's values at some rows, `otherwise` where the row is NONE."""
-    extended = np.append(column.astype(np.int64), otherwise)  # NONE (-1) takes the value at the end
+    extended = np.append(column, np.asarray(otherwise, column.dtype))  # NONE (-1) takes the value at the end
     return extended[rows]

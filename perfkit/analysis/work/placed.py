@@ -107,7 +107,7 @@ def _dominant(costs: PieceCosts, groups: Groups) -> NDArray[np.int64]:
     known = costs.precision != NONE
     # A group without FLOPs has a precision too: a little is given to each piece.
     weight = np.nan_to_num(costs.flops[known]) + 1e-9
-    cell = groups.of[known] * count + costs.precision[known]
+    cell = groups.of[known].astype(np.int64) * count + costs.precision[known]
     table = np.bincount(cell, weight, len(groups) * count).reshape(len(groups), count)
     return np.where(table.sum(axis=1) > 0, table.argmax(axis=1), NONE)
 

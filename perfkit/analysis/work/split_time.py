@@ -1,6 +1,7 @@
 """Wall time of a trace's windows and streams, split among what bounds its work."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.analysis import timeline
 from perfkit.analysis.intervals import Intervals, clipped, difference, length, union
@@ -10,7 +11,6 @@ from perfkit.analysis.traces.result import Overlap, StreamRow
 from perfkit.analysis.work.launches import Queue
 from perfkit.analysis.work.pieces import Flags, Kind, Pieces
 from perfkit.analysis.work.placed import Placed
-from perfkit.trace.read import Ints
 
 _OF_BOUND = {
     COMPUTE: timeline.COMPUTE_BOUND,
@@ -23,23 +23,23 @@ _OF_KIND = {Kind.COMMUNICATION: timeline.COMMUNICATION, Kind.COPY: timeline.COPI
 _NUMBERS = {name: number for number, name in enumerate(timeline.DEVICE_CATEGORIES)}
 
 
-def categories(placed: Placed) -> Ints:
+def categories(placed: Placed) -> NDArray[np.int8]:
     """Each piece's category, as an index into `timeline.DEVICE_CATEGORIES`."""
     pieces = placed.pieces
-    of_bound = np.asarray([_NUMBERS[_OF_BOUND[bound]] for bound in BOUNDS])
-    result: Ints = of_bound[placed.limits.bound][placed.groups.of]
+    of_bound = np.asarray([_NUMBERS[_OF_BOUND[bound]] for bound in BOUNDS], np.int8)
+    result: NDArray[np.int8] = of_bound[placed.limits.bound][placed.groups.of]
     for kind, name in _OF_KIND.items():
         result[pieces.of(kind)] = _NUMBERS[name]
     return result
 
 
-def split_windows(pieces: Pieces, category: Ints, waiting: Queue | None) -> Split:
+def split_windows(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None) -> Split:
     """Split the windows of a trace. `waiting` is None on a CPU, which is never idle: it dispatches or waits."""
     everywhere = np.ones(len(pieces), np.bool_)
     return _split(pieces.windows.spans, pieces, category, everywhere, waiting, slice(None))
 
 
-def split_streams(pieces: Pieces, category: Ints, waiting: Queue | None) -> tuple[StreamRow, ...]:
+def split_streams(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None) -> tuple[StreamRow, ...]:
     """Split the whole trace for each stream or thread that did any work."""
     first, last = pieces.windows.span
     whole = union([first], [last])
@@ -61,7 +61,12 @@ def split_streams(pieces: Pieces, category: Ints, waiting: Queue | None) -> tupl
 
 
 def _split(
-    windows: Intervals, pieces: Pieces, category: Ints, rows: Flags, waiting: Queue | None, queued: Flags | slice
+    windows: Intervals,
+    pieces: Pieces,
+    category: NDArray[np.int8],
+    rows: Flags,
+    waiting: Queue | None,
+    queued: Flags | slice,
 ) -> Split:
     work = {
         name: pieces.when(rows & (category == number))

@@ -106,10 +106,12 @@ def launched_before(ops: Ops) -> NDArray[np.bool_]:
 
 def span(trace: Trace) -> tuple[int, int]:
     """The first event's start and the last one's end, of ops, ranges, launches and the device if there are any."""
+    least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     for events in (
-        trace.of(Category.OP, Category.RANGE, Category.LAUNCH, Category.KERNEL, Category.COPY, Category.FILL),
-        np.arange(len(trace)),
+        trace.are(Category.OP, Category.RANGE, Category.LAUNCH, Category.KERNEL, Category.COPY, Category.FILL),
+        np.ones(len(trace), np.bool_),
     ):
-        if len(events):
-            return int(trace.start_ns[events].min()), int(trace.end_ns[events].max())
+        if events.any():
+            first, last = trace.start_ns.min(where=events, initial=most), trace.end_ns.max(where=events, initial=least)
+            return int(first), int(last)
     return 0, 0
