@@ -80,13 +80,15 @@ def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roo
 
     Modelled bytes are those that an op must move; where its operands were still in a cache it moved them faster
     than the memory can. Work that is faster than the memory's bandwidth is therefore held against the next
-    faster level that is known, and only what exceeds them all, or the peak rate, is `above_roof`.
+    faster level that is known, and only what exceeds them all, or the peak rate, is `above_roof`. A cache of known
+    capacity serves no more than that of a call: the rest must come from the memory. Where the cache's bandwidth is not
+    known, work that it may have served is as fast as it was: nothing is to be won, as far as is known.
 
     Args:
         compute_s: FLOPs / peak of each group, 0 for none, NaN where either is not known.
         moved: bytes, NaN where not known.
     """
-    memory_s, level = _memory_s(moved, seconds, roofs)
+    memory_s, level = _memory_s(moved, seconds, calls, roofs)
     attainable = np.maximum(compute_s, memory_s)  # NaN where either is
     tiny = (attainable < CALL_COST_S * calls) & (seconds > FAR * attainable)
     by_compute = (compute_s >= memory_s) & (compute_s > 0)
@@ -99,19 +101,31 @@ def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roo
     )
 
 
-def _memory_s(moved: Floats, seconds: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
+def _memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
     # Nothing can be done in no time; but where no bandwidth is known nothing is held against one.
     known = any(roofs.bandwidth(name) is not None for name in LEVELS)
     time_s = np.where((moved == 0) & known, 0.0, np.nan)
     level = np.zeros(len(moved), np.int8)
     for index, name in enumerate(LEVELS):
         ceiling = roofs.bandwidth(name)
-        if ceiling is None:
+        if ceiling is not None:
+            faster = moved / ceiling.value
+            better = np.isnan(time_s) | ((time_s > seconds * TOLERANCE) & (faster < time_s))
+        elif roofs.capacity(name) is not None:
+            faster, better = seconds, time_s > seconds * TOLERANCE
+        else:
             continue
-        faster = moved / ceiling.value
-        better = np.isnan(time_s) | ((time_s > seconds * TOLERANCE) & (faster < time_s))
+        better &= _not_cached_s(name, moved, calls, roofs) <= seconds * TOLERANCE
         time_s, level = np.where(better, faster, time_s), np.where(better, index, level).astype(np.int8)
     return time_s, level
+
+
+def _not_cached_s(level: Level, moved: Floats, calls: Floats, roofs: Roofs) -> Floats:
+    """The least time of the bytes that a cache cannot hold, 0 where its capacity is not known."""
+    capacity, memory = roofs.capacity(level), roofs.bandwidth(Level.MEMORY)
+    if capacity is None or memory is None:
+        return np.zeros(len(moved))
+    return np.maximum(np.nan_to_num(moved) - capacity * calls, 0.0) / memory.value
 
 
 def limit(work: Work, seconds: float, roofs: Roofs, calls: float = 1.0) -> Limit:

@@ -56,6 +56,10 @@ class Roofs:
         """The bandwidth of a level of memory or of a link."""
         return self._find(level, None, None)
 
+    def capacity(self, level: Level) -> float | None:
+        """The bytes that a cache holds."""
+        return None if self.ceilings is None or self.ceilings.device != self.device else self.ceilings.capacity(level)
+
     def _find(self, level: Level, dtype: str | None, kind: Kind | None) -> Ceiling | None:
         if self.ceilings is None or not self.device or self.ceilings.device != self.device:
             return None

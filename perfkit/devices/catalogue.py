@@ -12,7 +12,7 @@ from importlib.resources import files
 
 import msgspec
 
-from perfkit.devices.ceiling import Ceiling, Kind, Level
+from perfkit.devices.ceiling import Cache, Ceiling, Kind, Level
 from perfkit.errors import unknown_name
 from perfkit.spec import Struct
 
@@ -33,9 +33,10 @@ class Derivation(Struct):
 class Entry(Struct):
     """One device as torch shows it. TFLOP/s without sparsity, with fp32 accumulation; GB/s = 1e9 B/s.
 
-    Links are per direction. fp32 without TF32 runs on the vector units of an NVIDIA GPU, on the matrix units
-    of an AMD one. What has no source is absent. `memory_gb` is the nominal capacity, None where cards of one name come
-    with several; `memory_bus` is (bits, Gbit/s per pin), from which the bandwidth follows.
+    Links are per direction. Caches are in MiB, all parts of a device together; `l3` is AMD's Infinity Cache. fp32
+    without TF32 runs on the vector units of an NVIDIA GPU, on the matrix units of an AMD one. What has no source is
+    absent. `memory_gb` is the nominal capacity, None where cards of one name come with several; `memory_bus` is (bits,
+    Gbit/s per pin), from which the bandwidth follows.
     """
 
     id: str
@@ -48,6 +49,9 @@ class Entry(Struct):
     memory_bus: tuple[int, float] | None = None
     host_link_gb_s: Sourced | None = None
     l2_gb_s: Sourced | None = None
+    l3_gb_s: Sourced | None = None
+    l2_mib: Sourced | None = None
+    l3_mib: Sourced | None = None
     interconnect_gb_s: Sourced | None = None
     note: str = ""
 
@@ -100,17 +104,12 @@ def _by_name() -> dict[tuple[str, ...], tuple[Entry, ...]]:
     return table
 
 
-def datasheet(device_name: str) -> tuple[Ceiling, ...]:
-    """The datasheet ceilings of a device; empty for an unknown one and for a MIG slice."""
-    entry = find(device_name)
-    return () if entry is None else ceilings(entry)
-
-
 def ceilings(entry: Entry) -> tuple[Ceiling, ...]:
     """The ceilings of a catalogue entry, in FLOP/s and B/s."""
     bandwidths = {
         Level.MEMORY: entry.memory_gb_s,
         Level.L2: entry.l2_gb_s,
+        Level.L3: entry.l3_gb_s,
         Level.HOST_LINK: entry.host_link_gb_s,
         Level.INTERCONNECT: entry.interconnect_gb_s,
     }
@@ -118,6 +117,16 @@ def ceilings(entry: Entry) -> tuple[Ceiling, ...]:
         *(_ceiling(entry, Level.MATRIX, dtype, figure, 1e12) for dtype, figure in entry.matrix_tflops.items()),
         *(_ceiling(entry, Level.VECTOR, dtype, figure, 1e12) for dtype, figure in entry.vector_tflops.items()),
         *(_ceiling(entry, level, None, figure, 1e9) for level, figure in bandwidths.items() if figure is not None),
+    )
+
+
+def caches(entry: Entry) -> tuple[Cache, ...]:
+    """How much the caches of a catalogue entry hold."""
+    figures = {Level.L2: entry.l2_mib, Level.L3: entry.l3_mib}
+    return tuple(
+        Cache(level=level, capacity_bytes=figure[0] * 2**20, source=catalogue().sources[figure[1]])
+        for level, figure in figures.items()
+        if figure is not None
     )
 
 

@@ -47,6 +47,14 @@ class Ceiling(Struct):
     confidence: Confidence | None = None
 
 
+class Cache(Struct):
+    """How much a cache of the device holds, all of its parts together. Its bandwidth, where known, is a ceiling."""
+
+    level: Level
+    capacity_bytes: float
+    source: str
+
+
 class DeviceCeilings(Struct):
     """All ceilings known for a device. `fingerprint` identifies the machine the measured ones hold for."""
 
@@ -56,6 +64,7 @@ class DeviceCeilings(Struct):
     fingerprint: str
     measured_at: str = ""
     ceilings: tuple[Ceiling, ...] = ()
+    caches: tuple[Cache, ...] = ()
     notes: tuple[str, ...] = ()
 
     def find(
@@ -74,3 +83,7 @@ class DeviceCeilings(Struct):
             and (ceiling.threads is None or threads is None or ceiling.threads == threads)
         ]
         return min(matches, key=lambda ceiling: ceiling.kind != Kind.MEASURED, default=None)
+
+    def capacity(self, level: Level) -> float | None:
+        """The bytes that a cache holds; None if that is not known."""
+        return next((cache.capacity_bytes for cache in self.caches if cache.level == level), None)

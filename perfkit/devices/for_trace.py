@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from perfkit.devices.catalogue import Entry, candidates, catalogue, ceilings, find, named
+from perfkit.devices.catalogue import Entry, caches, candidates, catalogue, ceilings, find, named
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.resolve import ceilings_for
 
@@ -71,6 +71,7 @@ def _sheet(device: TraceDevice, name: str, entry: Entry | None, *notes: str) -> 
         device_name=name,
         fingerprint="",
         ceilings=() if entry is None else ceilings(entry),
+        caches=() if entry is None else caches(entry),
         notes=notes,
     )
 

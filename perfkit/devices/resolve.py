@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perfkit.devices import cache
 from perfkit.devices.calibrate import Repeats, repeats_path
-from perfkit.devices.catalogue import datasheet
+from perfkit.devices.catalogue import caches, ceilings, find
 from perfkit.devices.ceiling import Confidence, DeviceCeilings
 from perfkit.devices.fingerprint import fingerprint
 from perfkit.errors import PerfkitError, RunFormatError
@@ -55,7 +55,8 @@ def ceilings_for(
         notes.append("not calibrated on this machine; run `perfkit calibrate`")
     if cached is not None and any(c.confidence == Confidence.LOW for c in cached.measured.ceilings):
         notes.append("some measured ceilings have low confidence; on a quiet machine, run `perfkit calibrate --force`")
-    sheet = datasheet(device_name) if device != "cpu" else ()
+    entry = find(device_name) if device != "cpu" else None
+    sheet = () if entry is None else ceilings(entry)
     if device == "cpu":
         notes.append("no datasheet ceilings: the catalogue lists GPUs only")
     elif not sheet:
@@ -67,6 +68,7 @@ def ceilings_for(
         fingerprint=key,
         measured_at=measured.measured_at if measured else "",
         ceilings=(*(measured.ceilings if measured else ()), *sheet),
+        caches=() if entry is None else caches(entry),
         notes=(*(measured.notes if measured else ()), *notes),
     )
 

@@ -6,7 +6,12 @@ from perfkit_reports.cells import Cell
 from perfkit_reports.columns import Column, count, known, text
 
 _ABOVE = "it came out above a roof, so the model of its cost is wrong"
+_CACHED = "faster than the memory: its operands were still in a cache, whose bandwidth is not known"
 _UNMODELLED = "no cost model for this op, or its shapes were not recorded"
+
+
+def _why_no_share(row: OpRow) -> str:
+    return _UNMODELLED if row.attainable_s is None else _CACHED
 
 
 def gain_s(row: OpRow) -> float | None:
@@ -25,7 +30,7 @@ FIGURES: tuple[Column[OpRow], ...] = (
     ),
     Column(
         "Of roof",
-        lambda row: known(row.efficiency, lambda value: units.percent(value, 0), _UNMODELLED),
+        lambda row: known(row.efficiency, lambda value: units.percent(value, 0), _why_no_share(row)),
         help="attainable time over time taken",
     ),
     Column("Bound", lambda row: text(row.bound), numeric=False, help="the ceiling that limits it"),

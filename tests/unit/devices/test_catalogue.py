@@ -2,12 +2,17 @@
 
 import pytest
 
-from perfkit.devices.catalogue import Entry, candidates, catalogue, datasheet, find, named
+from perfkit.devices.catalogue import Entry, caches, candidates, catalogue, ceilings, find, named
 from perfkit.devices.ceiling import Ceiling, Kind, Level
 from perfkit.errors import UsageError
 
 ENTRIES = catalogue().devices
 BY_ID = {entry.id: entry for entry in ENTRIES}
+
+
+def datasheet(name: str) -> tuple[Ceiling, ...]:
+    entry = find(name)
+    return () if entry is None else ceilings(entry)
 
 
 def value(found: tuple[Ceiling, ...], level: Level, dtype: str | None = None) -> float:
@@ -123,7 +128,14 @@ def test_laptops_are_slower_than_the_desktop_card_of_that_name() -> None:
 def test_every_number_names_a_source_and_every_source_is_used() -> None:
     used = set()
     for entry in ENTRIES:
-        links = (entry.host_link_gb_s, entry.l2_gb_s, entry.interconnect_gb_s)
+        links = (
+            entry.host_link_gb_s,
+            entry.l2_gb_s,
+            entry.l3_gb_s,
+            entry.interconnect_gb_s,
+            entry.l2_mib,
+            entry.l3_mib,
+        )
         figures = [*entry.matrix_tflops.values(), *entry.vector_tflops.values(), entry.memory_gb_s]
         figures += [figure for figure in links if figure is not None]
         assert all(number > 0 for number, _ in figures)
@@ -267,3 +279,22 @@ def test_a_device_can_be_named_by_its_short_id_or_in_full() -> None:
 def test_a_wrong_id_names_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown device 'h100-sxn': did you mean 'h100-sxm'"):
         named("h100-sxn")
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_caches_are_faster_than_memory_and_much_smaller(entry: Entry) -> None:
+    for capacity in (entry.l2_mib, entry.l3_mib):
+        assert capacity is None or 2 <= capacity[0] <= 512
+    for bandwidth in (entry.l2_gb_s, entry.l3_gb_s):
+        assert bandwidth is None or 2 <= bandwidth[0] / entry.memory_gb_s[0] <= 10
+    assert entry.l3_gb_s is None or entry.l3_mib is not None
+
+
+def test_capacities_of_caches() -> None:
+    (l2,) = caches(BY_ID["h100-sxm"])
+    assert (l2.level, l2.capacity_bytes) == (Level.L2, 50 * 2**20)
+    assert [(each.level, each.capacity_bytes) for each in caches(BY_ID["mi300x"])] == [
+        (Level.L2, 32 * 2**20),
+        (Level.L3, 256 * 2**20),
+    ]
+    assert caches(BY_ID["l4"]) == ()
