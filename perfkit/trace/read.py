@@ -25,6 +25,7 @@ from perfkit.trace.reading.collect import Collection, correlate_by_external_id, 
 from perfkit.trace.reading.columns import Builder, Part
 from perfkit.trace.reading.growing import reorder
 from perfkit.trace.reading.kineto import AnyEvent, without_gc
+from perfkit.trace.reading.overhead import overhead_us
 from perfkit.trace.reading.pairs import pair
 from perfkit.trace.reading.parallel import Refused, Sharing
 from perfkit.trace.reading.places import places
@@ -138,6 +139,7 @@ def _trace(
     cats = ["" if each is None else each for each in tables.cat]
     names = ["" if each is None else str(each) for each in tables.name]
     category = classify(rows, cats, names, where)
+    counts["overhead"] = overhead_us(rows, cats)
     del rows["cat"], rows["hlo"], rows["numbered"], rows["kind"]
     place_on_devices(rows, category, threads, where)
     correlate_by_external_id(rows, category)

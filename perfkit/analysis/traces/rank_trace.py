@@ -21,6 +21,7 @@ from perfkit.analysis.work.launches import launches
 from perfkit.analysis.work.pieces import Kind, Pieces
 from perfkit.analysis.work.placed import parts_of, points, rows
 from perfkit.analysis.work.split_time import overlap, split_streams
+from perfkit.analysis.work.stated import stated_costs
 from perfkit.analysis.work.windows import Windows
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.trace.counters.match import Counters
@@ -164,6 +165,10 @@ def _notes(ops: Ops, spans: Windows, work: Pieces) -> tuple[str, ...]:
         notes.append("the trace holds no kernels and no ops that work: there is nothing to place on a roofline")
     elif work.on_device and not len(ops):
         notes.append("the trace holds kernels alone: without ops there are no shapes to model their work from")
+    stated = int(work.busy_ns[~np.isnan(stated_costs(work)[1])].sum()) if ops.trace.statements else 0
+    if stated:
+        share = stated / int(work.busy_ns.sum())
+        notes.append(f"FLOPs and bytes of {share:.0%} of the time are what the compiler recorded (XLA), not modelled")
     if not spans.are_steps:
         notes.append("no steps were marked or found: figures are of the whole trace")
     return tuple(notes)

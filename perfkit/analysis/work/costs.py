@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.work.inferred import as_elsewhere
 from perfkit.analysis.work.pieces import Flags, Kind, Pieces
+from perfkit.analysis.work.stated import stated_costs
 from perfkit.cost.call import Unit
 from perfkit.cost.gemm_kernel import matrix_unit
 from perfkit.trace.counters.match import CounterColumns
@@ -64,6 +65,9 @@ def piece_costs(pieces: Pieces, message_bytes: Floats, counters: CounterColumns 
     ops = pieces.ops
     precision, precisions, multiplies = _precisions(pieces)
     flops, moved = _shared(pieces, multiplies)
+    if ops.trace.statements:
+        for own, stated in zip((flops, moved), stated_costs(pieces), strict=True):
+            np.copyto(own, stated, where=np.isnan(own))
     uncosted = pieces.call == NONE
     recorded = ops.trace.moved_bytes[pieces.event]
     sizes = np.where(recorded == NONE, np.nan, recorded.astype(np.float64))

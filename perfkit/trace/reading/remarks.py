@@ -21,6 +21,7 @@ _REMARKS = {
     "NaN or infinity": "{n} NaN or infinite number{s} read as missing",
     "trailing comma": "trailing commas removed from {n} event{s}",
     "unescaped quote": "unescaped quotes repaired in {n} event{s}",
+    "overhead": "the profiler itself took {n} us in between (buffers, flushes): so much longer the program may seem",
     "names": "too many distinct names: {n} event{s} counted together under one",
     "signatures": "too many distinct signatures: the inputs of {n} op{s} left out",
 }
