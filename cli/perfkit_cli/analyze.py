@@ -144,10 +144,10 @@ def write_and_show(analysis: "TraceAnalysis", folder: Path, *, static: bool, qui
 
 def _name(sources: tuple[str, ...]) -> str:
     """A name for the report's folder: the trace's, or that of the folder the traces are in."""
-    first = Path(sources[0].partition("?")[0] if "://" in sources[0] else sources[0])
-    name = first.name if len(sources) == 1 else first.absolute().parent.name
-    for end in (".gz", ".zst", ".json", ".pt.trace"):
-        name = name.removesuffix(end)
+    from perfkit.trace.reading.source import trace_name
+
+    first = sources[0]
+    name = trace_name(first) if len(sources) == 1 else Path(first).absolute().parent.name
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "trace"
 
 

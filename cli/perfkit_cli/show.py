@@ -10,7 +10,7 @@ from perfkit.analysis.result import Analysis
 from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit.record import Status
 
-PLAIN_WIDTH = 120
+PLAIN_WIDTH = 100
 
 
 def analyse_and_write(folder: Path, out: Path) -> tuple[Analysis, list[Path]]:

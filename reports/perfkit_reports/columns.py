@@ -14,7 +14,10 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """`code` sets names in a fixed width, `meter` underlines a share by its size, `wrap` breaks long text."""
+    """`code` sets names in a fixed width, `wrap` breaks long text, `extra` is shown only when asked for.
+
+    `meter` draws a bar behind the number, in proportion to the largest of the table.
+    """
 
     title: str
     cell: Callable[[Row], Cell]
@@ -23,6 +26,12 @@ class Column(Generic[Row]):
     code: bool = False
     meter: bool = False
     wrap: bool = False
+    extra: bool = False
+
+    def largest(self, rows: Sequence[Row]) -> float:
+        """The largest known number of the column, 1 where there is none."""
+        values = [value for row in rows if isinstance(value := self.cell(row).value, int | float)]
+        return max(values, default=0.0) or 1.0
 
 
 def text(value: str) -> Cell:

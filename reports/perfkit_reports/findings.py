@@ -2,6 +2,7 @@
 
 from perfkit import units
 from perfkit.analysis.result import Finding
+from perfkit_reports.wording import sentence
 
 ICONS = {"gain": "▲", "warning": "!", "note": "i"}
 WORDS = {"gain": "Gain", "warning": "Warning", "note": "Note"}
@@ -19,7 +20,16 @@ def gain(finding: Finding) -> str:
     """`76.6 ms a step and 107 MiB`; empty where neither is known."""
     parts = []
     if finding.gain_s is not None:
-        parts.append(f"{units.seconds(finding.gain_s)} a step")
+        parts.append(f"{units.seconds(finding.gain_s)} {'a step' if finding.per_step else 'in all'}")
     if finding.gain_bytes is not None:
         parts.append(units.nbytes(finding.gain_bytes))
     return " and ".join(parts)
+
+
+def evidence(finding: Finding) -> str:
+    return sentence(finding.evidence)
+
+
+def details(finding: Finding) -> list[str]:
+    """What the gain assumes, and where else the same was found."""
+    return [sentence(detail) for detail in finding.details]

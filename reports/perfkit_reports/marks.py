@@ -49,15 +49,15 @@ def folded(title: str, text: str) -> str:
 
 
 def found(items: Sequence[Finding], owner: str) -> list[str]:
-    """The findings as a list; `owner` is what a finding is about: a variant or a trace."""
+    """The findings as a list; `owner` is what a finding is about: a variant or a trace, or empty for the only one."""
     lines = ["## Findings", ""]
     for finding in items:
         parts = [f"**{findings.word(finding)}: {safe(finding.title)}**."]
-        if finding.variant:
+        if finding.variant and owner:
             parts.append(f"{owner}: {safe(finding.variant)}.")
         if findings.gain(finding):
             parts.append(f"Up to {findings.gain(finding)}.")
-        parts.append(safe(finding.evidence))
+        parts += [safe(line) for line in (findings.evidence(finding), *findings.details(finding))]
         if finding.action:
             parts.append(f"**Do:** {safe(finding.action)}")
         lines.append(f"- {' '.join(parts)}")

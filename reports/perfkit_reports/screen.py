@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -44,8 +43,11 @@ def table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
     return drawn
 
 
-def print_findings(items: Sequence[Finding], console: Console) -> None:
-    """Warnings first, then gains; what does not fit is counted."""
+def print_findings(items: Sequence[Finding], console: Console, *, owners: bool = True) -> None:
+    """Warnings first, then gains, each with a line of evidence and what to do; notes in a line; the rest is counted.
+
+    With `owners` it is told what each is about.
+    """
     ordered = sorted(items, key=lambda finding: _ORDER.get(finding.severity, len(_ORDER)))
     for finding in ordered[:_SHOWN]:
         gain = findings.gain(finding)
@@ -53,12 +55,14 @@ def print_findings(items: Sequence[Finding], console: Console) -> None:
             Text.assemble(
                 (f"{findings.icon(finding)} {findings.word(finding)}: ", _SEVERITIES.get(finding.severity, "cyan")),
                 (finding.title, "bold"),
-                f" [{finding.variant}]" if finding.variant else "",
+                f" [{finding.variant}]" if finding.variant and owners else "",
                 f", up to {gain}" if gain else "",
             )
         )
-        console.print(Padding(Text(finding.evidence, style="dim"), (0, 0, 0, 2), expand=False))
-        if finding.action:
-            console.print(Padding(Text(f"→ {finding.action}"), (0, 0, 0, 2), expand=False))
+        if finding.severity == "note":
+            continue
+        console.print(Text(f"  {findings.evidence(finding)}", style="dim"), no_wrap=True, overflow="ellipsis")
+        for line in Text(f"→ {finding.action}" if finding.action else "").wrap(console, console.width - 2):
+            console.print(Text.assemble("  ", line), no_wrap=True)
     if len(ordered) > _SHOWN:
         console.print(Text(f"{len(ordered) - _SHOWN} more findings in the report", style="dim"))

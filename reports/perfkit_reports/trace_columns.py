@@ -1,6 +1,7 @@
 """The columns of a trace report's tables, shared by every renderer."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.result import OpRow
@@ -63,37 +64,58 @@ def _bound(row: OpRow) -> Cell:
     return text(row.bound + level)
 
 
+def _extra(column: Column[OpRow]) -> Column[OpRow]:
+    return replace(column, extra=True)
+
+
+_CALLS = next(column for column in ops.FIGURES if column.title == "Calls")
 _FIGURES = tuple(
-    Column[OpRow]("Bound", _bound, numeric=False, help=column.help) if column.title == "Bound" else column
+    replace(column, cell=_bound) if column.title == "Bound" else column
     for column in ops.FIGURES
+    if column is not _CALLS
 )
+_SHAPES = Column[OpRow]("Shapes", lambda row: _short(row.shapes, 48), numeric=False, wrap=True)
+_MODULE = Column[OpRow]("Module", lambda row: _short(row.module, 48), numeric=False, wrap=True)
+_PHASE = Column[OpRow]("Phase", lambda row: text(row.phase), numeric=False)
 _REST: tuple[Column[OpRow], ...] = (
-    *_FIGURES,
-    Column("Phase", lambda row: text(row.phase), numeric=False),
-    Column("Module", lambda row: _short(row.module, 48), numeric=False),
-    Column("Shapes", lambda row: _short(row.shapes, 48), numeric=False),
-    *ops.COST[:-1],
+    *map(_extra, ops.COST[:-1]),
     Column(
         "At best",
         lambda row: known(row.attainable_s, units.seconds, "its cost or its roof is not known"),
         help="the time the roofs allow, per step",
+        extra=True,
     ),
-    Column("Unit", _unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it"),
-    ops.COST[-1],
+    Column("Unit", _unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it", extra=True),
+    _extra(ops.COST[-1]),
 )
 KERNELS: tuple[Column[OpRow], ...] = (
     Column("Kernel", lambda row: _code(row.name), numeric=False, code=True),
+    *_FIGURES,
     Column("Op", lambda row: _code(row.op, 28), numeric=False, help="the op it was launched for"),
+    _SHAPES,
+    *map(_extra, (_CALLS, _PHASE, _MODULE)),
     *_REST,
 )
-OPS: tuple[Column[OpRow], ...] = (Column("Op", lambda row: _code(row.name), numeric=False, code=True), *_REST)
+OPS: tuple[Column[OpRow], ...] = (
+    Column("Op", lambda row: _code(row.name), numeric=False, code=True),
+    *_FIGURES,
+    _MODULE,
+    _SHAPES,
+    *map(_extra, (_CALLS, _PHASE)),
+    *_REST,
+)
 MODULES: tuple[Column[OpRow], ...] = (
     Column("Module", lambda row: _short(row.module or row.name), numeric=False, code=True),
-    *(column for column in _REST if column.title != "Module"),
+    *_FIGURES,
+    _PHASE,
+    *map(_extra, (_CALLS, _SHAPES)),
+    *_REST,
 )
 PHASES: tuple[Column[OpRow], ...] = (
     Column("Phase", lambda row: text(row.phase or row.name), numeric=False, code=True),
-    *(column for column in _REST if column.title not in ("Phase", "Module")),
+    *_FIGURES,
+    *map(_extra, (_CALLS, _SHAPES)),
+    *_REST,
 )
 
 _BUSY: tuple[Column[StreamRow], ...] = (

@@ -8,40 +8,63 @@ from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown
 from perfkit_reports import cells
-from perfkit_reports.cells import Cell, unknown
+from perfkit_reports.cells import Cell, plural, unknown
 from perfkit_reports.ops import gain_s
 from perfkit_reports.trace_series import focus
+from perfkit_reports.trace_story import per
 
 _WORDS = {
     timeline.UNMODELLED: "without a cost model",
     timeline.COMMUNICATION: "exposed communication",
     timeline.COPIES: "exposed copies",
     timeline.HOST: "waiting for the host",
-    timeline.OTHER_IDLE: "idle for other reasons",
+    timeline.OTHER_IDLE: "idle with work queued",
 }
-_NAMED = 3  # parts of the step in the headline
+_NAMED = 3  # parts of the step in the headline, if each is at least `_LARGE` of it
+_LARGE = 0.1
+_LEAST_GAIN = 0.01  # of the step
 OUTSIDE = "outside steps"
 
 
 def headline(analysis: TraceAnalysis) -> str:
-    """Device, step time, what bounds it, and what reaching the roofs would save."""
+    """Step time, device, the parts that most of it goes to, and what could save most."""
     trace = focus(analysis)
     if trace is None:
         return "No trace could be read."
-    length = units.seconds(trace.step_s)
-    subject = f"Step {length} on {device(trace)}" if trace.steps else f"{length} on {device(trace)}, without steps"
+    subject = f"{'Step' if trace.steps else 'Trace of'} {units.seconds(trace.step_s)} on {device(trace)}"
     fleet = analysis.fleet
-    if fleet is not None and len(fleet.ranks) > 1:
-        subject += f" ({trace.label}, the slowest of {len(fleet.ranks):,})" if fleet.straggler == trace.label else ""
+    if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
+        subject += f" ({trace.label}, for which {plural(len(fleet.ranks) - 1, 'other rank')} waited)"
     parts = sorted(trace.time_split, key=lambda share: -share.share)[:_NAMED]
-    split = ", ".join(
-        f"{units.percent(share.share, 0)} {_WORDS.get(share.category, share.category)}"
-        for share in parts
-        if share.share >= 0.005
-    )
-    saving = saving_s(trace) if has_roofs(trace) else None
+    large = [share for share in parts if share.share >= _LARGE] or parts[:1]
+    split = ", ".join(f"{units.percent(share.share, 0)} {_word(trace, share.category)}" for share in large)
+    way, saving = max(_ways(trace), key=lambda each: each[1], default=("", 0.0))
     sentence = f"{subject}: {split}" if split else subject
-    return sentence + ("." if saving is None else f"; reaching the roofs would save {units.seconds(saving)}.")
+    if saving < _LEAST_GAIN * trace.step_s or saving <= 0:
+        return f"{sentence}."
+    return f"{sentence}; {way} could save up to {units.seconds(saving)}."
+
+
+def _word(trace: RankTrace, category: str) -> str:
+    if category == timeline.HOST and trace.device == "cpu":
+        return "Python, dispatch and waiting"
+    if category == timeline.UNMODELLED and not has_roofs(trace):
+        return "in ops" if trace.device == "cpu" else "in kernels"
+    if category == timeline.OTHER_IDLE and (trace.launches is None or trace.launches.starved_s is None):
+        return "idle"  # whether work was queued is not known
+    return _WORDS.get(category, category)
+
+
+def _ways(trace: RankTrace) -> list[tuple[str, float]]:
+    """(way, seconds that it could save at most) of what can be acted on."""
+    ways = {
+        timeline.HOST: "fewer ops and less Python" if trace.device == "cpu" else "launching sooner",
+        timeline.COMMUNICATION: "hiding communication",
+        timeline.COPIES: "hiding copies",
+    }
+    found = [(ways[share.category], share.seconds) for share in trace.time_split if share.category in ways]
+    saving = saving_s(trace) if has_roofs(trace) else None
+    return found if saving is None else [*found, ("reaching the roofs", saving)]
 
 
 def remarks(analysis: TraceAnalysis) -> list[str]:
@@ -64,7 +87,9 @@ def remarks(analysis: TraceAnalysis) -> list[str]:
 
 
 def device(trace: RankTrace) -> str:
-    return trace.device_name or (f"an unnamed {trace.device} device" if trace.device else "an unknown device")
+    if trace.device_name:
+        return trace.device_name
+    return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"a {trace.device} device that is not named")
 
 
 def has_roofs(trace: RankTrace) -> bool:
@@ -92,10 +117,12 @@ def without_roofline(trace: RankTrace) -> str:
     if trace.points and has_roofs(trace):
         return ""
     if not has_roofs(trace) and trace.coverage.flops_s > 0:
-        return (
-            f"No ceilings are known for {device(trace)}, so nothing is held against a roof: "
-            "name the device with --device, such as --device h100-sxm."
+        how = (
+            "if it is this machine, run `perfkit calibrate` and say --device here."
+            if trace.device == "cpu"
+            else "name the device with --device, such as --device h100-sxm."
         )
+        return f"No ceilings are known for {device(trace)}, so nothing is held against a roof: {how}"
     if trace.coverage.kernel_s <= 0:
         return "The trace holds no kernels and no ops, so there is nothing to place on a roofline."
     if all(row.bound in ("communication", "copy") for row in trace.kernels or trace.ops):
@@ -128,7 +155,7 @@ def tiles(analysis: TraceAnalysis) -> list[tuple[str, Cell]]:
         detail = (
             launches.note or "not known how much of it waits for the host"
             if starved is None
-            else f"{units.seconds(launches.idle_s)} a step, {units.seconds(starved)} with nothing queued"
+            else f"{units.seconds(launches.idle_s)} {per(trace)}, {units.seconds(starved)} with nothing queued"
         )
         found.append(("Device idle", Cell(units.percent(launches.idle_s / trace.step_s), detail=detail)))
     if trace.memory is not None:
@@ -151,7 +178,8 @@ def _saving(trace: RankTrace) -> Cell:
     saving = saving_s(trace)
     if saving is None:
         return unknown("no work has both a cost and a roof")
-    share = f"{units.percent(saving / trace.step_s, 0)} of the step" if trace.step_s > 0 else ""
+    whole = "step" if trace.steps else "trace"
+    share = f"{units.percent(saving / trace.step_s, 0)} of the {whole}" if trace.step_s > 0 else ""
     return Cell(units.seconds(saving), detail=f"{share}, were every kernel at its roof".removeprefix(", "))
 
 

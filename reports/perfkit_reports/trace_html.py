@@ -29,6 +29,14 @@ class Panel:
     rows: tuple[OpRow, ...]
     total: int
 
+    @property
+    def overlapping(self) -> bool:
+        """Whether the rows take longer than there is time, so that some of them ran at once."""
+        return (
+            self.kind in ("kernels", "ops")
+            and sum(row.share for row in self.rows if row.phase != trace_headline.OUTSIDE) > 1.001
+        )
+
 
 def render(analysis: TraceAnalysis) -> str:
     """The whole page. Everything from the analysis is escaped; nothing is fetched when it is opened."""
@@ -42,6 +50,7 @@ def render(analysis: TraceAnalysis) -> str:
         "trace/page.html.j2",
         figures,
         analysis=analysis,
+        name_owners=len(analysis.traces) > 1,
         every_trace=every_trace(analysis),
         known_ceilings=trace_headline.ceilings_of(every_trace(analysis)),
         sections=_sections(analysis, traces),

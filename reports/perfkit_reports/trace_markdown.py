@@ -24,7 +24,11 @@ def render(analysis: TraceAnalysis) -> str:
     remarks = trace_headline.remarks(analysis)
     if remarks:
         parts.append(safe(" ".join(remarks)))
-    parts += [_tiles(analysis), *found(analysis.findings, "Trace"), *_changes(analysis, notes)]
+    parts += [
+        _tiles(analysis),
+        *found(analysis.findings, "Trace" if len(analysis.traces) > 1 else ""),
+        *_changes(analysis, notes),
+    ]
     split = _split(trace_bars(analysis))
     parts += ["## Where the time went", *split] if split else []
     if trace is not None:

@@ -5,6 +5,7 @@ from perfkit.analysis.traces.result import Fleet, RankTrace, TraceDifference
 from perfkit.record import Unknown
 from perfkit_reports.cells import plural
 from perfkit_reports.columns import count
+from perfkit_reports.wording import sentence
 
 
 def _share(part: float, whole: float) -> str:
@@ -34,11 +35,12 @@ def launches(trace: RankTrace) -> list[str]:
         lines.append(f"A kernel starts {units.seconds(found.delay_s)} after its launch{late}.")
     if found.queue_depth is not None:
         depth = count(found.queue_depth)
-        lines.append(f"When a kernel starts, {depth} more are queued (median).")
+        queued = "no other is queued" if found.queue_depth < 1 else f"{depth} more are queued"
+        lines.append(f"When a kernel starts, {queued} (median).")
     if found.short_kernels > 0:
         lines.append(
             f"{count(found.short_kernels)} of {count(found.kernels)} kernels {each} take less "
-            f"than {units.seconds(found.short_below_s)}; they run for {units.seconds(found.short_s)}, and the device "
+            f"than {found.short_below_s * 1e6:g} us; they run for {units.seconds(found.short_s)}, and the device "
             f"is idle for {units.seconds(found.short_gap_s)} right before them."
         )
     if found.sync_calls > 0:
@@ -48,7 +50,7 @@ def launches(trace: RankTrace) -> list[str]:
         )
     if found.graph_launches > 0:
         lines.append(f"{count(found.graph_launches)} launches {each} start a whole CUDA graph.")
-    return lines + ([_sentence(found.note)] if found.note else [])
+    return lines + ([sentence(found.note)] if found.note else [])
 
 
 def overlap(trace: RankTrace) -> list[str]:
@@ -121,7 +123,7 @@ def fleet(found: Fleet) -> list[str]:
         lines.append(f"{found.straggler} holds the others up{by}.")
     if found.step_spread is not None:
         lines.append(f"Step times of the ranks differ by {units.percent(found.step_spread)}.")
-    return lines + [_sentence(note) for note in found.notes]
+    return lines + [sentence(note) for note in found.notes]
 
 
 def difference(found: TraceDifference) -> list[str]:
@@ -131,7 +133,7 @@ def difference(found: TraceDifference) -> list[str]:
         f"{found.after} against {found.before}: {units.seconds(found.before_step_s)} became "
         f"{units.seconds(found.after_step_s)}, {signed_seconds(change)} a step."
     )
-    return [total, *(_sentence(note) for note in found.notes)]
+    return [total, *(sentence(note) for note in found.notes)]
 
 
 def reading(trace: RankTrace) -> str:
@@ -146,8 +148,3 @@ def reading(trace: RankTrace) -> str:
 
 def signed_seconds(value: float) -> str:
     return f"{'+' if value > 0 else ''}{units.seconds(value)}"
-
-
-def _sentence(note: str) -> str:
-    stripped = note.strip().rstrip(".")
-    return f"{stripped[:1].upper()}{stripped[1:]}."

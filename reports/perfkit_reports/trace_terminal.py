@@ -46,10 +46,10 @@ def render(analysis: TraceAnalysis, console: Console, folder: Path | None = None
     if analysis.difference is not None:
         console.print(table(_some(trace_columns.CHANGES, _CHANGED), analysis.difference.changes[:_ROWS]))
         _rest(len(analysis.difference.changes), _ROWS, "changed op", console)
-    print_findings(analysis.findings, console)
+    print_findings(analysis.findings, console, owners=len(analysis.traces) > 1)
     for each in analysis.traces:
         for note in (*each.reading.notes, *each.notes):
-            console.print(Text(f"{each.label}: {note}", style="dim"))
+            console.print(Text(f"{each.label}: {note}" if len(analysis.traces) > 1 else note, style="dim"))
     for warning in analysis.warnings:
         console.print(Text.assemble(("! ", "yellow"), warning))
     if folder is not None:

@@ -48,7 +48,7 @@ def row_labels(names: Sequence[str]) -> list[dict[str, Any]]:
             "xanchor": "left",
             "y": name,
             "yanchor": "bottom",
-            "yshift": 13,
+            "yshift": 15,
             "text": safe(name, 60),
             "showarrow": False,
             "align": "left",

@@ -110,7 +110,7 @@ def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float, 
         "x": [point.intensity for point in points],
         "y": [point.achieved for point in points],
         "text": [_label(series, point, alone) for point in points] if named else "",
-        "textposition": "bottom center",
+        "textposition": "top center" if series.origin else "bottom center",  # the two ends of an arrow may be close
         "cliponaxis": True,
         "marker": {
             "color": style.colour,

@@ -64,12 +64,13 @@
     const angle = Math.atan((chart.offsetHeight - t - b) / y / ((chart.offsetWidth - l - r) / x));
     const gap = 9;
     const narrow = chart.offsetWidth < 560;
+    const both = layout.annotations.some((label) => label.name?.endsWith("below"));
     if (narrow) for (const trace of data) if (trace.meta) trace.marker.size = trace.marker.size.map((size) => 3 + size * 0.5);
     for (const label of layout.annotations) {
       if (label.showarrow) continue;
       const [line, place] = label.name.split(" ");
       const side = place === "below" ? 1 : -1;
-      if (narrow) Object.assign(label, { visible: place === "below", font: { size: 10 } }); // dashed lines keep their hover text
+      if (narrow) Object.assign(label, { visible: place === "below" || !both, font: { size: 10 } }); // the others keep their hover text
       if (line === "flat") continue;
       Object.assign(label, { textangle: (-angle * 180) / Math.PI, xanchor: "center", yanchor: "middle", xshift: side * gap * Math.sin(angle), yshift: -side * gap * Math.cos(angle) });
     }
@@ -142,6 +143,11 @@
     input.addEventListener("input", filter);
     show();
   });
+
+  // Columns that are hidden until they are asked for.
+  all("[data-columns]").forEach((box) =>
+    box.addEventListener("change", () => all(`.${box.dataset.columns}-panel`).forEach((panel) => panel.classList.toggle("few", !box.checked))),
+  );
 
   // Saving: the embedded JSON as it is, tables as CSV with raw numbers where a cell carries one.
   function save(text, type, name) {

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from perfkit.analysis.result import TimeShare
 from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit_reports.trace_headline import headline, remarks, saving_s, tiles, without_roofline
 from tests.fixtures import sample_trace_analysis as sample
@@ -9,7 +10,7 @@ from tests.fixtures import sample_trace_analysis as sample
 def test_one_sentence_names_device_step_bounds_and_gain() -> None:
     assert headline(sample.alone()) == (
         "Step 34.9 ms on NVIDIA H100 80GB HBM3: 40 % memory-bound, 27 % compute-bound, 13 % exposed communication; "
-        "reaching the roofs would save 10.8 ms."
+        "reaching the roofs could save up to 10.8 ms."
     )
 
 
@@ -27,13 +28,28 @@ def test_work_outside_of_steps_is_not_saved_from_a_step() -> None:
 
 
 def test_without_steps_the_length_of_the_trace_is_named_as_such() -> None:
-    assert headline(sample.without_shapes()).startswith("34.9 ms on NVIDIA H100 80GB HBM3, without steps: ")
-    assert "would save" not in headline(sample.without_shapes())
+    assert headline(sample.without_shapes()).startswith("Trace of 34.9 ms on NVIDIA H100 80GB HBM3: ")
+    assert "reaching the roofs" not in headline(sample.without_shapes())
 
 
-def test_the_slowest_rank_leads_and_says_so() -> None:
+def test_the_way_that_saves_most_is_named() -> None:
+    split = (
+        TimeShare(category="host", seconds=0.9, share=0.9),
+        TimeShare(category="memory-bound", seconds=0.1, share=0.1),
+    )
+    trace = headline(sample.alone(step_s=1.0, time_split=split))
+    assert trace.endswith("90 % waiting for the host, 10 % memory-bound; launching sooner could save up to 900 ms.")
+
+
+def test_without_roofs_work_is_not_said_to_lack_a_cost_model() -> None:
+    split = (TimeShare(category="unmodelled", seconds=1.0, share=1.0),)
+    assert "100 % without a cost model" in headline(sample.alone(step_s=1.0, time_split=split))
+    assert "100 % in kernels" in headline(sample.alone(step_s=1.0, time_split=split, ceilings=None))
+
+
+def test_the_latest_rank_leads_and_says_so() -> None:
     assert headline(sample.many_ranks()).startswith(
-        "Step 37.1 ms on NVIDIA H100 80GB HBM3 (rank 63, the slowest of 64): "
+        "Step 37.1 ms on NVIDIA H100 80GB HBM3 (rank 63, for which 63 other ranks waited): "
     )
 
 

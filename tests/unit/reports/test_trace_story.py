@@ -10,7 +10,7 @@ def test_launches_are_told_with_numbers() -> None:
         "The device is idle for 4.89 ms (14.0 %) a step, 3.84 ms (11.0 %) of it with nothing queued: the host was late."
     )
     assert told[1] == "A kernel starts 11.2 us after its launch (median; one in ten after 61.0 us)."
-    assert told[3].startswith("120 of 330 kernels a step take less than 10.0 us; they run for 410 us")
+    assert told[3].startswith("120 of 330 kernels a step take less than 10 us; they run for 410 us")
     assert told[4] == "2 calls a step make the host wait for the device, 1.30 ms in all."
 
 

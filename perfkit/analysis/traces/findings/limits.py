@@ -91,8 +91,7 @@ def profiler_overhead(view: View) -> Iterator[Told]:
         yield view.remark(
             "note",
             "The profiler slowed the host down",
-            f"{' and '.join(recorded)} cost the host several microseconds an op, which is in idle time and launch "
-            "delays",
+            f"{', '.join(recorded)} cost the host several microseconds an op, which is in idle time and launch delays",
             "For host times record again without them; kernel times hold.",
         )
 

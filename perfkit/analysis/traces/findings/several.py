@@ -58,15 +58,18 @@ def changed(difference: TraceDifference) -> Iterator[Finding]:
     if before <= 0 or abs(after / before - 1) < CHANGE:
         return
     slower = after > before
-    rows = sorted(difference.changes, key=_change, reverse=slower)
-    blamed = [row for row in rows if (_change(row) > 0) == slower][:3]
-    text = "; ".join(f"{row.name} {row.phase} {_signed(_change(row))}".replace("  ", " ") for row in blamed)
+    parts = [(" ".join(filter(None, (row.name, row.phase))), _change(row)) for row in difference.changes]
+    parts.append(("other ops", difference.rest_after_s - difference.rest_before_s))
+    parts.append(("time without ops", after - before - sum(change for _, change in parts)))
+    ranked = sorted(parts, key=lambda part: part[1], reverse=slower)
+    blamed = [(name, change) for name, change in ranked if (change > 0) == slower and change][:3]
+    text = "; ".join(f"{name} {_signed(change)}" for name, change in blamed)
     yield Finding(
         severity="warning" if slower else "note",
         title=f"The step is {percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than in "
         f"{difference.before}",
         variant=difference.after,
-        evidence=f"{seconds(after)} against {seconds(before)}; most in {text or 'the time between ops'}",
+        evidence=f"{seconds(after)} against {seconds(before)}; most in {text}",
         details=difference.notes,
         action="See the rows of the difference." if slower else "",
     )
