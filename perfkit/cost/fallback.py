@@ -15,7 +15,7 @@ from perfkit.cost.dtypes import BY_NAME, UNKNOWN
 from perfkit.cost.free import COMPOSITES, is_free
 from perfkit.cost.moves import MOVES
 
-_SOURCE = "recorded inputs only"
+RECORDED_INPUTS = "recorded inputs only"  # the source of such a cost
 _UNSIZED = "data movement of unknown size"
 _LOOKUP = re.compile(
     r"lookup|embedding|gather|index|cache|paged|select|attn|attention|_fa\d_|::fwd|mla|decode|moe|expert", re.IGNORECASE
@@ -49,7 +49,7 @@ def fallback_cost(call: OpCall) -> OpCost | None:
     counted = [each for each in tensors if _is_position(each)] if looks_up else tensors
     nbytes = read_bytes(*counted)
     peak = BY_NAME[dtype].peak if dtype in BY_NAME else dtype
-    return OpCost(None, nbytes, Unit.VECTOR, peak, _SOURCE) if nbytes else None
+    return OpCost(None, nbytes, Unit.VECTOR, peak, RECORDED_INPUTS) if nbytes else None
 
 
 def _is_position(value: TensorArg) -> bool:

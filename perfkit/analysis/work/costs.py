@@ -15,6 +15,7 @@ from perfkit.analysis.work.inferred import as_elsewhere
 from perfkit.analysis.work.pieces import Flags, Kind, Pieces
 from perfkit.analysis.work.stated import stated_costs
 from perfkit.cost.call import Unit
+from perfkit.cost.fallback import RECORDED_INPUTS
 from perfkit.cost.gemm_kernel import matrix_unit
 from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.read import NONE, Category, Ints
@@ -33,6 +34,7 @@ class PieceCosts:
         precision: index into `precisions`, NONE where the piece has no cost.
         is_matrix: whether it multiplies matrices: its op is a matrix product, or its name says so.
         counted: whether its FLOPs and bytes were counted by the hardware.
+        partial: whether its bytes are but those of recorded inputs: no time follows from them.
     """
 
     flops: Floats
@@ -41,18 +43,19 @@ class PieceCosts:
     precisions: tuple[Precision, ...]
     is_matrix: Flags
     counted: Flags
+    partial: Flags
 
     def compute_s(self, roofs: Roofs) -> Floats:
         """The least time of each piece's arithmetic, NaN where it is not known.
 
         Vector work of unknown FLOPs and known bytes (fused pointwise and reducing kernels) counts as none, so that its
-        bytes alone give a time that it cannot beat.
+        bytes alone give a time that it cannot beat. Not so where only a part of what it reads and writes is known.
         """
         ceilings = [roofs.compute(unit, dtype) for unit, dtype in self.precisions]
         peaks = np.asarray([*(np.nan if each is None else each.value for each in ceilings), np.nan])
         vector = np.asarray([*(unit == Unit.VECTOR for unit, _ in self.precisions), False])
         seconds = np.where(self.flops == 0, 0.0, self.flops / peaks[self.precision])
-        return np.where(np.isnan(self.flops) & vector[self.precision], 0.0, seconds)
+        return np.where(np.isnan(self.flops) & vector[self.precision] & ~self.partial, 0.0, seconds)
 
 
 def piece_costs(pieces: Pieces, message_bytes: Floats, counters: CounterColumns | None = None) -> PieceCosts:
@@ -86,7 +89,8 @@ def piece_costs(pieces: Pieces, message_bytes: Floats, counters: CounterColumns 
         flops, moved = np.where(has_flops, counters.flops, flops), np.where(has_bytes, counters.dram_bytes, moved)
         counted = has_flops & has_bytes
     matrix_call = np.asarray([*(each.cost.unit == Unit.MATRIX for each in ops.calls), False])[pieces.call]
-    return PieceCosts(flops, moved, precision, precisions, matrix_call | (uncosted & multiplies), counted)
+    partial = np.asarray([*(each.cost.source == RECORDED_INPUTS for each in ops.calls), False])[pieces.call] & ~counted
+    return PieceCosts(flops, moved, precision, precisions, matrix_call | (uncosted & multiplies), counted, partial)
 
 
 def _shared(pieces: Pieces, multiplies: Flags) -> tuple[Floats, Floats]:

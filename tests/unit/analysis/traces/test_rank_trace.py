@@ -349,3 +349,15 @@ def test_nothing_is_lost_or_counted_twice(tmp_path: Path, kernels: list[Any], st
         assert sum(row.seconds for row in rows) * parts == pytest.approx(total_ns / 1e9)
     known = [[row.flops for row in rows if row.flops is not None] for rows in (result.kernels, result.ops)]
     assert sum(known[0]) == pytest.approx(sum(known[1]))
+
+
+def test_no_roof_follows_from_a_part_of_what_an_op_reads(tmp_path: Path) -> None:
+    events = [
+        mark("ProfilerStep#1", 0, 100),
+        op("mine::blend", 10, 20, [SQUARE]),
+        launch(1, 12),
+        kernel("blend", 1, 30, 40),
+    ]
+    (row,) = analysed(tmp_path, events).ops
+    assert (row.bytes, row.flops, row.cost_source) == (40_000, None, "recorded inputs only")
+    assert (row.attainable_s, row.bound) == (None, "unknown")
