@@ -226,7 +226,7 @@ def _roles(
     launching = np.zeros(len(parent), np.bool_)
     launching[kernel_op[kernel_op != NONE]] = True
     op = names.are(_is_op)
-    if not op.any():  # other writers' ops have no namespaces
+    if not names.are(lambda each: "::" in each).any():  # other writers' ops have no namespaces
         op[:] = True
     working = compiled | graph | (op & leaf) | launching
     role = np.where(working, Role.UNMODELLED, Role.OVERHEAD).astype(np.int8)

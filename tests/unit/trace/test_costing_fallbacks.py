@@ -109,3 +109,12 @@ def test_a_concatenation_of_lost_lists_has_no_flops(tmp_path: Path) -> None:
     assert (ops.flops[0], np.isnan(ops.bytes[0])) == (0.0, True)
     assert bytes_of(ops, "aten::copy_") == [4 * (64 + 32)]
     assert bytes_of(ops, "aten::repeat") == []
+
+
+def test_views_and_allocation_alone_are_no_work(tmp_path: Path) -> None:
+    ops = load(tmp_path, op("aten::empty", 0, 9), op("aten::view", 20, 9, [[8, 4]]))
+    assert ops.role.tolist() == [Role.OVERHEAD] * 2
+
+
+def test_ops_without_namespaces_work(tmp_path: Path) -> None:
+    assert load(tmp_path, op("fusion.3", 0, 9)).role.tolist() == [Role.UNMODELLED]
