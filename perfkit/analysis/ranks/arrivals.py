@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.work.grouping import group
-from perfkit.analysis.work.messages import recorded
+from perfkit.analysis.work.messages import recorded, recorded_numbers
 from perfkit.cost.collective import Kind, collective_kind
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.kernels import communication
@@ -44,7 +44,8 @@ class Arrivals:
     Attributes:
         kinds: table that `kind` indexes.
         step: the step's number as marked (its index where steps were found, not marked), NONE outside of all.
-        number: running number among those of the kind in the step; with kind and step the same on all ranks.
+        number: with kind and step the same on all ranks: what the trace recorded (`Seq`) where it did for all of the
+            kind, else a running number among those of the kind in the step.
         elements: what all ranks of the group should agree on: the elements of the whole message. NONE if not known.
         start_ns, end_ns: absolute, by the clock of the rank's host: on the device where it was traced.
     """
@@ -69,23 +70,24 @@ def arrivals(ops: Ops) -> Arrivals:
         kernel = np.searchsorted(ops.kernels.event, events)  # both in the order of time
         record = recorded(ops, events, ops.kernel_op[kernel])
         name = _names(ops, events, ops.kernels.launch[kernel])
-        step = ops.kernel_step[kernel]
+        step, given = ops.kernel_step[kernel], recorded_numbers(ops, events, ops.kernel_op[kernel])
     else:
         events = events[~named(trace, events, lambda name: name.startswith(_ENQUEUE))]
         record = recorded(ops, events, np.full(len(events), NONE, np.int64))
         name = trace.name[events].astype(np.int64)
         step = ops.steps.at(trace.start_ns[events])
+        given = recorded_numbers(ops, events, np.full(len(events), NONE, np.int64))
     table: dict[CollectiveKind, int] = {}
     pairs = group(record, name)  # few distinct ones, however many events
-    numbers = [_number(table, ops, record[row], name[row]) for row in pairs.first.tolist()]
-    kind = np.asarray(numbers, np.int32)[pairs.of]
+    kinds = [_number(table, ops, record[row], name[row]) for row in pairs.first.tolist()]
+    kind = np.asarray(kinds, np.int32)[pairs.of]
     kept = np.flatnonzero(kind != NONE)
     events, kind, step = events[kept], kind[kept], _step_numbers(ops)[step[kept]]
     return Arrivals(
         kinds=tuple(table),
         kind=kind,
         step=step,
-        number=_running(kind, step),
+        number=_numbers(kind, step, given[kept]),
         elements=np.asarray([*map(_elements, trace.collectives), NONE], np.int64)[record[kept]],
         start_ns=trace.base_ns + trace.start_ns[events],
         end_ns=trace.base_ns + trace.end_ns[events],
@@ -134,7 +136,20 @@ def _step_numbers(ops: Ops) -> Ints:
     return np.append(numbers if marked else np.arange(len(numbers)), NONE)
 
 
-def _running(kind: Small, step: Ints) -> Ints:
+# Collectives that were coalesced share a recorded number; few are.
+_COALESCED = 64
+
+
+def _numbers(kind: Small, step: Ints, given: Ints) -> Ints:
+    """The recorded numbers of the kinds of which all have one, running numbers of the others."""
+    among = _running(kind * np.int64(1 << 32) + np.maximum(given, 0), step)
+    usable = (given != NONE) & (given < 1 << 25) & (among < _COALESCED)
+    recorded = (np.bincount(kind, ~usable) == 0)[kind]
+    numbers: Ints = np.where(recorded, given * _COALESCED + among, _running(kind, step))
+    return numbers
+
+
+def _running(kind: Small | Ints, step: Ints) -> Ints:
     """0, 1, 2 ... among the rows of equal kind and step."""
     of = group(kind.astype(np.int64), step).of
     order = np.argsort(of, kind="stable")

@@ -51,6 +51,14 @@ def recorded(ops: Ops, events: Ints, row: Ints) -> Ints:
     return found
 
 
+def recorded_numbers(ops: Ops, events: Ints, row: Ints) -> Ints:
+    """For each event, of the op in `row`, the number of its collective in its process group; NONE where none was."""
+    table = np.asarray([*(each.number for each in ops.trace.statements), NONE], np.int64)
+    own = table[ops.trace.stated[events]]
+    found: Ints = np.where(own == NONE, _nearest(ops, row, table[ops.trace.stated[ops.event]]), own)
+    return found
+
+
 def _nearest(ops: Ops, row: Ints, value: Ints) -> Ints:
     """The value of the op in each row, or of the innermost of those around it that has one; NONE where none has."""
     of_op, parent = np.append(value, NONE), np.append(ops.parent, NONE)

@@ -59,7 +59,9 @@ def classify(rows: Columns, cats: list[str], names: list[str], where: Places) ->
     if tasks.any():
         copies = np.asarray([bool(_COPY_NAME.match(name)) for name in names])[rows["name"]]
         category[tasks & copies] = Category.COPY
-    _outer_are_summaries(rows, category, tasks | where.nests[rows["thread"]])
+    nests = tasks.copy()
+    nests[none] = where.nests[rows["thread"][none]]
+    _outer_are_summaries(rows, category, nests)
     compiled = np.asarray([name.startswith(COMPILED_GRAPH) for name in names] or [False])
     # On the device, too, but there it is a summary.
     category[compiled[rows["name"]] & (category == Category.RANGE)] = Category.OP
@@ -108,8 +110,11 @@ def _outer_are_summaries(rows: Columns, category: NDArray[np.int8], nests: NDArr
     chosen = np.flatnonzero(nests & (category == Category.KERNEL))
     start, end = rows["start_ns"][chosen], rows["start_ns"][chosen] + rows["duration"][chosen]
     order = np.lexsort((-end, start))
-    parent = parents_of(rows["thread"][chosen][order], start[order], end[order])
-    category[chosen[order[parent[parent != NONE]]]] = Category.GPU_RANGE
+    chosen, start, end = chosen[order], start[order], end[order]
+    parent = parents_of(rows["thread"][chosen], start, end)
+    # Times are rounded: what begins a nanosecond before the end of another follows it.
+    within = (parent != NONE) & (end <= end[parent]) & (start < end[parent] - 1)
+    category[chosen[parent[within]]] = Category.GPU_RANGE
 
 
 def _of_host_name(name: str) -> Category:

@@ -51,7 +51,8 @@ class Places:
         device: the number of the device that the thread stands for; NONE for threads of the host.
         stream: the stream that a device's thread stands for; NONE where its name does not tell.
         lane: a `Lane`.
-        nests: whether work on it lies within other work that it is part of (the body of a loop in the loop).
+        nests: whether what lies within other work on it is part of that (the body of a loop, a range's kernels), and
+            not beside it.
     """
 
     names: list[str]
@@ -81,8 +82,8 @@ def places(threads: list[tuple[str, str]], stated: list[tuple[int, str, bytes]])
         if device[index] != NONE and told.works(process, names[index], process in has_streams, bool(streams[index])):
             lane[index] = Lane.WORK
     stream = np.asarray([int(each[1]) if each else NONE for each in streams], np.int64)
-    nests = np.asarray([name == _XLA_OPS for name in names], np.bool_)
-    return Places(names, device, stream, lane, nests & (lane == Lane.WORK))
+    parallel = np.asarray([told.runs_in_parallel(process) for process, _ in threads], np.bool_)
+    return Places(names, device, stream, lane, ~parallel)
 
 
 class _Processes:
@@ -126,6 +127,10 @@ class _Processes:
         if has_streams:
             return is_stream
         return thread_name in ("", _XLA_OPS)
+
+    def runs_in_parallel(self, process: str) -> bool:
+        """Whether a thread of it shows several streams."""
+        return process in self._tf_all
 
     def _is_copies(self, process: str) -> bool:
         return any("/memcpy" in text for text in self._texts[process])
