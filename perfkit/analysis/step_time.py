@@ -34,7 +34,11 @@ def step_time(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None) ->
         return None
     shares = found.split.shares(parts=found.parts)
     by_time = sorted(
-        (row for row in rows(found.by_op, found.step_s, of_kernels=False) if row.phase != OUTSIDE),
+        (
+            row
+            for row in rows(found.by_op, found.by_op.ranked(), found.step_s, of_kernels=False)
+            if row.phase != OUTSIDE
+        ),
         key=lambda row: -row.seconds,
     )
     return StepTime(

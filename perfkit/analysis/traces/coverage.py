@@ -11,6 +11,9 @@ from perfkit.analysis.work.pieces import Kind, Pieces
 from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.read import NONE
 
+# Names beyond these are told together, by their reason.
+MOST_UNCOVERED = 1000
+
 _REASONS = (
     "no launch recorded",
     "launched outside of any op",
@@ -67,15 +70,18 @@ def _uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np
     groups = group(names, reason)
     total = int(pieces.busy_ns.sum())
     sums = groups.sums(pieces.busy_ns[chosen])
+
+    def uncovered(name: str, why: int, time_ns: float) -> Uncovered:
+        return Uncovered(name=name, seconds=time_ns / 1e9, share=time_ns / total, reason=_REASONS[why])
+
+    order = np.argsort(-sums, kind="stable")
     found = [
-        Uncovered(
-            name=pieces.ops.trace.names[int(names[first])],
-            seconds=float(sums[index]) / 1e9,
-            share=float(sums[index]) / total,
-            reason=_REASONS[int(reason[first])],
-        )
-        for index, first in enumerate(groups.first.tolist())
+        uncovered(pieces.ops.trace.names[int(names[first])], int(reason[first]), float(sums[index]))
+        for index, first in zip(order[:MOST_UNCOVERED].tolist(), groups.first[order[:MOST_UNCOVERED]], strict=True)
     ]
+    others = order[MOST_UNCOVERED:]
+    whys = np.bincount(reason[groups.first[others]], sums[others], len(_REASONS))
+    found += [uncovered("(others)", why, float(whys[why])) for why in np.flatnonzero(whys).tolist()]
     return tuple(sorted(found, key=lambda each: -each.seconds))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from perfkit.analysis.intervals import covered, union
 from perfkit.analysis.traces.result import HostCallRow
+from perfkit.analysis.work.grouping import group
 from perfkit.analysis.work.launches import SYNCHRONISING, runtime_calls
 from perfkit.analysis.work.windows import Windows
 from perfkit.record import MARK_PREFIX
@@ -14,6 +15,9 @@ from perfkit.trace.naming import named
 from perfkit.trace.nesting import around_times
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints
+
+# Of each kind.
+MOST_CALLS = 1000
 
 WAIT = "wait"
 ALLOCATION = "allocation"
@@ -56,19 +60,19 @@ def _rows(ops: Ops, windows: Windows, kind: str, events: Ints, steps: int) -> It
     idle = _idle_ns(ops, windows, events)
     around = around_times(trace, ops.event, trace.thread[events], trace.start_ns[events], ops.parent)
     op = np.append(trace.name[ops.event], NONE)[around]  # NONE (-1) takes the last entry, which is NONE
-    keys = np.column_stack((trace.name[events], op))
-    distinct, which = np.unique(keys, axis=0, return_inverse=True)
-    which = which.reshape(-1)
-    taken = trace.end_ns[events] - trace.start_ns[events]
-    for number, (name, outer) in enumerate(distinct.tolist()):
-        mine = which == number
+    name = trace.name[events].astype(np.int64)
+    alike = group(name, op.astype(np.int64))
+    calls, taken = alike.counts(), alike.sums(trace.end_ns[events] - trace.start_ns[events])
+    idle_ns = None if idle is None else alike.sums(idle)
+    for number in np.argsort(-(taken if idle_ns is None else idle_ns), kind="stable")[:MOST_CALLS].tolist():
+        first = alike.first[number]
         yield HostCallRow(
             kind=kind,
-            name=trace.names[name],
-            op="" if outer == NONE else trace.names[outer],
-            calls=int(mine.sum()) / steps,
-            seconds=int(taken[mine].sum()) / steps / 1e9,
-            idle_s=None if idle is None else int(idle[mine].sum()) / steps / 1e9,
+            name=trace.names[int(name[first])],
+            op="" if op[first] == NONE else trace.names[int(op[first])],
+            calls=int(calls[number]) / steps,
+            seconds=float(taken[number]) / steps / 1e9,
+            idle_s=None if idle_ns is None else float(idle_ns[number]) / steps / 1e9,
         )
 
 

@@ -11,6 +11,9 @@ from perfkit.analysis.work.totals import Total, total
 from perfkit.record import PHASES
 from perfkit.trace.read import NONE
 
+# Modules beyond these are cut; what they do is in those that they lie in.
+MOST_MODULES = 5000
+
 # What separates the levels of a module's path.
 _LEVEL = "/"
 
@@ -27,7 +30,9 @@ def module_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
         levels = ops.pieces.ops.modules[number].split(_LEVEL)
         for depth in range(len(levels)):
             beneath[_LEVEL.join(levels[: depth + 1])].append(mine)
-    totals = {path: total(ops, np.concatenate(groups)) for path, groups in beneath.items()}
+    together = {path: np.concatenate(groups) for path, groups in beneath.items()}
+    longest = sorted(together, key=lambda path: -float(ops.seconds[together[path]].sum()))[:MOST_MODULES]
+    totals = {path: total(ops, together[path]) for path in longest}
     rows = [
         total_row(ops, found, step_s, name=path.rpartition(_LEVEL)[2], module=path) for path, found in totals.items()
     ]
@@ -46,8 +51,13 @@ def phase_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
     return tuple(rows)
 
 
-def total_row(ops: Placed, found: Total, step_s: float, *, name: str, module: str = "", phase: str = "") -> OpRow:
-    """A row for many groups. What could be won is known for what is modelled; the rest is taken as it is."""
+def total_row(
+    ops: Placed, found: Total, step_s: float, *, name: str, module: str = "", phase: str = "", bound: str = ""
+) -> OpRow:
+    """A row for many groups. What could be won is known for what is modelled; the rest is taken as it is.
+
+    They are bound by what bounds most of their time, unless `bound` is given.
+    """
     parts = parts_of(ops.pieces)
     # Time of what is not modelled could be won or not: it counts as attainable, so that no gain is claimed for it.
     rest = found.seconds - found.modelled_s
@@ -65,7 +75,7 @@ def total_row(ops: Placed, found: Total, step_s: float, *, name: str, module: st
         flops=None if found.flops is None else found.flops / parts,
         bytes=None if found.bytes is None else found.bytes / parts,
         intensity=found.flops / found.bytes if found.flops is not None and found.bytes else None,
-        bound=found.bound,
+        bound=bound or found.bound,
         attainable_s=attainable,
         efficiency=None if attainable is None or seconds == 0 else attainable / seconds,
         cost_source=f"{found.modelled_s / found.seconds:.0%} of the time modelled" if found.seconds > 0 else "",

@@ -13,13 +13,14 @@ from perfkit.analysis.traces.device import trace_device
 from perfkit.analysis.traces.host_calls import host_calls
 from perfkit.analysis.traces.modules import module_rows, phase_rows
 from perfkit.analysis.traces.result import RankTrace, Reading, Recompute, StepRow
+from perfkit.analysis.traces.tables import cut_note, kernel_rows, op_rows
 from perfkit.analysis.traces.useful import utilisations
 from perfkit.analysis.work.copies import copy_rows
 from perfkit.analysis.work.costs import PieceCosts
 from perfkit.analysis.work.engine import Engine, analyse_work, summary_points
 from perfkit.analysis.work.launches import launches
 from perfkit.analysis.work.pieces import Kind, Pieces
-from perfkit.analysis.work.placed import parts_of, points, rows
+from perfkit.analysis.work.placed import parts_of, points
 from perfkit.analysis.work.split_time import overlap, split_streams
 from perfkit.analysis.work.stated import stated_costs
 from perfkit.analysis.work.windows import Windows
@@ -31,6 +32,9 @@ from perfkit.trace.reading.source import trace_name
 
 # Dots beyond these are too small to matter and would only make the figure large.
 MOST_POINTS = 120
+
+# The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.
+MOST_SPLIT_STEPS = 1000
 
 
 def analyse_trace(
@@ -88,8 +92,8 @@ def analyse_ops(
         overlap=overlap(work, parts),
         launches=None if found.waiting is None else launches(ops, spans, found.waiting, found.split),
         points=_points(found),
-        kernels=rows(found.by_kernel, step_s, of_kernels=True),
-        ops=rows(found.by_op, step_s, of_kernels=False),
+        kernels=kernel_rows(found.by_kernel, step_s),
+        ops=op_rows(found.by_op, step_s),
         modules=module_rows(found.by_op, step_s),
         phases=phase_rows(found.by_op, step_s),
         collectives=collective_rows(work, found.exchanged, exposed, parts, roofs),
@@ -100,7 +104,7 @@ def analyse_ops(
         host_calls=host_calls(ops, spans),
         ceilings=ceilings,
         level_points=() if counted is None else level_points(found.by_kernel, counted, roofs, step_s),
-        notes=(*_notes(ops, spans, work), *(() if counters is None else counters.notes)),
+        notes=(*_notes(ops, spans, found), *(() if counters is None else counters.notes)),
     )
 
 
@@ -126,12 +130,14 @@ def _exposed(work: Pieces) -> Ints:
 def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
     if not spans.are_steps:
         return ()
+    with_split = np.zeros(len(spans), np.bool_)
+    with_split[np.argsort(spans.spans[:, 0] - spans.spans[:, 1], kind="stable")[:MOST_SPLIT_STEPS]] = True
     return tuple(
         StepRow(
             number=int(number),
             start_s=int(start - spans.span[0]) / 1e9,
             seconds=int(end - start) / 1e9,
-            time_split=split.shares(window=index),
+            time_split=split.shares(window=index) if with_split[index] else (),
         )
         for index, (number, (start, end)) in enumerate(zip(spans.number.tolist(), spans.spans.tolist(), strict=True))
     )
@@ -159,8 +165,9 @@ def _recompute(work: Pieces, costs: PieceCosts) -> Recompute | None:
     )
 
 
-def _notes(ops: Ops, spans: Windows, work: Pieces) -> tuple[str, ...]:
+def _notes(ops: Ops, spans: Windows, found: Engine) -> tuple[str, ...]:
     notes = []
+    work = found.pieces
     if not len(work):
         notes.append("the trace holds no kernels and no ops that work: there is nothing to place on a roofline")
     elif work.on_device and not len(ops):
@@ -171,4 +178,5 @@ def _notes(ops: Ops, spans: Windows, work: Pieces) -> tuple[str, ...]:
         notes.append(f"FLOPs and bytes of {share:.0%} of the time are what the compiler recorded (XLA), not modelled")
     if not spans.are_steps:
         notes.append("no steps were marked or found: figures are of the whole trace")
-    return tuple(notes)
+    notes += [cut_note(found.by_kernel, "kernels"), cut_note(found.by_op, "ops")]
+    return tuple(note for note in notes if note)

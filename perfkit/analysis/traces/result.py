@@ -68,7 +68,10 @@ class Coverage(Struct):
 
 
 class StepRow(Struct):
-    """One step: `number` as marked; `start_s` since the first event of the trace; the split sums to `seconds`."""
+    """One step: `number` as marked; `start_s` since the first event of the trace; the split sums to `seconds`.
+
+    Of more than a thousand steps only the slowest have a split.
+    """
 
     number: int
     start_s: float

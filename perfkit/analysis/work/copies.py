@@ -9,7 +9,8 @@ from perfkit.analysis.roofs import Roofs, describe
 from perfkit.analysis.traces.result import CopyRow
 from perfkit.analysis.work.grouping import group
 from perfkit.devices.ceiling import Ceiling, Level
-from perfkit.trace.read import NONE, Category, Ints, Trace
+from perfkit.trace.naming import Names
+from perfkit.trace.read import Category, Ints, Trace
 
 HTOD, DTOH, DTOD, PTOP = "HtoD", "DtoH", "DtoD", "PtoP"
 UNTOLD = "copy"
@@ -61,15 +62,21 @@ def copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, roofs: R
     """
     if not len(events):
         return ()
-    kinds = group(trace.name[events].astype(np.int64))
+    names = Names.of(trace, events)
+    alike: dict[tuple[str, bool | None], int] = {}
+    look = np.zeros(len(trace.names), np.int64)
+    for number in names.occurring:
+        called = trace.names[number]
+        look[number] = alike.setdefault((kind_of(called), pageable(called)), len(alike))
+    kinds = group(look[names.column])
     durations = trace.end_ns[events] - trace.start_ns[events]
     moved = trace.moved_bytes[events]
     # A rate needs the bytes of every copy.
-    moved_bytes = kinds.sums(np.where(moved == NONE, np.nan, moved.astype(np.float64)))
+    moved_bytes = kinds.sums(np.where(moved < 0, np.nan, moved.astype(np.float64)))
     seconds, exposed, counts = kinds.sums(durations) / 1e9, kinds.sums(exposed_ns) / 1e9, kinds.counts()
     rows = []
     for index, first in enumerate(kinds.first.tolist()):
-        name = trace.names[int(trace.name[events[first]])]
+        name = trace.names[int(names.column[first])]
         kind = kind_of(name)
         link = link_of(kind, roofs)
         total = None if np.isnan(moved_bytes[index]) else float(moved_bytes[index])

@@ -73,7 +73,7 @@ def piece_costs(pieces: Pieces, message_bytes: Floats, counters: CounterColumns 
             np.copyto(own, stated, where=np.isnan(own))
     uncosted = pieces.call == NONE
     recorded = ops.trace.moved_bytes[pieces.event]
-    sizes = np.where(recorded == NONE, np.nan, recorded.astype(np.float64))
+    sizes = np.where(recorded < 0, np.nan, recorded.astype(np.float64))
     category = ops.trace.category[pieces.event]
     no_arithmetic = np.isnan(moved) & pieces.on_device & np.isin(category, [int(Category.COPY), int(Category.FILL)])
     flops[no_arithmetic | pieces.of(Kind.COMMUNICATION)] = 0.0

@@ -42,7 +42,7 @@ class Queue:
     start_ns: Ints
     end_ns: Ints
 
-    def when(self, rows: NDArray[np.bool_] | slice = slice(None)) -> Intervals | None:
+    def when(self, rows: NDArray[np.int64] | slice = slice(None)) -> Intervals | None:
         return union(self.start_ns[rows], self.end_ns[rows]) if self.known else None
 
 

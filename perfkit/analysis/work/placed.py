@@ -112,14 +112,14 @@ def _dominant(costs: PieceCosts, groups: Groups) -> NDArray[np.int64]:
     return np.where(table.sum(axis=1) > 0, table.argmax(axis=1), NONE)
 
 
-def rows(placed: Placed, step_s: float, *, of_kernels: bool) -> tuple[OpRow, ...]:
-    """The groups as rows of a table, per step, ranked by what could be won.
+def rows(placed: Placed, groups: NDArray[np.int64], step_s: float, *, of_kernels: bool) -> tuple[OpRow, ...]:
+    """Some groups, by their numbers, as rows of a table, per step.
 
     Args:
         step_s: the mean step.
         of_kernels: whether a group is of one kernel (and its op), or of one op.
     """
-    return tuple(_row(placed, index, step_s, of_kernels) for index in placed.ranked().tolist())
+    return tuple(_row(placed, index, step_s, of_kernels) for index in groups.tolist())
 
 
 def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
@@ -216,10 +216,9 @@ def points(placed: Placed, kind: str, step_s: float, most: int) -> list[Roofline
     """Dots of the groups that computed within the steps, the longest first."""
     pieces = placed.pieces
     found = []
-    for index in np.argsort(-placed.seconds, kind="stable").tolist():
-        first = int(placed.first[index])
-        if pieces.kind[first] != Kind.WORK or pieces.step[first] == NONE or placed.precision[index] == NONE:
-            continue
+    computed = (pieces.kind[placed.first] == Kind.WORK) & (pieces.step[placed.first] != NONE)
+    drawn = np.flatnonzero(computed & (placed.precision != NONE) & (placed.flops > 0) & (placed.bytes > 0))
+    for index in drawn[np.argsort(-placed.seconds[drawn], kind="stable")].tolist():
         row = _row(placed, index, step_s, of_kernels=kind == "kernel")
         work = Work(row.flops, row.bytes, Unit(row.unit), row.dtype)
         limit = Limit(row.attainable_s, row.bound, row.level or Level.MEMORY, row.above_roof)

@@ -9,8 +9,13 @@ from perfkit.analysis.roofline import BOUNDS, COMPUTE, MEMORY, OVERHEAD, UNKNOWN
 from perfkit.analysis.timeline import Split, split
 from perfkit.analysis.traces.result import Overlap, StreamRow
 from perfkit.analysis.work.launches import Queue
-from perfkit.analysis.work.pieces import Flags, Kind, Pieces
+from perfkit.analysis.work.pieces import Kind, Pieces
 from perfkit.analysis.work.placed import Placed
+from perfkit.trace.nesting import grouped
+from perfkit.trace.read import NONE
+
+# Devices have some ten streams. What a trace has beyond these is told in one row.
+MOST_STREAMS = 200
 
 _OF_BOUND = {
     COMPUTE: timeline.COMPUTE_BOUND,
@@ -35,47 +40,57 @@ def categories(placed: Placed) -> NDArray[np.int8]:
 
 def split_windows(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None) -> Split:
     """Split the windows of a trace. `waiting` is None on a CPU, which is never idle: it dispatches or waits."""
-    everywhere = np.ones(len(pieces), np.bool_)
-    return _split(pieces.windows.spans, pieces, category, everywhere, waiting, slice(None))
+    return _split(pieces.windows.spans, pieces, category, slice(None), waiting)
 
 
 def split_streams(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None) -> tuple[StreamRow, ...]:
-    """Split the whole trace for each stream or thread that did any work."""
+    """Split the whole trace for each stream or thread that did any work, those beyond the busiest ones together."""
+    busy = np.bincount(pieces.lane, pieces.busy_ns, len(pieces.lanes))
+    together = np.argsort(-busy, kind="stable")[MOST_STREAMS:]
+    label = np.arange(len(pieces.lanes))
+    label[together] = len(pieces.lanes)
+    lane = label[pieces.lane]
+    named = dict(enumerate(pieces.lanes)) | {len(pieces.lanes): (NONE, f"({len(together):,} others)")}
+    order = grouped(lane)
+    ends = np.cumsum(np.bincount(lane, minlength=len(named)))
+    return tuple(
+        _stream(*named[number], pieces, category, waiting, order[begin:end])
+        for number, (begin, end) in enumerate(zip([0, *ends.tolist()], ends.tolist(), strict=False))
+        if end > begin
+    )
+
+
+def _stream(
+    device: int, name: str, pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None, mine: NDArray[np.int64]
+) -> StreamRow:
     first, last = pieces.windows.span
-    whole = union([first], [last])
-    rows = []
-    for number, (device, name) in enumerate(pieces.lanes):
-        mine = pieces.lane == number
-        found = _split(whole, pieces, category, mine, waiting, mine)
-        rows.append(
-            StreamRow(
-                device=device,
-                stream=name,
-                kernels=int(mine.sum()),
-                busy_s=int(pieces.busy_ns[mine].sum()) / 1e9,
-                span_s=(last - first) / 1e9,
-                split=found.shares(),
-            )
-        )
-    return tuple(rows)
+    found = _split(union([first], [last]), pieces, category, mine, waiting)
+    return StreamRow(
+        device=device,
+        stream=name,
+        kernels=len(mine),
+        busy_s=int(pieces.busy_ns[mine].sum()) / 1e9,
+        span_s=(last - first) / 1e9,
+        split=found.shares(),
+    )
 
 
 def _split(
     windows: Intervals,
     pieces: Pieces,
     category: NDArray[np.int8],
-    rows: Flags,
+    rows: NDArray[np.int64] | slice,
     waiting: Queue | None,
-    queued: Flags | slice,
 ) -> Split:
+    starts, ends, kinds = pieces.start_ns[rows], pieces.end_ns[rows], category[rows]
     work = {
-        name: pieces.when(rows & (category == number))
+        name: union(starts[kinds == number], ends[kinds == number])
         for name, number in _NUMBERS.items()
         if name not in (timeline.HOST, timeline.OTHER_IDLE)
     }
     if waiting is None:
         return split(windows, work, timeline.CPU_CATEGORIES)
-    return split(windows, work, timeline.DEVICE_CATEGORIES, waiting.when(queued))
+    return split(windows, work, timeline.DEVICE_CATEGORIES, waiting.when(rows))
 
 
 def overlap(pieces: Pieces, parts: int) -> Overlap:
