@@ -114,7 +114,7 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
         owner=owner,
         call=compact(infer_calls(own, trace.geometry[event], lane, end - start, kind == Kind.WORK, owner, call)),
         # Kernels of one compiled graph share its range, which says less than their own names.
-        label=compact(np.where(linked & ~_at(is_graph, owner, 0).astype(np.bool_), op_name, own)),
+        label=compact(np.where(linked & ~np.append(is_graph, False)[owner], op_name, own)),
         kind=kind,
         start_ns=start,
         end_ns=end,
@@ -172,7 +172,7 @@ def _streams(trace: Trace, event: Ints) -> tuple[tuple[tuple[int, str], ...], In
     return tuple(names), found.of
 
 
-def _at(column: Compact | Flags, rows: Compact, otherwise: int) -> Compact:
+def _at(column: Compact, rows: Compact, otherwise: int) -> Compact:
     """The column's values at some rows, `otherwise` where the row is NONE."""
     extended = np.append(column, np.asarray(otherwise, column.dtype))  # NONE (-1) takes the value at the end
     return extended[rows]
