@@ -59,8 +59,6 @@ class Ops:
     modules: list[str]
     forward: Compact
     recomputed: NDArray[np.bool_]
-    start_ns: Ints
-    end_ns: Ints
     self_ns: Ints
     kernels: Kernels
     kernel_op: Compact
@@ -71,6 +69,14 @@ class Ops:
 
     def __len__(self) -> int:
         return len(self.event)
+
+    @property
+    def start_ns(self) -> Ints:
+        return self.trace.start_ns[self.event]
+
+    @property
+    def end_ns(self) -> Ints:
+        return self.trace.end_ns[self.event]
 
     @cached_property
     def flops(self) -> NDArray[np.float64]:
@@ -118,7 +124,7 @@ def read_ops(trace: Trace) -> Ops:
     parent = compact(parents(trace, event))
     kernels = _compacted(link_kernels(trace, event, parent))
     kernel_op = compact(np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op)))
-    start, end = trace.start_ns[event], trace.end_ns[event]
+    start = trace.start_ns[event]
     steps = find_steps(trace, event, parent)
     costs = cost_ops(trace, event, parent, kernel_op, trace.name[kernels.event])
     owner, call = compact(costs.owner), compact(costs.call)
@@ -145,9 +151,7 @@ def read_ops(trace: Trace) -> Ops:
         modules=modules.paths,
         forward=compact(backward.forward),
         recomputed=backward.recomputed,
-        start_ns=start,
-        end_ns=end,
-        self_ns=self_time(start, end, parent),
+        self_ns=self_time(start, trace.end_ns[event], parent),
         kernels=kernels,
         kernel_op=kernel_op,
         kernel_owner=compact(np.where(owners == NONE, kernel_op, owners)),

@@ -23,7 +23,7 @@ from perfkit.trace.model import (
 from perfkit.trace.reading.classify import classify, place_on_devices
 from perfkit.trace.reading.collect import Collection, correlate_by_external_id, end_and_order, move_sizes_to_copies
 from perfkit.trace.reading.columns import Builder, Part
-from perfkit.trace.reading.growing import reorder
+from perfkit.trace.reading.growing import reorder, without_room_for_nothing
 from perfkit.trace.reading.kineto import AnyEvent, without_gc
 from perfkit.trace.reading.overhead import overhead_us
 from perfkit.trace.reading.pairs import pair
@@ -64,17 +64,19 @@ def read_trace(
     *,
     limits: Limits = Limits(),  # noqa: B008 - a frozen value
     workers: int = 1,
+    allocations: bool = True,
 ) -> Trace:
     """Read the trace at a path or URL: JSON, plain, gzip or zstd, with `workers` processes if it is large.
 
-    What is damaged is repaired or left out, and `Trace.notes` says so. `RunFormatError` names a file that cannot be
-    read, holds no trace at all, or exceeds the limits.
+    Without `allocations` the trace's `memory`, which may be a large part of it, stays empty. What is damaged is repaired
+    or left out, and `Trace.notes` says so. `RunFormatError` names a file that cannot be read, holds no trace at all, or
+    exceeds the limits.
     """
     label = str(source)
     file, file_bytes = open_source(source)
     with file, without_gc():
         blocks = TextBlocks(file, label, file_bytes, limits)
-        collection = Collection(Tables(limits.names))
+        collection = Collection(Tables(limits.names), allocations)
         splitter = _read_blocks(blocks, collection, label, workers - 1, limits.names)
     return _trace(source, file_bytes, blocks, splitter, collection)
 
@@ -146,6 +148,7 @@ def _trace(
     move_sizes_to_copies(rows, category)
     rows["category"] = category
     reorder(rows, end_and_order(rows))
+    without_room_for_nothing(rows)
     around = read_surroundings(splitter.surroundings)
     rank = around.rank
     if rank is None:

@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 def analyse_file(job: Job) -> Outcome:
     """Read and analyse one file: the function that runs in other processes."""
     started = perf_counter()
-    trace = read_trace(job.source, limits=job.limits, workers=job.readers)
+    trace = read_trace(job.source, limits=job.limits, workers=job.readers, allocations=False)
     if not len(trace):
         notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
         raise RunFormatError(f"{job.source}: no event in it lasts any time, so there is nothing to analyse{notes}")

@@ -174,5 +174,5 @@ def _streams(trace: Trace, event: Ints) -> tuple[tuple[tuple[int, str], ...], In
 
 def _at(column: Compact, rows: Compact, otherwise: int) -> Compact:
     """The column's values at some rows, `otherwise` where the row is NONE."""
-    extended = np.append(column, np.asarray(otherwise, column.dtype))  # NONE (-1) takes the value at the end
+    extended: Compact = np.append(column, np.asarray(otherwise, column.dtype))  # NONE (-1) takes the value at the end
     return extended[rows]

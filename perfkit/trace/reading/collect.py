@@ -18,10 +18,14 @@ _COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequenc
 
 
 class Collection:
-    """Takes the parts of a trace, in the order of the file, and renumbers them by its own tables."""
+    """Takes the parts of a trace, in the order of the file, and renumbers them by its own tables.
 
-    def __init__(self, tables: Tables) -> None:
+    Without `allocations` what the parts bring of these is not kept.
+    """
+
+    def __init__(self, tables: Tables, allocations: bool = True) -> None:
         self.tables = tables
+        self._kept = slice(None) if allocations else slice(0)
         self.notes: Counter[str] = Counter()
         self.metadata: list[tuple[int, str, bytes]] = []
         self._columns: dict[str, dict[str, Growing]] = {"rows": {}, "flows": {}, "memory": {}}
@@ -36,7 +40,8 @@ class Collection:
                 new = np.fromiter(map(table.__getitem__, entries), np.int32, len(entries))
                 self._numbers[origin, name] = np.concatenate((known, new))
                 table.take_fresh()
-        for group, columns in (("rows", part.rows), ("flows", part.flows), ("memory", part.memory)):
+        memory = {name: column[self._kept] for name, column in part.memory.items()}
+        for group, columns in (("rows", part.rows), ("flows", part.flows), ("memory", memory)):
             for name, column in columns.items():
                 mine = self._columns[group]
                 if name not in mine:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.compact import fits
+from perfkit.trace.model import NONE
 
 Column = NDArray[Any]
 
@@ -52,6 +53,13 @@ def reorder(columns: dict[str, Column], order: NDArray[np.int64]) -> None:
     """Bring the rows of columns into another order, with memory for one column besides."""
     for column in columns.values():
         column[:] = column[order]
+
+
+def without_room_for_nothing(columns: dict[str, Column]) -> None:
+    """Let columns in which every entry is NONE share a single one: such columns cannot be written to any more."""
+    for name, column in columns.items():
+        if len(column) and column.dtype.kind == "i" and column[0] == NONE and (column == NONE).all():
+            columns[name] = np.broadcast_to(column[:1].copy(), column.shape)
 
 
 def select(columns: dict[str, Column], keep: NDArray[np.bool_]) -> None:

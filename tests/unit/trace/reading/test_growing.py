@@ -8,7 +8,7 @@ import pytest
 
 from perfkit.trace.compact import compact
 from perfkit.trace.read import NONE, Category, read_trace
-from perfkit.trace.reading.growing import Growing, reorder, select
+from perfkit.trace.reading.growing import Growing, reorder, select, without_room_for_nothing
 
 
 def test_parts_stand_in_their_order() -> None:
@@ -66,3 +66,30 @@ def test_identifiers_of_64_bits_are_read_beside_small_ones(tmp_path: Path) -> No
     assert trace.correlation.tolist() == [wide, wide]  # this file has no other: the column was compact until then
     assert trace.stream[trace.of(Category.KERNEL)].tolist() == [wide]
     assert trace.sequence.dtype == np.int32
+
+
+def test_a_column_of_nothing_takes_no_memory_and_reads_the_same() -> None:
+    columns = {
+        "none": np.full(1000, NONE, np.int32),
+        "some": np.asarray([NONE, 3, NONE]),
+        "flags": np.ones(3, np.bool_),
+    }
+    without_room_for_nothing(columns)
+    assert columns["none"].tolist() == [NONE] * 1000
+    assert columns["none"].base is not None
+    assert columns["none"].strides == (0,)
+    assert columns["some"].tolist() == [NONE, 3, NONE]
+    assert columns["some"].flags.writeable
+
+
+def test_allocations_are_left_out_on_demand(tmp_path: Path) -> None:
+    event = {
+        "ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1, "s": "t",
+        "args": {"Addr": 1, "Bytes": 512, "Total Allocated": 512, "Device Type": 0, "Device Id": -1},
+    }  # fmt: skip
+    work = {"ph": "X", "cat": "cpu_op", "name": "aten::empty", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [event, work]}))
+    assert read_trace(path).memory.size.tolist() == [512]
+    without = read_trace(path, allocations=False)
+    assert (len(without.memory), len(without)) == (0, 1)
