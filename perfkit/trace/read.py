@@ -68,9 +68,9 @@ def read_trace(
 ) -> Trace:
     """Read the trace at a path or URL: JSON, plain, gzip or zstd, with `workers` processes if it is large.
 
-    Without `allocations` the trace's `memory`, which may be a large part of it, stays empty. What is damaged is repaired
-    or left out, and `Trace.notes` says so. `RunFormatError` names a file that cannot be read, holds no trace at all, or
-    exceeds the limits.
+    Without `allocations` the trace's `memory`, which may be a large part of it, stays empty. What is damaged is
+    repaired or left out, and `Trace.notes` says so. `RunFormatError` names a file that cannot be read, holds no trace
+    at all, or exceeds the limits.
     """
     label = str(source)
     file, file_bytes = open_source(source)
