@@ -1,95 +1,79 @@
-"""How much of a trace's work has FLOPs and bytes: `python benchmarks/coverage.py TRACE...`.
+"""How much of a trace's work has FLOPs and bytes: `python benchmarks/coverage.py TRACE...` prints Markdown.
 
-For each trace the time of its kernels (of its ops where no device was traced), the shares of it that are linked to an
-op, that have FLOPs and that have bytes, and the names that hold most of the time without, each with the reason. Time in
-collectives is left out: it belongs to the interconnect. So are copies and fills, whose size the trace tells itself.
+For each trace the time of its kernels (of its ops where no device was traced) and the shares of it that are linked to
+an op, that equal kernels of known ops (inferred), that have FLOPs and that have bytes; then the names that hold most of
+the time without, each with the reason. Time in collectives is left out: it belongs to the interconnect. So are copies
+and fills, whose size the trace tells itself.
 """
 
 import argparse
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perfkit.trace.kernels import communication
-from perfkit.trace.ops import Ops, Role, read_ops
-from perfkit.trace.read import NONE, Category, read_trace
+from perfkit.analysis.traces.coverage import uncovered
+from perfkit.analysis.traces.result import Uncovered
+from perfkit.analysis.work.costs import piece_costs
+from perfkit.analysis.work.pieces import Kind, pieces
+from perfkit.analysis.work.windows import windows
+from perfkit.trace.ops import read_ops
+from perfkit.trace.read import Category, read_trace
+
+_LEAST_SHARE = 0.0005  # of the time, for a name to be listed
+_LONGEST_NAME = 70
 
 
-class Coverage(NamedTuple):
+class Shares(NamedTuple):
     """Seconds of work, and shares of it."""
 
     seconds: float
     linked: float
-    recorded: float
+    inferred: float
     flops: float
     bytes: float
-    uncovered: list[tuple[str, float, str]]  # name, share, reason
+    uncovered: tuple[Uncovered, ...]
 
 
-def coverage(ops: Ops) -> Coverage:
-    """Coverage of a trace; without a device, of the time of ops that do work on data."""
-    row, duration, label = _device_work(ops) if ops.trace.has_device_events else _host_work(ops)
-    total = int(duration.sum())
+def shares(path: Path) -> Shares | None:
+    """The coverage of a trace's computing work; None where it holds none."""
+    ops = read_ops(read_trace(path))
+    work = pieces(ops, windows(ops))
+    costs = piece_costs(work, np.full(len(work), np.nan))
+    counted = work.of(Kind.WORK)
+    linked = np.ones(len(work), np.bool_)
+    if work.on_device:
+        counted &= ops.trace.category[work.event] == Category.KERNEL
+        linked = ops.kernel_op >= 0
+    time = np.where(counted, work.busy_ns, 0)
+    total = int(time.sum())
     if not total:
-        return Coverage(0.0, 0.0, 0.0, 0.0, 0.0, [])
-    known = np.append(np.isfinite(ops.flops), False)[row], np.append(np.isfinite(ops.bytes), False)[row]
-    signature = np.append(ops.trace.signature[ops.event], NONE)[row]
-    missing: Counter[tuple[str, str]] = Counter()
-    for index in np.flatnonzero(~(known[0] & known[1])).tolist():
-        reason = _reason(ops, int(row[index]), int(signature[index]), bool(known[0][index]), bool(known[1][index]))
-        name = ops.name(int(row[index])) if row[index] != NONE else ops.trace.names[label[index]]
-        missing[name, reason] += int(duration[index])
-    return Coverage(
-        total / 1e9,
-        float(duration[row != NONE].sum() / total),
-        float(duration[signature != NONE].sum() / total),
-        float(duration[known[0]].sum() / total),
-        float(duration[known[1]].sum() / total),
-        [(name[:70], time / total, reason) for (name, reason), time in missing.most_common(12)],
+        return None
+    has_flops, has_bytes = ~np.isnan(costs.flops), ~np.isnan(costs.bytes)
+    linked_part, inferred, flops, moved = (
+        float(time[each].sum() / total) for each in (linked, work.inferred, has_flops, has_bytes)
     )
-
-
-def _device_work(ops: Ops) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Row of the op, duration and name of each kernel that is no collective."""
-    trace = ops.trace
-    event = ops.kernels.event
-    counted = (trace.category[event] == Category.KERNEL) & ~np.isin(event, communication(trace))
-    event = event[counted]
-    return ops.kernel_owner[counted], trace.end_ns[event] - trace.start_ns[event], trace.name[event]
-
-
-def _host_work(ops: Ops) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    rows = np.flatnonzero(np.isin(ops.role, (Role.COSTED, Role.UNMODELLED)))
-    return rows, ops.work_ns[rows], ops.trace.name[ops.event[rows]]
-
-
-def _reason(ops: Ops, row: int, signature: int, has_flops: bool, has_bytes: bool) -> str:
-    if row == NONE:
-        return "no op"
-    if signature == NONE:
-        return "no recorded inputs"
-    call = int(ops.call[row])
-    if call == NONE:
-        return "no formula"
-    lacking = " and ".join(name for name, has in (("FLOPs", has_flops), ("bytes", has_bytes)) if not has)
-    return f"no {lacking}: {ops.calls[call].cost.source}"
+    missing = uncovered(work, counted & ~has_flops, counted & ~has_bytes)
+    return Shares(total / 1e9, linked_part, inferred, flops, moved, missing)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("traces", nargs="+", type=Path)
-    for path in parser.parse_args().traces:
-        found = coverage(read_ops(read_trace(path)))
-        print(
-            f"{path.name}: {found.seconds * 1e3:.3f} ms; linked {found.linked:.1%},"
-            f" inputs recorded {found.recorded:.1%}, FLOPs {found.flops:.2%}, bytes {found.bytes:.2%}"
-        )
-        for name, share, reason in found.uncovered:
-            if share >= 0.0005:
-                print(f"    {share:7.2%}  {name}  ({reason})")
+    found = {path.name: shares(path) for path in parser.parse_args().traces}
+    print("| trace | kernel time | linked to an op | inferred | FLOPs | bytes |\n|---|---|---|---|---|---|")
+    for name, each in found.items():
+        if each is None:
+            print(f"| `{name}` | no computing work | | | | |")
+        else:
+            columns = " | ".join(f"{part:.2%}" for part in (each.linked, each.inferred, each.flops, each.bytes))
+            print(f"| `{name}` | {each.seconds * 1e3:.3f} ms | {columns} |")
+    print("\n| trace | without FLOPs or bytes | share | why |\n|---|---|---|---|")
+    for name, each in found.items():
+        for row in each.uncovered if each else ():
+            share = row.seconds / each.seconds if each else 0.0
+            if share >= _LEAST_SHARE:
+                print(f"| `{name}` | `{row.name[:_LONGEST_NAME].replace('|', '/')}` | {share:.2%} | {row.reason} |")
 
 
 if __name__ == "__main__":

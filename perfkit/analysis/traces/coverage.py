@@ -51,7 +51,7 @@ def coverage(
         bytes_s=_s(time[~no_bytes]),
         counted_s=_s(time[costs.counted]),
         above_roof_s=_s(time[above_roof]),
-        uncovered=_uncovered(pieces, no_flops, no_bytes),
+        uncovered=uncovered(pieces, no_flops, no_bytes),
         model_error=() if counters is None else model_error(pieces, counters),
     )
 
@@ -60,8 +60,8 @@ def _s(times: NDArray[np.int64]) -> float:
     return int(times.sum()) / 1e9
 
 
-def _uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.bool_]) -> tuple[Uncovered, ...]:
-    """By name and reason, the longest first."""
+def uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.bool_]) -> tuple[Uncovered, ...]:
+    """What lacks FLOPs or bytes, by name and reason, the longest first."""
     chosen = np.flatnonzero((no_flops | no_bytes) & (pieces.busy_ns > 0))
     if not len(chosen):
         return ()
