@@ -15,7 +15,7 @@ from perfkit.trace.reading.members import SIGNATURE, joined, present
 from perfkit.trace.reading.tables import Tables
 
 _OLD_OPS = "Operator"  # as torch called them until 1.12; until then it wrote `Input dims`
-_NSIGHT_CALLS = "cuda_api"
+_NSIGHT = ("cuda", "cuda_api")  # of converters
 _OTHER_IDS = tuple(map(attrgetter, ("correlation_nsight", "correlation_ascend")))
 
 
@@ -30,7 +30,7 @@ def add_rare(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: Table
     if _has_any(rows, tables, _OLD_OPS):
         old = [replace(each, dims=each.dims_old) if each.dims_old else each for each in args]
         rows["signature"] = joined(old, "types", SIGNATURE, tables.signature)
-    if uncategorised or _has_any(rows, tables, _NSIGHT_CALLS):
+    if uncategorised or _has_any(rows, tables, *_NSIGHT):
         for other in _OTHER_IDS:
             values = numbers.integers(partial(map, other, args), len(args))
             rows["correlation"] = np.where(rows["correlation"] == NONE, values, rows["correlation"])
