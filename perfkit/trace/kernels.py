@@ -79,7 +79,7 @@ def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
     op, launch = np.full(len(events), NONE, np.int64), np.full(len(events), NONE, np.int64)
     launch[launched] = calls
     loose = np.flatnonzero(around == NONE)
-    if len(loose):  # writers that record no launches draw arrows from the ops themselves
+    if len(loose) and not len(launches):  # such writers draw arrows from the ops themselves
         source, target = flow_pairs(trace, "launch", ops, events[loose])
         around[loose[target]] = source
         link[loose[target]] = Link.FLOW
