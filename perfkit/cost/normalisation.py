@@ -3,7 +3,8 @@
 Forward, 8: mean (1), variance (subtract, square, add: 3), normalise (subtract, multiply: 2), scale and shift (2).
 Without a mean (RMS norm), 4: square, add, multiply, scale. Backward, 14: rebuild the normalised input (2), two sums
 with their products (4), combine to the input's gradient (5), gradients of scale and shift (3). RMS norm backward, 9:
-rebuild (1), one sum with its products (3), combine (3), gradient of the scale (2). Batch norm in evaluation, 4 forward;
+rebuild (1), one sum with its products (3), combine (3), gradient of the scale (2). A gradient that is not asked for
+(`output_mask`) costs nothing; a mask that a trace lost asks for all. Batch norm in evaluation, 4 forward;
 with sums given (synchronised batch norm), 7 backward.
 """
 
@@ -11,7 +12,9 @@ from perfkit.cost.args import Args, Formula, all_tensors, numel, optional_tensor
 from perfkit.cost.call import OpCost
 
 _SOURCE = "normalisation"
-_FORWARD, _BACKWARD, _RMS_FORWARD, _RMS_BACKWARD, _EVALUATION = 8, 14, 4, 9, 4
+_FORWARD, _RMS_FORWARD, _EVALUATION = 8, 4, 4
+# Backward: to rebuild the normalised input, for the gradient of the input, for those of scale and shift.
+_BACKWARD, _RMS_BACKWARD = (2, 9, 3), (1, 6, 2)
 
 
 def _statistics_dtype(dtype: str) -> str:
@@ -31,13 +34,28 @@ def _layer_norm(args: Args) -> OpCost:
     return vector(_FORWARD * numel(x), read_bytes(x, weight, bias) + outputs, x.dtype, _SOURCE)
 
 
+def _asked(args: Args, mask_at: int | None) -> tuple[bool, bool, bool]:
+    """Which gradients are asked for: of the input, the scale, the shift."""
+    mask = args[mask_at] if mask_at is not None and mask_at < len(args) else None
+    if not isinstance(mask, tuple) or len(mask) < 2:
+        return True, True, True
+    return mask[0] is not False, mask[1] is not False, mask[-1] is not False
+
+
+def _backward_flops(counts: tuple[int, int, int], asked: tuple[bool, bool, bool]) -> int:
+    rebuild, of_input, of_parameters = counts
+    return rebuild + (of_input if asked[0] else 0) + (of_parameters if asked[1] or asked[2] else 0)
+
+
 def _layer_norm_backward(args: Args) -> OpCost:
     """native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)."""
     grad, x, mean, rstd = tensor(args, 0), tensor(args, 1), tensor(args, 3), tensor(args, 4)
     weight, bias = optional_tensor(args, 5), optional_tensor(args, 6)
-    inputs = read_bytes(grad, x, mean, rstd, weight)
-    outputs = out_bytes(numel(x), x.dtype) + read_bytes(weight, bias)
-    return vector(_BACKWARD * numel(x), inputs + outputs, x.dtype, _SOURCE)
+    asked = _asked(args, 7)
+    inputs = read_bytes(grad, x, mean, rstd, weight if asked[0] else None)
+    outputs = read_bytes(weight if asked[1] else None, bias if asked[2] else None)
+    outputs += out_bytes(numel(x), x.dtype) if asked[0] else 0.0
+    return vector(_backward_flops(_BACKWARD, asked) * numel(x), inputs + outputs, x.dtype, _SOURCE)
 
 
 def _rms_norm(args: Args) -> OpCost:
@@ -51,8 +69,10 @@ def _rms_norm(args: Args) -> OpCost:
 def _rms_norm_backward(args: Args) -> OpCost:
     """_fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)."""
     grad, x, rstd, weight = tensor(args, 0), tensor(args, 1), tensor(args, 3), optional_tensor(args, 4)
-    nbytes = read_bytes(grad, x, rstd, weight) + out_bytes(numel(x), x.dtype) + read_bytes(weight)
-    return vector(_RMS_BACKWARD * numel(x), nbytes, x.dtype, _SOURCE)
+    asked = _asked(args, 5)
+    nbytes = read_bytes(grad, x, rstd, weight if asked[0] else None, weight if asked[1] else None)
+    nbytes += out_bytes(numel(x), x.dtype) if asked[0] else 0.0
+    return vector(_backward_flops(_RMS_BACKWARD, asked) * numel(x), nbytes, x.dtype, _SOURCE)
 
 
 def _batch_norm(training_at: int | None) -> Formula:
@@ -71,15 +91,17 @@ def _batch_norm(training_at: int | None) -> Formula:
     return formula
 
 
-def _batch_norm_backward(grad_at: int, x_at: int) -> Formula:
+def _batch_norm_backward(grad_at: int, x_at: int, mask_at: int | None = None) -> Formula:
     """Backward of a batch norm; gradients of input, weight and bias."""
 
     def formula(args: Args) -> OpCost:
         grad, x, weight = tensor(args, grad_at), tensor(args, x_at), optional_tensor(args, 2)
         channels = x.shape[1] if len(x.shape) > 1 else 1
         statistics = out_bytes(2 * channels, _statistics_dtype(x.dtype))
-        nbytes = read_bytes(grad, x, weight) + statistics + out_bytes(numel(x), x.dtype) + 2 * read_bytes(weight)
-        return vector(_BACKWARD * numel(x), nbytes, x.dtype, _SOURCE)
+        asked = _asked(args, mask_at)
+        nbytes = read_bytes(grad, x, weight if asked[0] else None) + statistics
+        nbytes += (out_bytes(numel(x), x.dtype) if asked[0] else 0.0) + (asked[1] + asked[2]) * read_bytes(weight)
+        return vector(_backward_flops(_BACKWARD, asked) * numel(x), nbytes, x.dtype, _SOURCE)
 
     return formula
 
@@ -96,8 +118,10 @@ def _group_norm(args: Args) -> OpCost:
 def _group_norm_backward(args: Args) -> OpCost:
     """native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, groups, output_mask)."""
     grad, x, mean, rstd, weight = (*(tensor(args, index) for index in range(4)), optional_tensor(args, 4))
-    nbytes = read_bytes(grad, x, mean, rstd, weight) + out_bytes(numel(x), x.dtype) + 2 * read_bytes(weight)
-    return vector(_BACKWARD * numel(x), nbytes, x.dtype, _SOURCE)
+    asked = _asked(args, 9)
+    nbytes = read_bytes(grad, x, mean, rstd, weight if asked[0] else None) + (asked[1] + asked[2]) * read_bytes(weight)
+    nbytes += out_bytes(numel(x), x.dtype) if asked[0] else 0.0
+    return vector(_backward_flops(_BACKWARD, asked) * numel(x), nbytes, x.dtype, _SOURCE)
 
 
 def _evaluated(args: Args) -> OpCost:
@@ -176,8 +200,8 @@ FORMULAS: dict[str, Formula] = {
     "aten::miopen_batch_norm": _batch_norm(5),
     "aten::_native_batch_norm_legit": _batch_norm(5),
     "aten::_batch_norm_with_update": _batch_norm(None),
-    "aten::native_batch_norm_backward": _batch_norm_backward(0, 1),
-    "aten::batch_norm_backward": _batch_norm_backward(0, 1),
+    "aten::native_batch_norm_backward": _batch_norm_backward(0, 1, 9),
+    "aten::batch_norm_backward": _batch_norm_backward(0, 1, 9),
     "aten::cudnn_batch_norm_backward": _batch_norm_backward(1, 0),
     "aten::miopen_batch_norm_backward": _batch_norm_backward(1, 0),
     "aten::_native_batch_norm_legit_no_training": _evaluated,

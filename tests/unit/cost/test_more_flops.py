@@ -162,3 +162,33 @@ def test_rows_of_one_width_are_told_by_a_state_with_an_element_a_row(state: int,
             *[None] * 7, t(state))  # fmt: skip
     found = op_cost(OpCall("fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function", args))
     assert (found and found.flops) == flops
+
+
+@pytest.mark.parametrize(
+    ("mask", "flops", "nbytes"),
+    [
+        (None, 14, 3 * 800 + 2 * 40 + 3 * 80),
+        ((True, True, True), 14, 3 * 800 + 2 * 40 + 3 * 80),
+        ((True, False, False), 11, 3 * 800 + 2 * 40 + 80),
+        ((False, True, True), 5, 2 * 800 + 2 * 40 + 2 * 80),
+        ((False, False, True), 5, 2 * 800 + 2 * 40 + 80),
+    ],
+)
+def test_norms_compute_the_gradients_that_are_asked_for(
+    mask: tuple[bool, ...] | None, flops: int, nbytes: float
+) -> None:
+    grad, row, scale = t(10, 20), t(10, 1), t(20)
+    found = cost("aten::native_layer_norm_backward", grad, grad, (20,), row, row, scale, scale, mask)
+    assert (found.flops, found.bytes) == (flops * 200, nbytes)
+
+
+def test_batch_norm_and_rms_norm_honour_the_mask_too() -> None:
+    x, scale = t(4, 8, 5), t(8)
+    args = (x, x, scale, scale, scale, scale, scale, True, 1e-5)
+    whole = cost("aten::native_batch_norm_backward", *args, (True, True, True))
+    part = cost("aten::native_batch_norm_backward", *args, (True, False, False))
+    assert (whole.flops, part.flops) == (14 * 160, 11 * 160)
+    assert whole.bytes is not None
+    assert part.bytes == whole.bytes - 2 * 32
+    rms = cost("aten::_fused_rms_norm_backward", t(10, 20), t(10, 20), (20,), t(10, 1), t(20), (False, True))
+    assert (rms.flops, rms.bytes) == (3 * 200, 2 * 800 + 40 + 80)
