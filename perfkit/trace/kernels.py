@@ -50,7 +50,7 @@ def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
     """Link what ran on devices to `ops` (events in the order of time, with the `parents` of each).
 
     A kernel is linked through its launch, which it shares a correlation id with or which an arrow connects it to, to
-    the innermost op around that launch; else by the profiler's id of the op.
+    the innermost op around that launch; else by the profiler's id of the op, or by an arrow from the op itself.
     """
     events = trace.of(*DEVICE_CATEGORIES)
     if not len(events):
@@ -79,8 +79,8 @@ def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
     op, launch = np.full(len(events), NONE, np.int64), np.full(len(events), NONE, np.int64)
     launch[launched] = calls
     loose = np.flatnonzero(around == NONE)
-    if len(loose) and not len(launches):  # such writers draw arrows from the ops themselves
-        source, target = flow_pairs(trace, "launch", ops, events[loose])
+    if len(loose):
+        source, target = flow_pairs(trace, "op", ops, events[loose])
         around[loose[target]] = source
         link[loose[target]] = Link.FLOW
     known = around != NONE

@@ -102,7 +102,7 @@ class Flows:
         return len(self.id)
 
 
-FLOW_KINDS = ("launch", "backward")
+FLOW_KINDS = ("launch", "backward", "op")  # to a kernel from its launch or its op; to a node from its op
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,18 @@ def arguments(signature: Signature) -> tuple[Arg, ...] | None:
         concrete: Any = msgspec.json.decode(signature.concrete) if signature.concrete else []
     except msgspec.DecodeError:
         return None
+    if isinstance(types, str) and isinstance(dims, str):  # Ascend: "64,32;32,16" and "float;float", empty for no tensor
+        types, dims = types.split(";"), [_listed(each) for each in dims.split(";")]
+        strides, concrete = [], []
     if not all(isinstance(each, list) for each in (types, dims, strides, concrete)) or len(dims) != len(types):
         return None
     strides += [None] * (len(types) - len(strides))
     concrete += [""] * (len(types) - len(concrete))
     return tuple(map(_argument, types, dims, strides, concrete))
+
+
+def _listed(text: str) -> list[int]:
+    return [int(each) for each in text.split(",") if each.strip().isdecimal()]
 
 
 def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:

@@ -38,8 +38,8 @@ _KINDS = {
     "I": Kind.MEMORY, "M": Kind.METADATA, "": Kind.UNKNOWN,
 }  # fmt: skip
 _FLOWS = {
-    "ac2g": 0, "async_cpu_to_gpu": 0, "async_gpu": 0, "async": 0, "cpu_to_cuda": 0, "cpu_to_xpu": 0, "async_npu": 0,
-    "HostToDevice": 0, "fwdbwd": 1, "forward_backward": 1,
+    "ac2g": 0, "async_cpu_to_gpu": 0, "async_gpu": 0, "async": 0, "HostToDevice": 0, "fwdbwd": 1, "forward_backward": 1,
+    "cpu_to_cuda": 2, "cpu_to_xpu": 2, "async_npu": 2,
 }  # fmt: skip
 _MEMORY = "[memory]"
 _NO_ARGS = EventArgs()

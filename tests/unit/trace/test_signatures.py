@@ -58,3 +58,8 @@ def test_sizes_that_no_memory_holds_are_damage() -> None:
     assert found == (None, None, None, None, TensorArg((2, 3), (3, 1), "fp32"))
     kinds, values = ["Scalar"] * 3, [str(2**63), "1" * 5000, str(2**62)]
     assert arguments(signature([[]] * 3, None, kinds, values)) == (None, float("inf"), 2**62)
+
+
+def test_shapes_that_ascend_writes_as_text() -> None:
+    found = arguments(Signature(b'"64,32;32,16;"', b"", b'"c10::Half;float;Scalar"', b""))
+    assert found == (TensorArg((64, 32), (32, 1), "fp16"), TensorArg((32, 16), (16, 1), "fp32"), None)
