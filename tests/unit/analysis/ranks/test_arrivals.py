@@ -55,6 +55,25 @@ def test_what_the_op_around_the_launch_recorded_counts_for_its_kernel(tmp_path: 
     assert found.elements.tolist() == [32]  # of the whole: every rank receives all
 
 
+def numbered(path: Path, *numbers: int | None) -> list[int]:
+    events: list[Event] = []
+    for index, number in enumerate(numbers):
+        recorded = {} if number is None else {"Seq": number}
+        events += [collective("allreduce", 100 * index, **recorded), launch(index, 100 * index + 5)]
+        events.append(kernel("ncclDevKernel_AllReduce_Sum_f32", index, 100 * index + 30, 10))
+    return read(write_trace(path / "trace.json.gz", events)).number.tolist()
+
+
+def test_recorded_numbers_stay_true_where_a_rank_lacks_a_record(tmp_path: Path) -> None:
+    whole, lacking = numbered(tmp_path, 41, 42, 42, 43), numbered(tmp_path, 42, 42, 43)
+    assert len(set(whole)) == 4  # although two were coalesced and share a number
+    assert lacking == whole[1:]
+
+
+def test_without_numbers_for_all_they_are_counted(tmp_path: Path) -> None:
+    assert numbered(tmp_path, 41, None, 43) == [0, 1, 2]
+
+
 def test_a_range_of_the_backend_names_a_kernel_that_does_not_tell(tmp_path: Path) -> None:
     events = [
         mark("nccl:all_to_all", 0, 20),
