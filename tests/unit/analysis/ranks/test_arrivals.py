@@ -61,7 +61,8 @@ def numbered(path: Path, *numbers: int | None) -> list[int]:
         recorded = {} if number is None else {"Seq": number}
         events += [collective("allreduce", 100 * index, **recorded), launch(index, 100 * index + 5)]
         events.append(kernel("ncclDevKernel_AllReduce_Sum_f32", index, 100 * index + 30, 10))
-    return read(write_trace(path / "trace.json.gz", events)).number.tolist()
+    found: list[int] = read(write_trace(path / "trace.json.gz", events)).number.tolist()
+    return found
 
 
 def test_recorded_numbers_stay_true_where_a_rank_lacks_a_record(tmp_path: Path) -> None:
