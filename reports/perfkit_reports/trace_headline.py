@@ -46,6 +46,8 @@ def headline(analysis: TraceAnalysis) -> str:
 
 
 def _word(trace: RankTrace, category: str) -> str:
+    if category == timeline.UNMODELLED and trace.unseen_device:
+        return "in ops that start work"
     if category == timeline.HOST and trace.device == "cpu":
         return "Python, dispatch and waiting"
     if category == timeline.UNMODELLED and not has_roofs(trace):
@@ -57,6 +59,8 @@ def _word(trace: RankTrace, category: str) -> str:
 
 def _ways(trace: RankTrace) -> list[tuple[str, float]]:
     """(way, seconds that it could save at most) of what can be acted on."""
+    if trace.unseen_device:
+        return []
     ways = {
         timeline.HOST: "fewer ops and less Python" if trace.device == "cpu" else "launching sooner",
         timeline.COMMUNICATION: "hiding communication",
@@ -87,6 +91,8 @@ def remarks(analysis: TraceAnalysis) -> list[str]:
 
 
 def device(trace: RankTrace) -> str:
+    if trace.unseen_device:
+        return f"the host alone ({trace.unseen_device})"
     if trace.device_name:
         return trace.device_name
     return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"a {trace.device} device that is not named")
@@ -114,6 +120,8 @@ def saving_s(trace: RankTrace) -> float | None:
 
 def without_roofline(trace: RankTrace) -> str:
     """Why there is no roofline, and what to do; empty where there is one."""
+    if trace.unseen_device:
+        return "The work that was launched has no times in the trace, so there is no roofline."
     if trace.points and has_roofs(trace):
         return ""
     if not has_roofs(trace) and trace.coverage.flops_s > 0:
@@ -173,6 +181,8 @@ def _step(trace: RankTrace) -> Cell:
 
 
 def _saving(trace: RankTrace) -> Cell:
+    if trace.unseen_device:
+        return unknown("the work that was launched was not recorded")
     if not has_roofs(trace):
         return unknown("no ceilings are known for the device")
     saving = saving_s(trace)
@@ -185,6 +195,8 @@ def _saving(trace: RankTrace) -> Cell:
 
 def _modelled(trace: RankTrace) -> Cell:
     coverage = trace.coverage
+    if trace.unseen_device:
+        return unknown("the work that was launched was not recorded")
     if coverage.kernel_s <= 0:
         return unknown("the trace holds no kernels and no ops")
     inferred = coverage.inferred_s / coverage.kernel_s

@@ -20,6 +20,8 @@ def per(trace: RankTrace) -> str:
 def launches(trace: RankTrace) -> list[str]:
     """How well the host feeds the device, or why that is not known."""
     found = trace.launches
+    if trace.unseen_device:
+        return ["Nothing of the device was recorded, so how the host feeds it is not known."]
     if found is None and trace.device == "cpu":
         return ["On a CPU nothing is launched: ops run as they are called."]
     if found is None:
@@ -98,6 +100,11 @@ def coverage(trace: RankTrace) -> str:
         if found.above_roof_s > 0
         else ""
     )
+    if trace.unseen_device:
+        return (
+            f"{units.seconds(found.kernel_s)} in {plural(found.kernels, 'op')} of the host is what was recorded; "
+            "the work that these started was not, so that nothing of its time is explained."
+        )
     inferred = f"{share(found.inferred_s)} equals kernels of known ops, " if found.inferred_s > 0 else ""
     linked = "" if trace.device == "cpu" else f"{share(found.linked_s)} is linked to an op, {inferred}"
     return (

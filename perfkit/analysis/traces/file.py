@@ -6,7 +6,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
-from perfkit.analysis.roofs import CPU
 from perfkit.analysis.traces.device import trace_device
 from perfkit.analysis.traces.rank_trace import analyse_ops
 from perfkit.analysis.traces.result import RankTrace
@@ -14,16 +13,10 @@ from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
 from perfkit.errors import RunFormatError
 from perfkit.trace.counters.match import read_counters
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import Category, read_trace
+from perfkit.trace.read import read_trace
 from perfkit.trace.reading.stream import Limits
 
 DEFAULT_LIMITS = Limits()
-
-# Such a trace looks like a CPU's, but its ops have only started the work.
-NO_DEVICE = (
-    "work was launched on a device, but nothing of the device was recorded: times are the host's alone; record with "
-    "ProfilerActivity.CUDA, and see whether the profiler may read the device (CUPTI's permissions)"
-)
 
 
 class Job(NamedTuple):
@@ -68,6 +61,6 @@ def analyse_file(job: Job) -> Outcome:
     ops = read_ops(trace)
     rank = analyse_ops(ops, found.ceilings, device_name=found.device_name, counters=counted)
     rank = replace(rank, device_basis=found.basis)
-    if device.kind == CPU and len(trace.of(Category.LAUNCH)):
-        rank = replace(rank, notes=(*rank.notes, NO_DEVICE))
+    if rank.unseen_device:
+        found = found._replace(ceilings=replace(found.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning="")
     return Outcome(rank, arrivals(ops), found, perf_counter() - started)

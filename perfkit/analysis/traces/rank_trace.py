@@ -14,6 +14,7 @@ from perfkit.analysis.traces.host_calls import host_calls
 from perfkit.analysis.traces.modules import module_rows, phase_rows
 from perfkit.analysis.traces.result import RankTrace, Reading, Recompute, StepRow
 from perfkit.analysis.traces.tables import cut_note, kernel_rows, op_rows
+from perfkit.analysis.traces.unseen import unseen_device, unused_device
 from perfkit.analysis.traces.useful import utilisations
 from perfkit.analysis.work.copies import copy_rows
 from perfkit.analysis.work.costs import PieceCosts
@@ -59,6 +60,9 @@ def analyse_ops(
     trace = ops.trace
     device = trace_device(trace)
     name = device_name or device.name
+    unseen = unseen_device(ops)
+    if unseen:
+        ceilings = None
     roofs = Roofs(ceilings, _word(device.kind, ceilings), name)
     counted = None if counters is None else counters.columns(trace, ops.kernels)
     found = analyse_work(ops, roofs, counted)
@@ -91,7 +95,7 @@ def analyse_ops(
         streams=split_streams(work, found.category, found.waiting),
         overlap=overlap(work, parts),
         launches=None if found.waiting is None else launches(ops, spans, found.waiting, found.split),
-        points=_points(found),
+        points=() if unseen else _points(found),
         kernels=kernel_rows(found.by_kernel, step_s),
         ops=op_rows(found.by_op, step_s),
         modules=module_rows(found.by_op, step_s),
@@ -103,8 +107,9 @@ def analyse_ops(
         hfu=useful.hfu,
         host_calls=host_calls(ops, spans),
         ceilings=ceilings,
+        unseen_device=unseen,
         level_points=() if counted is None else level_points(found.by_kernel, counted, roofs, step_s),
-        notes=(*_notes(ops, spans, found), *(() if counters is None else counters.notes)),
+        notes=(*_notes(ops, spans, found, unseen), *(() if counters is None else counters.notes)),
     )
 
 
@@ -165,8 +170,11 @@ def _recompute(work: Pieces, costs: PieceCosts) -> Recompute | None:
     )
 
 
-def _notes(ops: Ops, spans: Windows, found: Engine) -> tuple[str, ...]:
+def _notes(ops: Ops, spans: Windows, found: Engine, unseen: str) -> tuple[str, ...]:
     notes = []
+    if unseen:
+        notes.append(f"{unseen}: ops and times are the host's alone")
+    notes.append(unused_device(ops.trace))
     work = found.pieces
     if not len(work):
         notes.append("the trace holds no kernels and no ops that work: there is nothing to place on a roofline")

@@ -202,6 +202,8 @@ class RankTrace(Struct):
             `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
             overlap.
         ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
+        unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
+            times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
         level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
             `memory`): the same FLOP/s at several intensities.
     """
@@ -239,6 +241,7 @@ class RankTrace(Struct):
     host_calls: tuple[HostCallRow, ...] = ()
     level_points: tuple[RooflinePoint, ...] = ()
     ceilings: DeviceCeilings | None = None
+    unseen_device: str = ""
 
 
 class RankRow(Struct):

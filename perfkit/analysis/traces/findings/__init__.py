@@ -46,6 +46,7 @@ GAINS: tuple[Rule, ...] = (
     transfer.exposed_copies,
 )
 LIMITS: tuple[Rule, ...] = (
+    limits.no_kernels,
     limits.above_roof,
     limits.unlinked,
     limits.unmodelled,
@@ -70,8 +71,10 @@ def trace_findings(
     of the step is told. Gains are upper bounds.
     """
     found: list[tuple[int, Finding]] = []
-    for group, rules in enumerate((GAINS, LIMITS)):
-        found += [(group, finding) for finding in _common([_of(View(trace), rules) for trace in traces])]
+    # Where the work itself was not recorded, nothing tells what would make it faster.
+    seen = [trace for trace in traces if not trace.unseen_device]
+    for group, (rules, about) in enumerate(((GAINS, seen), (LIMITS, traces))):
+        found += [(group, finding) for finding in _common([_of(View(trace), rules) for trace in about])]
     if fleet is not None:
         found += [(0, finding) for rule in FLEET for finding in rule(fleet)]
     if difference is not None:

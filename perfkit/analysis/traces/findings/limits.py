@@ -23,6 +23,20 @@ def above_roof(view: View) -> Iterator[Told]:
         )
 
 
+def no_kernels(view: View) -> Iterator[Told]:
+    """Work was started on a device of which nothing was recorded."""
+    why = view.trace.unseen_device
+    if why:
+        yield view.remark(
+            "warning",
+            f"{why[0].upper()}{why[1:]}",
+            "ops and times here are the host's alone, which only started the work: they tell nothing of its speed",
+            "Let the profiler finish writing and copy the whole file; record with activities=[ProfilerActivity.CPU, "
+            "ProfilerActivity.CUDA] (or XPU); if it was, look in the log for errors of CUPTI or roctracer (another "
+            "profiler attached, missing permissions).",
+        )
+
+
 def unlinked(view: View) -> Iterator[Told]:
     """Kernels of which nothing is known but their name."""
     coverage = view.trace.coverage
@@ -70,6 +84,8 @@ def no_shapes(view: View) -> Iterator[Told]:
 
 def unknown_device(view: View) -> Iterator[Told]:
     """No ceilings: rates, but no shares of a roof."""
+    if view.trace.unseen_device:
+        return
     if view.ceilings is None or not view.ceilings.ceilings:
         name = view.trace.device_name or "a device that the trace does not name"
         what = "Run perfkit calibrate here." if view.trace.device == CPU else "Name it with --device, such as h100-sxm."

@@ -79,8 +79,33 @@ def test_a_trace_without_events_is_no_trace_to_analyse(tmp_path: Path) -> None:
 
 def test_launches_without_kernels_are_not_taken_for_a_cpus_work_in_silence(tmp_path: Path) -> None:
     path = tmp_path / "host.json"
-    path.write_text(json.dumps({"traceEvents": [event for event in training_events() if event["cat"] != "kernel"]}))
-    assert any("nothing of the device was recorded" in note for note in analyse_traces([str(path)]).traces[0].notes)
+    events = [event for event in training_events() if event["cat"] != "kernel"]
+    path.write_text(json.dumps({"traceEvents": events}))
+    found = analyse_traces([str(path)], device="h100-sxm")
+    (trace,) = found.traces
+    assert trace.unseen_device.startswith("no kernels were recorded though ")
+    assert any(trace.unseen_device in note for note in trace.notes)
+    assert found.findings[0].severity == "warning"
+    assert found.findings[0].title.startswith("No kernels were recorded though ")
+    # Times of the host are held against no roof of a device, and nothing is said to be won.
+    assert trace.ceilings is None
+    assert not trace.points
+    assert all(row.attainable_s is None for row in (*trace.ops, *trace.kernels))
+    assert not any(finding.severity == "gain" for finding in found.findings)
+    assert not found.warnings
+
+
+def test_a_file_that_breaks_off_before_its_kernels_is_no_cpus_work(tmp_path: Path) -> None:
+    path = tmp_path / "cut.json"
+    events = json.dumps([event for event in training_events() if event["cat"] == "cpu_op"])
+    head = '{"deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}], "traceEvents": '
+    path.write_text(head + events[:-1])
+    (trace,) = analyse_traces([str(path)]).traces
+    assert trace.unseen_device == "the file breaks off before what ran on the device"
+    path.write_text(head + events + "}")
+    (trace,) = analyse_traces([str(path)]).traces
+    assert not trace.unseen_device
+    assert any("nothing of NVIDIA A100-SXM4-80GB was recorded" in note for note in trace.notes)
 
 
 def test_two_files_of_one_rank_can_be_told_apart(tmp_path: Path) -> None:
