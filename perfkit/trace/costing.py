@@ -65,22 +65,30 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
     known: dict[tuple[int, int, str, tuple[OpCall, ...] | None], int] = {}
     sized_inside = names.are(SIZED_INSIDE.__contains__)
 
+    def inside_of(row: int) -> tuple[OpCall, ...] | None:
+        return evidence.inside(row, TELLING) if sized_inside[row] else None
+
     def ask(row: int, dtype: str = "", *, fallback: bool = False) -> int:
         """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""
-        inside = evidence.inside(row, TELLING) if sized_inside[row] else None
-        identity = (int(name[row]), int(signature[row]), dtype, inside)
-        if identity not in known or fallback:
-            args = evidence.arguments(identity[1])
-            call = OpCall(trace.names[identity[0]], list_dtypes.with_dtype(args, dtype))
-            cost = op_cost(call)
-            if cost is None and fallback:
-                cost = fallback_cost(call)
-            if inside and (cost is None or cost.bytes is None):
-                cost = inside_cost(call, inside) or cost
-            works = cost is not None and not (cost.flops == 0 and cost.bytes == 0)
-            known[identity] = len(calls) if works else NONE
-            if cost is not None and works:
-                calls.append(CostedCall(call, cost))
+        args = evidence.arguments(int(signature[row]))
+        call = OpCall(trace.names[int(name[row])], list_dtypes.with_dtype(args, dtype))
+        cost = op_cost(call)
+        if cost is None and fallback:
+            cost = fallback_cost(call)
+        inside = inside_of(row)
+        if inside and (cost is None or cost.bytes is None):
+            cost = inside_cost(call, inside) or cost
+        if cost is None or (cost.flops == 0 and cost.bytes == 0):
+            return NONE
+        calls.append(CostedCall(call, cost))
+        return len(calls) - 1
+
+    def ask_row(row: int) -> int:
+        """The same for an op that its surroundings tell more of; equal ones in other surroundings are one call."""
+        dtype = evidence.dtype(row)
+        identity = (int(name[row]), int(signature[row]), dtype, inside_of(row))
+        if identity not in known:
+            known[identity] = ask(row, dtype)
         return known[identity]
 
     owner, call_of = np.full(len(event), NONE, np.int64), np.full(len(event), NONE, np.int64)
@@ -98,7 +106,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         listed_rows = np.flatnonzero(found == _BY_ROW)
         if len(listed_rows):
             examples, same = evidence.contexts(rows[listed_rows])
-            found[listed_rows] = np.asarray([ask(row, evidence.dtype(row)) for row in examples.tolist()])[same]
+            found[listed_rows] = np.asarray([ask_row(row) for row in examples.tolist()])[same]
         costed = found != NONE
         owner[rows[costed]], call_of[rows[costed]] = rows[costed], found[costed]
     _cost_others(names, parent, kernel_op, key, owner, call_of, ask)
