@@ -30,6 +30,10 @@ def evidence(finding: Finding) -> str:
     return sentence(finding.evidence)
 
 
+def action(finding: Finding) -> str:
+    return sentence(finding.action)
+
+
 def details(finding: Finding) -> list[str]:
     """What the gain assumes, and where else the same was found."""
     return [sentence(detail) for detail in finding.details]

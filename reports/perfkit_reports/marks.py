@@ -59,7 +59,7 @@ def found(items: Sequence[Finding], owner: str) -> list[str]:
             parts.append(f"Up to {findings.gain(finding)}.")
         parts += [safe(line) for line in (findings.evidence(finding), *findings.details(finding))]
         if finding.action:
-            parts.append(f"**Do:** {safe(finding.action)}")
+            parts.append(f"**Do:** {safe(findings.action(finding))}")
         lines.append(f"- {' '.join(parts)}")
     return ["\n".join(lines)] if items else []
 

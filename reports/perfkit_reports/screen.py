@@ -62,7 +62,7 @@ def print_findings(items: Sequence[Finding], console: Console, *, owners: bool =
         if finding.severity == "note":
             continue
         console.print(Text(f"  {findings.evidence(finding)}", style="dim"), no_wrap=True, overflow="ellipsis")
-        for line in Text(f"→ {finding.action}" if finding.action else "").wrap(console, console.width - 2):
+        for line in Text(f"→ {findings.action(finding)}" if finding.action else "").wrap(console, console.width - 2):
             console.print(Text.assemble("  ", line), no_wrap=True)
     if len(ordered) > _SHOWN:
         console.print(Text(f"{len(ordered) - _SHOWN} more findings in the report", style="dim"))

@@ -165,14 +165,14 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     Column("Time", lambda row: _seconds(row.seconds), help="per step"),
     Column("Exposed", lambda row: _seconds(row.exposed_s), help="not beside computing, per step"),
     Column(
-        "Algorithm bandwidth",
+        "Algbw",
         lambda row: known(row.algorithm_bandwidth, units.bandwidth, _NO_SIZE),
-        help="bytes / time",
+        help="algorithm bandwidth as nccl-tests call it: bytes / time",
     ),
     Column(
-        "Bus bandwidth",
+        "Busbw",
         lambda row: known(row.bus_bandwidth, units.bandwidth, _NO_SIZE),
-        help="as nccl-tests count it: comparable with the link",
+        help="bus bandwidth as nccl-tests count it: comparable with the link",
     ),
     Column("Of the link", lambda row: _of_link(row.bus_bandwidth, row.ceiling, row.ceiling_source)),
 )

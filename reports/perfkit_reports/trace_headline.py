@@ -8,7 +8,7 @@ from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown
 from perfkit_reports import cells
-from perfkit_reports.cells import Cell, plural, unknown
+from perfkit_reports.cells import Cell, unknown
 from perfkit_reports.ops import gain_s
 from perfkit_reports.trace_series import focus
 from perfkit_reports.trace_story import per
@@ -34,7 +34,7 @@ def headline(analysis: TraceAnalysis) -> str:
     subject = f"{'Step' if trace.steps else 'Trace of'} {units.seconds(trace.step_s)} on {device(trace)}"
     fleet = analysis.fleet
     if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
-        subject += f" ({trace.label}, for which {plural(len(fleet.ranks) - 1, 'other rank')} waited)"
+        subject += f" ({trace.label}, the latest of {len(fleet.ranks):,})"
     parts = sorted(trace.time_split, key=lambda share: -share.share)[:_NAMED]
     large = [share for share in parts if share.share >= _LARGE] or parts[:1]
     split = ", ".join(f"{units.percent(share.share, 0)} {_word(trace, share.category)}" for share in large)

@@ -93,7 +93,7 @@ def _panels(traces: Sequence[RankTrace]) -> list[Panel]:
             ("modules", trace_columns.MODULES, trace.modules),
             ("phases", trace_columns.PHASES, trace.phases),
         ):
-            if rows:
+            if rows and not (kind == "kernels" and trace.device == "cpu"):  # there an op is its own kernel
                 kept = rows[: ROWS if len(traces) == 1 else SHORT]
                 found.append(Panel(f"{kind}-{place}", kind, trace, telling(columns, kept), kept, len(rows)))
     return found

@@ -47,8 +47,8 @@ def launches(trace: RankTrace) -> list[str]:
         )
     if found.sync_calls > 0:
         lines.append(
-            f"{count(found.sync_calls)} calls {each} make the host wait for the device, "
-            f"{units.seconds(found.sync_s)} in all."
+            f"{count(found.sync_calls)} calls {each} make the host wait for the device; they take "
+            f"{units.seconds(found.sync_s)}."
         )
     if found.graph_launches > 0:
         lines.append(f"{count(found.graph_launches)} launches {each} start a whole CUDA graph.")
@@ -127,7 +127,7 @@ def fleet(found: Fleet) -> list[str]:
     if found.straggler:
         late = next((row.late_s for row in found.ranks if row.label == found.straggler), None)
         by = "" if late is None else f": it comes {units.seconds(late)} a step after the first rank to collectives"
-        lines.append(f"{found.straggler} holds the others up{by}.")
+        lines.append(sentence(f"{found.straggler} holds the others up{by}"))
     if found.step_spread is not None:
         lines.append(f"Step times of the ranks differ by {units.percent(found.step_spread)}.")
     return lines + [sentence(note) for note in found.notes]

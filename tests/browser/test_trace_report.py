@@ -68,11 +68,11 @@ def test_the_table_sorts_with_the_unknown_last(open_report: Any) -> None:
     report = open_report(sample.alone())
     report.visit("win")
     assert report.sort("win", "Of roof") == "descending"
-    texts = report.column("win", 6)
+    texts = report.column("win", 5)
     known = [float(text.split()[0]) for text in texts if text != "n/a"]
     assert known == sorted(known, reverse=True)
     assert report.sort("win", "Of roof") == "ascending"
-    assert report.column("win", 6)[-2:] == ["n/a", "n/a"]
+    assert report.column("win", 5)[-2:] == ["n/a", "n/a"]
 
 
 def test_the_filter_narrows_and_follows_the_tab(open_report: Any) -> None:
@@ -126,3 +126,12 @@ def test_print_shows_every_figure(open_report: Any) -> None:
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.locator("#roofline .main-svg").first.wait_for(state="attached")
     assert not page.locator(".side").is_visible()
+
+
+def test_further_columns_show_when_asked_for(open_report: Any) -> None:
+    report = open_report(sample.alone())
+    report.visit("win")
+    flops = report.page.locator(".win-panel:not([hidden]) th", has_text="FLOPs")
+    assert not flops.is_visible()
+    report.page.get_by_text("All columns").click()
+    assert flops.is_visible()

@@ -27,12 +27,12 @@ def roofline(plane: Plane) -> Figure | None:
     on = shown_kinds(plane)
     scale = _scale(plane)
     alone = len([series for series in plane.series if series.points]) < 2
-    for series in plane.series:
+    for place, series in enumerate(plane.series):  # names of steps that lie close: one below, the next above
         for kind in KINDS:
             points = [point for point in series.points if point.kind == kind and placeable(point)]
             points = [point for point in points if frame.contain(point)]
             if points:
-                trace = _dots(series, kind, points, scale, alone)
+                trace = _dots(series, kind, points, scale, alone, bool(place % 2))
                 trace["visible"] = series.shown and kind in on
                 traces.append(trace)
     return figure(
@@ -97,8 +97,8 @@ def _roof(roof: Roof) -> Trace:
     }
 
 
-def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float, alone: bool) -> Trace:
-    """`alone` says that there is no other series, whose dots would have to be told apart by name."""
+def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float, alone: bool, above: bool) -> Trace:
+    """`alone` says that there is no other series, whose dots would have to be told apart by name; names lie `above`."""
     style = series.style
     named = kind == "phase" or (kind == "step" and not alone)
     points = sorted(points, key=lambda point: -point.seconds)  # small dots last, on top of large ones
@@ -110,7 +110,7 @@ def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float, 
         "x": [point.intensity for point in points],
         "y": [point.achieved for point in points],
         "text": [_label(series, point, alone) for point in points] if named else "",
-        "textposition": "top center" if series.origin else "bottom center",  # the two ends of an arrow may be close
+        "textposition": "top center" if above else "bottom center",
         "cliponaxis": True,
         "marker": {
             "color": style.colour,
@@ -175,12 +175,13 @@ def _axis(title: str, low: float, high: float) -> dict[str, Any]:
 def _roof_labels(lines: list[Roof]) -> list[dict[str, Any]]:
     """A label along each roof: below its line where another lies close above it.
 
-    The page turns those named `slope ...` to lie along their line, whose angle depends on the size of the window.
+    The page turns those named `slope ...` to lie along their line, whose angle depends on the size of the window, and
+    leaves out names of `several` devices on a small screen.
     """
     labels = []
     for roof in lines:
         text = safe(roof.label, 72)
-        place = "below" if roof.below else "above"
+        place = ("below" if roof.below else "above") + (" several" if roof.device else "")
         label = {
             "text": text,
             "showarrow": False,

@@ -57,20 +57,20 @@
     for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = series.has(arrow.name) && kinds.has("step");
   }
   // On log-log axes every bandwidth has slope 1; its angle on the screen depends on the plot's size. On a small
-  // screen dots are smaller and dashed roofs are named on hover only.
+  // screen dots are smaller, and what does not fit beside the roofs is named on hover only.
   function fit(chart, data, layout) {
     const { l, r, t, b } = layout.margin;
     const [x, y] = [layout.xaxis.range, layout.yaxis.range].map(([low, high]) => high - low);
     const angle = Math.atan((chart.offsetHeight - t - b) / y / ((chart.offsetWidth - l - r) / x));
     const gap = 9;
     const narrow = chart.offsetWidth < 560;
-    const both = layout.annotations.some((label) => label.name?.endsWith("below"));
+    const both = layout.annotations.some((label) => label.name?.includes("below"));
     if (narrow) for (const trace of data) if (trace.meta) trace.marker.size = trace.marker.size.map((size) => 3 + size * 0.5);
     for (const label of layout.annotations) {
       if (label.showarrow) continue;
-      const [line, place] = label.name.split(" ");
+      const [line, place, several] = label.name.split(" ");
       const side = place === "below" ? 1 : -1;
-      if (narrow) Object.assign(label, { visible: place === "below" || !both, font: { size: 10 } }); // the others keep their hover text
+      if (narrow) Object.assign(label, { visible: !several && (place === "below" || !both), font: { size: 10 } }); // the others keep their hover text
       if (line === "flat") continue;
       Object.assign(label, { textangle: (-angle * 180) / Math.PI, xanchor: "center", yanchor: "middle", xshift: side * gap * Math.sin(angle), yshift: -side * gap * Math.cos(angle) });
     }

@@ -100,3 +100,8 @@ def test_a_point_needs_flops_bytes_and_time() -> None:
     assert (dot.intensity, dot.achieved, dot.share) == (10.0, 1e10, 0.25)
     assert point("op", "aten::copy_", 1.0, 0.1, 0.4, work(0.0, 1e8), bounded) is None
     assert point("op", "aten::mm", 1.0, 0.0, 0.4, work(1e9, 1e8), bounded) is None
+
+
+def test_work_without_flops_and_bytes_is_held_against_nothing_where_no_roof_is_known() -> None:
+    assert limit(work(0.0, 0.0), 1.0, Roofs(None, "cuda")).attainable_s is None
+    assert limit(work(0.0, 0.0), 1.0, roofs_of(CEILINGS, ENVIRONMENT)).attainable_s == 0.0

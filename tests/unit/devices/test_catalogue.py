@@ -298,3 +298,9 @@ def test_capacities_of_caches() -> None:
         (Level.L3, 256 * 2**20),
     ]
     assert caches(BY_ID["l4"]) == ()
+
+
+def test_a_note_on_matrix_rates_is_with_matrix_rates_only() -> None:
+    entry = named("h100-sxm")
+    assert entry.note
+    assert {ceiling.level for ceiling in ceilings(entry) if entry.note in ceiling.source} == {Level.MATRIX}

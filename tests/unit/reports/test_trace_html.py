@@ -33,7 +33,7 @@ def test_the_page_tells_the_story(page: Page) -> None:
     for part in (
         "Step\u00a034.9 ms on NVIDIA H100".replace("\u00a0", " "),
         "Attention is not fused",
-        "rank 1 holds the others up",
+        "Rank 1 holds the others up",
         "41.2 ms became 34.9 ms, -6.28 ms a step",
         "120 of 330 kernels a step take less than",
         "a custom op without a formula",

@@ -1,6 +1,7 @@
 import msgspec
 
 from perfkit_reports.palette import NEUTRAL
+from perfkit_reports.roofs import roofs
 from perfkit_reports.trace_series import BARS, POINTS, detailed, focus, plane, step_bars, stream_bars, trace_bars
 from tests.fixtures import sample_trace_analysis as sample
 
@@ -46,3 +47,26 @@ def test_bars_of_steps_and_streams_are_named_apart() -> None:
         "stream 20: 90 kernels, busy 31.4 ms",
     ]
     assert stream_bars(msgspec.structs.replace(trace, device="cpu"))[0].name.startswith("thread 7: 900 ops")
+
+
+def test_series_of_different_devices_are_held_against_their_own_roofs() -> None:
+    whole = sample.realistic()
+    half = tuple(msgspec.structs.replace(each, value=each.value / 2) for each in sample.ceilings().ceilings)
+    slower = msgspec.structs.replace(sample.ceilings(), device_name="half a GPU", ceilings=half)
+    other = msgspec.structs.replace(whole.traces[1], device_name="half a GPU", ceilings=slower)
+    drawn = plane(msgspec.structs.replace(whole, traces=(whole.traces[0], other), difference=None))
+    assert {device.name for device in drawn.devices} == {"NVIDIA H100 80GB HBM3", "half a GPU"}
+    memory = {roof.device: roof for roof in roofs(drawn) if roof.name == "memory"}
+    high, low = memory["NVIDIA H100 80GB HBM3"], memory["half a GPU"]
+    assert high.ceiling.value == 2 * low.ceiling.value
+    assert (high.below, low.below) == (False, True)
+    assert high.colour != low.colour
+    assert low.label.startswith("half a GPU: memory ")
+
+
+def test_roofs_of_one_device_do_not_name_it() -> None:
+    assert {roof.device for roof in roofs(plane(sample.alone()))} == {""}
+
+
+def test_one_series_alone_has_circles() -> None:
+    assert plane(sample.alone()).series[0].style.symbol == "circle"

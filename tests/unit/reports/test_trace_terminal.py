@@ -26,7 +26,7 @@ def test_the_summary_holds_bounds_gains_ranks_changes_and_findings() -> None:
         "memory-bound 40 %",
         "MFU: 15.8 %",
         "4.29 ms",
-        "rank 1 holds the others up",
+        "Rank 1 holds the others up",
         "-1.12 ms",
         "Attention is not fused [rank 0], up to 6.30 ms a step",
         "3 events with a negative duration",

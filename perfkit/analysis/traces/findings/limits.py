@@ -87,7 +87,7 @@ def unknown_device(view: View) -> Iterator[Told]:
     if view.trace.unseen_device:
         return
     if view.ceilings is None or not view.ceilings.ceilings:
-        name = view.trace.device_name or "a device that the trace does not name"
+        name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "a device that it does not name")
         what = "Run perfkit calibrate here." if view.trace.device == CPU else "Name it with --device, such as h100-sxm."
         advice = "" if view.ceilings is None else "; ".join(view.ceilings.notes)
         yield view.remark(

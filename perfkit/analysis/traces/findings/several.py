@@ -21,7 +21,7 @@ def straggler(fleet: Fleet) -> Iterator[Finding]:
     where = "" if not latest else f"; last at {percent(latest[0].latest_share, 0)} of {latest[0].name}"
     yield Finding(
         severity="gain",
-        title=f"{slow.label} comes late and the others wait",
+        title=f"The other ranks wait for {slow.label}",
         variant=slow.label,
         evidence=f"it comes to collectives {seconds(slow.late_s)} a step after the first rank "
         f"({percent(slow.late_s / slow.step_s)} of the step){where}{beside}",

@@ -46,7 +46,7 @@ def fleet(straggler: str, *ranks: RankRow, waits: SkewRow | None = None) -> Flee
 def test_a_straggler_is_named_with_what_it_costs() -> None:
     job = fleet("rank 1", rank(0, 0.0), rank(1, 0.2, 0.7), waits=skew(0.15, "rank 1"))
     (finding,) = trace_findings((rank_trace(),), job, None)
-    assert finding.title == "rank 1 comes late and the others wait"
+    assert finding.title == "The other ranks wait for rank 1"
     assert finding.gain_s == 0.2
     assert "last at 90 % of allreduce" in finding.evidence
     assert "700 ms a step, the others 500 ms" in finding.evidence
