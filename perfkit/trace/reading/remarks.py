@@ -20,6 +20,7 @@ _REMARKS = {
     "control character": "{n} raw control character{s} in names replaced by blanks",
     "NaN or infinity": "{n} NaN or infinite number{s} read as missing",
     "trailing comma": "trailing commas removed from {n} event{s}",
+    "half-quoted name": "quotes before names of members restored in {n} event{s}",
     "unescaped quote": "unescaped quotes repaired in {n} event{s}",
     "overhead": "the profiler itself took {n} us in between (buffers, flushes): so much longer the program may seem",
     "names": "too many distinct names: {n} event{s} counted together under one",

@@ -18,6 +18,7 @@ _CONTROL = bytes(each for each in range(0x20) if each not in _WHITE)
 _BLANKED = bytes(max(each, 0x20) for each in range(256))
 _WITHOUT_CONTROL = bytes(0x20 if each in _CONTROL else each for each in range(256))
 _NOT_A_NUMBER = re.compile(rb"(?<=[\s:,\[])[-+]?(?:NaN|nan|NAN|Infinity|infinity|inf|Inf|INF)(?=\s*[,}\]])")
+_HALF_QUOTED = re.compile(rb'([{,]\s*)([A-Za-z_]\w*)":')
 _TRAILING_COMMA = re.compile(rb",(\s*[}\]])")
 
 # A new event begins where one object ends and another begins with a member that events have. It holds for any state
@@ -138,6 +139,7 @@ def _event(text: bytes, decoders: Decoders, notes: Counter[str]) -> AnyEvent | N
     for repair, note in (
         (None, ""),
         (_without_trailing_commas, "trailing comma"),
+        (_with_whole_names, "half-quoted name"),
         (_with_escaped_quotes, "unescaped quote"),
     ):
         repaired = text if repair is None else repair(text)
@@ -160,6 +162,11 @@ def _event(text: bytes, decoders: Decoders, notes: Counter[str]) -> AnyEvent | N
 
 def _without_trailing_commas(text: bytes) -> bytes:
     return _TRAILING_COMMA.sub(rb"\1", text)
+
+
+def _with_whole_names(text: bytes) -> bytes:
+    """Names of members with the quote before them, which torch 1.4 forgot in its arrows."""
+    return _HALF_QUOTED.sub(rb'\1"\2":', text)
 
 
 def _with_escaped_quotes(text: bytes) -> bytes:

@@ -68,6 +68,21 @@ def test_torch_before_kineto_has_a_process_of_functions_and_arrows_from_ops(tmp_
     shares_sum_to_one(ops.trace)
 
 
+def test_torch_1_4_forgot_a_quote_in_its_arrows(tmp_path: Path) -> None:
+    events = [
+        on("CPU functions", 1, "add", 0, 50),
+        on("CUDA functions", 0, "add", 20, 70),
+        *arrow("cpu_to_cuda", 0, ("CPU functions", 1, 0), ("CUDA functions", 0, 20)),
+    ]
+    whole = json.dumps(events)
+    before, after = whole.split('"ph": "f"')
+    path = tmp_path / "t.json"
+    path.write_text(before + '"ph": "f"' + after.replace('"tid"', 'tid"', 1))
+    ops = read_ops(read_trace(path))
+    assert ops.kernel_op.tolist() == [0]
+    assert ops.trace.notes == ("quotes before names of members restored in 1 event",)
+
+
 def test_torch_of_2021_writes_dims_in_lower_case(tmp_path: Path) -> None:
     shapes: Event = {"Input dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}
     ops = read(
