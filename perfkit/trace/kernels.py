@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.annotations import COLLECTIVE_RANGES
+from perfkit.trace.compact import Compact
 from perfkit.trace.matching import flow_pairs, latest_before, processes
 from perfkit.trace.naming import named
 from perfkit.trace.nesting import around_times
@@ -36,9 +37,9 @@ class Kernels:
             own launch. Devices on which all kernels start after their launches are left out; no time is shifted.
     """
 
-    event: Ints
-    op: Ints
-    launch: Ints
+    event: Compact
+    op: Compact
+    launch: Compact
     link: NDArray[np.int8]
     clock_skew_ns: dict[int, int] = field(default_factory=dict)
 
