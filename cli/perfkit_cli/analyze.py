@@ -36,7 +36,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(epilog=EXAMPLES, short_help="Find out where a recorded trace's time went.")
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
 @click.option(
     "--against",

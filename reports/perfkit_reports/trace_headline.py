@@ -12,6 +12,7 @@ from perfkit_reports.cells import Cell, unknown
 from perfkit_reports.ops import gain_s
 from perfkit_reports.trace_series import focus
 from perfkit_reports.trace_story import per
+from perfkit_reports.wording import sentence
 
 _WORDS = {
     timeline.UNMODELLED: "without a cost model",
@@ -125,12 +126,9 @@ def without_roofline(trace: RankTrace) -> str:
     if trace.points and has_roofs(trace):
         return ""
     if not has_roofs(trace) and trace.coverage.flops_s > 0:
-        how = (
-            "if it is this machine, run `perfkit calibrate` and say --device here."
-            if trace.device == "cpu"
-            else "name the device with --device, such as --device h100-sxm."
-        )
-        return f"No ceilings are known for {device(trace)}, so nothing is held against a roof: {how}"
+        told = trace.ceilings.notes if trace.ceilings is not None else ()
+        how = sentence("; ".join(told) or "name the device with --device (see `perfkit devices`)")
+        return f"No ceilings are known for {device(trace)}, so nothing is held against a roof. {how}"
     if trace.coverage.kernel_s <= 0:
         return "The trace holds no kernels and no ops, so there is nothing to place on a roofline."
     if all(row.bound in ("communication", "copy") for row in trace.kernels or trace.ops):

@@ -47,7 +47,7 @@ def launches(trace: RankTrace) -> list[str]:
         )
     if found.sync_calls > 0:
         lines.append(
-            f"{count(found.sync_calls)} calls {each} make the host wait for the device; they take "
+            f"Calls that make the host wait for the device: {count(found.sync_calls)} {each}, "
             f"{units.seconds(found.sync_s)}."
         )
     if found.graph_launches > 0:

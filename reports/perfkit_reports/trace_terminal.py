@@ -81,8 +81,8 @@ def _tiles(analysis: TraceAnalysis, console: Console) -> None:
 
 
 _NARROW: tuple[Column[OpRow], ...] = (
-    Column("Op", lambda row: Cell(short_kernel(row.op or row.name, 22)), numeric=False),
-    Column("Kernel", lambda row: Cell(short_kernel(row.name, 24) if row.op else ""), numeric=False),
+    Column("Op", lambda row: Cell(short_kernel(row.op or row.name, 20)), numeric=False),
+    Column("Kernel", lambda row: Cell(short_kernel(row.name, 20) if row.op else ""), numeric=False),
 )
 _FIGURES = ("Time", "Share", "To win", "Of roof", "Bound")
 _CHANGED = ("Op", "Change", "Before", "Now", "Phase")

@@ -58,7 +58,7 @@ def test_what_is_missing_is_left_out_or_explained() -> None:
     assert "What changed" not in alone
     for analysis, part in (
         (sample.without_shapes(), "record_shapes=True"),
-        (sample.unknown_device(), "name the device with --device"),
+        (sample.unknown_device(), "Name the device with --device"),
         (sample.cpu_only(), "On a CPU nothing is launched"),
         (sample.nothing(), "holds no kernels and no ops"),
     ):

@@ -11,7 +11,7 @@ def test_launches_are_told_with_numbers() -> None:
     )
     assert told[1] == "A kernel starts 11.2 us after its launch (median; one in ten after 61.0 us)."
     assert told[3].startswith("120 of 330 kernels a step take less than 10 us; they run for 410 us")
-    assert told[4] == "2 calls a step make the host wait for the device; they take 1.30 ms."
+    assert told[4] == "Calls that make the host wait for the device: 2 a step, 1.30 ms."
 
 
 def test_what_the_trace_does_not_tell_is_said_or_left_out() -> None:

@@ -39,7 +39,7 @@ def test_the_summary_holds_bounds_gains_ranks_changes_and_findings() -> None:
 def test_what_is_not_known_is_said_so() -> None:
     text = " ".join(shown(sample.unknown_device()).split())
     assert "To win: not known: no ceilings are known for the device" in text
-    assert "name the device with --device" in text
+    assert "Name the device with --device" in text
 
 
 def test_names_are_not_read_as_markup() -> None:

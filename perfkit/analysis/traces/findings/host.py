@@ -64,7 +64,7 @@ def host_bound(view: View) -> Iterator[Told]:
 
 
 def _feeding(launches: Launches) -> str:
-    parts = [f"{launches.kernels:,.0f} kernels"]
+    parts = [f"{launches.kernels:,.0f} kernel{'' if launches.kernels == 1 else 's'}"]
     if launches.delay_s is not None:
         parts.append(f"each {seconds(launches.delay_s)} after its launch (median)")
     return ", ".join(parts)
@@ -77,14 +77,16 @@ def waits(view: View) -> Iterator[Told]:
     if idle is None or view.share(idle) < NOTABLE:
         return
     advice = dict.fromkeys(text for row in rows[:5] for word, text in _WAITS if word in row.op)
+    action = "; ".join(advice) or (
+        "find the call in the trace and remove it from the step, such as torch.cuda.synchronize() around timers"
+    )
     yield view.gain(
         f"The host waits for the device: {view.calls(sum(row.calls for row in rows))}",
         f"the device is then idle for {view.took(idle)}: {_named(rows)}",
-        ("; ".join(advice) or "find the call in the trace and remove it from the step, such as "
-         "torch.cuda.synchronize() around timers").capitalize() + ".",
+        f"{action[:1].upper()}{action[1:]}.",
         idle,
         scope=(IDLE,),
-    )  # fmt: skip
+    )
 
 
 def allocations(view: View) -> Iterator[Told]:
