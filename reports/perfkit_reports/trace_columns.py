@@ -91,7 +91,7 @@ _REST: tuple[Column[OpRow], ...] = (
 KERNELS: tuple[Column[OpRow], ...] = (
     Column("Kernel", lambda row: _code(row.name), numeric=False, code=True),
     *_FIGURES,
-    Column("Op", lambda row: _code(row.op, 28), numeric=False, help="the op it was launched for"),
+    Column("Op", lambda row: _code(row.op, 28), numeric=False, help="the op it was launched for", wrap=True),
     _SHAPES,
     *map(_extra, (_CALLS, _PHASE, _MODULE)),
     *_REST,
