@@ -93,7 +93,7 @@ def op_cost(call: OpCall) -> OpCost | None:
     except _MISFITS:
         return None
     # Only where torch is loaded anyway can another package have registered a formula with it.
-    if call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
+    if not call.args or call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
         return None
     if not call.name.startswith("aten::") and "torch" not in sys.modules:
         return None

@@ -11,6 +11,7 @@ import zstandard
 from isal import igzip_lib
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.store.layout import MEMORY_FILE, SUITE_FILE, TRACE_FILE
 from perfkit.trace.reading.stream import GzipError
 
 _JSON = (".json", ".json.gz", ".json.zst")
@@ -68,10 +69,15 @@ def _natural(text: str) -> list[tuple[int, int, str]]:
 
 
 def _local(pattern: str) -> list[str]:
+    if not pattern.strip():
+        raise UsageError("an empty name stands for no trace; name files, folders, patterns or URLs")
+    if pattern == "-":
+        raise UsageError("-: standard input is not read; name a file")
     path = Path(pattern).expanduser()
     if path.is_file():
         return [str(path)]
     if path.is_dir():
+        _refuse_suite(path)
         traces = _in_folder(path)
         if not traces:
             raise UsageError(f"{pattern}: no trace in this folder (.json, .json.gz, .json.zst)")
@@ -88,7 +94,19 @@ def _local(pattern: str) -> list[str]:
 
 def _in_folder(folder: Path) -> list[Path]:
     traces = [each for each in folder.iterdir() if each.is_file() and _looks_like_trace(each)]
-    return traces or [each for each in folder.rglob("*") if each.is_file() and _looks_like_trace(each)]
+    traces = traces or [each for each in folder.rglob("*") if each.is_file() and _looks_like_trace(each)]
+    steps = {each.parent for each in traces if each.name == TRACE_FILE}
+    # The pass of a bench that records memory is no trace of steps as they run.
+    return [each for each in traces if each.name != MEMORY_FILE or each.parent not in steps]
+
+
+def _refuse_suite(folder: Path) -> None:
+    """Variants of a suite are no ranks of a job."""
+    if (folder / SUITE_FILE).is_file():
+        raise UsageError(
+            f"{folder} is a suite of `perfkit bench`, whose report `perfkit report {folder}` draws; "
+            f"to analyse traces of it, name the folder of a run, such as {folder / 'VARIANT' / '0'}"
+        )
 
 
 def _looks_like_trace(path: Path) -> bool:

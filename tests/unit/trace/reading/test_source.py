@@ -81,3 +81,24 @@ def test_urls() -> None:
         read_trace("memory://traces/none.json")
     with pytest.raises(PerfkitError, match="Protocol not known"):
         read_trace("nowhere://x.json")
+
+
+def test_the_memory_pass_of_a_bench_is_no_second_trace_of_its_rank(tmp_path: Path) -> None:
+    for name in ("rank0/trace.json.gz", "rank0/memory.json.gz", "rank1/memory.json.gz"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(gzip.compress(TRACE))
+    names = [str(Path(each).relative_to(tmp_path)) for each in expand([str(tmp_path)])]
+    assert names == ["rank0/trace.json.gz", "rank1/memory.json.gz"]
+
+
+def test_a_suite_is_no_job(tmp_path: Path) -> None:
+    (tmp_path / "suite.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"is a suite of `perfkit bench`.*`perfkit report "):
+        expand([str(tmp_path)])
+
+
+@pytest.mark.parametrize(("given", "words"), [("", "an empty name"), ("  ", "an empty name"), ("-", "standard input")])
+def test_names_of_no_file(given: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        expand([given])
