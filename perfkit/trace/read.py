@@ -21,7 +21,13 @@ from perfkit.trace.model import (
     Trace,
 )
 from perfkit.trace.reading.classify import classify, place_on_devices
-from perfkit.trace.reading.collect import Collection, correlate_by_external_id, end_and_order, move_sizes_to_copies
+from perfkit.trace.reading.collect import (
+    Collection,
+    correlate_by_external_id,
+    drop_impossible,
+    end_and_order,
+    move_sizes_to_copies,
+)
 from perfkit.trace.reading.columns import Builder, Part
 from perfkit.trace.reading.growing import reorder, without_room_for_nothing
 from perfkit.trace.reading.kineto import AnyEvent, without_gc
@@ -56,6 +62,8 @@ __all__ = [
 
 
 _LONGEST_WITHOUT_EVENT = 256 << 20
+# Names of generated kernels and of templates have some thousand characters.
+_LONGEST_NAME = 1 << 14
 _SHARED_FROM = 32 << 20  # bytes of JSON from which another process pays
 
 
@@ -125,6 +133,10 @@ def _read_blocks(blocks: TextBlocks, collection: Collection, label: str, helpers
     return splitter
 
 
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+
+
 def _trace(
     source: str | Path, file_bytes: int, blocks: TextBlocks, splitter: Splitter, collection: Collection
 ) -> Trace:
@@ -136,10 +148,11 @@ def _trace(
             f"{source}: not a trace of torch.profiler: a list of {counts['broken event']} values, none of them an event"
         )
     counts["unpaired"] = pair(rows)
+    counts["impossible duration"] += drop_impossible(rows)
     threads = [(str(process), str(thread)) for process, thread in tables.thread]
     where = places(threads, collection.metadata)
     cats = ["" if each is None else each for each in tables.cat]
-    names = ["" if each is None else str(each) for each in tables.name]
+    names = ["" if each is None else _cut(str(each)) for each in tables.name]
     category = classify(rows, cats, names, where)
     counts["overhead"] = overhead_us(rows, cats)
     del rows["cat"], rows["hlo"], rows["numbered"], rows["kind"]

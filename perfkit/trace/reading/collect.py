@@ -14,6 +14,8 @@ from perfkit.trace.reading.tables import Tables
 # Which table the numbers of a column refer to.
 _REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geometry", "collective", "stated")}
 
+# A month: no recording is longer.
+_LONGEST_NS = 30 * 86_400 * 10**9
 _COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "id"})
 
 
@@ -81,6 +83,16 @@ class Collection:
     def _joined(self, group: str) -> Columns:
         columns = self._columns[group]
         return {name: columns.pop(name).take() for name in list(columns)}
+
+
+def drop_impossible(rows: Columns) -> int:
+    """Take durations longer than any recording as 0, so that sums of durations fit 64 bits; returns how many."""
+    duration = rows["duration"]
+    bad = np.flatnonzero((duration < 0) | (duration > _LONGEST_NS))
+    if len(bad):
+        rows["duration"] = np.array(duration)
+        rows["duration"][bad] = 0
+    return len(bad)
 
 
 def end_and_order(rows: Columns) -> Ints:

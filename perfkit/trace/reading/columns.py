@@ -166,7 +166,7 @@ class Builder:
             "signature": joined(args, "types", SIGNATURE, tables.signature),
             "geometry": joined(args, "grid", _GEOMETRY, tables.geometry),
             "sequence": arg("sequence"),
-            "moved_bytes": either("moved", "moved_rocm"),
+            "moved_bytes": numbers.amounts(either("moved", "moved_rocm")),
             "collective": self._collectives(args),
             "hlo": present(map(attrgetter("hlo_op"), args), count),
             "numbered": np.zeros(count, np.bool_),
@@ -256,9 +256,9 @@ def _collective(args: EventArgs) -> Collective:
     return Collective(
         text(args.collective),
         text(args.dtype),
-        numbers.integer(args.sent),
-        numbers.integer(args.received),
+        numbers.amount(args.sent),
+        numbers.amount(args.received),
         text(args.group),
         text(args.group_text),
-        numbers.integer(args.group_size),
+        numbers.amount(args.group_size),
     )

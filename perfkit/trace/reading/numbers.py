@@ -24,7 +24,10 @@ FRACTION_OF_LONG_TIME = re.compile(rb'"ts"\s*:\s*"?-?\d{13,}\.\d')
 
 # A time since 1970 in microseconds reaches this in the year 5138; in nanoseconds it did in 1973.
 NANOSECONDS_FROM = 1e17
-_LONGEST = 9.2e18
+# Differences of two such times in nanoseconds fit 64 bits, and so do dates until the year 2115.
+_LONGEST = 4.6e18
+# More bytes or elements than any memory holds.
+_MOST = 1 << 50
 
 
 def integer(value: Any) -> int:
@@ -48,6 +51,12 @@ def integer(value: Any) -> int:
     return int(value) if -_HALF <= value < _HALF else NONE
 
 
+def amount(value: Any) -> int:
+    """A number of bytes or elements; NONE where it is none, or one that no memory holds."""
+    found = integer(value)
+    return found if 0 <= found <= _MOST else NONE
+
+
 def integers(values: Callable[[], Iterable[Any]], count: int) -> Ints:
     """`count` identifiers as a column. `values` is called again if one of them is not a plain 64-bit integer."""
     try:
@@ -56,9 +65,14 @@ def integers(values: Callable[[], Iterable[Any]], count: int) -> Ints:
         return np.fromiter(map(integer, values()), np.int64, count)
 
 
+def amounts(values: Ints) -> Ints:
+    """The same for a column of integers."""
+    return np.where((values >= 0) & (values <= _MOST), values, NONE)
+
+
 def scaled(values: Floats, scale: int) -> tuple[Ints, NDArray[np.bool_]]:
     """Times in units of `scale` nanoseconds as nanoseconds, and which of them are times at all."""
-    good = np.abs(values) * scale < _LONGEST  # false for NaN too
+    good = np.abs(values) < _LONGEST / scale  # false for NaN too
     values = np.where(good, values, 0)
     # Whole units as integers: their product need not fit a double. Times have at most three decimals; rounding the
     # rest after the product gives the nanosecond that was meant.

@@ -45,6 +45,6 @@ def _stated(args: EventArgs) -> Stated:
     flops = numbers.integer(args.model_flops)
     return Stated(
         flops if flops != NONE else numbers.integer(args.flops),
-        numbers.integer(args.accessed),
+        numbers.amount(args.accessed),
         numbers.integer(args.number),
     )
