@@ -186,5 +186,5 @@ def _notes(ops: Ops, spans: Windows, found: Engine, unseen: str) -> tuple[str, .
         notes.append(f"FLOPs and bytes of {share:.0%} of the time are what the compiler recorded (XLA), not modelled")
     if not spans.are_steps:
         notes.append("no steps were marked or found: figures are of the whole trace")
-    notes += [cut_note(found.by_kernel, "kernels"), cut_note(found.by_op, "ops")]
+    notes += [cut_note(found.by_kernel, "kernels") if work.on_device else "", cut_note(found.by_op, "ops")]
     return tuple(note for note in notes if note)
