@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from perfkit import units
 from perfkit.analysis import timeline
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
+from perfkit.analysis.work.placed import OUTSIDE
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown
 from perfkit_reports import cells
@@ -24,7 +25,6 @@ _WORDS = {
 _NAMED = 3  # parts of the step in the headline, if each is at least `_LARGE` of it
 _LARGE = 0.1
 _LEAST_GAIN = 0.01  # of the step
-OUTSIDE = "outside steps"
 
 
 def headline(analysis: TraceAnalysis) -> str:

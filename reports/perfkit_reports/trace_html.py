@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from perfkit.analysis.result import OpRow
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
+from perfkit.analysis.work.placed import OUTSIDE
 from perfkit_reports import trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import plural
 from perfkit_reports.columns import Column, telling
@@ -32,10 +33,7 @@ class Panel:
     @property
     def overlapping(self) -> bool:
         """Whether the rows take longer than there is time, so that some of them ran at once."""
-        return (
-            self.kind in ("kernels", "ops")
-            and sum(row.share for row in self.rows if row.phase != trace_headline.OUTSIDE) > 1.001
-        )
+        return self.kind in ("kernels", "ops") and sum(row.share for row in self.rows if row.phase != OUTSIDE) > 1.001
 
 
 def render(analysis: TraceAnalysis) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.result import OpRow
-from perfkit.analysis.work.placed import Placed, parts_of
+from perfkit.analysis.work.placed import OUTSIDE, Placed, parts_of
 from perfkit.analysis.work.totals import Total, total
 from perfkit.record import PHASES
 from perfkit.trace.read import NONE
@@ -85,11 +85,11 @@ def total_row(
 
 
 def ranked(rows: list[OpRow]) -> tuple[OpRow, ...]:
-    """Rows by what could be won, then those of which that is not known by their time."""
+    """Rows by what could be won, then those of which that is not known by their time; of the steps first."""
 
-    def key(row: OpRow) -> tuple[bool, float, float]:
+    def key(row: OpRow) -> tuple[bool, bool, float, float]:
         unknown = row.attainable_s is None
         won = 0.0 if row.attainable_s is None else max(row.seconds - row.attainable_s, 0.0)
-        return unknown, -won, -row.seconds
+        return row.phase == OUTSIDE, unknown, -won, -row.seconds
 
     return tuple(sorted(rows, key=key))

@@ -63,8 +63,9 @@ class Placed:
         return np.maximum(self.seconds - self.limits.attainable_s, 0.0)
 
     def ranked(self) -> NDArray[np.int64]:
-        """Groups by what could be won, then those of which that is not known by their time."""
-        return np.lexsort((-self.seconds, -np.nan_to_num(self.wasted, nan=-1.0)))
+        """Groups by what could be won, then those of which that is not known by their time; of the steps first."""
+        outside = self.pieces.step[self.first] == NONE
+        return np.lexsort((-self.seconds, -np.nan_to_num(self.wasted, nan=-1.0), outside))
 
 
 def place(pieces: Pieces, costs: PieceCosts, groups: Groups, roofs: Roofs, *, by_op: bool) -> Placed:
@@ -149,7 +150,8 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         intensity=flops / moved if flops is not None and moved and kind == Kind.WORK else None,
         bound=limit.bound if kind == Kind.WORK else Kind(kind).name.lower(),
         attainable_s=attainable,
-        efficiency=None if attainable is None or seconds == 0 else attainable / seconds,
+        # Work that a cache of unknown bandwidth served has no limit but the time it took, which says nothing.
+        efficiency=None if attainable in (None, seconds) or seconds == 0 else attainable / seconds,
         cost_source=_source(placed, index, _formula(pieces, first)),
         op=op if of_kernels and pieces.on_device else "",
         unit=unit,

@@ -1,6 +1,7 @@
 """The text of a trace file in blocks: decompressed by what the file contains, not by what it is called."""
 
 import codecs
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
@@ -13,6 +14,7 @@ from perfkit.errors import RunFormatError
 # The fastest size on a CPU with some MB of cache: a block, its events and its columns stay in it.
 BLOCK_BYTES = 1 << 20
 _READ_BYTES = 1 << 18
+_SALVAGE_BYTES = 1 << 12
 
 # The stubs take the class for an instance of it.
 GzipError: type[Exception] = igzip_lib.error  # type: ignore[assignment]
@@ -129,6 +131,8 @@ class TextBlocks:
                     block = member.decompress(data, BLOCK_BYTES)
                 except GzipError as error:
                     self.damage = f"the gzip data is damaged ({error})"
+                    if not self.json_bytes:
+                        yield from _salvaged(data)
                     return
                 if block:
                     yield block
@@ -152,6 +156,18 @@ class TextBlocks:
             if not block:
                 return
             yield block
+
+
+def _salvaged(data: bytes) -> Iterator[bytes]:
+    """What comes before the damage in the first block of a gzip member, all of which isal drops."""
+    member, size = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16), _SALVAGE_BYTES
+    while size and data and not member.eof:
+        before = member.copy()  # an error takes with it what the call had decompressed
+        try:
+            yield member.decompress(data, size)
+            data = member.unconsumed_tail
+        except zlib.error:
+            member, size = before, size // 2
 
 
 class _Rest:

@@ -39,3 +39,14 @@ def test_several_gzip_members_and_padding(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(text[:20]) + gzip.compress(text[20:]) + b"\0" * 50)
     trace = read_trace(path)
     assert (len(trace), trace.notes) == (1, ())
+
+
+def test_a_small_file_with_a_wrong_checksum_is_read_all_the_same(tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": [{"ph": "X", "name": "a", "ts": at, "dur": 1} for at in range(1000)]}).encode()
+    packed = bytearray(gzip.compress(text))
+    packed[-6] ^= 0xFF
+    path = tmp_path / "trace"
+    path.write_bytes(packed)
+    trace = read_trace(path)
+    assert len(trace) == 1000
+    assert "the gzip data is damaged" in trace.notes[0]
