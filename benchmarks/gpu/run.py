@@ -54,15 +54,9 @@ def parts(out: Path) -> dict[str, tuple[list[str], float]]:
         "gpt": (bench(out, "gpt", "gpt", f"{GPT},{GPT_COMBINED},{GPT_OFFLOAD},{SHARDED}", repeats=2), 330.0),
         "resnet": (bench(out, "resnet", "resnet", "amp,compile,amp+compile", repeats=1), 90.0),
     }
-    if ncu := shutil.which("ncu"):
-        table["counters"] = (
-            [
-                ncu, "--clock-control", "none", "--csv", "--page", "raw", "--log-file", str(out / "ncu.csv"),
-                "--section", "SpeedOfLight", "--section", "MemoryWorkloadAnalysis", "--launch-count", "150",
-                *bench(out, "counted", "gpt", "baseline", repeats=1), "--steps", "1", "--warmup", "1",
-            ],
-            60.0,
-        )  # fmt: skip
+    if shutil.which("ncu"):
+        counted = [*bench(out, "counted", "gpt", "baseline", repeats=1), "--counters"]
+        table["counters"] = (counted, 120.0)
     return table
 
 
