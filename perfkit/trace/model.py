@@ -121,6 +121,7 @@ class Trace:
         devices: names of the devices by their number.
         properties: the file's own statements about how it was recorded, as text.
         notes: what was repaired or skipped while reading, in words.
+        cut: whether the file is damaged or ends too early, so that events after those that were read are missing.
         thread_names: what the file calls each of `threads`; empty text where it does not.
     """
 
@@ -128,6 +129,7 @@ class Trace:
     file_bytes: int
     json_bytes: int
     notes: tuple[str, ...]
+    cut: bool
     rank: int | None
     world_size: int | None
     properties: dict[str, str]

@@ -173,6 +173,7 @@ def _trace(
         source=str(source),
         file_bytes=file_bytes,
         json_bytes=blocks.json_bytes,
+        cut=bool(blocks.damage) or splitter.cut_at is not None,
         notes=remarks(counts, blocks, splitter, around),
         rank=rank,
         world_size=around.world_size,

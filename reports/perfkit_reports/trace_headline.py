@@ -88,6 +88,11 @@ def remarks(analysis: TraceAnalysis) -> list[str]:
     reason = without_roofline(trace)
     if reason:
         lines.append(reason)
+    cut = [each.label for each in analysis.traces if each.reading.cut]
+    if cut:
+        files = "The file" if len(analysis.traces) == 1 else "The file of " + ", ".join(cut[:_NAMED])
+        more = f" and {len(cut) - _NAMED:,} more" if len(cut) > _NAMED else ""
+        lines.append(f"{files}{more} is damaged or cut off: only what comes before is in these figures.")
     return lines
 
 

@@ -78,6 +78,7 @@ def analyse_ops(
             json_bytes=trace.json_bytes,
             events=len(trace),
             notes=trace.notes,
+            cut=trace.cut,
         ),
         rank=trace.rank,
         world_size=trace.world_size,

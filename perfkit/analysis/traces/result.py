@@ -13,13 +13,17 @@ TRACE_ANALYSIS_VERSION = 1
 
 
 class Reading(Struct):
-    """How a file was read. `notes` say what was repaired, skipped or is missing, in words for the user."""
+    """How a file was read. `notes` say what was repaired, skipped or is missing, in words for the user.
+
+    `cut` is set where the file is damaged or ends too early: what came after is not in the figures.
+    """
 
     path: str
     file_bytes: int
     json_bytes: int
     events: int
     notes: tuple[str, ...] = ()
+    cut: bool = False
 
 
 class Uncovered(Struct):

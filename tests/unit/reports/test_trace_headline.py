@@ -72,6 +72,14 @@ def test_without_a_roofline_the_reader_learns_what_to_do(analysis: TraceAnalysis
     assert any(advice in line for line in remarks(analysis))
 
 
+def test_a_file_that_is_cut_off_is_told_beside_the_headline() -> None:
+    whole = sample.alone()
+    reading = msgspec.structs.replace(whole.traces[0].reading, cut=True)
+    told = "The file is damaged or cut off: only what comes before is in these figures."
+    assert told in remarks(sample.alone(reading=reading))
+    assert told not in remarks(whole)
+
+
 def test_a_trace_of_communication_alone_is_not_asked_for_shapes() -> None:
     rows = sample.without_shapes().traces[0].kernels
     talk = tuple(msgspec.structs.replace(row, bound="communication") for row in rows)

@@ -153,6 +153,7 @@ def test_a_file_cut_off_is_read_up_to_its_last_whole_event(tmp_path: Path, compr
     assert 10_000 < len(trace) < 15_000
     assert [trace.names[each] for each in trace.name] == [each["name"] for each in events[: len(trace)]]
     assert "truncated: the JSON ends before" in " ".join(trace.notes)
+    assert trace.cut
 
 
 def test_missing_file(tmp_path: Path) -> None:
