@@ -10,10 +10,6 @@ from perfkit.analysis.traces.result import RankTrace
 from perfkit.trace.reading.source import trace_name
 
 
-def _file(path: str) -> str:
-    return trace_name(path)
-
-
 def _folder(path: str) -> str:
     return f"{PurePosixPath(path).parent.name}/{trace_name(path)}"
 
@@ -23,7 +19,7 @@ def _whole(path: str) -> str:
 
 
 # The shortest first; files of one name lie in folders of different names, or at least at different places.
-_NAMES: tuple[Callable[[str], str], ...] = (_file, _folder, _whole)
+_NAMES: tuple[Callable[[str], str], ...] = (trace_name, _folder, _whole)
 
 
 def labelled(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
