@@ -128,12 +128,17 @@ class MemoryPeaks(Struct):
 
 
 class Block(Struct):
-    """A storage whose category is known from the training state when the memory pass begins."""
+    """A storage alive when a recording of allocations begins, with its category (`perfkit.allocations`) and name.
+
+    `shape` (`[8, 1024]`) and `dtype` (`bf16`) are those of the tensor it was found by; "" where there is none.
+    """
 
     address: int
     size_bytes: int
-    category: str  # parameter | gradient | optimizer state | input | buffer | other
+    category: str
     name: str
+    shape: str = ""
+    dtype: str = ""
 
 
 class DeviceSample(Struct):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfkit.analysis.memory import account
+from perfkit.analysis.event_account import account
 from perfkit.analysis.replay import FSDP, AllocationEvent, KnownBlock
 from perfkit.analysis.result import MemoryAccount, MemoryShare
 from perfkit.record import PHASES, RankRecord, value_of

@@ -3,6 +3,7 @@
 Every struct is written as it is to `report.json`.
 """
 
+from perfkit.allocations import FailedRequest
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment, Quantity, SetupCost, Status
 from perfkit.spec import Struct
@@ -85,12 +86,82 @@ class MemoryShare(Struct):
     bytes: int
 
 
-class MemoryAccount(Struct):
-    """The balance at the peak of one step: `categories` sum to `peak_bytes` exactly.
+class MemoryRow(Struct):
+    """Bytes at the peak that one op made in one module, of one category; `blocks` is how many allocations."""
 
-    `beyond` are bytes outside the allocator (RSS or driver minus allocator), with their name.
-    `timeline` is (seconds since the step began, allocated bytes), thinned for drawing; `timeline_categories`
-    has for each category the bytes at the same times.
+    category: str
+    module: str
+    op: str
+    bytes: int
+    blocks: int
+
+
+class LiveBlock(Struct):
+    """A large allocation alive at the peak. Texts are "" where they are not known.
+
+    `name` is that of the tensor in the training state, else what the block was made by, in words. `kept_by` is the op
+    in which it was freed, which is the last that held it.
+    """
+
+    bytes: int
+    category: str
+    name: str
+    op: str = ""
+    module: str = ""
+    shape: str = ""
+    dtype: str = ""
+    line: str = ""
+    phase: str = ""
+    kept_by: str = ""
+
+
+class Fragmentation(Struct):
+    """What the caching allocator held at the peak of allocated bytes: `reserved_bytes` = allocated + free.
+
+    `largest_free_bytes` is the largest request that the free part could have served without asking the device.
+    """
+
+    reserved_bytes: int
+    allocated_bytes: int
+    free_bytes: int
+    largest_free_bytes: int
+
+
+class Growth(Struct):
+    """Memory that each step leaves behind: bytes and blocks a step, over `steps` consecutive steps, from one origin."""
+
+    bytes_per_step: int
+    blocks_per_step: float
+    steps: int
+    category: str
+    op: str = ""
+    module: str = ""
+    line: str = ""
+    shape: str = ""
+    dtype: str = ""
+
+
+class TimelineBand(Struct):
+    """A step, phase or module over the timeline (`kind`), in seconds from its beginning."""
+
+    kind: str
+    name: str
+    start_s: float
+    end_s: float
+    depth: int = 0
+
+
+class MemoryAccount(Struct):
+    """The balance at the peak of one device: `categories` sum to `peak_bytes` exactly.
+
+    `beyond` are bytes outside of the allocated ones (reserved but free, libraries, what is left unexplained), which
+    with `peak_bytes` sum to `process_bytes`, what the system sees of the process; a part may be negative where pages
+    were allocated and never touched. `process_bytes` is None where nobody measured it.
+
+    The timeline is of the step that holds the peak where there are steps, else of all: seconds since it begins, and
+    for each category the bytes at these times, thinned for drawing so that no maximum is lost. `step_peaks` are the
+    peaks of all steps recorded. `rows` are all bytes at the peak by category, module and op; `failed` is the request
+    that ended the recording.
     """
 
     peak_bytes: int
@@ -98,17 +169,20 @@ class MemoryAccount(Struct):
     source: str
     categories: tuple[MemoryShare, ...]
     beyond: tuple[MemoryShare, ...] = ()
+    process_bytes: int | None = None
+    process_source: str = ""
+    device: str = ""
+    peak_step: int | None = None
+    peak_s: float = 0.0
+    step_peaks: tuple[int, ...] = ()
     timeline_s: tuple[float, ...] = ()
     timeline_categories: dict[str, tuple[int, ...]] = {}
-    largest: tuple["LiveBlock", ...] = ()
-
-
-class LiveBlock(Struct):
-    """A large allocation alive at the peak."""
-
-    bytes: int
-    category: str
-    name: str
+    bands: tuple[TimelineBand, ...] = ()
+    largest: tuple[LiveBlock, ...] = ()
+    rows: tuple[MemoryRow, ...] = ()
+    fragmentation: Fragmentation | None = None
+    growth: tuple[Growth, ...] = ()
+    failed: FailedRequest | None = None
 
 
 class RooflinePoint(Struct):

@@ -3,7 +3,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.analysis.memory import TIMELINE_POINTS, account
+from perfkit.analysis.event_account import TIMELINE_POINTS, account
 from perfkit.analysis.replay import AllocationEvent, KnownBlock
 from perfkit.analysis.result import MemoryShare
 

@@ -1,0 +1,197 @@
+"""Allocation events: the one abstraction of memory, whatever recorded them.
+
+Written by the recorder of a run, read out of traces, allocator snapshots and memory timelines; the engine in
+`analysis/memory` takes them all alike.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.record import Block
+from perfkit.spec import Struct
+
+NONE = -1
+
+Ints = NDArray[np.int64]
+Numbers = NDArray[np.int32]
+
+PARAMETER = "parameter"
+GRADIENT = "gradient"
+OPTIMIZER_STATE = "optimizer state"
+BUFFER = "buffer"
+INPUT = "input"
+ACTIVATION = "activation"
+RECOMPUTED = "recomputed activation"
+AUTOCAST = "autocast weight copy"
+TEMPORARY = "temporary"
+UNSHARDED_PARAMETER = "unsharded parameter"
+COMMUNICATION_BUFFER = "communication buffer"
+WORKSPACE = "workspace"
+GRAPH_POOL = "compiled-graph pool"
+OFFLOAD = "offload buffer"
+UNKNOWN = "unknown"
+
+CATEGORIES = (
+    PARAMETER,
+    GRADIENT,
+    OPTIMIZER_STATE,
+    BUFFER,
+    INPUT,
+    ACTIVATION,
+    RECOMPUTED,
+    AUTOCAST,
+    TEMPORARY,
+    UNSHARDED_PARAMETER,
+    COMMUNICATION_BUFFER,
+    WORKSPACE,
+    GRAPH_POOL,
+    OFFLOAD,
+    UNKNOWN,
+)
+
+
+class Band(Struct):
+    """A range of time above the events: `kind` is `step`, `phase` or `module`, `depth` its nesting among its kind."""
+
+    kind: str
+    name: str
+    start_ns: int
+    end_ns: int
+    depth: int = 0
+
+
+class FailedRequest(Struct):
+    """The allocation that failed: its size where it is known, the allocator's message, and where it was asked for."""
+
+    bytes: int | None
+    message: str
+    phase: str = ""
+    step: int | None = None
+    op: str = ""
+    module: str = ""
+    line: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reserved:
+    """What the allocator obtained from the device (positive `size`) and gave back (negative), in the order of time.
+
+    `at_event` is the number of allocation events before it.
+    """
+
+    at_event: Ints
+    address: Ints
+    size: Ints
+
+    @classmethod
+    def none(cls) -> "Reserved":
+        nothing = np.empty(0, np.int64)
+        return cls(at_event=nothing, address=nothing, size=nothing)
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocations:
+    """The allocation events of one device, in the order of time.
+
+    Attributes:
+        device: `cpu`, `cuda:0`, ...
+        source: how the events were obtained, in words.
+        time_ns: when; on no particular clock, but the same as that of `bands`.
+        address: of the block; NONE where a source does not tell addresses.
+        size: bytes, positive for an allocation, negative for a free.
+        phase: index into `perfkit.record.PHASES`, NONE outside of all.
+        visit: number of phases begun so far, so that two backward phases of one step are told apart.
+        step: number of the step as the source counts them, NONE outside of steps.
+        op, module, line, shape, dtype: index into `names`, 0 where it is not known. For an allocation: what made the
+            block, `line` as `file.py:123 function`, `shape` as `[8, 1024]`, `dtype` short (`bf16`). For a free, the
+            op it happened in, so the last that held the block.
+        category: what an allocation is for, where the source could tell (index into `names`, 0 where it could not):
+            by an address of the training state, a stack, or the source's own classification.
+        names: the texts; `names[0]` is "".
+        known: blocks alive before the first event whose purpose is known.
+        unexplained_bytes: what the allocator had handed out before the first event beside `known`; 0 where it keeps
+            no count.
+        reserved: what the allocator holds of the device; empty where it holds nothing back or it was not recorded.
+        bands: steps, phases and modules over time.
+        failed: the request that ended the recording.
+    """
+
+    device: str
+    source: str
+    time_ns: Ints
+    address: Ints
+    size: Ints
+    phase: Numbers
+    visit: Numbers
+    step: Numbers
+    op: Numbers
+    module: Numbers
+    line: Numbers
+    shape: Numbers
+    dtype: Numbers
+    category: Numbers
+    names: tuple[str, ...]
+    known: tuple[Block, ...] = ()
+    unexplained_bytes: int = 0
+    reserved: Reserved = field(default_factory=Reserved.none)
+    bands: tuple[Band, ...] = ()
+    failed: FailedRequest | None = None
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def text(self, column: Numbers, event: int) -> str:
+        """The text of a column (`op`, `module` ...) at an event."""
+        return self.names[int(column[event])]
+
+
+COLUMNS = (
+    "time_ns",
+    "address",
+    "size",
+    "phase",
+    "visit",
+    "step",
+    "op",
+    "module",
+    "line",
+    "shape",
+    "dtype",
+    "category",
+)  # the columns of `Allocations`, one entry an event
+
+WIDE = ("time_ns", "address", "size")  # those of 64 bits
+TEXTS = ("op", "module", "line", "shape", "dtype", "category")  # those that index `names`
+
+
+class Names:
+    """Numbers for texts, in the order in which they come; "" is 0."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {"": 0}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
+
+
+def allocations(*, device: str, source: str, names: tuple[str, ...] = ("",), **columns: Any) -> Allocations:
+    """`Allocations` from the columns that a source has: those of texts that are missing are unknown throughout, `phase`
+    and `step` NONE, `visit` 0. Fields other than columns (`known`, `bands` ...) are passed on."""
+    count = len(columns["size"])
+    missing = {"phase": NONE, "step": NONE}
+    filled: dict[str, Any] = {
+        name: np.asarray(columns.pop(name), np.int64 if name in WIDE else np.int32)
+        if name in columns
+        else np.full(count, missing.get(name, 0), np.int64 if name in WIDE else np.int32)
+        for name in COLUMNS
+    }
+    return Allocations(device=device, source=source, names=names, **filled, **columns)

@@ -1,0 +1,1 @@
+"""Where allocation events come from besides perfkit's own recorder: traces, allocator snapshots, memory timelines."""
