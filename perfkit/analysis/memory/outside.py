@@ -1,0 +1,20 @@
+"""What the process holds of a device beside the allocated bytes."""
+
+from dataclasses import dataclass
+
+from perfkit.analysis.result import MemoryShare
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Bytes outside of the allocated ones; the fields are those of `MemoryAccount`.
+
+    Attributes:
+        parts: reserved but free, libraries, what is left unexplained; with the peak they sum to `process_bytes`.
+        process_bytes: what the system sees of the process, None where nobody measured it.
+        process_source: how that was measured, in words; "" where it was not.
+    """
+
+    parts: tuple[MemoryShare, ...]
+    process_bytes: int | None = None
+    process_source: str = ""
