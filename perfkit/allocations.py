@@ -79,12 +79,15 @@ class FailedRequest(Struct):
 class Reserved:
     """What the allocator obtained from the device (positive `size`) and gave back (negative), in the order of time.
 
-    `at_event` is the number of allocation events before it.
+    `at_event` is the number of allocation events before it. `expandable` is True for a piece of an expandable segment:
+    where such pieces touch, one request may span them, which it cannot across segments obtained one by one. It is empty
+    where no piece is.
     """
 
     at_event: Ints
     address: Ints
     size: Ints
+    expandable: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
 
     @classmethod
     def none(cls) -> "Reserved":

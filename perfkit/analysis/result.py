@@ -118,13 +118,14 @@ class LiveBlock(Struct):
 class Fragmentation(Struct):
     """What the caching allocator held at the peak of allocated bytes: `reserved_bytes` = allocated + free.
 
-    `largest_free_bytes` is the largest request that the free part could have served without asking the device.
+    `largest_free_bytes` is the largest request that the free part could have served without asking the device; None
+    where it is not known in which segments all live blocks are.
     """
 
     reserved_bytes: int
     allocated_bytes: int
     free_bytes: int
-    largest_free_bytes: int
+    largest_free_bytes: int | None
 
 
 class Growth(Struct):

@@ -1,0 +1,90 @@
+"""What a caching allocator held at a moment, how much of it was free, and in how large pieces."""
+
+import numpy as np
+
+from perfkit.allocations import NONE, Allocations, Ints, Reserved
+from perfkit.analysis.memory.lives import AT_START, Lives
+from perfkit.analysis.result import Fragmentation
+
+
+def fragmentation(allocations: Allocations, lives: Lives, peak_event: int) -> Fragmentation | None:
+    """Reserved, allocated and free bytes after an event, which balance to the byte.
+
+    Segments obtained one by one are held apart even where their addresses touch, since a request must fit into one of
+    them; touching pieces of an expandable segment are one (`Reserved.expandable`). Blocks whose addresses are not known
+    count as allocated; where there are any, the largest free piece is not known.
+
+    None where what was reserved was not recorded, or not in full: a live block outside of all segments, two in one
+    place, or a segment given back that nobody obtained.
+    """
+    if not len(allocations.reserved):
+        return None
+    held = _before(allocations.reserved, peak_event)
+    alive = lives.alive_after(peak_event)
+    size, address = lives.size[alive], _addresses(allocations, lives)[alive]
+    placed = address != NONE
+    pieces = _free_pieces(held, address[placed], size[placed])
+    if pieces is None:
+        return None
+    reserved, allocated = int(held.size.sum()), int(size.sum())
+    if reserved < allocated:
+        return None
+    return Fragmentation(
+        reserved_bytes=reserved,
+        allocated_bytes=allocated,
+        free_bytes=reserved - allocated,
+        largest_free_bytes=int(pieces.max(initial=0)) if placed.all() else None,
+    )
+
+
+def _before(reserved: Reserved, event: int) -> Reserved:
+    """What was obtained and given back up to an event."""
+    past = reserved.at_event <= max(event, 0)
+    expandable = reserved.expandable if len(reserved.expandable) else np.zeros(len(reserved), np.bool_)
+    return Reserved(
+        at_event=reserved.at_event[past],
+        address=reserved.address[past],
+        size=reserved.size[past],
+        expandable=expandable[past],
+    )
+
+
+def _addresses(allocations: Allocations, lives: Lives) -> Ints:
+    """The address of each block: of the event that made it, of what is known of it, or of the event that freed it."""
+    address = np.full(len(lives), NONE, np.int64)
+    made = lives.born != AT_START
+    address[made] = allocations.address[lives.born[made]]
+    known = ~made & (lives.known != NONE)
+    address[known] = np.array([block.address for block in allocations.known], np.int64)[lives.known[known]]
+    freed = ~made & ~known & (lives.died < len(allocations))
+    address[freed] = allocations.address[lives.died[freed]]
+    return address
+
+
+def _free_pieces(held: Reserved, address: Ints, size: Ints) -> Ints | None:
+    """Sizes of the free pieces of what is held, in a sweep over addresses; None where blocks do not lie in it.
+
+    Each piece obtained raises the level between its ends by one and each given back lowers it, so that a part cut out
+    of a mapped range needs no care; a live block lowers what is free. Segments have borders that no free piece crosses:
+    as many as were obtained at an end less those given back.
+    """
+    sign, amount = np.sign(held.size), np.abs(held.size)
+    border = np.where(held.expandable, 0, sign)
+    ends = np.concatenate([held.address, held.address + amount])
+    nothing = np.zeros(2 * len(address), np.int64)
+    points, place = np.unique(np.concatenate([ends, address, address + size]), return_inverse=True)
+    width = np.diff(points)
+    mapped = _levels(place, np.concatenate([sign, -sign, nothing]), len(points))
+    once = np.ones(len(address), np.int64)
+    free = _levels(place, np.concatenate([sign, -sign, -once, once]), len(points))
+    if np.isin(mapped, (0, 1)).all() and np.isin(free, (0, 1)).all():
+        parted = np.bincount(place, np.concatenate([border, border, nothing]), len(points))[:-1] > 0
+        before = np.concatenate([[0], free[:-1]])
+        starts = np.flatnonzero((free == 1) & ((before == 0) | parted))
+        return np.add.reduceat(width * free, starts) if len(starts) else np.empty(0, np.int64)
+    return None
+
+
+def _levels(place: Ints, change: Ints, points: int) -> Ints:
+    """The level between each point and the next, from its changes at the points."""
+    return np.cumsum(np.bincount(place, change, points)).astype(np.int64)[:-1]

@@ -1,0 +1,134 @@
+"""Segments, blocks and gaps, on maps small enough to be added up by hand."""
+
+import numpy as np
+import pytest
+
+from perfkit.allocations import NONE, Allocations, Reserved, allocations
+from perfkit.analysis.memory.fragmentation import fragmentation
+from perfkit.analysis.memory.lives import lives_of
+from perfkit.analysis.result import Fragmentation
+from perfkit.record import Block
+
+
+def reserved(*pieces: tuple[int, int, int], expandable: bool = False) -> Reserved:
+    """Pieces as (events before it, address, signed size)."""
+    at_event, address, size = (np.array(column, np.int64) for column in zip(*pieces, strict=True))
+    return Reserved(
+        at_event=at_event, address=address, size=size, expandable=np.full(len(pieces), expandable, np.bool_)
+    )
+
+
+def recorded(held: Reserved, *events: tuple[int, int], **more: object) -> Allocations:
+    """Events as (address, signed size)."""
+    address, size = zip(*events, strict=True) if events else ((), ())
+    return allocations(
+        device="cuda:0", source="test", time_ns=range(len(events)), address=address, size=size, reserved=held, **more
+    )
+
+
+def at(events: Allocations, event: int | None = None) -> Fragmentation | None:
+    return fragmentation(events, lives_of(events), len(events) - 1 if event is None else event)
+
+
+def balance(reserved: int, allocated: int, largest: int | None) -> Fragmentation:
+    return Fragmentation(
+        reserved_bytes=reserved,
+        allocated_bytes=allocated,
+        free_bytes=reserved - allocated,
+        largest_free_bytes=largest,
+    )
+
+
+def test_gaps_before_between_and_after_blocks() -> None:
+    events = recorded(reserved((0, 1000, 100)), (1010, 20), (1050, 10))
+    assert at(events) == balance(100, 30, 40)  # 10 before, 20 between, 40 after
+
+
+def test_no_request_spans_two_segments_that_only_touch() -> None:
+    events = recorded(reserved((0, 1000, 100), (0, 1100, 100)), (1000, 60))
+    assert at(events) == balance(200, 60, 100)  # gaps of 40 and 100 that touch
+
+
+def test_touching_pieces_of_an_expandable_segment_are_one() -> None:
+    events = recorded(reserved((0, 1000, 100), (0, 1100, 100), expandable=True), (1000, 60))
+    assert at(events) == balance(200, 60, 140)
+
+
+def test_a_block_may_lie_across_pieces_of_an_expandable_segment() -> None:
+    events = recorded(reserved((0, 1000, 100), (0, 1100, 100), expandable=True), (1050, 100))
+    assert at(events) == balance(200, 100, 50)
+
+
+def test_unmapping_cuts_a_part_out_of_a_mapped_range() -> None:
+    held = reserved((0, 1000, 300), (1, 1100, -100), expandable=True)
+    events = recorded(held, (1000, 40), (1200, 10))
+    assert at(events) == balance(200, 50, 90)  # 60 before the hole, 90 after it
+    assert at(events, 0) == balance(300, 40, 260)  # before the event that follows the unmapping
+
+
+def test_segments_are_counted_from_the_event_for_which_they_were_obtained() -> None:
+    events = recorded(reserved((0, 1000, 100), (1, 5000, 50), (2, 5000, -50)), (1000, 100), (5000, 50), (5000, -50))
+    assert at(events, 0) == balance(100, 100, 0)
+    assert at(events, 1) == balance(150, 150, 0)
+
+
+def test_a_segment_obtained_again_where_a_larger_one_was_has_its_own_borders() -> None:
+    held = reserved((0, 1000, 200), (0, 1000, -200), (0, 1000, 100), (0, 1100, 100))
+    assert at(recorded(held, (1000, 10))) == balance(200, 10, 100)
+
+
+def test_blocks_known_and_blocks_only_freed_later_lie_where_they_are() -> None:
+    known = (Block(address=1000, size_bytes=30, category="parameter", name="w"),)
+    events = recorded(reserved((0, 1000, 100)), (1040, 10), (1090, -10), known=known)
+    assert at(events, 0) == balance(100, 50, 40)  # 1030..1040 and 1050..1090
+
+
+def test_bytes_without_an_address_leave_the_largest_piece_unknown() -> None:
+    events = recorded(reserved((0, 1000, 100)), (1000, 10), unexplained_bytes=25)
+    assert at(events) == balance(100, 35, None)
+
+
+def test_what_was_not_recorded_in_full_has_no_balance() -> None:
+    assert at(recorded(Reserved.none(), (1000, 10))) is None
+    assert at(recorded(reserved((0, 1000, 100)), (5000, 10))) is None  # outside of all segments
+    assert at(recorded(reserved((0, 1000, 100)), (1095, 10))) is None  # across a segment's end
+    assert at(recorded(reserved((0, 1000, 100)), (1000, 10), (1005, 10))) is None  # two blocks in one place
+    assert at(recorded(reserved((0, 1000, -100), (0, 3000, 50)), (3000, 10))) is None  # given back by nobody
+    assert at(recorded(reserved((0, 1000, 100)), (NONE, 200))) is None  # more allocated than reserved
+
+
+def test_before_the_first_event() -> None:
+    known = (Block(address=1020, size_bytes=30, category="parameter", name="w"),)
+    assert at(recorded(reserved((0, 1000, 100)), (1000, 10), known=known), -1) == balance(100, 30, 50)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_map_balances_and_its_largest_gap_is_that_of_a_map_of_bytes(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    owner = np.full(400, -1)  # the segment of each byte
+    pieces = []
+    for number, start in enumerate(range(0, 400, 40)):
+        if random.random() < 0.7:
+            length = int(random.choice([20, 40]))  # of 40, it touches the next
+            pieces.append((0, 1000 + start, length))
+            owner[start : start + length] = number
+    taken = np.zeros(400, bool)
+    blocks = []
+    for _ in range(60):
+        start, length = int(random.integers(400)), int(random.integers(1, 12))
+        span = slice(start, start + length)
+        if (
+            start + length <= 400
+            and owner[start] >= 0
+            and (owner[span] == owner[start]).all()
+            and not taken[span].any()
+        ):
+            taken[span] = True
+            blocks.append((1000 + start, length))
+    longest = run = 0
+    for byte in range(400):
+        free = owner[byte] >= 0 and not taken[byte]
+        run = 0 if not free else run + 1 if byte and owner[byte] == owner[byte - 1] else 1
+        longest = max(longest, run)
+    found = at(recorded(reserved(*pieces), *blocks))
+    assert found == balance(int((owner >= 0).sum()), int(taken.sum()), longest)
