@@ -127,6 +127,43 @@ class MemoryPeaks(Struct):
     rss: Quantity
 
 
+class DeviceMoment(Struct):
+    """The memory of a device at one moment, in bytes: what the caching allocator counts and what the driver sees.
+
+    `process` is what this process holds of the device, `device` what all processes hold together.
+    """
+
+    allocated: int
+    reserved: int
+    process: Quantity
+    device: Quantity
+
+
+NOT_MEASURED = Unknown(reason="not measured")
+
+
+class ProcessMemory(Struct):
+    """What a process holds beside the allocated bytes, read at moments at which it can be told apart.
+
+    In main memory: the resident set before the model was built (`before_model`, interpreter and libraries), of it
+    pages of files and shared memory (`mapped_before_model`), the largest resident set over the memory pass alone
+    (`peak`), pages of files and shared memory at the end of that pass (`mapped_after`), and the batches that are kept
+    for training on (`batches`).
+
+    On a GPU also three moments of the device: its context just created (`at_context`), the process group's first
+    collective done (`at_group`, with several ranks), the memory pass done (`at_end`).
+    """
+
+    before_model: Quantity = NOT_MEASURED
+    mapped_before_model: Quantity = NOT_MEASURED
+    peak: Quantity = NOT_MEASURED
+    mapped_after: Quantity = NOT_MEASURED
+    batches: Quantity = NOT_MEASURED
+    at_context: DeviceMoment | None = None
+    at_group: DeviceMoment | None = None
+    at_end: DeviceMoment | None = None
+
+
 class Block(Struct):
     """A storage alive when a recording of allocations begins, with its category (`perfkit.allocations`) and name.
 
@@ -218,6 +255,7 @@ class RankRecord(Struct):
     parity: ParityRule | None = None
     flops: Flops | None = None
     memory: MemoryPeaks | None = None
+    process_memory: ProcessMemory = ProcessMemory()
     known_blocks: tuple[Block, ...] = ()
     energy: Quantity = Unknown(reason="the device reports no energy")
     device_samples: tuple[DeviceSample, ...] = ()

@@ -21,6 +21,11 @@ class BatchPool:
         count = max(1, min(POOL_BATCHES, POOL_BYTES // max(1, size)))
         self._batches = [first, *(_make(workload, seed, rank, index, dtype, pinned) for index in range(1, count))]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all batches, in main memory."""
+        return sum(tensor.nbytes for batch in self._batches for tensor in batch.values())
+
     def step(self, index: int, microbatches: int) -> list[Batch]:
         """The microbatches of optimizer step `index`."""
         first = index * microbatches

@@ -57,6 +57,20 @@ class Sensors:
         memory = _read(pynvml.nvmlDeviceGetMemoryInfo, self._handle)
         return None if memory is None else int(memory.used)
 
+    def process_used_bytes(self, process: int) -> Quantity:
+        """Memory of the device that the driver counts for the process with this id, its context included."""
+        try:
+            running = pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+        except pynvml.NVMLError as error:
+            return Unknown(reason=f"NVML does not list processes ({error})")
+        mine = [entry.usedGpuMemory for entry in running if entry.pid == process]
+        if not mine:
+            return Unknown(reason="NVML does not list this process: in a container it may see other process ids")
+        used = [size for size in mine if size is not None]
+        if len(used) < len(mine):
+            return Unknown(reason="NVML does not tell this process's memory here")
+        return measured(sum(used), "bytes", "NVML, this process")
+
 
 def open_sensors(uuid: str) -> Sensors | None:
     """The device's sensors, or None where NVML is not there (no NVIDIA driver) or does not know the device."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from time import perf_counter
 
+import msgspec
 import torch
 from torch import nn
 
@@ -10,13 +11,25 @@ from perfkit.capture.clock import clock_for
 from perfkit.capture.data import BatchPool
 from perfkit.capture.environment import environment
 from perfkit.capture.failure import status_of
+from perfkit.capture.process_memory import before_model
 from perfkit.capture.saved import plain_saved_bytes
 from perfkit.capture.sensors import open_sensors
 from perfkit.capture.session import Recorder, Session
 from perfkit.capture.step import to_device
 from perfkit.capture.tensors import torch_dtype
 from perfkit.cost.live import count_flops
-from perfkit.record import Flops, How, Measurement, ParityRule, Quantity, SetupCost, Status, Unknown, WorkloadFacts
+from perfkit.record import (
+    Flops,
+    How,
+    Measurement,
+    ParityRule,
+    Quantity,
+    SetupCost,
+    Status,
+    Unknown,
+    WorkloadFacts,
+    measured,
+)
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compose import compose
@@ -37,13 +50,20 @@ def set_up(spec: RunSpec, world: World, recorder: Recorder, report: Callable[[st
     techniques = compose(spec.techniques)
     report("building the model")
     torch.manual_seed(spec.seed)
-    start = perf_counter()
     workload = load_workload(spec.workload, device=device.type)
+    sensors = open_sensors(_uuid(device)) if device.type == "cuda" else None
+    memory = before_model(device, sensors, world)
+    start = perf_counter()
     dtype = torch_dtype(spec.dtype)
     model = workload.build_model().to(device=device, dtype=dtype)
     data = BatchPool(workload, seed=spec.seed, rank=world.rank, dtype=dtype, pinned=device.type == "cuda")
     model_cost = SetupCost(name="model", seconds=perf_counter() - start)
-    recorder.update(setup=(model_cost,), workload=_workload_facts(workload, model))
+    batches = measured(data.nbytes, "bytes", "the batches that all steps are trained on, made before the first")
+    recorder.update(
+        setup=(model_cost,),
+        workload=_workload_facts(workload, model),
+        process_memory=msgspec.structs.replace(memory, batches=batches),
+    )
 
     if "evidence" in spec.passes:
         report("measuring the unmodified model")
@@ -76,7 +96,7 @@ def set_up(spec: RunSpec, world: World, recorder: Recorder, report: Callable[[st
         data=data,
         clock=clock_for(device),
         recorder=recorder,
-        sensors=open_sensors(_uuid(device)) if device.type == "cuda" else None,
+        sensors=sensors,
         report=report,
     )
 

@@ -61,6 +61,29 @@ def test_no_driver_means_no_sensors(monkeypatch):
     assert open_sensors("1234") is None
 
 
+def running(*processes):
+    return lambda handle: [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in processes]
+
+
+def test_memory_of_one_process(driver, monkeypatch):
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", running((7, 100), (8, 30)))
+    assert Sensors("1234").process_used_bytes(8).value == 30
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (running((7, 100)), "container"),
+        (running(), "container"),
+        (running((8, None)), "does not tell"),
+        (missing, "does not list"),
+    ],
+)
+def test_memory_of_a_process_that_nvml_does_not_tell(driver, monkeypatch, answer, reason):
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", answer)
+    assert reason in Sensors("1234").process_used_bytes(8).reason
+
+
 def test_energy_per_step():
     energy = energy_per_step(100.0, 160.0, 20)
     assert (energy.value, energy.unit, energy.how) == (3.0, "J", How.MEASURED)

@@ -1,0 +1,104 @@
+"""What a run's process holds beside the allocated bytes, from what its rank measured.
+
+On a GPU: peak + reserved but free + CUDA context + NCCL + residual = what the driver counts for the process. In main
+memory: peak + interpreter and libraries + code and files mapped since + batches + residual = the process's largest
+resident set over the memory pass. The residual is what is left, with its sign: it is negative where pages were
+allocated and never touched, which take no memory.
+"""
+
+from collections.abc import Callable, Iterable
+
+from perfkit.analysis.memory.outside import Outside
+from perfkit.analysis.result import MemoryShare
+from perfkit.record import DeviceMoment, Measurement, ProcessMemory, Quantity, RankRecord, value_of
+from perfkit.units import nbytes
+
+RESERVED_FREE = "reserved but free"
+CONTEXT = "CUDA context"
+NCCL = "NCCL"
+REST_OF_DEVICE = "context, libraries and other processes"
+LIBRARIES = "interpreter and libraries"
+MAPPED = "code and files mapped since"
+BATCHES = "batches of the harness"
+RESIDUAL = "residual"
+
+
+def outside_of(record: RankRecord) -> Callable[[int], Outside]:
+    """A function that, given the allocator's peak, says what the process held beside it.
+
+    A part that was not measured is left out, and is then within the residual. Where the whole was not measured there
+    is no residual and `process_bytes` is None.
+    """
+    measured = record.process_memory
+    if record.environment is not None and record.environment.device == "cuda":
+        return lambda peak: _on_device(measured, peak)
+    return lambda peak: _in_main_memory(measured, peak)
+
+
+def _in_main_memory(measured: ProcessMemory, peak: int) -> Outside:
+    parts = (
+        (LIBRARIES, _bytes(measured.before_model)),
+        (MAPPED, _difference(measured.mapped_after, measured.mapped_before_model)),
+        (BATCHES, _bytes(measured.batches)),
+    )
+    return _balance(peak, parts, measured.peak)
+
+
+def _on_device(measured: ProcessMemory, peak: int) -> Outside:
+    end = measured.at_end
+    if end is None:
+        return Outside(parts=())
+    reserved_free = (RESERVED_FREE, end.reserved - peak)
+    device = _bytes(end.device)
+    if not isinstance(end.process, Measurement):
+        rest = (REST_OF_DEVICE, None if device is None else device - end.reserved)
+        return Outside(parts=_shares((reserved_free, rest)))
+    parts = (
+        reserved_free,
+        (CONTEXT, _beside_allocator(measured.at_context)),
+        (NCCL, _grown_beside_allocator(measured.at_context, measured.at_group)),
+    )
+    found = _balance(peak, parts, end.process)
+    if device is None or found.process_bytes is None:
+        return found
+    others = f"; all processes together hold {nbytes(device)} of the device"
+    return Outside(parts=found.parts, process_bytes=found.process_bytes, process_source=found.process_source + others)
+
+
+def _balance(peak: int, parts: Iterable[tuple[str, int | None]], whole: Quantity) -> Outside:
+    """The parts, and the residual that makes them and the peak sum to the whole."""
+    shares = _shares(parts)
+    if not isinstance(whole, Measurement):
+        return Outside(parts=shares)
+    process = int(whole.value)
+    residual = process - peak - sum(share.bytes for share in shares)
+    return Outside(
+        parts=(*shares, MemoryShare(category=RESIDUAL, bytes=residual)),
+        process_bytes=process,
+        process_source=whole.source,
+    )
+
+
+def _shares(parts: Iterable[tuple[str, int | None]]) -> tuple[MemoryShare, ...]:
+    return tuple(MemoryShare(category=name, bytes=size) for name, size in parts if size is not None)
+
+
+def _beside_allocator(moment: DeviceMoment | None) -> int | None:
+    """What the process held of the device beside what its allocator had reserved."""
+    process = None if moment is None else _bytes(moment.process)
+    return None if moment is None or process is None else process - moment.reserved
+
+
+def _grown_beside_allocator(before: DeviceMoment | None, after: DeviceMoment | None) -> int | None:
+    start, end = _beside_allocator(before), _beside_allocator(after)
+    return None if start is None or end is None else end - start
+
+
+def _difference(after: Quantity, before: Quantity) -> int | None:
+    end, start = _bytes(after), _bytes(before)
+    return None if end is None or start is None else end - start
+
+
+def _bytes(quantity: Quantity) -> int | None:
+    value = value_of(quantity)
+    return None if value is None else int(value)

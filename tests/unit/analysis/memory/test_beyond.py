@@ -1,0 +1,106 @@
+"""What lies outside of the allocator: sums are exact, signs are kept, unknown stays unknown."""
+
+import pytest
+
+from perfkit.analysis.memory.beyond import outside_of
+from perfkit.record import DeviceMoment, Environment, ProcessMemory, RankRecord, Status, Unknown, measured
+
+MIB = 2**20
+HIDDEN = Unknown(reason="hidden")
+
+
+def size(mebibytes, source="a reading"):
+    return measured(mebibytes * MIB, "bytes", source)
+
+
+def record(device, memory):
+    environment = Environment(
+        hostname="h", platform="p", python="3", torch="2", device=device, device_name="d", device_count=1
+    )
+    return RankRecord(rank=0, world_size=1, status=Status.OK, environment=environment, process_memory=memory)
+
+
+def parts(outside):
+    return {share.category: share.bytes // MIB for share in outside.parts}
+
+
+WHOLE_DEVICE = size(40_000)
+
+
+def moment(reserved, process, device=WHOLE_DEVICE, allocated=0):
+    return DeviceMoment(allocated=allocated * MIB, reserved=reserved * MIB, process=process, device=device)
+
+
+HOST = ProcessMemory(
+    before_model=size(400),
+    mapped_before_model=size(150),
+    peak=size(1000, "the kernel's high-water mark"),
+    mapped_after=size(180),
+    batches=size(20),
+)
+
+
+def test_main_memory_balances():
+    outside = outside_of(record("cpu", HOST))(500 * MIB)
+    assert parts(outside) == {
+        "interpreter and libraries": 400,
+        "code and files mapped since": 30,
+        "batches of the harness": 20,
+        "residual": 50,
+    }
+    assert outside.process_bytes == 1000 * MIB
+    assert outside.process_source == "the kernel's high-water mark"
+
+
+@pytest.mark.parametrize("peak", [0, 1, 123_456_789, 2**40])
+def test_parts_and_peak_sum_to_the_whole_to_the_byte(peak):
+    outside = outside_of(record("cpu", HOST))(peak)
+    assert peak + sum(share.bytes for share in outside.parts) == outside.process_bytes
+
+
+def test_pages_never_touched_make_the_residual_negative():
+    assert parts(outside_of(record("cpu", HOST))(600 * MIB))["residual"] == -50
+
+
+def test_a_part_not_measured_is_within_the_residual():
+    memory = ProcessMemory(before_model=size(400), peak=size(1000))
+    assert parts(outside_of(record("cpu", memory))(500 * MIB)) == {"interpreter and libraries": 400, "residual": 100}
+
+
+def test_no_whole_no_residual():
+    outside = outside_of(record("cpu", ProcessMemory(before_model=size(400))))(500 * MIB)
+    assert parts(outside) == {"interpreter and libraries": 400}
+    assert (outside.process_bytes, outside.process_source) == (None, "")
+
+
+def test_a_device_balances_with_what_the_driver_counts():
+    memory = ProcessMemory(
+        at_context=moment(2, size(502)), at_group=moment(4, size(1504)), at_end=moment(9000, size(10_700))
+    )
+    outside = outside_of(record("cuda", memory))(8000 * MIB)
+    assert parts(outside) == {"reserved but free": 1000, "CUDA context": 500, "NCCL": 1000, "residual": 200}
+    assert outside.process_bytes == 10_700 * MIB
+    assert outside.process_source == "a reading; all processes together hold 39.1 GiB of the device"
+
+
+def test_a_lone_rank_has_no_nccl():
+    memory = ProcessMemory(at_context=moment(0, size(500)), at_end=moment(9000, size(9600)))
+    assert "NCCL" not in parts(outside_of(record("cuda", memory))(8000 * MIB))
+
+
+def test_a_process_hidden_by_a_container_leaves_the_device_as_a_whole():
+    memory = ProcessMemory(at_context=moment(0, HIDDEN), at_end=moment(9000, HIDDEN, device=size(9700)))
+    outside = outside_of(record("cuda", memory))(8000 * MIB)
+    assert parts(outside) == {"reserved but free": 1000, "context, libraries and other processes": 700}
+    assert outside.process_bytes is None
+
+
+def test_neither_process_nor_device_known():
+    memory = ProcessMemory(at_end=moment(9000, HIDDEN, device=HIDDEN))
+    assert parts(outside_of(record("cuda", memory))(8000 * MIB)) == {"reserved but free": 1000}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_older_record_says_nothing(device):
+    outside = outside_of(record(device, ProcessMemory()))(MIB)
+    assert (outside.parts, outside.process_bytes) == ((), None)
