@@ -1,0 +1,123 @@
+"""Memory that each step leaves behind: what stays when a step ends, by its origin, if it stays step after step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import CATEGORIES, NONE, Allocations, Ints
+from perfkit.analysis.memory.lives import Lives
+from perfkit.analysis.memory.totals import steps_of, totals_of
+from perfkit.analysis.result import Growth
+
+LEAST_STEPS = 3  # the first may build what lasts (optimizer state, caches), and one more shows no trend
+LEAST_BYTES_PER_STEP = 1024  # below it are counters and losses kept as numbers: a million steps leave 1 GiB
+IN_MOST = 0.9  # of the steps but the first must leave something
+STEADY = 10  # times the least that a step leaves is the most: what comes in one step is not a leak
+SHARE_OF_TOTAL = 0.5  # of an origin's growth must show in the total, else others shrink by it: it is replaced
+
+# How blocks are put together, finest first: what a leak with changing shapes leaves is found without them, and one
+# whose origins were recorded in some steps only by its category.
+_TEXTS = ("op", "module", "line", "shape", "dtype")
+_LEVELS: tuple[tuple[str, ...], ...] = (_TEXTS, ("op", "module", "line"), ())
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Blocks alive at the end of the step they were born in: the event that made them, the steps of birth and death."""
+
+    event: Ints
+    size: Ints
+    category: Ints
+    born: Ints
+    died: Ints
+
+    def only(self, chosen: NDArray[np.bool_]) -> "_Kept":
+        return _Kept(self.event[chosen], self.size[chosen], self.category[chosen], self.born[chosen], self.died[chosen])
+
+
+def growth(allocations: Allocations, lives: Lives, categories: NDArray[np.int8]) -> tuple[Growth, ...]:
+    """What grows from step to step, most bytes first; empty with fewer than three steps that ended.
+
+    Blocks born in a step and alive at its end are put together by category, op, module, line, shape and dtype. What
+    one origin holds at the ends of steps must never shrink, grow in nearly all but the first, in the last too, by
+    steady amounts, and the bytes alive must grow with it: so a cache that fills, state made once, buffers that are
+    replaced and lists that are emptied are no leaks. What is left over is tried again without shape and dtype, then by
+    category alone, with these texts "".
+
+    Bytes are the mean over the steps but the first. `categories` are indices into `CATEGORIES`, one a life.
+    """
+    steps = steps_of(allocations)
+    ends = steps.last if allocations.failed is None else steps.last[:-1]  # the step that failed has no end
+    if len(ends) < LEAST_STEPS:
+        return ()
+    kept = _kept(lives, categories, int(steps.first[0]), ends)
+    alive = totals_of(lives, len(allocations))[ends + 1]
+    total = int(alive[-1] - alive[0])
+    found: list[Growth] = []
+    for texts in _LEVELS:
+        grows, members = _growing(allocations, kept, texts, len(ends), total)
+        found += grows
+        kept = kept.only(~members)
+    return tuple(sorted(found, key=lambda each: -each.bytes_per_step))
+
+
+def _kept(lives: Lives, categories: NDArray[np.int8], first: int, ends: Ints) -> _Kept:
+    born, died = np.searchsorted(ends, lives.born), np.searchsorted(ends, lives.died)
+    stays = np.flatnonzero((lives.born >= first) & (died > born))
+    return _Kept(lives.born[stays], lives.size[stays], categories[stays].astype(np.int64), born[stays], died[stays])
+
+
+def _growing(
+    allocations: Allocations, kept: _Kept, texts: Sequence[str], steps: int, total: int
+) -> tuple[list[Growth], NDArray[np.bool_]]:
+    """Origins that grow, told apart by category and `texts`, and which blocks are theirs."""
+    columns: list[Ints] = [getattr(allocations, text)[kept.event] for text in texts]
+    origin = _numbered([kept.category, *columns])
+    often = np.flatnonzero(np.bincount(origin) >= IN_MOST * (steps - 1))  # others leave nothing in too many steps
+    row = np.full(len(kept.size), NONE, np.int64)
+    chosen = np.isin(origin, often)
+    row[chosen] = np.searchsorted(often, origin[chosen])
+    size = _changes(row, kept, kept.size, (len(often), steps))
+    blocks = _changes(row, kept, np.ones(len(kept.size), np.int64), (len(often), steps))
+    won = size[:, 1:].sum(axis=1)
+    least = np.where(size[:, 1:] > 0, size[:, 1:], won[:, None]).min(axis=1)
+    grows = (
+        (size >= 0).all(axis=1)
+        & (size[:, -1] > 0)
+        & ((size[:, 1:] > 0).sum(axis=1) >= IN_MOST * (steps - 1))
+        & (size[:, 1:].max(axis=1) <= STEADY * least)
+        & (won > LEAST_BYTES_PER_STEP * (steps - 1))
+        & (total >= SHARE_OF_TOTAL * won)
+    )
+    found = []
+    for each in np.flatnonzero(grows).tolist():
+        one = int(np.argmax(row == each))
+        found.append(
+            Growth(
+                bytes_per_step=round(int(won[each]) / (steps - 1)),
+                blocks_per_step=float(blocks[each, 1:].mean()),
+                steps=steps,
+                category=CATEGORIES[int(kept.category[one])],
+                **{text: allocations.names[int(column[one])] for text, column in zip(texts, columns, strict=True)},
+            )
+        )
+    return found, np.isin(row, np.flatnonzero(grows))
+
+
+def _numbered(columns: Sequence[Ints]) -> Ints:
+    """A number for each distinct row of the columns, from 0 on."""
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        _, number = np.unique(number * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
+    return number
+
+
+def _changes(row: Ints, kept: _Kept, amount: Ints, shape: tuple[int, int]) -> Ints:
+    """By how much what each row holds at the ends of steps changes in each step."""
+    changes = np.zeros((shape[0], shape[1] + 1), np.int64)  # what dies after the last step, in none
+    mine = row != NONE
+    np.add.at(changes, (row[mine], kept.born[mine]), amount[mine])
+    np.subtract.at(changes, (row[mine], kept.died[mine]), amount[mine])
+    return changes[:, :-1]
