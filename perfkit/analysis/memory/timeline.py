@@ -1,0 +1,138 @@
+"""Memory over the time of the step that holds the peak, thinned for drawing."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, Ints
+from perfkit.analysis.memory.lives import AT_START, Lives
+from perfkit.analysis.memory.totals import steps_of
+from perfkit.analysis.result import TimelineBand
+
+MOMENTS = 400
+BANDS = 200
+
+_BINS = (MOMENTS - 2) // 2  # two moments a bin, and both ends
+_KINDS = ("step", "phase", "module")
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The fields of `MemoryAccount` that are over time: seconds since it begins, bytes by category at these times."""
+
+    seconds: tuple[float, ...]
+    categories: dict[str, tuple[int, ...]]
+    bands: tuple[TimelineBand, ...]
+    peak_s: float
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Moments `first` to `last` (see `totals`), the first of them at `start_ns`; it ends at `end_ns`."""
+
+    first: int
+    last: int
+    start_ns: int
+    end_ns: int
+
+
+def timeline(
+    allocations: Allocations, lives: Lives, categories: NDArray[np.int8], totals: Ints, peak_event: int
+) -> Timeline:
+    """The timeline of the step in which `peak_event` is; of everything where it is in none.
+
+    Args:
+        categories: of the lives, indices into `CATEGORIES`.
+        totals: bytes alive at each moment, see `totals`.
+        peak_event: AT_START if the peak is before the first event.
+    """
+    window = _window(allocations, peak_event)
+    moments = _thinned(window, allocations.time_ns, totals, peak_event + 1)
+    times = np.where(moments == window.first, window.start_ns, _times(allocations, moments))
+    seconds = (times - window.start_ns) / 1e9
+    series = _series(lives, categories, moments)
+    assert (series.sum(axis=0) == totals[moments]).all(), "categories must sum to the bytes alive at every moment"
+    return Timeline(
+        seconds=tuple(seconds.tolist()),
+        categories={name: tuple(row.tolist()) for name, row in zip(CATEGORIES, series, strict=True) if row.any()},
+        bands=_clipped(allocations.bands, window) if len(allocations) else (),
+        peak_s=float(seconds[np.searchsorted(moments, peak_event + 1)]),
+    )
+
+
+def _times(allocations: Allocations, moments: Ints) -> Ints:
+    """When moments begin; the one before the first event at the same time as that."""
+    if not len(allocations):
+        return np.zeros(len(moments), np.int64)
+    return allocations.time_ns[np.maximum(moments - 1, 0)]
+
+
+def _window(allocations: Allocations, peak_event: int) -> _Window:
+    if not len(allocations):
+        return _Window(0, 0, 0, 0)
+    time = allocations.time_ns
+    number = NONE if peak_event == AT_START else int(allocations.step[peak_event])
+    if number == NONE:
+        return _Window(0, len(allocations), int(time[0]), int(time[-1]))
+    steps = steps_of(allocations)
+    step = int(np.flatnonzero(steps.number == number)[0])
+    first, last = int(steps.first[step]), int(steps.last[step])
+    peak_ns = int(time[peak_event])
+    around = [band for band in allocations.bands if band.kind == "step" and band.start_ns <= peak_ns <= band.end_ns]
+    outermost = min(around, key=lambda band: band.depth, default=None)
+    start_ns, end_ns = int(time[first]), int(time[last])
+    if outermost is not None:
+        start_ns, end_ns = min(start_ns, outermost.start_ns), max(end_ns, outermost.end_ns)
+    return _Window(first, last + 1, start_ns, end_ns)
+
+
+def _thinned(window: _Window, time_ns: Ints, totals: Ints, peak: int) -> Ints:
+    """At most `MOMENTS` moments of the window: of each bin the one of the most bytes and the last, and both ends.
+
+    The last of a bin is the one that lasts, over bins without events too. Bins are equal by half in time and by half
+    in the number of events, so that neither a pause nor a burst takes all of them.
+    """
+    moments = np.arange(window.first, window.last + 1)
+    if len(moments) <= MOMENTS:
+        return moments
+    time = time_ns[moments[1:] - 1] - time_ns[window.first]
+    progress = np.concatenate([[0.0], np.linspace(0, 0.5, len(time)) + 0.5 * time / max(int(time[-1]), 1)])
+    bins = np.minimum((progress * _BINS).astype(np.int64), _BINS - 1)
+    starts = np.flatnonzero(np.diff(bins, prepend=-1))
+    ends = np.append(starts[1:], len(bins))
+    inside = totals[moments]
+    fullest = [
+        start + int(inside[start:end].argmax()) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
+    return np.unique(np.concatenate([moments[fullest], moments[ends - 1], [window.first, peak]]))
+
+
+def _series(lives: Lives, categories: NDArray[np.int8], moments: Ints) -> Ints:
+    """Bytes alive by category (rows, as `CATEGORIES`) at ascending moments (columns)."""
+    changes = np.zeros((len(CATEGORIES), len(moments) + 1), np.int64)
+    # Event i changes what is alive at moment i + 1 and after.
+    np.add.at(changes, (categories, np.searchsorted(moments, lives.born + 1)), lives.size)
+    np.subtract.at(changes, (categories, np.searchsorted(moments, lives.died + 1)), lives.size)
+    return np.cumsum(changes[:, :-1], axis=1)
+
+
+def _clipped(bands: Iterable[Band], window: _Window) -> tuple[TimelineBand, ...]:
+    """The outermost `BANDS` over a window, the longest first among equally deep ones; in the order of nesting."""
+    over = [
+        (_KINDS.index(band.kind), band.depth, start, end, band)
+        for band in bands
+        if (start := max(band.start_ns, window.start_ns)) < (end := min(band.end_ns, window.end_ns))
+    ]
+    over.sort(key=lambda item: (*item[:2], item[2] - item[3]))
+    return tuple(
+        TimelineBand(
+            kind=band.kind,
+            name=band.name,
+            start_s=(start - window.start_ns) / 1e9,
+            end_s=(end - window.start_ns) / 1e9,
+            depth=depth,
+        )
+        for _, depth, start, end, band in sorted(over[:BANDS], key=lambda item: item[:3])
+    )
