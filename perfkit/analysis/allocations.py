@@ -40,7 +40,7 @@ def rank_account(rank: StoredRank) -> MemoryAccount | None:
 def allocations(trace: Trace, device: str) -> tuple[list[AllocationEvent], int]:
     """The events of a device in the order of time, and the bytes its allocator counted before the first."""
     memory = trace.memory
-    mine = np.flatnonzero(memory.device_type == _DEVICE_TYPES[device])
+    mine = np.flatnonzero((memory.device_type == _DEVICE_TYPES[device]) & ~memory.failed)
     times = memory.time_ns[mine]
     phases = find_phases(trace)
     begun = np.searchsorted(phases.start_ns, times, side="right") - 1

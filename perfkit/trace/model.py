@@ -49,7 +49,8 @@ class Signature(NamedTuple):
 class MemoryEvents:
     """Allocations (positive `size`) and releases (negative), in the order of time.
 
-    `device_type` is c10's number: 0 the CPU, 1 CUDA. `allocated` and `reserved` are the allocator's totals after it.
+    `device_type` is c10's number: 0 the CPU, 1 CUDA. `address` is 0 where the trace does not tell it. `allocated` and
+    `reserved` are the allocator's totals after it, 0 where it keeps none. `failed` marks requests that were not served.
     """
 
     time_ns: Ints
@@ -59,6 +60,7 @@ class MemoryEvents:
     device: Small
     allocated: Ints
     reserved: Ints
+    failed: NDArray[np.bool_]
     thread: Small
 
     def __len__(self) -> int:

@@ -41,7 +41,7 @@ _FLOWS = {
     "ac2g": 0, "async_cpu_to_gpu": 0, "async_gpu": 0, "async": 0, "HostToDevice": 0, "fwdbwd": 1, "forward_backward": 1,
     "cpu_to_cuda": 2, "cpu_to_xpu": 2, "async_npu": 2,
 }  # fmt: skip
-_MEMORY = "[memory]"
+_MEMORY, _OUT_OF_MEMORY = "[memory]", "[OutOfMemory]"
 _NO_ARGS = EventArgs()
 _THREAD = attrgetter("pid", "tid")
 _GEOMETRY = attrgetter("grid", "block", "shared")
@@ -218,7 +218,7 @@ class Builder:
         }
 
     def _memory(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
-        known = np.fromiter((each.name == _MEMORY for each in events), np.bool_, len(events))
+        known = np.fromiter((each.name in (_MEMORY, _OUT_OF_MEMORY) for each in events), np.bool_, len(events))
         events = list(compress(events, known.tobytes()))
         args = [each.args or _NO_ARGS for each in events]
 
@@ -233,6 +233,7 @@ class Builder:
             "device": arg("device_id").astype(np.int32),
             "allocated": arg("allocated"),
             "reserved": arg("reserved"),
+            "failed": np.fromiter((each.name == _OUT_OF_MEMORY for each in events), np.bool_, len(args)),
             "thread": self._threads(events),
         }
 

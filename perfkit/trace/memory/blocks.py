@@ -1,0 +1,52 @@
+"""What was put into blocks of memory: shape and dtype, where the op that allocated one and its size leave no doubt."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.cost.call import OpCall
+from perfkit.cost.outputs import block_output
+from perfkit.trace.memory.devices import CPU
+from perfkit.trace.memory.names import Table
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Ints
+from perfkit.trace.signatures import arguments
+
+
+class Blocks(NamedTuple):
+    """Columns, one entry an event, of numbers in the table; 0 where nothing is certain, and for frees."""
+
+    shape: NDArray[np.int32]
+    dtype: NDArray[np.int32]
+
+
+def blocks_of(ops: Ops, op: Ints, table: Table) -> Blocks:
+    """`op` is the row of the innermost op around each memory event, NONE outside of all.
+
+    Equal calls that allocated blocks of equal sizes are looked at once.
+    """
+    trace, memory = ops.trace, ops.trace.memory
+    shape, dtype = np.zeros(len(memory), np.int32), np.zeros(len(memory), np.int32)
+    event = np.append(ops.event, NONE)[op]
+    asked = np.flatnonzero((op != NONE) & (memory.size > 0) & (trace.signature[event] != NONE))
+    if not len(asked):
+        return Blocks(shape, dtype)
+    name, signature = trace.name[event[asked]], trace.signature[event[asked]]
+    sizes, size = np.unique(memory.size[asked], return_inverse=True)
+    calls, call = np.unique(name.astype(np.int64) * len(trace.signatures) + signature, return_inverse=True)
+    kind = (call * len(sizes) + size) * 2 + (memory.device_type[asked] != CPU)
+    kinds, of = np.unique(kind, return_inverse=True)
+    found = np.zeros((len(kinds), 2), np.int32)
+    known: dict[int, OpCall | None] = {}
+    for index, each in enumerate(kinds.tolist()):
+        number = int(calls[each // 2 // len(sizes)])
+        if number not in known:
+            args = arguments(trace.signatures[number % len(trace.signatures)])
+            known[number] = None if args is None else OpCall(trace.names[number // len(trace.signatures)], args)
+        this = known[number]
+        output = None if this is None else block_output(this, int(sizes[each // 2 % len(sizes)]), bool(each % 2))
+        if output is not None:
+            found[index] = table.number(str(list(output.shape))), table.number(output.dtype)
+    shape[asked], dtype[asked] = found[of].T
+    return Blocks(shape, dtype)
