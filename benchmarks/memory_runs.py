@@ -1,0 +1,72 @@
+"""Runs of which nothing but the memory pass is wanted, analysed as any suite is."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from perfkit.analysis.result import Analysis, MemoryAccount
+from perfkit.analysis.suite import analyse
+from perfkit.bench import min_world_size
+from perfkit.files import write_json
+from perfkit.launch.process import launch
+from perfkit.plan import BenchRequest, plan
+from perfkit.record import Run
+from perfkit.spec import Schedule, parse_variants, parse_workload
+from perfkit.store.layout import SUITE_FILE, Suite, SuiteRun, run_path
+from perfkit.workloads.table import WORKLOADS
+
+# Two steps, after which the optimizer's state is there, and one that nobody looks at.
+SCHEDULE = Schedule(warmup=2, max_warmup=2, timed=1)
+
+
+def run_memory(
+    workload: str, variants: str, folder: Path, *, threads: int | None = None, report: Callable[[str], None] = print
+) -> Analysis:
+    """Train every variant of `variants` (and the baselines they are compared with) and analyse its memory.
+
+    `folder` must not exist; `threads` is per rank. `report` gets the name of each variant as it starts and its reason
+    where it does not end well.
+    """
+    request = BenchRequest(
+        workload=parse_workload(workload, WORKLOADS.names()),
+        variants=tuple(parse_variants(variants)),
+        device="cpu",
+        device_count=0,
+        cores=os.cpu_count() or 1,
+        threads=threads,
+        schedule=SCHEDULE,
+        repeats=1,
+    )
+    planned = plan(request, min_world_size)
+    runs = []
+    for item in planned.runs:
+        spec = msgspec.structs.replace(item.spec, passes=("memory",))
+        entry = SuiteRun(variant=spec.variant, repeat=0, path=run_path(spec.variant, 0))
+        report(spec.variant)
+        run: Run = launch(spec, folder / entry.path, lambda _: None)
+        if run.reason:
+            report(f"{spec.variant}: {run.status}: {run.reason}")
+        runs.append(entry)
+    suite = Suite(
+        created_at="",
+        perfkit="",
+        command="",
+        variants=planned.variants,
+        baselines=planned.baselines,
+        runs=tuple(runs),
+    )
+    write_json(folder / SUITE_FILE, suite)
+    return analyse(folder)
+
+
+def accounts(analysis: Analysis) -> dict[str, MemoryAccount]:
+    """The accounts by variant, of those that have one."""
+    return {variant.name: variant.memory for variant in analysis.variants if variant.memory is not None}
+
+
+def bytes_of(account: MemoryAccount, categories: Iterable[str]) -> int:
+    """Bytes at the peak in some categories."""
+    wanted = set(categories)
+    return sum(share.bytes for share in account.categories if share.category in wanted)
