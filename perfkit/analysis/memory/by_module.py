@@ -1,0 +1,57 @@
+"""The bytes at the peak by what they are for, the module and the op that made them."""
+
+import re
+from collections import defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import CATEGORIES, GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, Allocations
+from perfkit.analysis.memory.lives import AT_START, Lives
+from perfkit.analysis.result import MemoryRow
+
+_OF_MODULES = (PARAMETER, GRADIENT, OPTIMIZER_STATE)  # what is called by its parameter's name
+_DOTTED = re.compile(r"(?P<module>\w+(\.\w+)*)\.\w+")
+
+
+def rows(
+    allocations: Allocations, lives: Lives, categories: NDArray[np.int8], alive: NDArray[np.bool_]
+) -> tuple[MemoryRow, ...]:
+    """All blocks of those `alive` by category, module and op, the most bytes first; they sum to the bytes alive.
+
+    Args:
+        categories: of each life, indices into `CATEGORIES`.
+        alive: which lives to count.
+    """
+    totals: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for category, known, module, op, size, blocks in _groups(allocations, lives, categories, np.flatnonzero(alive)):
+        place = _module_of(CATEGORIES[category], allocations.known[known].name) if known != NONE else ""
+        total = totals[CATEGORIES[category], place or allocations.names[module], allocations.names[op]]
+        total[0] += size
+        total[1] += blocks
+    return tuple(
+        MemoryRow(category=category, module=module, op=op, bytes=size, blocks=blocks)
+        for (category, module, op), (size, blocks) in sorted(totals.items(), key=lambda item: (-item[1][0], item[0]))
+    )
+
+
+def _groups(
+    allocations: Allocations, lives: Lives, categories: NDArray[np.int8], alive: NDArray[np.int64]
+) -> list[list[int]]:
+    """Category, known block, module and op (numbers of names), bytes and blocks of each distinct combination."""
+    born = lives.born[alive]
+    from_event = born != AT_START
+    texts = np.zeros((2, len(alive)), np.int64)
+    texts[0, from_event] = allocations.module[born[from_event]]
+    texts[1, from_event] = allocations.op[born[from_event]]
+    keys, group = np.unique(np.stack([categories[alive], lives.known[alive], *texts]), axis=1, return_inverse=True)
+    size = np.zeros(keys.shape[1], np.int64)
+    np.add.at(size, group, lives.size[alive])
+    blocks = np.bincount(group, minlength=keys.shape[1])
+    return np.stack([*keys, size, blocks], axis=1).tolist()  # type: ignore[no-any-return]
+
+
+def _module_of(category: str, name: str) -> str:
+    """`blocks.0.attn` of the parameter `blocks.0.attn.weight`; "" where the name is not one of a module's tensor."""
+    match = _DOTTED.fullmatch(name) if category in _OF_MODULES else None
+    return "" if match is None else match["module"]

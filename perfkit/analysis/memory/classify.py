@@ -1,0 +1,85 @@
+"""What every block is for, by the best evidence there is."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import (
+    BUFFER,
+    CATEGORIES,
+    COMMUNICATION_BUFFER,
+    GRADIENT,
+    NONE,
+    UNKNOWN,
+    WORKSPACE,
+    Allocations,
+)
+from perfkit.analysis.memory.births import BACKWARD, Births, Mask, births_of
+from perfkit.analysis.memory.lifetimes import by_lifetime
+from perfkit.analysis.memory.lives import Lives
+from perfkit.analysis.memory.op_rules import BY_LINE, BY_OP, COPY, LIBRARY_OP, REDUCTION, matches, told
+
+Categories = NDArray[np.int8]
+
+# cuBLAS' workspace for a handle and a stream (ATen/cuda/CublasHandlePool.cpp, `parseChosenWorkspaceSize`): of Hopper
+# and later, whose size tensors have too, and of those before, whose they hardly have.
+_CUBLAS_HOPPER = 4096 * 8 * 1024
+_CUBLAS = 4096 * 2 * 1024 + 16 * 8 * 1024
+
+_NUMBER = {category: number for number, category in enumerate(CATEGORIES)}
+
+
+def categories(allocations: Allocations, lives: Lives) -> Categories:
+    """The category of each block, as an index into `CATEGORIES`.
+
+    In the order of evidence: the training state (`known`), what the source told (`Allocations.category`), names of ops
+    and lines, the phases that the block lived in. What none of them tells is unknown.
+    """
+    result = np.full(len(lives), _NUMBER[UNKNOWN], np.int8)
+    of_known = np.array([_NUMBER.get(block.category, _NUMBER[UNKNOWN]) for block in allocations.known], np.int8)
+    from_known = lives.known != NONE
+    result[from_known] = of_known[lives.known[from_known]]
+    births = births_of(allocations, lives)
+    result[births.row] = _of_births(allocations, births)
+    return result
+
+
+def _of_births(allocations: Allocations, births: Births) -> Categories:
+    lifetime = by_lifetime(allocations, births)
+    source, name = _by_source(allocations, births), _by_name(allocations, births, lifetime)
+    return np.where(source != NONE, source, np.where(name != NONE, name, lifetime)).astype(np.int8)
+
+
+def _by_source(allocations: Allocations, births: Births) -> Categories:
+    """What the source told; NONE where it told nothing, "unknown", or no category of ours."""
+    of_name = np.array([NONE if name == UNKNOWN else _NUMBER.get(name, NONE) for name in allocations.names], np.int8)
+    return of_name[allocations.category[births.born]]
+
+
+def _by_name(allocations: Allocations, births: Births, lifetime: Categories) -> Categories:
+    """What names of ops and lines tell, NONE where nothing."""
+    names = allocations.names
+    found = told(names, births.op, BY_OP)
+    found = np.where(found != NONE, found, told(names, births.line, BY_LINE))
+    # What gradients are reduced into lives on as the gradient.
+    reduced = births.outlives & matches(names, births.op, REDUCTION)
+    reduced &= (found == _NUMBER[COMMUNICATION_BUFFER]) & (lifetime == _NUMBER[GRADIENT])
+    found = np.where(reduced, _NUMBER[GRADIENT], found)
+    found = np.where((found == NONE) & _collective_copies(names, births), _NUMBER[COMMUNICATION_BUFFER], found)
+    if allocations.device.startswith("cuda"):
+        found = np.where((found == NONE) & _library_workspace(names, births, lifetime), _NUMBER[WORKSPACE], found)
+    return found.astype(np.int8)
+
+
+def _library_workspace(names: tuple[str, ...], births: Births, lifetime: Categories) -> Mask:
+    """Blocks that a product or convolution obtains and gives back, and cuBLAS' own, which it keeps."""
+    passing = births.within_op & (births.freed_op == births.op)
+    kept = (births.size == _CUBLAS) | ((births.size == _CUBLAS_HOPPER) & (lifetime == _NUMBER[BUFFER]))
+    library: Mask = matches(names, births.op, LIBRARY_OP)
+    return library & (passing | kept)
+
+
+def _collective_copies(names: tuple[str, ...], births: Births) -> Mask:
+    """Copies that a collective makes for itself on a thread of its own (gloo), where FSDP reduces gradients."""
+    copies = (births.phase == BACKWARD) & matches(names, births.op, COPY)
+    reducing = matches(names, births.op, REDUCTION)
+    return copies & reducing.any() & (births.outlives | matches(names, births.freed_op, REDUCTION))

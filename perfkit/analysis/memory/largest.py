@@ -1,0 +1,58 @@
+"""The largest blocks alive at the peak."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import CATEGORIES, NONE, Allocations
+from perfkit.analysis.memory.lives import AT_START, Lives
+from perfkit.analysis.result import LiveBlock
+from perfkit.record import PHASES
+
+LARGEST = 20
+
+_AUTOGRAD = "autograd::engine::evaluate_function: "  # before the name of a node
+
+
+def largest(
+    allocations: Allocations, lives: Lives, categories: NDArray[np.int8], alive: NDArray[np.bool_]
+) -> tuple[LiveBlock, ...]:
+    """The `LARGEST` blocks of those `alive`, the largest first, of equal ones the oldest.
+
+    Args:
+        categories: of each life, indices into `CATEGORIES`.
+        alive: which lives to look at.
+    """
+    rows = np.flatnonzero(alive)
+    rows = rows[np.argsort(-lives.size[rows], kind="stable")][:LARGEST]
+    return tuple(_block(allocations, lives, row, CATEGORIES[categories[row]]) for row in rows.tolist())
+
+
+def _block(allocations: Allocations, lives: Lives, row: int, category: str) -> LiveBlock:
+    size, born, known = (int(column[row]) for column in (lives.size, lives.born, lives.known))
+    kept_by = _kept_by(allocations, int(lives.died[row]))
+    if known != NONE:
+        return LiveBlock(bytes=size, category=category, name=allocations.known[known].name, kept_by=kept_by)
+    if born == AT_START:
+        return LiveBlock(bytes=size, category=category, name="allocated before the recording", kept_by=kept_by)
+    op, module, line, shape, dtype = (
+        allocations.text(column, born)
+        for column in (allocations.op, allocations.module, allocations.line, allocations.shape, allocations.dtype)
+    )
+    phase = PHASES[allocations.phase[born]] if allocations.phase[born] != NONE else ""
+    return LiveBlock(
+        bytes=size,
+        category=category,
+        name=" in ".join(part for part in (op or line, module or phase) if part) or "outside of any op",
+        op=op,
+        module=module,
+        shape=shape,
+        dtype=dtype,
+        line=line,
+        phase=phase,
+        kept_by=kept_by,
+    )
+
+
+def _kept_by(allocations: Allocations, died: int) -> str:
+    """The op that a block was freed in; "" for one that was not freed."""
+    return allocations.text(allocations.op, died).removeprefix(_AUTOGRAD) if died < len(allocations) else ""

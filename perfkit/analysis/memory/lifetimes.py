@@ -1,0 +1,81 @@
+"""What blocks are for by when they lived: the last evidence, where nobody told and no name says."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import (
+    ACTIVATION,
+    BUFFER,
+    CATEGORIES,
+    GRADIENT,
+    INPUT,
+    NONE,
+    OPTIMIZER_STATE,
+    RECOMPUTED,
+    TEMPORARY,
+    UNKNOWN,
+    Allocations,
+)
+from perfkit.analysis.memory.births import BACKWARD, DATA, FORWARD, OPTIMIZER, Births, Mask
+from perfkit.analysis.memory.likes import made_once, majority_of_likes
+from perfkit.analysis.memory.op_rules import AUTOGRAD_NODE, FORWARD_OP, GRADIENT_TAKER, matches
+from perfkit.analysis.memory.recomputation import recomputed
+
+Categories = NDArray[np.int8]
+
+
+def by_lifetime(allocations: Allocations, births: Births) -> Categories:
+    """The category of each block by the phases that it lived in; the table is in `docs/memory.md`."""
+    names = allocations.names
+    phase, outlives = births.phase, births.outlives
+    has_phases = bool((allocations.phase != NONE).any())
+    freed = births.died < len(allocations)
+    later_update = births.next_update < len(allocations)
+    before_update = freed & later_update & (births.died < births.next_update)
+    taken = matches(names, births.freed_op, GRADIENT_TAKER) & (births.freed_op != births.op)
+    again = (phase == BACKWARD) & recomputed(allocations, births)
+    saved = matches(names, births.op, FORWARD_OP) & matches(names, births.freed_op, AUTOGRAD_NODE)
+    found = _first_of(
+        (GRADIENT, np.isin(phase, (BACKWARD, NONE)) & taken),
+        (RECOMPUTED, again & ~outlives & ~births.within_op),
+        (ACTIVATION, (phase == NONE) & saved),
+        (INPUT, (phase == DATA) & outlives),
+        (BUFFER, (phase == FORWARD) & outlives & made_once(births)),
+        (ACTIVATION, (phase == FORWARD) & outlives),
+        # What crosses the end of backward and is dropped before the update was no parameter's gradient; but what a
+        # later backward takes was (FSDP's unsharded gradients while microbatches accumulate).
+        (TEMPORARY, (phase == BACKWARD) & outlives & before_update & (births.freed_phase != BACKWARD)),
+        (GRADIENT, (phase == BACKWARD) & outlives),
+        (OPTIMIZER_STATE, (phase == OPTIMIZER) & outlives & ~before_update & (~freed | later_update)),
+        (TEMPORARY, phase != NONE),
+        (TEMPORARY, births.within_op | (has_phases & ~outlives)),
+    )
+    return _with_open_ends(allocations, births, found, again)
+
+
+def _first_of(*rows: tuple[str, Mask]) -> Categories:
+    """For each block the category of the first mask that holds it."""
+    choices = [np.int8(CATEGORIES.index(category)) for category, _ in rows]
+    return np.select([mask for _, mask in rows], choices, np.int8(CATEGORIES.index(UNKNOWN))).astype(np.int8)
+
+
+def _with_open_ends(allocations: Allocations, births: Births, found: Categories, again: Mask) -> Categories:
+    """`found`, but blocks of the phase with which the recording ends are judged by their like in phases before.
+
+    How long these would have lived was not seen. If the recording ended regularly its last phase did too, so that they
+    are like blocks that outlived theirs; if a request failed in its midst they may be like any. Blocks without a like:
+    in a backward pass that failed, gradients and temporaries cannot be told apart unless the source told gradients.
+    """
+    open_ended = births.phase != NONE
+    open_ended &= (births.died == len(allocations)) & (births.visit == births.visit.max(initial=NONE))
+    if not open_ended.any():
+        return found
+    failed = allocations.failed is not None
+    models = ~open_ended if failed else ~open_ended & births.outlives
+    result, has_like = majority_of_likes(births, found, open_ended, models)
+    if failed:
+        gradients_told = GRADIENT in {allocations.names[number] for number in np.unique(allocations.category).tolist()}
+        alone = open_ended & ~has_like & (births.phase == BACKWARD)
+        result[alone] = CATEGORIES.index(TEMPORARY if gradients_told else UNKNOWN)
+        result[alone & again] = CATEGORIES.index(RECOMPUTED)
+    return result
