@@ -50,7 +50,7 @@ class Schedule(Struct):
     warmup: int = 5
     max_warmup: int = 30
     timed: int = 20
-    memory: int = 1
+    memory: int = 3
     trace: int = 3
     parity: int = 10
 

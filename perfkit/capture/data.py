@@ -26,6 +26,10 @@ class BatchPool:
         """Bytes of all batches, in main memory."""
         return sum(tensor.nbytes for batch in self._batches for tensor in batch.values())
 
+    def addresses(self) -> frozenset[int]:
+        """Where the storages of all batches begin."""
+        return frozenset(tensor.untyped_storage().data_ptr() for batch in self._batches for tensor in batch.values())
+
     def step(self, index: int, microbatches: int) -> list[Batch]:
         """The microbatches of optimizer step `index`."""
         first = index * microbatches

@@ -2,18 +2,22 @@
 
 from contextlib import nullcontext
 
+import msgspec
 import torch
 
+from perfkit.capture.memory.record import record_steps
+from perfkit.capture.process_memory import ResidentPeak, device_moment, peak_rss_during
 from perfkit.capture.saved import saved_tensor_bytes
 from perfkit.capture.sensors import energy_per_step, read_samples, sampling
 from perfkit.capture.session import Session, mean_losses, peak_rss_bytes
 from perfkit.capture.step import to_device, train_step
 from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype
-from perfkit.capture.trace import record_steps
+from perfkit.capture.trace import trace_steps
 from perfkit.capture.warmup import warm_up
 from perfkit.cost.live import count_flops
-from perfkit.record import Flops, How, Measurement, MemoryPeaks, Quantity, Unknown, measured
+from perfkit.record import Flops, How, Measurement, MemoryPeaks, ProcessMemory, Quantity, Unknown, measured
 from perfkit.store.layout import MEMORY_FILE, TRACE_FILE
+from perfkit.store.memory_file import write_allocations
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
 
 
@@ -55,19 +59,28 @@ def timed_pass(session: Session) -> None:
 
 
 def memory_pass(session: Session) -> None:
-    """The allocations of a few steps, with the storages that are known when they begin."""
-    count = session.spec.schedule.memory
-    blocks = known_blocks(session.state)
-    session.recorder.update(known_blocks=blocks)
-    path = session.recorder.folder / MEMORY_FILE
-    record_steps(session.step, session.next_step, count, path, device=session.state.device, memory=True)
+    """The allocations of a few steps, with what each block is for, and the process's largest size meanwhile."""
+    state = session.state
+    with peak_rss_during() as resident:
+        recorded = record_steps(
+            session.step,
+            session.next_step,
+            session.spec.schedule.memory,
+            device=state.device,
+            model=state.bare_model,
+            optimizer=state.optimizer,
+            state=lambda: known_blocks(state),
+            harness=session.data.addresses(),
+        )
+    write_allocations(session.recorder.folder / MEMORY_FILE, recorded)
+    session.recorder.update(process_memory=_with_peak(session, resident))
 
 
 def trace_pass(session: Session) -> None:
     """A few steps under torch.profiler with shapes."""
     path = session.recorder.folder / TRACE_FILE
     count = session.spec.schedule.trace
-    record_steps(session.step, session.next_step, count, path, device=session.state.device, memory=False)
+    trace_steps(session.step, session.next_step, count, path, device=session.state.device)
 
 
 def evidence_pass(session: Session) -> None:
@@ -124,6 +137,16 @@ def _count_step(session: Session) -> None:
     flops = session.recorder.record.flops
     model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
     session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted))
+
+
+def _with_peak(session: Session, resident: ResidentPeak) -> ProcessMemory:
+    device = session.state.device
+    return msgspec.structs.replace(
+        session.recorder.record.process_memory,
+        peak=resident.peak,
+        mapped_after=resident.mapped,
+        at_end=device_moment(device, session.sensors) if device.type == "cuda" else None,
+    )
 
 
 def _peaks(session: Session) -> MemoryPeaks:

@@ -14,12 +14,15 @@ from perfkit.workloads.workload import Batch
 
 
 def optimizer_tensors(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
-    """Name and tensor of all optimizer state of this rank, in the wrapped optimizer where there is one."""
+    """Name and tensor of all optimizer state of this rank, in the wrapped optimizer where there is one.
+
+    Sharded tensors come as they are (DTensor).
+    """
     inner = getattr(optimizer, "optim", optimizer)
     for number, state in enumerate(inner.state.values()):
         for key, value in state.items():
             if isinstance(value, torch.Tensor):
-                yield f"{key}[{number}]", local_part(value)
+                yield f"{key}[{number}]", value
 
 
 def known_blocks(state: TrainState, batch: Batch | None = None) -> tuple[Block, ...]:
@@ -30,19 +33,23 @@ def known_blocks(state: TrainState, batch: Batch | None = None) -> tuple[Block, 
         for name, tensor in tensors:
             if tensor.device.type != state.device.type:
                 continue
-            for part in _plain(tensor):
+            for part in _plain(local_part(tensor)):
                 storage = part.untyped_storage()
                 if storage.nbytes() and storage.data_ptr() not in blocks:
                     blocks[storage.data_ptr()] = Block(
-                        address=storage.data_ptr(), size_bytes=storage.nbytes(), category=category, name=name
+                        address=storage.data_ptr(),
+                        size_bytes=storage.nbytes(),
+                        category=category,
+                        name=name,
+                        shape=str(list(part.shape)) if part.nbytes == storage.nbytes() else "",
+                        dtype=short_dtype(part.dtype),
                     )
 
-    parameters = [(name, local_part(parameter)) for name, parameter in state.model.named_parameters()]
-    add("parameter", parameters)
+    add("parameter", state.model.named_parameters())
     add("gradient", _gradients(state.model))
     if state.optimizer is not None:
         add("optimizer state", optimizer_tensors(state.optimizer))
-    add("buffer", ((name, local_part(buffer)) for name, buffer in state.model.named_buffers()))
+    add("buffer", state.model.named_buffers())
     add("input", (batch or {}).items())
     return tuple(blocks.values())
 
@@ -78,7 +85,7 @@ def torch_dtype(name: str) -> torch.dtype:
 def _gradients(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
-            yield name, local_part(parameter.grad)
+            yield name, parameter.grad
 
 
 def _plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:

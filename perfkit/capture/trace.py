@@ -10,13 +10,10 @@ from torch.profiler import ProfilerActivity, profile
 from perfkit.capture.clock import Step
 
 
-def record_steps(step: Step, first: int, count: int, path: Path, *, device: torch.device, memory: bool) -> None:
-    """Profile `count` steps and write the Chrome trace (gzip) to `path`, atomically.
-
-    Input shapes are recorded; with `memory`, every allocation and release too.
-    """
+def trace_steps(step: Step, first: int, count: int, path: Path, *, device: torch.device) -> None:
+    """Profile `count` steps, with the shapes of inputs, and write the Chrome trace (gzip) to `path`, atomically."""
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
-    with profile(activities=activities, record_shapes=True, profile_memory=memory) as profiler:
+    with profile(activities=activities, record_shapes=True) as profiler:
         for index in range(first, first + count):
             step(index)
         if device.type == "cuda":

@@ -1,0 +1,1 @@
+"""Recording what a training loop allocates: which block, when, by what, and what for."""

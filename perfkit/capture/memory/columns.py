@@ -1,0 +1,96 @@
+"""From allocations with places and labels to the columns that are written."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import torch
+
+from perfkit.allocations import NONE, Allocations, Names, allocations
+from perfkit.capture.memory.labels import Label
+from perfkit.capture.memory.places import Place, Places
+from perfkit.capture.memory.profiler import Allocation
+from perfkit.record import Block
+
+_ROUNDING = 512  # CUDA's allocator hands out multiples of it (kMinBlockSize)
+
+
+def columns(
+    device: torch.device,
+    events: Sequence[Allocation],
+    there: Sequence[Place],
+    labels: Sequence[Label],
+    known: Sequence[Block],
+    places: Places,
+    source: str,
+    start: int = 0,
+) -> Allocations:
+    """The events from `start` on, with what was alive then.
+
+    Args:
+        device: whose allocator.
+        events, there, labels: one entry each per event.
+        known: storages alive at `start` whose purpose is known.
+        places: for the bands.
+        source: how the events were obtained.
+        start: the first event that counts; those before it only tell what was alive.
+    """
+    before = _survivors(events[:start])
+    sizes = {events[index].address: events[index].size for index in before}
+    blocks = tuple(_sized(block, device, sizes) for block in known)
+    found = {block.address for block in blocks}
+    # What nothing but its allocation tells of keeps that event, outside of any step.
+    before = [index for index in before if events[index].address not in found]
+    explained = sum(block.size_bytes for block in blocks) + sum(events[index].size for index in before)
+    kept = [*before, *range(start, len(events))]
+    recorded = [events[index] for index in kept]
+    places_there = [there[index] if index >= start else there[index]._replace(step=NONE) for index in kept]
+    told = [labels[index] for index in kept]
+    names = Names()
+    return allocations(
+        device=str(device),
+        source=source,
+        time_ns=[event.time_ns for event in recorded],
+        address=[event.address for event in recorded],
+        size=[event.size for event in recorded],
+        phase=[place.phase for place in places_there],
+        visit=[place.visit for place in places_there],
+        step=[place.step for place in places_there],
+        op=[names.number(_op(event, label)) for event, label in zip(recorded, told, strict=True)],
+        module=[names.number(label.module) for label in told],
+        line=[names.number(label.line) for label in told],
+        shape=[names.number(label.shape) for label in told],
+        dtype=[names.number(label.dtype) for label in told],
+        category=[names.number(label.category) for label in told],
+        names=names.all(),
+        known=blocks,
+        unexplained_bytes=_unexplained(device, events[start:], explained),
+        bands=tuple(band for band in places.bands() if start < len(events) and band.end_ns > events[start].time_ns),
+    )
+
+
+def _op(event: Allocation, label: Label) -> str:
+    return label.op if event.size > 0 else label.keeper
+
+
+def _survivors(events: Sequence[Allocation]) -> list[int]:
+    """The allocations that no event among `events` ends, in the order of time."""
+    alive: dict[int, int] = {}
+    for index, event in enumerate(events):
+        if event.size > 0:
+            alive[event.address] = index
+        else:
+            alive.pop(event.address, None)
+    return sorted(alive.values())
+
+
+def _sized(block: Block, device: torch.device, sizes: Mapping[int, int]) -> Block:
+    """The block with the allocator's own size: as it was reported, else rounded as CUDA's allocator does."""
+    rounded = block.size_bytes if device.type == "cpu" else -(-block.size_bytes // _ROUNDING) * _ROUNDING
+    return msgspec.structs.replace(block, size_bytes=sizes.get(block.address, rounded))
+
+
+def _unexplained(device: torch.device, recorded: Sequence[Allocation], explained: int) -> int:
+    """What CUDA's allocator had handed out before the first event beside `explained` (a CPU's keeps no such count)."""
+    if device.type == "cpu" or not recorded:
+        return 0
+    return max(0, recorded[0].allocated - recorded[0].size - explained)

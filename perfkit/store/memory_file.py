@@ -1,0 +1,99 @@
+"""`rank<k>/memory.parquet`: the allocation events of a memory pass."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perfkit.allocations import COLUMNS, TEXTS, WIDE, Allocations, Band, FailedRequest, Reserved
+from perfkit.errors import RunFormatError
+from perfkit.files import write_bytes
+from perfkit.record import Block
+from perfkit.spec import Struct
+
+MEMORY_FILE_VERSION = 1
+_KEY = b"perfkit"
+
+
+class _Rest(Struct):
+    """What the columns do not hold, as JSON in the file's metadata. `reserved` is (at_event, address, size)."""
+
+    schema_version: int = MEMORY_FILE_VERSION
+    device: str
+    source: str
+    names: tuple[str, ...]
+    known: tuple[Block, ...]
+    unexplained_bytes: int
+    reserved: tuple[tuple[int, int, int], ...]
+    bands: tuple[Band, ...]
+    failed: FailedRequest | None
+
+
+class _Version(msgspec.Struct):
+    schema_version: int
+
+
+def write_allocations(path: Path, allocations: Allocations) -> None:
+    """Write the events, atomically. `read_allocations` gives back the same."""
+    held = allocations.reserved
+    rest = _Rest(
+        device=allocations.device,
+        source=allocations.source,
+        names=allocations.names,
+        known=allocations.known,
+        unexplained_bytes=allocations.unexplained_bytes,
+        reserved=tuple(zip(held.at_event.tolist(), held.address.tolist(), held.size.tolist(), strict=True)),
+        bands=allocations.bands,
+        failed=allocations.failed,
+    )
+    table = pa.table({name: getattr(allocations, name) for name in COLUMNS})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata({_KEY: msgspec.json.encode(rest)}), sink, compression="zstd")
+    write_bytes(path, sink.getvalue().to_pybytes())
+
+
+def read_allocations(path: Path) -> Allocations:
+    """Read the events. Raises `RunFormatError` for a file that is truncated, foreign, or of a newer format."""
+    try:
+        table = pq.read_table(path, columns=list(COLUMNS))
+    except (OSError, pa.ArrowException) as error:
+        raise RunFormatError(f"{path}: not a file of allocation events: {str(error).splitlines()[0]}") from None
+    rest = _rest(path, (table.schema.metadata or {}).get(_KEY))
+    held = np.array(rest.reserved, np.int64).reshape(-1, 3)
+    try:
+        columns = {
+            name: table.column(name).to_numpy().astype(np.int64 if name in WIDE else np.int32, casting="same_kind")
+            for name in COLUMNS
+        }
+    except (KeyError, TypeError) as error:
+        raise RunFormatError(f"{path}: not a file of allocation events: {error}") from None
+    for name in TEXTS:
+        if len(table) and not 0 <= columns[name].min() <= columns[name].max() < len(rest.names):
+            raise RunFormatError(f"{path}: column {name} refers to a text that the file does not hold")
+    return Allocations(
+        device=rest.device,
+        source=rest.source,
+        names=rest.names,
+        known=rest.known,
+        unexplained_bytes=rest.unexplained_bytes,
+        reserved=Reserved(at_event=held[:, 0].copy(), address=held[:, 1].copy(), size=held[:, 2].copy()),
+        bands=rest.bands,
+        failed=rest.failed,
+        **columns,
+    )
+
+
+def _rest(path: Path, text: bytes | None) -> _Rest:
+    if text is None:
+        raise RunFormatError(f"{path}: a Parquet file, but not one of perfkit's allocation events")
+    try:
+        found = msgspec.json.decode(text, type=_Version).schema_version
+        if found > MEMORY_FILE_VERSION:
+            raise RunFormatError(
+                f"{path}: written in format {found}, this perfkit reads up to {MEMORY_FILE_VERSION}: upgrade perfkit"
+            )
+        return msgspec.json.decode(text, type=_Rest)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise RunFormatError(f"{path}: not a file of allocation events: {error}") from None
