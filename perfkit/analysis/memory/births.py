@@ -25,7 +25,9 @@ class Births:
         phase, visit, op, module, line: of the allocation.
         freed_op, freed_phase: of the free; 0 and NONE where there was none.
         outlives: whether the block was alive when another phase began, or never freed.
-        within_op: whether it was freed before any other op, or the op in another module, allocated.
+        brief: whether it was freed before any other op, or the op in another module, allocated; False where the op
+            is not known.
+        within_op: whether it was `brief` and freed in an op of the same name.
         update: how many optimizer phases had begun when the block was allocated, `updates` when it was freed.
         next_update: the event with which the first optimizer phase after the block's birth begins; where there is
             none, one past the number of events.
@@ -43,6 +45,7 @@ class Births:
     freed_op: Numbers
     freed_phase: Numbers
     outlives: Mask
+    brief: Mask
     within_op: Mask
     update: Ints
     updates: Ints
@@ -56,7 +59,9 @@ def births_of(allocations: Allocations, lives: Lives) -> Births:
     # Of blocks that were never freed the last event stands in, and is overwritten below.
     end = np.minimum(died, len(allocations) - 1)
     op = allocations.op[born]
+    freed_op = np.where(freed, allocations.op[end], 0)
     run = _runs(allocations)
+    brief = freed & (op != 0) & (run[born] == run[end])
     begins = _optimizer_begins(allocations)
     update = np.searchsorted(begins, born, side="right")
     return Births(
@@ -69,10 +74,11 @@ def births_of(allocations: Allocations, lives: Lives) -> Births:
         op=op,
         module=allocations.module[born],
         line=allocations.line[born],
-        freed_op=np.where(freed, allocations.op[end], 0),
+        freed_op=freed_op,
         freed_phase=np.where(freed, allocations.phase[end], NONE),
         outlives=~freed | (allocations.visit[end] != allocations.visit[born]),
-        within_op=freed & (op != 0) & (run[born] == run[end]),
+        brief=brief,
+        within_op=brief & (freed_op == op),
         update=update,
         updates=np.searchsorted(begins, died, side="right"),
         next_update=np.append(begins, len(allocations) + 1)[update],

@@ -72,14 +72,16 @@ def _by_name(allocations: Allocations, births: Births, lifetime: Categories) -> 
 
 def _library_workspace(names: tuple[str, ...], births: Births, lifetime: Categories) -> Mask:
     """Blocks that a product or convolution obtains and gives back, and cuBLAS' own, which it keeps."""
-    passing = births.within_op & (births.freed_op == births.op)
     kept = (births.size == _CUBLAS) | ((births.size == _CUBLAS_HOPPER) & (lifetime == _NUMBER[BUFFER]))
     library: Mask = matches(names, births.op, LIBRARY_OP)
-    return library & (passing | kept)
+    library &= births.within_op | kept
+    return library
 
 
 def _collective_copies(names: tuple[str, ...], births: Births) -> Mask:
     """Copies that a collective makes for itself on a thread of its own (gloo), where FSDP reduces gradients."""
     copies = (births.phase == BACKWARD) & matches(names, births.op, COPY)
     reducing = matches(names, births.op, REDUCTION)
-    return copies & reducing.any() & (births.outlives | matches(names, births.freed_op, REDUCTION))
+    taken = matches(names, births.freed_op, REDUCTION)
+    result: Mask = copies & reducing.any() & (births.outlives | taken)
+    return result

@@ -37,7 +37,7 @@ def by_lifetime(allocations: Allocations, births: Births) -> Categories:
     saved = matches(names, births.op, FORWARD_OP) & matches(names, births.freed_op, AUTOGRAD_NODE)
     found = _first_of(
         (GRADIENT, np.isin(phase, (BACKWARD, NONE)) & taken),
-        (RECOMPUTED, again & ~outlives & ~births.within_op),
+        (RECOMPUTED, again & ~outlives & ~births.brief),
         (ACTIVATION, (phase == NONE) & saved),
         (INPUT, (phase == DATA) & outlives),
         (BUFFER, (phase == FORWARD) & outlives & made_once(births)),

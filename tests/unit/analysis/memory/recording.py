@@ -1,0 +1,90 @@
+"""Recordings of memory written by hand, with the lives of their blocks."""
+
+from typing import Any
+
+import numpy as np
+
+from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, FailedRequest, Names, allocations
+from perfkit.analysis.memory.classify import categories
+from perfkit.analysis.memory.lives import AT_START, Lives
+from perfkit.record import PHASES, Block
+
+
+class Recording:
+    """Events as they are called; the n-th happens at n nanoseconds. Blocks are numbered in the order of birth."""
+
+    def __init__(self, known: tuple[Block, ...] = (), device: str = "cpu") -> None:
+        self.known, self.device = known, device
+        self.bands: list[Band] = []
+        self.failed: FailedRequest | None = None
+        self._names = Names()
+        self._events: list[dict[str, Any]] = []
+        self._lives: list[list[int]] = [
+            [block.size_bytes, AT_START, NONE, number] for number, block in enumerate(known)
+        ]
+        self._phase = NONE
+        self._visit = 0
+        self._step = NONE
+
+    @property
+    def now(self) -> int:
+        return len(self._events)
+
+    def step(self, number: int) -> None:
+        self._step = number
+
+    def phase(self, name: str) -> None:
+        self._phase = PHASES.index(name)
+        self._visit += 1
+
+    def outside(self) -> None:
+        self._phase = NONE
+
+    def make(self, op: str = "", size: int = 64, **texts: str) -> int:
+        """Allocate a block; its number."""
+        self._lives.append([size, self.now, NONE, NONE])
+        self._event(size, len(self._lives), op=op, **texts)
+        return len(self._lives) - 1
+
+    def free(self, block: int, op: str = "") -> None:
+        self._lives[block][2] = self.now
+        self._event(-self._lives[block][0], block + 1, op=op)
+
+    def unseen(self, size: int) -> int:
+        """A block that was there before the recording and is in no training state."""
+        self._lives.insert(len(self.known), [size, AT_START, NONE, NONE])
+        return len(self.known)
+
+    def build(self) -> tuple[Allocations, Lives]:
+        columns = {key: [event[key] for event in self._events] for key in self._events[0]} if self._events else {}
+        built = allocations(
+            device=self.device,
+            source="by hand",
+            names=self._names.all(),
+            known=self.known,
+            bands=tuple(self.bands),
+            failed=self.failed,
+            **({"size": []} | columns),
+        )
+        size, born, died, known = np.array(self._lives, np.int64).reshape(-1, 4).T
+        return built, Lives(size=size, born=born, died=np.where(died == NONE, len(built), died), known=known)
+
+    def categories(self) -> list[str]:
+        """The category of each block."""
+        return [CATEGORIES[number] for number in categories(*self.build()).tolist()]
+
+    def _event(self, size: int, address: int, **texts: str) -> None:
+        self._events.append(
+            {
+                "time_ns": self.now,
+                "size": size,
+                "address": address,
+                "phase": self._phase,
+                "visit": self._visit,
+                "step": self._step,
+                **{
+                    name: self._names.number(texts.get(name, ""))
+                    for name in ("op", "module", "line", "shape", "dtype", "category")
+                },
+            }
+        )
