@@ -132,7 +132,7 @@ events_of_few_blocks = st.lists(st.tuples(st.integers(0, 9), st.integers(-40, 40
 known_blocks = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 40)), max_size=6)
 
 
-@given(events_of_few_blocks, known_blocks, st.integers(0, 200))
+@given(events_of_few_blocks, known_blocks, st.integers(0, 30))
 def test_any_events_are_replayed_as_one_by_one(events: list[Event], known: list[Event], unexplained: int) -> None:
     lives = lives_of(recorded(*events, known=tuple(known), unexplained=unexplained))
     expected = replayed(events, known, unexplained)
