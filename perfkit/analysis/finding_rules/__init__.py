@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from perfkit.analysis.finding_rules import measurement, outcomes, steps
+from perfkit.analysis.finding_rules import measurement, memory, outcomes, steps
 from perfkit.analysis.finding_rules.context import Context
 from perfkit.analysis.result import Finding
 
@@ -27,9 +27,10 @@ STEPS: tuple[Rule, ...] = (
     steps.host_bound,
     steps.exposed_communication,
 )
+MEMORY: tuple[Rule, ...] = (memory.memory,)
 MEASUREMENT: tuple[Rule, ...] = (
     measurement.noisy,
     measurement.low_confidence_ceilings,
     measurement.unmodelled,
 )
-RULES = (OUTCOMES, STEPS, MEASUREMENT)
+RULES = (OUTCOMES, STEPS, MEMORY, MEASUREMENT)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.finding_rules.context import Context, step_s
+from perfkit.analysis.memory.findings.remedies import REMEDIES, SMALLER_BATCH
+from perfkit.analysis.memory.findings.view import View
 from perfkit.analysis.result import Finding, Variant
 from perfkit.record import Status, value_of
 from perfkit.units import nbytes, seconds, signed_percent
@@ -56,9 +58,12 @@ def parity_broken(context: Context) -> Iterator[Finding]:
 
 
 def out_of_memory(context: Context) -> Iterator[Finding]:
-    """Which category to attack where memory ran out, from the baseline's or the variant's own account."""
+    """Which category to attack where memory ran out, from the variant's own account or the baseline's.
+
+    Where the request that failed was recorded, the rules about memory tell more.
+    """
     for variant in context.variants:
-        if variant.status != Status.OUT_OF_MEMORY:
+        if variant.status != Status.OUT_OF_MEMORY or (variant.memory is not None and variant.memory.failed is not None):
             continue
         account = variant.memory
         owner = variant.name
@@ -77,7 +82,8 @@ def out_of_memory(context: Context) -> Iterator[Finding]:
                 f"{variant.reason}; at {owner}'s peak of {nbytes(account.peak_bytes)} the largest category is "
                 f"{largest.category} with {nbytes(largest.bytes)}"
             )
-            action = _REMEDIES.get(largest.category, "Lower the batch size or the sequence length.")
+            advice = View(account, techniques=variant.techniques).advice(REMEDIES.get(largest.category, ()))
+            action = f"Attack {largest.category} first: {advice or SMALLER_BATCH.how}."
         yield Finding(
             severity="warning",
             title=f"{variant.name} ran out of memory",
@@ -85,14 +91,6 @@ def out_of_memory(context: Context) -> Iterator[Finding]:
             evidence=evidence,
             action=action,
         )
-
-
-_REMEDIES = {
-    "activation": "Try ckpt, offload:what=activations or a smaller batch with accumulation.",
-    "optimizer state": "Try zero1, offload:what=optimizer or an optimizer with less state.",
-    "gradient": "Try zero2, which shards gradients.",
-    "parameter": "Try zero3, which shards parameters.",
-}
 
 
 def pays(context: Context) -> Iterator[Finding]:

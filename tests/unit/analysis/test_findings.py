@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from perfkit.allocations import FailedRequest
 from perfkit.analysis.findings import findings
 from perfkit.analysis.result import (
     Analysis,
@@ -12,6 +13,7 @@ from perfkit.analysis.result import (
     CompileSummary,
     Difference,
     Finding,
+    Growth,
     MemoryAccount,
     MemoryShare,
     OpRow,
@@ -95,6 +97,40 @@ def test_out_of_memory_names_the_category_to_attack(analysis: Analysis) -> None:
     (finding,) = told(analysis, base={"memory": account}, status=Status.OUT_OF_MEMORY, reason="at step 1")
     assert "the largest category is activation with 700 B" in finding.evidence
     assert "ckpt" in finding.action
+
+
+MIB = 2**20
+
+
+def memory(mib: dict[str, int], **more: Any) -> MemoryAccount:
+    shares = tuple(MemoryShare(category=name, bytes=size * MIB) for name, size in mib.items())
+    peak = sum(mib.values()) * MIB
+    return MemoryAccount(peak_bytes=peak, peak_phase="backward", source="events", categories=shares, **more)
+
+
+def test_the_baselines_three_largest_categories_are_told_and_what_came_of_what_was_tried(analysis: Analysis) -> None:
+    full = memory({"activation": 400, "gradient": 150, "optimizer state": 300, "parameter": 150})
+    found = told(analysis, base={"memory": full}, memory=full, memory_ratio=0.8)
+    told_of_memory = [finding for finding in found if "of the peak" in finding.title]
+    assert [finding.gain_bytes for finding in told_of_memory] == [400 * MIB, 300 * MIB, 150 * MIB]
+    assert {finding.variant for finding in told_of_memory} == {"baseline"}
+    assert "tried as amp: 0.80 times the peak memory" in told_of_memory[0].action
+
+
+def test_a_leak_is_told_once_for_all_variants(analysis: Analysis) -> None:
+    leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=5, category="activation")
+    grows = memory({"input": 100}, growth=(leak,))
+    assert titles(told(analysis, base={"memory": grows}, memory=grows)).count("leaves 1.00 MiB behind") == 1
+    found = told(analysis, base={"memory": memory({"input": 100})}, memory=grows)
+    assert [finding.variant for finding in found if "behind" in finding.title] == ["amp"]
+
+
+def test_a_request_that_failed_is_told_instead_of_the_largest_category_alone(analysis: Analysis) -> None:
+    request = FailedRequest(bytes=50 * MIB, message="")
+    died = memory({"activation": 100}, failed=request)
+    (finding,) = told(analysis, memory=died, status=Status.OUT_OF_MEMORY, reason="at step 1")
+    assert finding.title == "amp ran out of memory: 50.0 MiB could not be had"
+    assert "Attack activation first" in finding.action
 
 
 def test_graph_breaks_are_listed_with_reasons(analysis: Analysis) -> None:

@@ -1,0 +1,107 @@
+"""Rules about the categories: which holds much of the peak, what made it, and what would lower it."""
+
+from collections.abc import Iterator, Sequence
+
+from perfkit.allocations import (
+    ACTIVATION,
+    AUTOCAST,
+    COMMUNICATION_BUFFER,
+    GRADIENT,
+    OPTIMIZER_STATE,
+    PARAMETER,
+    RECOMPUTED,
+    TEMPORARY,
+    UNKNOWN,
+    UNSHARDED_PARAMETER,
+)
+from perfkit.analysis.memory.findings.remedies import HELD_IN_FORWARD, OPTIMIZER_TEMPORARIES, REMEDIES, Remedy
+from perfkit.analysis.memory.findings.thresholds import LARGE, SMALL_BYTES, UNEXPLAINED
+from perfkit.analysis.memory.findings.view import View, origins
+from perfkit.analysis.result import Finding
+from perfkit.units import nbytes, percent
+
+
+def activations(view: View) -> Iterator[Finding]:
+    """What forward keeps for backward."""
+    yield from _large(view, ACTIVATION, "Activations hold", REMEDIES[ACTIVATION])
+
+
+def recomputed(view: View) -> Iterator[Finding]:
+    """What checkpointing computes again and holds while a block's backward runs."""
+    yield from _large(view, RECOMPUTED, "Recomputed activations hold", REMEDIES[RECOMPUTED])
+
+
+def optimizer_state(view: View) -> Iterator[Finding]:
+    """Moments and master weights."""
+    yield from _large(view, OPTIMIZER_STATE, "The optimizer's state holds", REMEDIES[OPTIMIZER_STATE])
+
+
+def gradients(view: View) -> Iterator[Finding]:
+    """Gradients alive at the peak; those alive in forward wait for nothing unless they are accumulated."""
+    early = view.account.peak_phase in ("data", "forward")
+    yield from _large(
+        view, GRADIENT, "Gradients hold", (HELD_IN_FORWARD, *REMEDIES[GRADIENT]) if early else REMEDIES[GRADIENT]
+    )
+
+
+def parameters(view: View) -> Iterator[Finding]:
+    """The model itself."""
+    yield from _large(view, PARAMETER, "Parameters hold", REMEDIES[PARAMETER])
+
+
+def autocast_copies(view: View) -> Iterator[Finding]:
+    """Weights that autocast keeps in 16 bits beside the originals."""
+    yield from _large(view, AUTOCAST, "Autocast's copies of weights hold", REMEDIES[AUTOCAST])
+
+
+def unsharded_parameters(view: View) -> Iterator[Finding]:
+    """What sharding has gathered at the peak."""
+    yield from _large(view, UNSHARDED_PARAMETER, "Gathered parameters hold", REMEDIES[UNSHARDED_PARAMETER])
+
+
+def communication_buffers(view: View) -> Iterator[Finding]:
+    """Buckets of gradients, and what collectives read and write."""
+    yield from _large(view, COMMUNICATION_BUFFER, "Communication buffers hold", REMEDIES[COMMUNICATION_BUFFER])
+
+
+def temporaries(view: View) -> Iterator[Finding]:
+    """Tensors of a moment, which set the peak."""
+    in_update = view.account.peak_phase == "optimizer"
+    yield from _large(view, TEMPORARY, "Temporaries hold", OPTIMIZER_TEMPORARIES if in_update else REMEDIES[TEMPORARY])
+
+
+def unexplained(view: View) -> Iterator[Finding]:
+    """Bytes without a category."""
+    size = view.bytes_of(UNKNOWN)
+    if view.share(size) <= UNEXPLAINED:
+        return
+    made = origins([row for row in view.account.rows if row.category == UNKNOWN])
+    yield view.remark(
+        "note",
+        f"{percent(view.share(size))} of the peak is of no known category",
+        f"{nbytes(size)}: {made or 'allocated before the recording began, or without anything that tells for what'}",
+        "begin to record before the model is built, and record stacks (torch.cuda.memory._record_memory_history with "
+        "context='all') or run the loop under perfkit"
+        if view.techniques is None
+        else "read the categories as of what is known; the ops that made the rest are in the table of rows",
+    )
+
+
+def _large(view: View, category: str, subject: str, remedies: Sequence[Remedy]) -> Iterator[Finding]:
+    """A category that holds much of the peak and that something would lower."""
+    size, action = view.bytes_of(category), view.advice(remedies)
+    won = view.winnable(category)
+    if view.share(size) < LARGE or won < SMALL_BYTES or not action:
+        return
+    made = origins([row for row in view.account.rows if row.category == category])
+    where = f", reached in {view.account.peak_phase}" if view.account.peak_phase else ""
+    yield view.gain(
+        f"{subject} {percent(view.share(size), 0)} of the peak",
+        f"{view.of_peak(size)}{where}" + (f"; most by {made}" if made else ""),
+        action,
+        won,
+        details=(
+            f"the most that can be won: without any of them the peak would be {nbytes(view.account.peak_bytes - won)}"
+            + (", at another moment of the step" if won < size else ""),
+        ),
+    )
