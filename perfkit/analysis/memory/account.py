@@ -12,10 +12,10 @@ from perfkit.analysis.memory.fragmentation import fragmentation
 from perfkit.analysis.memory.growth import growth
 from perfkit.analysis.memory.largest import largest
 from perfkit.analysis.memory.lives import AT_START, Lives, lives_of
-from perfkit.analysis.memory.outside import Outside
+from perfkit.analysis.memory.outside import RESERVED_FREE, Outside
 from perfkit.analysis.memory.timeline import timeline
 from perfkit.analysis.memory.totals import peak_event, step_peaks, steps_of, totals_of
-from perfkit.analysis.result import MemoryAccount, MemoryShare
+from perfkit.analysis.result import Fragmentation, MemoryAccount, MemoryShare
 from perfkit.record import PHASES
 
 
@@ -24,7 +24,8 @@ def account(allocations: Allocations, outside: Callable[[int], Outside] | None =
 
     Args:
         allocations: the events of one device.
-        outside: given the bytes at the peak, what the process holds beside them.
+        outside: given the bytes at the peak, what the process holds beside them. Without it, that is what the
+            allocator itself held back, where the events tell.
     """
     lives = lives_of(allocations)
     if not len(lives):
@@ -38,7 +39,8 @@ def account(allocations: Allocations, outside: Callable[[int], Outside] | None =
     assert sum(share.bytes for share in shares) == peak_bytes, "the categories at the peak must sum to it"
     over_time = timeline(allocations, lives, named, totals, peak)
     phase, step = (NONE, NONE) if peak == AT_START else (int(allocations.phase[peak]), int(allocations.step[peak]))
-    beyond = Outside(()) if outside is None else outside(peak_bytes)
+    held = fragmentation(allocations, lives, peak)
+    beyond = _held_back(held) if outside is None else outside(peak_bytes)
     return MemoryAccount(
         peak_bytes=peak_bytes,
         peak_phase="" if phase == NONE else PHASES[phase],
@@ -56,10 +58,16 @@ def account(allocations: Allocations, outside: Callable[[int], Outside] | None =
         bands=over_time.bands,
         largest=largest(allocations, lives, named, alive),
         rows=rows(allocations, lives, named, alive),
-        fragmentation=fragmentation(allocations, lives, peak),
+        fragmentation=held,
         growth=growth(allocations, lives, named),
         failed=allocations.failed,
     )
+
+
+def _held_back(held: Fragmentation | None) -> Outside:
+    if held is None:
+        return Outside(())
+    return Outside((MemoryShare(category=RESERVED_FREE, bytes=held.free_bytes),))
 
 
 def _shares(lives: Lives, named: NDArray[np.int8], alive: NDArray[np.bool_]) -> tuple[MemoryShare, ...]:

@@ -8,12 +8,11 @@ allocated and never touched, which take no memory.
 
 from collections.abc import Callable, Iterable
 
-from perfkit.analysis.memory.outside import Outside
+from perfkit.analysis.memory.outside import RESERVED_FREE, Outside
 from perfkit.analysis.result import MemoryShare
 from perfkit.record import DeviceMoment, Measurement, ProcessMemory, Quantity, RankRecord, value_of
 from perfkit.units import nbytes
 
-RESERVED_FREE = "reserved but free"
 CONTEXT = "CUDA context"
 NCCL = "NCCL"
 REST_OF_DEVICE = "context, libraries and other processes"

@@ -12,7 +12,7 @@ def fragmentation(allocations: Allocations, lives: Lives, peak_event: int) -> Fr
 
     Segments obtained one by one are held apart even where their addresses touch, since a request must fit into one of
     them; touching pieces of an expandable segment are one (`Reserved.expandable`). Blocks whose addresses are not known
-    count as allocated; where there are any, the largest free piece is not known.
+    count as allocated; where there are any, or segments without addresses, the largest free piece is not known.
 
     None where what was reserved was not recorded, or not in full: a live block outside of all segments, two in one
     place, or a segment given back that nobody obtained.
@@ -23,7 +23,8 @@ def fragmentation(allocations: Allocations, lives: Lives, peak_event: int) -> Fr
     alive = lives.alive_after(peak_event)
     size, address = lives.size[alive], _addresses(allocations, lives)[alive]
     placed = address != NONE
-    pieces = _free_pieces(held, address[placed], size[placed])
+    located = bool((held.address != NONE).all())
+    pieces = _free_pieces(held, address[placed], size[placed]) if located else np.empty(0, np.int64)
     if pieces is None:
         return None
     reserved, allocated = int(held.size.sum()), int(size.sum())
@@ -33,7 +34,7 @@ def fragmentation(allocations: Allocations, lives: Lives, peak_event: int) -> Fr
         reserved_bytes=reserved,
         allocated_bytes=allocated,
         free_bytes=reserved - allocated,
-        largest_free_bytes=int(pieces.max(initial=0)) if placed.all() else None,
+        largest_free_bytes=int(pieces.max(initial=0)) if located and placed.all() else None,
     )
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from perfkit.analysis.result import MemoryShare
 
+RESERVED_FREE = "reserved but free"
+
 
 @dataclass(frozen=True)
 class Outside:

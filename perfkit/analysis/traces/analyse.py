@@ -15,6 +15,7 @@ from perfkit.analysis.traces.difference import difference
 from perfkit.analysis.traces.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
 from perfkit.analysis.traces.findings import trace_findings
 from perfkit.analysis.traces.labels import labelled
+from perfkit.analysis.traces.memory import shortened
 from perfkit.analysis.traces.provenance import trace_provenance
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis, TraceDifference
 from perfkit.devices.catalogue import named
@@ -205,6 +206,7 @@ def _shortened(rank: RankTrace) -> RankTrace:
         points=rank.points[:count],
         host_calls=rank.host_calls[:count],
         streams=rank.streams[:count],
+        memory=shortened(rank.memory, count),
     )
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
 from perfkit.analysis.traces.device import trace_device
+from perfkit.analysis.traces.memory import trace_memory
 from perfkit.analysis.traces.rank_trace import analyse_ops
 from perfkit.analysis.traces.result import RankTrace
 from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
@@ -51,7 +52,7 @@ class Outcome(NamedTuple):
 def analyse_file(job: Job) -> Outcome:
     """Read and analyse one file: the function that runs in other processes."""
     started = perf_counter()
-    trace = read_trace(job.source, limits=job.limits, workers=job.readers, allocations=False)
+    trace = read_trace(job.source, limits=job.limits, workers=job.readers)
     if not len(trace):
         notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
         raise RunFormatError(f"{job.source}: no event in it lasts any time, so there is nothing to analyse{notes}")
@@ -60,7 +61,8 @@ def analyse_file(job: Job) -> Outcome:
     counted = None if job.counters is None else read_counters(job.counters)
     ops = read_ops(trace)
     rank = analyse_ops(ops, found.ceilings, device_name=found.device_name, counters=counted)
-    rank = replace(rank, device_basis=found.basis)
+    memory, remarks = trace_memory(ops)
+    rank = replace(rank, device_basis=found.basis, memory=memory, notes=(*rank.notes, *remarks))
     if rank.unseen_device:
         found = found._replace(ceilings=replace(found.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning="")
     return Outcome(rank, arrivals(ops), found, perf_counter() - started)

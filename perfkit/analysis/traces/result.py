@@ -208,6 +208,7 @@ class RankTrace(Struct):
         ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
         unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
             times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
+        memory: of the fullest GPU whose allocations were recorded, else of the CPU; None where none were.
         level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
             `memory`): the same FLOP/s at several intensities.
     """

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.annotations import is_autograd_node, phase_of
+from perfkit.trace.annotations import COLLECTIVE_RANGES, is_autograd_node, phase_of
 from perfkit.trace.memory.names import Table
-from perfkit.trace.naming import Names
+from perfkit.trace.naming import Names, named
 from perfkit.trace.nesting import around_times, nearest, parents
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints
 
-FSDP = "FSDP::"  # FSDP2 resizes storages outside of any op, but marks what it does by ranges
+# Ranges that count as ops: FSDP resizes storages outside of any op, but marks what it does; likewise collectives.
+_WORKING = re.compile(
+    r"FSDP::.*|FullyShardedDataParallel\._.*|torch::?\.?distributed.*|record_param_comms|"
+    + "|".join(f"{prefix}.*" for prefix in COLLECTIVE_RANGES)
+)
+# Ranges that name what has no op around it at all: gradients are freed in `zero_grad` by Python.
+_SURROUNDING = re.compile(r"Optimizer\..*|(DistributedDataParallel|FullyShardedDataParallel)\.forward")
 
 # Ops that only obtain memory for the op around them, which is the one worth naming.
 _OBTAINING = re.compile(
@@ -44,36 +50,35 @@ class Holders:
 
 def holders(ops: Ops, threads: NDArray[np.int32], times: Ints, table: Table) -> Holders:
     trace = ops.trace
-    inner = around_times(trace, np.asarray(ops.event, np.int64), threads, times, np.asarray(ops.parent, np.int64))
-    sharding = [number for number, name in enumerate(trace.names) if name.startswith(FSDP)]
-    event, parent, innermost = np.asarray(ops.event, np.int64), np.asarray(ops.parent, np.int64), inner
+    event, parent = np.asarray(ops.event, np.int64), np.asarray(ops.parent, np.int64)
+    inner = innermost = around_times(trace, event, threads, times, parent)
     ranges = trace.of(Category.RANGE)
-    ranges = ranges[np.isin(trace.name[ranges], sharding)]
+    ranges = ranges[named(trace, ranges, lambda name: bool(_WORKING.fullmatch(name) or _SURROUNDING.fullmatch(name)))]
     if len(ranges):
         event = np.sort(np.concatenate([event, ranges]))
         parent = parents(trace, event)
         innermost = around_times(trace, event, threads, times, parent)
     names = Names.of(trace, event)
-    maker, node = _makers(names, parent), nearest(parent, names.are(is_autograd_node))
+    held = names.are(lambda name: is_autograd_node(name) or _WORKING.fullmatch(name) is not None)
     numbers = table.numbers(trace.names, names.occurring, _worded)
-    made_by = _numbers_of(numbers, names, maker, innermost)
-    in_node = _numbers_of(numbers, names, node, innermost)
+    made_by = _numbers_of(numbers, names, _makers(names, parent), innermost)
+    in_node = _numbers_of(numbers, names, nearest(parent, held), innermost)
     return Holders(inner, made_by, np.where(in_node != 0, in_node, made_by))
 
 
 def _makers(names: Names, parent: Ints) -> Ints:
-    """For each op the one that a user would name for what it allocates; NONE for the marks of steps."""
+    """For each op the one that a user would name for what it allocates; NONE for the marks of steps and phases."""
     obtaining = names.are(lambda name: _OBTAINING.fullmatch(name) is not None)
-    mark = names.are(lambda name: phase_of(name) is not None or _STEP.fullmatch(name) is not None)
+    surrounding = names.are(lambda name: _SURROUNDING.fullmatch(name) is not None)
+    passed = surrounding | names.are(lambda name: phase_of(name) is not None or _STEP.fullmatch(name) is not None)
     around = np.append(parent, NONE)
-    called = names.are(_CALLED.__contains__)
-    lifted = names.are(_CONVERTING.__contains__) & np.append(called, False)[parent]
+    lifted = names.are(_CONVERTING.__contains__) & np.append(names.are(_CALLED.__contains__), False)[parent]
     working = nearest(parent, ~obtaining)
     working = np.where(working == NONE, NONE, np.where(lifted[working], around[working], working))
     # Where nothing around does more: the outermost op that obtains memory, as the program called it.
     outermost = nearest(parent, obtaining & ((parent == NONE) | ~np.append(obtaining, False)[parent]))
-    nothing = (working == NONE) | np.append(mark, False)[working]
-    return np.where(nothing, np.where(mark, NONE, outermost), working)
+    outermost = np.where(passed, nearest(parent, surrounding), outermost)
+    return np.where((working == NONE) | np.append(passed, False)[working], outermost, working)
 
 
 def _numbers_of(numbers: NDArray[np.int32], names: Names, of: Ints, rows: Ints) -> NDArray[np.int32]:

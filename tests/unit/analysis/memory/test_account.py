@@ -89,7 +89,7 @@ def test_what_the_allocator_held_and_the_request_that_failed() -> None:
     assert result.failed == failed
     assert result.fragmentation is not None
     assert (result.fragmentation.reserved_bytes, result.fragmentation.allocated_bytes) == (512, 250)
-    assert (result.beyond, result.process_bytes) == ((), None)
+    assert (result.beyond, result.process_bytes) == ((MemoryShare(category="reserved but free", bytes=262),), None)
 
 
 def test_nothing_known_and_nothing_recorded_is_no_account() -> None:
