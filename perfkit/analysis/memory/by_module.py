@@ -41,14 +41,17 @@ def _groups(
     """Category, known block, module and op (numbers of names), bytes and blocks of each distinct combination."""
     born = lives.born[alive]
     from_event = born != AT_START
-    texts = np.zeros((2, len(alive)), np.int64)
-    texts[0, from_event] = allocations.module[born[from_event]]
-    texts[1, from_event] = allocations.op[born[from_event]]
-    keys, group = np.unique(np.stack([categories[alive], lives.known[alive], *texts]), axis=1, return_inverse=True)
-    size = np.zeros(keys.shape[1], np.int64)
+    module, op = np.zeros((2, len(alive)), np.int64)
+    module[from_event] = allocations.module[born[from_event]]
+    op[from_event] = allocations.op[born[from_event]]
+    extents = (len(CATEGORIES), len(allocations.known) + 1, len(allocations.names), len(allocations.names))
+    keys = (categories[alive].astype(np.int64), lives.known[alive] - NONE, module, op)
+    key, group = np.unique(np.ravel_multi_index(keys, extents), return_inverse=True)
+    size = np.zeros(len(key), np.int64)
     np.add.at(size, group, lives.size[alive])
-    blocks = np.bincount(group, minlength=keys.shape[1])
-    return np.stack([*keys, size, blocks], axis=1).tolist()  # type: ignore[no-any-return]
+    category, known, module, op = np.unravel_index(key, extents)
+    columns = [category, known + NONE, module, op, size, np.bincount(group, minlength=len(key))]
+    return np.stack(columns, axis=1).tolist()  # type: ignore[no-any-return]
 
 
 def _module_of(category: str, name: str) -> str:

@@ -31,7 +31,10 @@ def _block(allocations: Allocations, lives: Lives, row: int, category: str) -> L
     size, born, known = (int(column[row]) for column in (lives.size, lives.born, lives.known))
     kept_by = _kept_by(allocations, int(lives.died[row]))
     if known != NONE:
-        return LiveBlock(bytes=size, category=category, name=allocations.known[known].name, kept_by=kept_by)
+        block = allocations.known[known]
+        return LiveBlock(
+            bytes=size, category=category, name=block.name, shape=block.shape, dtype=block.dtype, kept_by=kept_by
+        )
     if born == AT_START:
         return LiveBlock(bytes=size, category=category, name="allocated before the recording", kept_by=kept_by)
     op, module, line, shape, dtype = (

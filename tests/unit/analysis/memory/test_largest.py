@@ -15,7 +15,8 @@ def found(recording: Recording, alive: list[bool] | None = None) -> tuple[LiveBl
 
 
 def test_what_is_known_of_each_block() -> None:
-    recording = Recording((Block(address=1, size_bytes=5, category=PARAMETER, name="a.weight"),))
+    weight = Block(address=1, size_bytes=5, category=PARAMETER, name="a.weight", shape="[5]", dtype="int8")
+    recording = Recording((weight,))
     recording.unseen(4)
     recording.phase("forward")
     texts = {"module": "blocks.0", "line": "model.py:12 forward", "shape": "[2, 8]", "dtype": "fp32"}
@@ -36,7 +37,7 @@ def test_what_is_known_of_each_block() -> None:
             kept_by="GeluBackward0",
             **texts,
         ),
-        LiveBlock(bytes=5, category=PARAMETER, name="a.weight"),
+        LiveBlock(bytes=5, category=PARAMETER, name="a.weight", shape="[5]", dtype="int8"),
         LiveBlock(bytes=4, category="unknown", name="allocated before the recording"),
         LiveBlock(bytes=3, category=ACTIVATION, name="forward", phase="forward"),
         LiveBlock(bytes=2, category="unknown", name="outside of any op"),
