@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfkit.errors import UsageError
+from perfkit_cli.folders import refuse_foreign
 from perfkit_cli.values import amount, one_of
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def command(
     sources = expand(traces)
     folder = out or OUT / _name(sources)
     if not as_json:
-        _refuse_foreign(folder)
+        refuse_foreign(folder, ANALYSIS_FILE, "perfkit analyze")
     with show_reading(Console(stderr=True, quiet=quiet or as_json)) as progress:
         analysis = analyse_traces(
             sources,
@@ -149,13 +149,3 @@ def _name(sources: tuple[str, ...]) -> str:
     first = sources[0]
     name = trace_name(first) if len(sources) == 1 else Path(first).absolute().parent.name
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "trace"
-
-
-def _refuse_foreign(folder: Path) -> None:
-    """An earlier report is replaced; a folder with anything else in it is not touched."""
-    if not folder.exists() or (folder / ANALYSIS_FILE).is_file():
-        return
-    if not folder.is_dir() or any(folder.iterdir()):
-        raise UsageError(
-            f"{folder} exists already and holds no report of `perfkit analyze`: name another folder with --out"
-        )

@@ -13,6 +13,7 @@ from perfkit.errors import PerfkitError, RunFormatError, UsageError, unknown_nam
 COMMANDS = {
     "bench": "perfkit_cli.bench",
     "analyze": "perfkit_cli.analyze",
+    "memory": "perfkit_cli.memory",
     "report": "perfkit_cli.report",
     "calibrate": "perfkit_cli.calibrate",
     "techniques": "perfkit_cli.techniques",
@@ -28,6 +29,7 @@ EXAMPLES = """\b
 Examples:
   perfkit bench --technique amp,ckpt        is it worth switching these on?
   perfkit analyze trace.json.gz             where did the time of this trace go?
+  perfkit memory snapshot.pickle            what filled the memory?
   perfkit report runs/NAME                  draw a report again
   perfkit calibrate                         what can this machine do at most?
 """

@@ -9,6 +9,7 @@ Examples:
   perfkit report runs/2026-01-31-120000-gpt
   perfkit report runs/2026-01-31-120000-gpt --out /tmp/shared-report
   perfkit report perfkit-analyze/trace --static
+  perfkit report perfkit-memory/snapshot
 """
 
 
@@ -22,17 +23,26 @@ Examples:
 def command(folder: Path, out: Path | None, static: bool, quiet: bool) -> None:
     """Draw a report again.
 
-    FOLDER was written by `perfkit bench` or by `perfkit analyze`. Nothing is measured and none of your code is run:
-    the folder is all that is needed, on any machine.
+    FOLDER was written by `perfkit bench`, `perfkit analyze` or `perfkit memory`. Nothing is measured and none of your
+    code is run: the folder is all that is needed, on any machine.
     """
     from perfkit_cli.analyze import ANALYSIS_FILE, write_and_show
     from perfkit_cli.show import analyse_and_write, show_paths, show_summary
+    from perfkit_reports.memory_write import MEMORY_FILE
 
     if (folder / ANALYSIS_FILE).is_file():
         from perfkit.analysis.traces.result import TraceAnalysis
         from perfkit.files import read_json
 
         write_and_show(read_json(folder / ANALYSIS_FILE, TraceAnalysis), out or folder, static=static, quiet=quiet)
+        return
+    if (folder / MEMORY_FILE).is_file():
+        from perfkit.analysis.memory.result import MemoryAnalysis
+        from perfkit.files import read_json
+        from perfkit_cli import memory
+
+        found = read_json(folder / MEMORY_FILE, MemoryAnalysis)
+        memory.write_and_show(found, out or folder, static=static, quiet=quiet)
         return
     analysis, paths = analyse_and_write(folder, out or folder)
     if not quiet:

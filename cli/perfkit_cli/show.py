@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.result import Analysis
 from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit.record import Status
@@ -32,6 +33,13 @@ def show_summary(analysis: Analysis) -> None:
 def show_trace_summary(analysis: TraceAnalysis) -> None:
     """The terminal summary of a report on traces on standard output."""
     from perfkit_reports.trace_terminal import render
+
+    render(analysis, _console())
+
+
+def show_memory_summary(analysis: MemoryAnalysis) -> None:
+    """The terminal summary of a report on memory on standard output."""
+    from perfkit_reports.memory_terminal import render
 
     render(analysis, _console())
 

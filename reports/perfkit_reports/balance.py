@@ -1,22 +1,51 @@
-"""The balance line of memory: the categories, what they add up to, and what lies outside the allocator."""
+"""The balance of memory in lines: the categories sum to the peak, the peak and what lies beyond it to the process."""
+
+from collections.abc import Iterable
 
 from perfkit import units
-from perfkit.analysis.result import MemoryAccount
+from perfkit.analysis.result import MemoryAccount, MemoryShare
+
+UNACCOUNTED = "not accounted for"
+UNEXPLAINED = "not explained"
 
 
 def balance_line(account: MemoryAccount) -> str:
-    """`parameter 21.0 MiB + activation 318 MiB = 339 MiB, the peak, in backward`; a remainder is named."""
-    parts = [
-        f"{part.category} {units.nbytes(part.bytes)}"
-        for part in sorted(account.categories, key=lambda part: -part.bytes)
-    ]
+    """`339 MiB at the peak in backward = activation 318 MiB + parameter 21.0 MiB`; a remainder is named."""
     remainder = account.peak_bytes - sum(part.bytes for part in account.categories)
-    if remainder:
-        parts.append(f"not accounted for {units.nbytes(remainder)}")
-    phase = f", in {account.peak_phase}" if account.peak_phase else ""
-    return f"{' + '.join(parts)} = {units.nbytes(account.peak_bytes)}, the peak{phase}"
+    parts = [*_by_size(account.categories), *_rest(UNACCOUNTED, remainder)]
+    phase = f" in {account.peak_phase}" if account.peak_phase else ""
+    return f"{units.nbytes(account.peak_bytes)} at the peak{phase} = {_sum(parts)}"
 
 
 def beyond_line(account: MemoryAccount) -> str:
-    """What the allocator does not know of; empty where nothing is known."""
-    return "; ".join(f"{part.category} {units.nbytes(part.bytes)}" for part in account.beyond)
+    """`peak 339 MiB + reserved but free 12.0 MiB - never touched 3.00 MiB = 348 MiB, the process (RSS)`.
+
+    Where nobody measured the process the line has no sum; empty where nothing beyond the peak is known.
+    """
+    parts = [MemoryShare(category="peak", bytes=account.peak_bytes), *account.beyond]
+    if account.process_bytes is None:
+        return f"{_sum(parts)}; the process as a whole was not measured" if account.beyond else ""
+    parts += _rest(UNEXPLAINED, account.process_bytes - sum(part.bytes for part in parts))
+    source = f" ({account.process_source})" if account.process_source else ""
+    return f"{_sum(parts)} = {units.nbytes(account.process_bytes)}, the process{source}"
+
+
+def balance_lines(account: MemoryAccount) -> list[str]:
+    """Both, without the second where nothing is known of it."""
+    return [line for line in (balance_line(account), beyond_line(account)) if line]
+
+
+def _by_size(parts: Iterable[MemoryShare]) -> list[MemoryShare]:
+    return sorted(parts, key=lambda part: -part.bytes)
+
+
+def _rest(name: str, amount: int) -> list[MemoryShare]:
+    return [MemoryShare(category=name, bytes=amount)] if amount else []
+
+
+def _sum(parts: Iterable[MemoryShare]) -> str:
+    """`a 3 B + b 2 B - c 1 B`: what is negative is subtracted."""
+    signed = "".join(
+        f" {'-' if part.bytes < 0 else '+'} {part.category} {units.nbytes(abs(part.bytes))}" for part in parts
+    )
+    return signed.removeprefix(" + ").strip() or "nothing"

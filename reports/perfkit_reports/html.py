@@ -4,10 +4,11 @@ import msgspec
 
 from perfkit.analysis.result import Analysis, Estimate, Variant
 from perfkit.record import Measurement, Status
-from perfkit_reports import balance, headline, ops
+from perfkit_reports import headline, memory_section, ops
 from perfkit_reports.columns import telling
-from perfkit_reports.figures import accounted, all_figures
+from perfkit_reports.figures import all_figures
 from perfkit_reports.figures.roofline import kinds, left_out
+from perfkit_reports.holders import of_variants
 from perfkit_reports.page import embed, page
 from perfkit_reports.palette import legend
 from perfkit_reports.variants import plane, variant_styles
@@ -21,7 +22,6 @@ def render(analysis: Analysis) -> str:
         all_figures(analysis),
         analysis=analysis,
         headline=headline,
-        balance=balance,
         Estimate=Estimate,
         ok=Status.OK,
         ops=telling(ops.COLUMNS, [row for variant in analysis.variants for row in variant.ops]),
@@ -33,10 +33,17 @@ def render(analysis: Analysis) -> str:
         known_ceilings=[analysis.ceilings] if analysis.ceilings and analysis.ceilings.ceilings else [],
         report_json=embed(msgspec.json.encode(analysis).decode()),
         time_legend=legend([[share.category for share in variant.time_split] for variant in analysis.variants]),
-        memory_legend=legend([[part.category for part in account.categories] for _, account in accounted(analysis)]),
+        **memory_section.context(of_variants(analysis), "variant"),
         expandable=_expandable,
     )
 
 
 def _expandable(variant: Variant) -> bool:
-    return bool(variant.claims or variant.traceback or variant.setup or variant.warnings or variant.compile)
+    return bool(
+        variant.claims or variant.traceback or variant.setup or variant.warnings or variant.compile or _failed(variant)
+    )
+
+
+def _failed(variant: Variant) -> bool:
+    """Whether it is known what filled the memory when it ran out."""
+    return variant.memory is not None and variant.memory.failed is not None

@@ -3,8 +3,9 @@
 from perfkit import units
 from perfkit.analysis.result import Analysis, Estimate, Variant
 from perfkit.record import Measurement, Status
-from perfkit_reports import balance, cells, environment, headline, ops
+from perfkit_reports import cells, environment, headline, memory_markdown, memory_story, ops
 from perfkit_reports.footnotes import Footnotes
+from perfkit_reports.holders import of_variants
 from perfkit_reports.marks import cell, columns, folded, footnotes, found, method, safe, table
 
 _OPS_SHOWN = 10
@@ -22,7 +23,7 @@ def render(analysis: Analysis) -> str:
     parts += [
         *found(analysis.findings, "Variant"),
         *_time(analysis),
-        *_memory(analysis),
+        *memory_markdown.section(of_variants(analysis), "Variant"),
         *_ops(analysis),
         *_environment(analysis),
     ]
@@ -59,8 +60,9 @@ def _not_measured(analysis: Analysis) -> list[str]:
     parts = []
     for variant in analysis.variants:
         if not _measured(variant):
-            reason = safe(variant.reason or "no reason was recorded")
-            parts.append(f"- **{safe(variant.name)}** ({variant.status.value}): {reason}")
+            reason = variant.reason or "no reason was recorded"
+            alive = memory_story.failure(variant.memory)[:2] if variant.memory else []
+            parts.append(f"- **{safe(variant.name)}** ({variant.status.value}): {safe(' '.join([reason, *alive]))}")
         if variant.traceback:
             parts.append(folded(f"Traceback of {variant.name}", variant.traceback))
     return parts
@@ -76,21 +78,6 @@ def _time(analysis: Analysis) -> list[str]:
         shares = {share.category: share.share for share in variant.time_split}
         rows.append([safe(variant.name), *(units.percent(shares.get(category, 0.0)) for category in categories)])
     return ["## Where a step's time goes", table(["Variant", *map(safe, categories)], rows)]
-
-
-def _memory(analysis: Analysis) -> list[str]:
-    rows = [
-        [
-            safe(variant.name),
-            safe(balance.balance_line(variant.memory)),
-            safe(balance.beyond_line(variant.memory) or "n/a"),
-        ]
-        for variant in analysis.variants
-        if variant.memory is not None
-    ]
-    if not rows:
-        return []
-    return ["## What fills the memory", table(["Variant", "Balance at the peak", "Outside the allocator"], rows)]
 
 
 def _ops(analysis: Analysis) -> list[str]:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from perfkit import allocations
+
 NEUTRAL = "#7d848f"
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
     "#0072B2",
@@ -60,17 +62,22 @@ _FILLS = {
     "other idle": Fill("#d9dce1", "-"),
     "idle": Fill(SKY, "."),
     "unmodelled": Fill("#b4b9c1", "x"),
-    # memory
-    "parameter": Fill(BLUE),
-    "gradient": Fill(SKY, "/"),
-    "optimizer state": Fill(GREEN),
-    "activation": Fill(ORANGE),
-    "input": Fill(YELLOW, "\\"),
-    "buffer": Fill(YELLOW, "."),
-    "temporary": Fill(PINK, "."),
-    "communication buffer": Fill(VERMILLION, "/"),
-    "workspace": Fill(VERMILLION),
-    "unknown": Fill("#b4b9c1", "x"),
+    # memory: what stays through a step lies at the bottom of a stack; a family shares a colour and differs in pattern
+    allocations.PARAMETER: Fill(BLUE),
+    allocations.OPTIMIZER_STATE: Fill(GREEN),
+    allocations.BUFFER: Fill(YELLOW, "."),
+    allocations.UNSHARDED_PARAMETER: Fill(BLUE, "|"),
+    allocations.AUTOCAST: Fill(BLUE, "\\"),
+    allocations.GRADIENT: Fill(SKY, "/"),
+    allocations.INPUT: Fill(YELLOW, "\\"),
+    allocations.ACTIVATION: Fill(ORANGE),
+    allocations.RECOMPUTED: Fill(ORANGE, "/"),
+    allocations.TEMPORARY: Fill(PINK, "."),
+    allocations.COMMUNICATION_BUFFER: Fill(VERMILLION, "/"),
+    allocations.WORKSPACE: Fill(VERMILLION),
+    allocations.GRAPH_POOL: Fill(PINK, "|"),
+    allocations.OFFLOAD: Fill(NEUTRAL, "-"),
+    allocations.UNKNOWN: Fill("#b4b9c1", "x"),
     "other": Fill("#b4b9c1", "-"),
 }
 _SPARE = tuple(Fill(colour, pattern) for pattern in ("+", "|", "-") for colour in _VARIANT_COLOURS)

@@ -7,8 +7,9 @@ import pyarrow as pa
 from perfkit.analysis.result import Analysis, Estimate, Missing, OpRow, RooflinePoint, TimeShare, Variant
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
-from perfkit_reports import arrow
+from perfkit_reports import arrow, memory_tables
 from perfkit_reports.arrow import FLAG, REAL, TEXT, WHOLE, Row, Schema, fields, schema_of
+from perfkit_reports.holders import of_variants
 
 SCHEMAS: dict[str, Schema] = {
     "variants": {
@@ -48,8 +49,7 @@ SCHEMAS: dict[str, Schema] = {
     "ops": schema_of(OpRow, variant=TEXT),
     "roofline": schema_of(RooflinePoint, variant=TEXT),
     "time": schema_of(TimeShare, variant=TEXT),
-    "memory": {"variant": TEXT, "category": TEXT, "bytes": WHOLE, "in_peak": FLAG},
-    "memory_timeline": {"variant": TEXT, "time_s": REAL, "category": TEXT, "bytes": WHOLE},
+    **memory_tables.schemas("variant"),
     "ceilings": schema_of(Ceiling),
 }
 
@@ -68,8 +68,7 @@ def tables(analysis: Analysis) -> dict[str, pa.Table]:
         "ops": _of_variants("ops", analysis, lambda variant: variant.ops),
         "roofline": _of_variants("roofline", analysis, lambda variant: variant.points),
         "time": _of_variants("time", analysis, lambda variant: variant.time_split),
-        "memory": _memory(analysis),
-        "memory_timeline": _timeline(analysis),
+        **memory_tables.rows(of_variants(analysis), "variant"),
         "ceilings": [fields(SCHEMAS["ceilings"], ceiling) for ceiling in ceilings],
     }
     return arrow.tables(SCHEMAS, rows)
@@ -129,27 +128,6 @@ def _steps(analysis: Analysis) -> list[Row]:
         for warmup, runs in ((True, variant.warmup_samples), (False, variant.step_samples))
         for repeat, run in enumerate(runs)
         for step, seconds in enumerate(run)
-    ]
-
-
-def _memory(analysis: Analysis) -> list[Row]:
-    """Categories of the peak (`in_peak`), which sum to it, and what lies beyond the allocator."""
-    return [
-        {"variant": variant.name, "category": part.category, "bytes": part.bytes, "in_peak": in_peak}
-        for variant in analysis.variants
-        if variant.memory is not None
-        for in_peak, parts in ((True, variant.memory.categories), (False, variant.memory.beyond))
-        for part in parts
-    ]
-
-
-def _timeline(analysis: Analysis) -> list[Row]:
-    return [
-        {"variant": variant.name, "time_s": time, "category": category, "bytes": amount}
-        for variant in analysis.variants
-        if variant.memory is not None
-        for category, amounts in variant.memory.timeline_categories.items()
-        for time, amount in zip(variant.memory.timeline_s, amounts, strict=True)
     ]
 
 

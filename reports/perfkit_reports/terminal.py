@@ -10,7 +10,7 @@ from rich.text import Text
 
 from perfkit.analysis.result import Analysis, Estimate, Variant
 from perfkit.record import Status
-from perfkit_reports import cells, headline
+from perfkit_reports import cells, headline, memory_story
 from perfkit_reports.cells import Cell
 from perfkit_reports.screen import TONES, bare_table, print_findings, text
 
@@ -28,6 +28,8 @@ def render(analysis: Analysis, console: Console, folder: Path | None = None) -> 
     for variant in analysis.variants:
         if variant.reason:
             console.print(Text.assemble((variant.name, "bold"), f" {variant.status.value}: {variant.reason}"))
+        for line in memory_story.failure(variant.memory) if variant.memory else []:
+            console.print(Text(f"  {line}"))
     print_findings(analysis.findings, console)
     for warning in analysis.warnings:
         console.print(Text.assemble(("! ", "yellow"), warning))

@@ -6,14 +6,23 @@ from dataclasses import dataclass
 from perfkit.analysis.result import OpRow
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit.analysis.work.placed import OUTSIDE
-from perfkit_reports import trace_columns, trace_headline, trace_story
+from perfkit_reports import memory_section, trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import plural
 from perfkit_reports.columns import Column, telling
 from perfkit_reports.figures.roofline import kinds, left_out
 from perfkit_reports.figures.traces import trace_figures
 from perfkit_reports.page import page
 from perfkit_reports.palette import legend
-from perfkit_reports.trace_series import detailed, every_trace, focus, plane, step_bars, stream_bars, trace_bars
+from perfkit_reports.trace_series import (
+    detailed,
+    every_trace,
+    focus,
+    memory_holders,
+    plane,
+    step_bars,
+    stream_bars,
+    trace_bars,
+)
 
 ROWS = 80  # of a table of kernels, ops or modules of one trace
 SHORT = 40  # rows of the other tables, and of those of several traces
@@ -69,6 +78,7 @@ def render(analysis: TraceAnalysis) -> str:
         else [],
         cut=cut,
         shown=shown,
+        **memory_section.context(memory_holders(analysis), "trace"),
     )
 
 
@@ -103,6 +113,8 @@ def _sections(analysis: TraceAnalysis, traces: Sequence[RankTrace]) -> list[tupl
     if analysis.difference:
         sections.append(("changes", "What changed"))
     sections += [("time", "Time"), ("roofline", "Roofline"), ("win", "What to win")]
+    if memory_holders(analysis):
+        sections.append(("memory", "Memory"))
     if analysis.fleet and len(analysis.fleet.ranks) > 1:
         sections.append(("ranks", "Ranks"))
     if any(trace.launches or trace.streams for trace in traces):

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from perfkit import units
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
-from perfkit_reports import trace_columns, trace_headline, trace_story
+from perfkit_reports import memory_markdown, trace_columns, trace_headline, trace_story
 from perfkit_reports.bars import Bar
 from perfkit_reports.columns import Column, Row, is_known, telling
 from perfkit_reports.footnotes import Footnotes
 from perfkit_reports.marks import columns, footnotes, found, method, safe, table
 from perfkit_reports.palette import ordered_categories
 from perfkit_reports.trace_headline import ceilings_of
-from perfkit_reports.trace_series import every_trace, focus, trace_bars
+from perfkit_reports.trace_series import every_trace, focus, memory_holders, trace_bars
 
 _ROWS = 15
 
@@ -32,7 +32,8 @@ def render(analysis: TraceAnalysis) -> str:
     split = _split(trace_bars(analysis))
     parts += ["## Where the time went", *split] if split else []
     if trace is not None:
-        parts += [*_won(trace, notes), *_ranks(analysis, notes), *_device(trace, notes), *_coverage(trace, notes)]
+        parts += [*_won(trace, notes), *memory_markdown.section(memory_holders(analysis), "Trace")]
+        parts += [*_ranks(analysis, notes), *_device(trace, notes), *_coverage(trace, notes)]
     parts += ["## How it was read", _cut(trace_columns.TRACES, every_trace(analysis), notes), *_notes(analysis)]
     parts += method(ceilings_of(every_trace(analysis)), analysis.provenance, analysis.warnings)
     if analysis.command:

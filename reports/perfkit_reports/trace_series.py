@@ -8,6 +8,7 @@ from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit_reports.bars import Bar
 from perfkit_reports.cells import plural
 from perfkit_reports.figures.roofline import LEVEL
+from perfkit_reports.holders import Holder, of_traces
 from perfkit_reports.palette import styles
 from perfkit_reports.plane import Plane, Series, applicable
 
@@ -38,6 +39,17 @@ def detailed(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
     before = analysis.difference.before if analysis.difference else ""
     ordered = sorted(every_trace(analysis), key=lambda trace: (trace is not first, trace.label != before))
     return tuple(ordered[:DETAILED])
+
+
+def memory_holders(analysis: TraceAnalysis) -> list[Holder]:
+    """The memory of the traces in detail; the one that is fullest comes first, whichever it is."""
+    holders = of_traces(every_trace(analysis))
+    shown = {trace.label for trace in detailed(analysis)}
+    fullest = max(holders, key=lambda holder: holder.account.peak_bytes, default=None)
+    return sorted(
+        (holder for holder in holders if holder is fullest or holder.name in shown),
+        key=lambda holder: -holder.account.peak_bytes,
+    )
 
 
 def plane(analysis: TraceAnalysis) -> Plane:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit_reports import static, trace_series
+from perfkit_reports.canvas import files
 
 
 def images(analysis: TraceAnalysis) -> Iterator[tuple[str, bytes]]:
     """(`roofline.png`, content) and so on, for every figure there is data for."""
-    yield from static.files("roofline", static.roofline(trace_series.plane(analysis)))
-    yield from static.files("time-split", static.time_split(trace_series.trace_bars(analysis)))
+    yield from files("roofline", static.roofline(trace_series.plane(analysis)))
+    yield from files("time-split", static.time_split(trace_series.trace_bars(analysis)))

@@ -27,8 +27,9 @@ from perfkit.analysis.traces.result import (
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
 from perfkit.spec import Struct
-from perfkit_reports import arrow
+from perfkit_reports import arrow, memory_tables
 from perfkit_reports.arrow import REAL, TEXT, Row, Schema, fields, schema_of
+from perfkit_reports.holders import of_traces
 from perfkit_reports.trace_headline import ceilings_of
 from perfkit_reports.trace_series import every_trace
 
@@ -67,6 +68,7 @@ SCHEMAS: dict[str, Schema] = {
     "skew": schema_of(SkewRow),
     "changes": schema_of(ChangeRow),
     "ceilings": schema_of(Ceiling, device=TEXT),
+    **memory_tables.schemas("trace"),
 }
 
 
@@ -90,6 +92,7 @@ def tables(analysis: TraceAnalysis) -> dict[str, pa.Table]:
         for known in ceilings_of(traces)
         for item in known.ceilings
     ]
+    rows |= memory_tables.rows(of_traces(traces), "trace")
     return arrow.tables(SCHEMAS, rows)
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from perfkit import units
 from perfkit.analysis.result import OpRow, TimeShare
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
-from perfkit_reports import trace_columns, trace_headline, trace_story
+from perfkit_reports import balance, memory_markdown, trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import Column, Row, is_known, telling
 from perfkit_reports.names import short_kernel
@@ -37,6 +37,7 @@ def render(analysis: TraceAnalysis, console: Console, folder: Path | None = None
         for line in [*trace_story.launches(trace), trace_story.recompute(trace), trace_story.coverage(trace)]:
             if line:
                 console.print(Text(line))
+        _memory(trace, console)
     if analysis.fleet is not None and len(analysis.fleet.ranks) > 1:
         for line in trace_story.fleet(analysis.fleet):
             console.print(Text(line))
@@ -78,6 +79,13 @@ def _tiles(analysis: TraceAnalysis, console: Console) -> None:
         else:
             line.append(f"not known: {item.reason}", style="dim")
         console.print(line)
+
+
+def _memory(trace: RankTrace, console: Console) -> None:
+    if trace.memory is not None:
+        console.print(Text(f"Memory: {balance.balance_line(trace.memory)}"))
+        for line in memory_markdown.warnings(trace.memory):
+            console.print(Text(f"! {line}", style="yellow"))
 
 
 _NARROW: tuple[Column[OpRow], ...] = (

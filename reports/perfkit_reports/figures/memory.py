@@ -1,7 +1,9 @@
-"""What fills the memory: stacked bars at the peak for all variants, and one variant's course over a step."""
+"""What fills the memory at the peak: a stacked bar for each holder."""
+
+from collections.abc import Sequence
+from typing import Any
 
 from perfkit import units
-from perfkit.analysis.result import Analysis, MemoryAccount, Variant
 from perfkit_reports.figures.frame import (
     ROWS_AXIS,
     Figure,
@@ -12,133 +14,79 @@ from perfkit_reports.figures.frame import (
     row_labels,
     rows_height,
     safe,
-    time_scale,
 )
-from perfkit_reports.palette import NEUTRAL, bar_pattern, category_fills, ordered_categories
+from perfkit_reports.figures.memory_timeline import memory_timeline
+from perfkit_reports.holders import Holder, categories_at_peak
+from perfkit_reports.palette import bar_pattern
 
 
-def memory_peak(analysis: Analysis) -> Figure | None:
-    """None where no variant's memory was recorded."""
-    accounts = accounted(analysis)
-    if not accounts:
+def memory_figures(holders: Sequence[Holder]) -> dict[str, Figure]:
+    """`memory-peak`, and `memory-timeline-<place>` of each holder that has one."""
+    timelines = {f"memory-timeline-{place}": memory_timeline(holder.account) for place, holder in enumerate(holders)}
+    drawn = {"memory-peak": memory_peak(holders), **timelines}
+    return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def memory_peak(holders: Sequence[Holder]) -> Figure | None:
+    """None where no memory was recorded."""
+    highest = max((holder.account.peak_bytes for holder in holders), default=0)
+    if not highest:
         return None
-    categories = ordered_categories([[part.category for part in account.categories] for _, account in accounts])
-    fills = category_fills(categories)
-    scale, unit = byte_scale(max(account.peak_bytes for _, account in accounts))
+    scale, unit = byte_scale(highest)
     traces: list[Trace] = []
-    for category in categories:
+    for category, fill in categories_at_peak(holders):
         parts = [
-            (variant, account, part)
-            for variant, account in accounts
-            for part in account.categories
-            if part.category == category
+            (holder, part) for holder in holders for part in holder.account.categories if part.category == category
         ]
         traces.append(
             {
                 "type": "bar",
                 "orientation": "h",
                 "name": safe(category),
-                "y": [variant.name for variant, *_ in parts],
-                "x": [part.bytes / scale for *_, part in parts],
+                "y": [holder.name for holder, _ in parts],
+                "x": [part.bytes / scale for _, part in parts],
                 "width": 0.46,
-                "marker": {"color": fills[category].colour, "pattern": bar_pattern(fills[category])},
+                "marker": {"color": fill.colour, "pattern": bar_pattern(fill)},
                 "hovertext": [
                     hover(
-                        f"{variant.name}: {category}",
-                        f"{units.nbytes(part.bytes)}, {units.percent(part.bytes / account.peak_bytes)} of the peak",
+                        f"{holder.name}: {category}",
+                        f"{units.nbytes(part.bytes)}, {units.percent(_share(part.bytes, holder))} of the peak",
                     )
-                    for variant, account, part in parts
+                    for holder, part in parts
                 ],
                 "hoverinfo": "text",
             }
         )
-    totals = [
-        {
-            "x": account.peak_bytes / scale,
-            "y": variant.name,
-            "text": units.nbytes(account.peak_bytes),
-            "xanchor": "left",
-            "xshift": 6,
-            "showarrow": False,
-        }
-        for variant, account in accounts
-    ]
     return figure(
         traces,
         barmode="stack",
-        height=rows_height(len(accounts)),
+        height=rows_height(len(holders)),
         margin={"l": 18, "r": 12, "t": 6, "b": 52},
-        annotations=row_labels([variant.name for variant, _ in accounts]) + totals,
+        annotations=[*row_labels([holder.name for holder in holders]), *_totals(holders, scale)],
         xaxis={
             "title": {"text": f"allocated at the peak ({unit})"},
-            "range": [0, 1.22 * max(account.peak_bytes for _, account in accounts) / scale],
+            "range": [0, 1.22 * highest / scale],
             "fixedrange": True,
         },
         yaxis=ROWS_AXIS,
     )
 
 
-def memory_timeline(account: MemoryAccount) -> Figure | None:
-    """Stacked areas over one step, with the peak as a line; None without a timeline."""
-    if not account.timeline_s:
-        return None
-    categories = ordered_categories([list(account.timeline_categories)])
-    fills = category_fills(categories)
-    scale, unit = byte_scale(account.peak_bytes)
-    seconds, time_unit = time_scale(account.timeline_s[-1])
-    times = [round(time / seconds, 4) for time in account.timeline_s]
-    traces: list[Trace] = [
+def _totals(holders: Sequence[Holder], scale: float) -> list[dict[str, Any]]:
+    return [
         {
-            "type": "scatter",
-            "mode": "lines",
-            "stackgroup": "all",
-            "name": safe(category),
-            "x": times,
-            "y": [round(amount / scale, 4) for amount in account.timeline_categories[category]],
-            "line": {"width": 0.6, "color": fills[category].colour, "shape": "hv"},
-            "fillcolor": fills[category].colour,
-            "fillpattern": {
-                "shape": fills[category].pattern,
-                "fgcolor": "#ffffff",
-                "bgcolor": fills[category].colour,
-                "solidity": 0.2,
-            },
-            "hovertemplate": f"%{{y:.4~g}} {unit}<extra>{safe(category)}</extra>",
+            "x": holder.account.peak_bytes / scale,
+            "y": holder.name,
+            "text": units.nbytes(holder.account.peak_bytes)
+            + ("<br><i>out of memory</i>" if holder.account.failed else ""),
+            "xanchor": "left",
+            "align": "left",
+            "xshift": 6,
+            "showarrow": False,
         }
-        for category in categories
+        for holder in holders
     ]
-    peak = account.peak_bytes / scale
-    return figure(
-        traces,
-        margin={"l": 64, "r": 16, "t": 10, "b": 52},
-        hovermode="x unified",
-        shapes=[
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": peak,
-                "y1": peak,
-                "line": {"color": NEUTRAL, "width": 1.4, "dash": "dash"},
-            }
-        ],
-        annotations=[
-            {
-                "xref": "paper",
-                "x": 1,
-                "xanchor": "right",
-                "y": peak,
-                "yanchor": "bottom",
-                "text": f"peak {units.nbytes(account.peak_bytes)}",
-                "showarrow": False,
-            }
-        ],
-        xaxis={"title": {"text": f"time in the step ({time_unit})"}, "range": [0, times[-1]]},
-        yaxis={"title": {"text": f"allocated ({unit})"}, "range": [0, peak * 1.12]},
-    )
 
 
-def accounted(analysis: Analysis) -> list[tuple[Variant, MemoryAccount]]:
-    """Variants whose memory was recorded."""
-    return [(variant, variant.memory) for variant in analysis.variants if variant.memory is not None]
+def _share(amount: int, holder: Holder) -> float:
+    return amount / holder.account.peak_bytes if holder.account.peak_bytes else 0.0

@@ -3,11 +3,12 @@
 from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit_reports.figures.changes import changes
 from perfkit_reports.figures.frame import Figure
+from perfkit_reports.figures.memory import memory_figures
 from perfkit_reports.figures.ranks import ranks
 from perfkit_reports.figures.roofline import roofline
 from perfkit_reports.figures.time_split import time_split
 from perfkit_reports.plane import Plane
-from perfkit_reports.trace_series import detailed, step_bars, stream_bars, trace_bars
+from perfkit_reports.trace_series import detailed, memory_holders, step_bars, stream_bars, trace_bars
 
 
 def trace_figures(analysis: TraceAnalysis, plane: Plane) -> dict[str, Figure]:
@@ -22,4 +23,6 @@ def trace_figures(analysis: TraceAnalysis, plane: Plane) -> dict[str, Figure]:
         steps = step_bars(trace)
         drawn[f"time-steps-{place}"] = time_split(steps) if len(steps) > 1 else None
         drawn[f"time-streams-{place}"] = time_split(stream_bars(trace), "of the trace")
-    return {name: figure for name, figure in drawn.items() if figure is not None}
+    return {name: figure for name, figure in drawn.items() if figure is not None} | memory_figures(
+        memory_holders(analysis)
+    )

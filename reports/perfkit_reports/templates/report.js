@@ -117,13 +117,15 @@
     }),
   );
 
-  // Panels: one of a group is shown, the one whose id is the group's name and the chosen values; a group has one or
-  // more choosers (a select, radio buttons in a fieldset, or a hidden input), a filter and a count.
+  // Panels: one of a group is shown, the one whose id is the group's name and the chosen values. A group has one or
+  // more choosers (a select, radio buttons in a fieldset, or a hidden input), some of several groups; and it may have a
+  // filter with a count.
   const shownPanel = (name) => all(`.${name}-panel`).find((panel) => !panel.hidden);
   const chosen = (chooser) => (chooser.matches("fieldset") ? chooser.querySelector(":checked") : chooser).value;
-  all("[data-filter]").forEach((input) => {
-    const group = input.dataset.filter;
-    const choosers = all(`[data-panels="${group}"]`);
+  const groups = new Set(all("[data-panels]").flatMap((chooser) => chooser.dataset.panels.split(" ")));
+  groups.forEach((group) => {
+    const choosers = all(`[data-panels~="${group}"]`);
+    const input = document.querySelector(`[data-filter="${group}"]`);
     const filter = () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       const panel = shownPanel(group);
@@ -137,10 +139,10 @@
     const show = () => {
       const id = [group, ...choosers.map(chosen)].join("-");
       for (const panel of all(`.${group}-panel`)) panel.hidden = panel.id !== id;
-      filter();
+      if (input) filter();
     };
     choosers.forEach((chooser) => chooser.addEventListener("change", show));
-    input.addEventListener("input", filter);
+    input?.addEventListener("input", filter);
     show();
   });
 
@@ -179,7 +181,7 @@
     }),
   );
   dark.addEventListener("change", redraw);
-  addEventListener("beforeprint", () => all(".chart").forEach(draw));
+  addEventListener("beforeprint", () => all(".chart").filter((chart) => chart.offsetParent).forEach(draw)); // not those of hidden panels
 
   const links = new Map(all(".side nav a").map((link) => [link.hash.slice(1), link]));
   const inView = new Set();

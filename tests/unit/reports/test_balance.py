@@ -1,10 +1,10 @@
 from perfkit.analysis.result import MemoryAccount, MemoryShare
-from perfkit_reports.balance import balance_line, beyond_line
+from perfkit_reports.balance import balance_line, balance_lines, beyond_line
 
 MIB = 2**20
 
 
-def account(peak: int) -> MemoryAccount:
+def account(peak: int, process: int | None = None) -> MemoryAccount:
     return MemoryAccount(
         peak_bytes=peak,
         peak_phase="backward",
@@ -13,19 +13,40 @@ def account(peak: int) -> MemoryAccount:
             MemoryShare(category="parameter", bytes=2 * MIB),
             MemoryShare(category="activation", bytes=6 * MIB),
         ),
-        beyond=(MemoryShare(category="reserved but free", bytes=MIB),),
+        beyond=(
+            MemoryShare(category="reserved but free", bytes=3 * MIB),
+            MemoryShare(category="never touched", bytes=-MIB),
+        ),
+        process_bytes=process,
+        process_source="RSS",
     )
 
 
 def test_parts_are_listed_by_size_and_sum_to_the_peak() -> None:
     assert (
-        balance_line(account(8 * MIB)) == "activation 6.00 MiB + parameter 2.00 MiB = 8.00 MiB, the peak, in backward"
+        balance_line(account(8 * MIB)) == "8.00 MiB at the peak in backward = activation 6.00 MiB + parameter 2.00 MiB"
     )
 
 
 def test_a_remainder_is_printed_not_hidden() -> None:
-    assert "+ not accounted for 1.00 MiB = 9.00 MiB" in balance_line(account(9 * MIB))
+    assert balance_line(account(9 * MIB)).endswith("parameter 2.00 MiB + not accounted for 1.00 MiB")
+    assert balance_line(account(7 * MIB)).endswith("parameter 2.00 MiB - not accounted for 1.00 MiB")
 
 
-def test_what_lies_beyond_the_allocator_is_named() -> None:
-    assert beyond_line(account(8 * MIB)) == "reserved but free 1.00 MiB"
+def test_the_peak_and_what_lies_beyond_it_sum_to_the_process() -> None:
+    assert beyond_line(account(8 * MIB, process=10 * MIB)) == (
+        "peak 8.00 MiB + reserved but free 3.00 MiB - never touched 1.00 MiB = 10.0 MiB, the process (RSS)"
+    )
+
+
+def test_what_of_the_process_is_not_explained_is_named_with_its_sign() -> None:
+    assert "+ not explained 2.00 MiB = 12.0 MiB" in beyond_line(account(8 * MIB, process=12 * MIB))
+    assert "- not explained 2.00 MiB = 8.00 MiB" in beyond_line(account(8 * MIB, process=8 * MIB))
+
+
+def test_a_process_that_nobody_measured_has_no_sum() -> None:
+    assert beyond_line(account(8 * MIB)) == (
+        "peak 8.00 MiB + reserved but free 3.00 MiB - never touched 1.00 MiB; the process as a whole was not measured"
+    )
+    known = MemoryAccount(peak_bytes=MIB, peak_phase="", source="", categories=())
+    assert balance_lines(known) == ["1.00 MiB at the peak = not accounted for 1.00 MiB"]

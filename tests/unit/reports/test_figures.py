@@ -45,7 +45,7 @@ def test_bars_of_time_sum_to_100_percent(realistic: Analysis) -> None:
 def test_bars_of_memory_sum_to_the_peak(realistic: Analysis) -> None:
     figure = all_figures(realistic)["memory-peak"]
     total = sum(x for trace in figure["data"] for name, x in zip(trace["y"], trace["x"], strict=True) if name == "amp")
-    assert total == pytest.approx(412 * 0.74)
+    assert total == pytest.approx(412 * 0.74 / 1024)  # GiB: a variant that ran out of memory took 1.88
 
 
 def test_the_pareto_line_joins_the_front_in_order(realistic: Analysis) -> None:

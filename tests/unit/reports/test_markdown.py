@@ -42,4 +42,4 @@ def test_reasons_findings_and_balance_are_there(realistic: Analysis) -> None:
     text = markdown.render(realistic)
     assert "out of memory at step 3, peak 1.93 GiB" in text
     assert "- **Gain: Train in bf16**. Variant: amp. Up to 76.6 ms a step and 107 MiB." in text
-    assert "= 412 MiB, the peak, in backward" in text
+    assert "412 MiB at the peak in backward = activation 318 MiB" in text

@@ -1,0 +1,77 @@
+"""`perfkit memory`: what filled the memory, from a recording of its allocations."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfkit_cli.folders import refuse_foreign
+
+if TYPE_CHECKING:
+    from perfkit.analysis.memory.result import MemoryAnalysis
+
+OUT = Path("perfkit-memory")
+
+EXAMPLES = """\b
+Examples:
+  perfkit memory snapshot.pickle                 a snapshot of the CUDA caching allocator
+  perfkit memory memory_timeline.raw.json.gz     torch.profiler's memory timeline
+  perfkit memory trace.json.gz                   a trace that was recorded with profile_memory=True
+  perfkit memory snapshot.pickle --json | jq '.accounts[0].categories'
+\b
+Record a snapshot:
+  torch.cuda.memory._record_memory_history()
+  ...                                            a few steps, or until the memory runs out
+  torch.cuda.memory._dump_snapshot("snapshot.pickle")
+\b
+Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or the file cannot be read, 130 interrupted.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Find out what filled the memory, from a snapshot or trace.")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Folder to write the report to.  [default: {OUT}/NAME]",
+)
+@click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON, and write no report.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+def command(*, file: Path, out: Path | None, static: bool, as_json: bool, quiet: bool) -> None:
+    """Find out what filled the memory at its peak: every byte by what it is for, the module and the op that made it.
+
+    FILE is a snapshot of the CUDA caching allocator, a raw memory timeline of torch.profiler, or a trace with memory
+    events, from any machine; which of them is told by its content. A snapshot is a pickle, and is read without running
+    anything that is in it. No GPU is needed.
+    """
+    from perfkit.analysis.memory.file import analyse_memory
+    from perfkit_reports.memory_write import MEMORY_FILE, memory_json
+
+    folder = out or OUT / _name(file)
+    if not as_json:
+        refuse_foreign(folder, MEMORY_FILE, "perfkit memory")
+    analysis = analyse_memory(file, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    if as_json:
+        click.echo(memory_json(analysis), nl=False)
+        return
+    write_and_show(analysis, folder, static=static, quiet=quiet)
+
+
+def write_and_show(analysis: "MemoryAnalysis", folder: Path, *, static: bool, quiet: bool) -> None:
+    """Write the report to `folder`, print its summary and where it is."""
+    from perfkit_cli.show import show_memory_summary, show_paths
+    from perfkit_reports.memory_write import write_memory_reports
+
+    paths = write_memory_reports(analysis, folder, static=static)
+    if not quiet:
+        show_memory_summary(analysis)
+    show_paths(paths)
+
+
+def _name(file: Path) -> str:
+    """A name for the report's folder: the file's, without what its kind is told by."""
+    return re.sub(r"[^\w.-]+", "-", file.name.split(".")[0]).strip("-.") or "memory"

@@ -1,0 +1,149 @@
+"""Allocated memory over a step: stacked areas by category, the peak, and above them phases and modules."""
+
+from typing import Any
+
+from perfkit import units
+from perfkit.analysis.result import MemoryAccount
+from perfkit_reports.figures import bands
+from perfkit_reports.figures.frame import Figure, Trace, byte_scale, figure, safe, time_scale
+from perfkit_reports.holders import categories_over_time
+from perfkit_reports.palette import NEUTRAL, Fill
+
+_ROW = 20  # pixels of a row of bands
+_PLOT = 330  # pixels of the areas
+_MARGIN = {"l": 64, "r": 16, "t": 12, "b": 52}
+
+
+def memory_timeline(account: MemoryAccount) -> Figure | None:
+    """None without a timeline of at least two moments."""
+    if len(account.timeline_s) < 2 or account.timeline_s[-1] <= 0:
+        return None
+    scale, unit = byte_scale(account.peak_bytes)
+    seconds, time_unit = time_scale(account.timeline_s[-1])
+    span_s = account.timeline_s[-1]
+    times = [round(time / seconds, 4) for time in account.timeline_s]
+    strip = bands.rows(account.bands, span_s)
+    share = len(strip) * _ROW / (_PLOT + len(strip) * _ROW)
+    peak = account.peak_bytes / scale
+    areas = [_area(category, fill, times, account, scale, unit) for category, fill in categories_over_time(account)]
+    return figure(
+        [
+            *areas,
+            _total(account, times, scale, unit),
+            _peak(account, seconds, scale),
+            *bands.traces(strip, span_s, seconds),
+        ],
+        height=_PLOT + len(strip) * _ROW + _MARGIN["t"] + _MARGIN["b"],
+        margin=_MARGIN,
+        hovermode="x unified",
+        barmode="overlay",
+        uniformtext={"mode": "hide", "minsize": 10},
+        shapes=_lines(account, seconds, peak),
+        annotations=[_label(account, times[-1], seconds, peak)],
+        xaxis={"title": {"text": f"{_since(account)} ({time_unit})"}, "range": [0, times[-1]], "anchor": "y"},
+        yaxis={
+            "title": {"text": f"allocated ({unit})"},
+            "range": [0, max(peak, _highest(account) / scale) * 1.14],
+            "domain": [0, 1 - share - (0.02 if strip else 0)],
+        },
+        **_strip_axis(len(strip), share),
+    )
+
+
+def _area(category: str, fill: Fill, times: list[float], account: MemoryAccount, scale: float, unit: str) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "stackgroup": "all",
+        "name": safe(category),
+        "x": times,
+        "y": [round(amount / scale, 4) for amount in account.timeline_categories[category]],
+        "line": {"width": 0.6, "color": fill.colour, "shape": "hv"},
+        "fillcolor": fill.colour,
+        "fillpattern": {"shape": fill.pattern, "fgcolor": "#ffffff", "bgcolor": fill.colour, "solidity": 0.2},
+        "hovertemplate": f"%{{y:.4~g}} {unit}<extra>{safe(category)}</extra>",
+    }
+
+
+def _total(account: MemoryAccount, times: list[float], scale: float, unit: str) -> Trace:
+    """Nothing to see: the sum and the place in the step, for the hover text."""
+    totals = _totals(account)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "in all",
+        "x": times,
+        "y": [round(total / scale, 4) for total in totals],
+        "line": {"width": 0, "shape": "hv", "color": NEUTRAL},
+        "customdata": [safe(bands.inside(account.bands, time), 60) for time in account.timeline_s],
+        "hovertemplate": f"%{{y:.4~g}} {unit}<br>%{{customdata}}<extra>in all</extra>",
+    }
+
+
+def _peak(account: MemoryAccount, seconds: float, scale: float) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "peak",
+        "x": [round(account.peak_s / seconds, 4)],
+        "y": [account.peak_bytes / scale],
+        "cliponaxis": False,
+        "marker": {"symbol": "circle", "size": 9, "color": "#ffffff", "line": {"width": 2, "color": "#16181d"}},
+        "hoverinfo": "skip",
+    }
+
+
+def _lines(account: MemoryAccount, seconds: float, peak: float) -> list[dict[str, Any]]:
+    """The height of the peak across the plot, and its time from the axis up."""
+    line = {"color": NEUTRAL, "width": 1.4, "dash": "dash"}
+    time = account.peak_s / seconds
+    return [
+        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": peak, "y1": peak, "line": line},
+        {"type": "line", "x0": time, "x1": time, "y0": 0, "y1": peak, "line": {**line, "dash": "dot"}},
+    ]
+
+
+def _label(account: MemoryAccount, end: float, seconds: float, peak: float) -> dict[str, Any]:
+    """Beside the point, on the side where there is room."""
+    time = account.peak_s / seconds
+    phase = f" in {account.peak_phase}" if account.peak_phase else ""
+    left = time < end / 2
+    return {
+        "x": time,
+        "xanchor": "left" if left else "right",
+        "xshift": 4 if left else -4,
+        "y": peak,
+        "yanchor": "bottom",
+        "yshift": 2,
+        "text": safe(f"peak {units.nbytes(account.peak_bytes)}{phase} at {units.seconds(account.peak_s)}", 60),
+        "showarrow": False,
+    }
+
+
+def _strip_axis(count: int, share: float) -> dict[str, Any]:
+    if not count:
+        return {}
+    return {
+        "yaxis2": {
+            "domain": [1 - share, 1],
+            "range": [-0.5, count - 0.5],
+            "showticklabels": False,
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+        }
+    }
+
+
+def _since(account: MemoryAccount) -> str:
+    if account.peak_step is None:
+        return "time"
+    return f"time in step {account.peak_step}"
+
+
+def _totals(account: MemoryAccount) -> list[int]:
+    return [sum(amounts) for amounts in zip(*account.timeline_categories.values(), strict=True)]
+
+
+def _highest(account: MemoryAccount) -> int:
+    return max(_totals(account), default=0)

@@ -1,0 +1,52 @@
+"""Whose memory a report shows: variants of a bench, devices of a file, traces."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfkit.analysis.result import Analysis, MemoryAccount
+from perfkit.analysis.traces.result import RankTrace
+from perfkit_reports.palette import Fill, Style, legend
+from perfkit_reports.variants import variant_styles
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A name, unique among the holders of a report, and its account."""
+
+    name: str
+    account: MemoryAccount
+    style: Style | None = None
+
+
+def of_variants(analysis: Analysis) -> list[Holder]:
+    """The variants whose memory was recorded, those that ran out of it among them."""
+    styles = variant_styles(analysis)
+    return [
+        Holder(variant.name, variant.memory, styles[variant.name])
+        for variant in analysis.variants
+        if variant.memory is not None
+    ]
+
+
+def of_devices(accounts: Sequence[MemoryAccount]) -> list[Holder]:
+    """One a device; devices of the same name are numbered."""
+    names = [account.device or "memory" for account in accounts]
+    return [
+        Holder(name if names.count(name) == 1 else f"{name} ({names[:place].count(name) + 1})", account)
+        for place, (name, account) in enumerate(zip(names, accounts, strict=True))
+    ]
+
+
+def of_traces(traces: Sequence[RankTrace]) -> list[Holder]:
+    """The traces that recorded memory; their labels tell them apart."""
+    return [Holder(trace.label, trace.memory) for trace in traces if trace.memory is not None]
+
+
+def categories_at_peak(holders: Sequence[Holder]) -> list[tuple[str, Fill]]:
+    """(category, fill) of all at their peaks, in the order in which they are stacked."""
+    return legend([[part.category for part in holder.account.categories] for holder in holders])
+
+
+def categories_over_time(account: MemoryAccount) -> list[tuple[str, Fill]]:
+    """The same of a timeline, without those that never have a byte."""
+    return legend([[name for name, amounts in account.timeline_categories.items() if any(amounts)]])

@@ -1,0 +1,74 @@
+"""The columns of tables of memory: the largest blocks, bytes by module and op, what grows."""
+
+from collections.abc import Sequence
+
+from perfkit import units
+from perfkit.analysis.result import Growth, LiveBlock, MemoryRow
+from perfkit_reports.cells import Cell
+from perfkit_reports.columns import Column, count, text
+from perfkit_reports.memory_rows import ModuleRow
+
+
+def size(amount: int) -> Cell:
+    return Cell(units.nbytes(amount), value=amount)
+
+
+LARGEST: tuple[Column[LiveBlock], ...] = (
+    Column("What", lambda block: text(block.name), numeric=False, code=True, help="tensor, or what it was made by"),
+    Column("Size", lambda block: size(block.bytes), meter=True),
+    Column("Category", lambda block: text(block.category), numeric=False),
+    Column("Shape", lambda block: text(block.shape), numeric=False),
+    Column("Dtype", lambda block: text(block.dtype), numeric=False),
+    Column("Module", lambda block: text(block.module), numeric=False),
+    Column("Made by", lambda block: text(block.op), numeric=False),
+    Column("Source line", lambda block: text(block.line), numeric=False, help="where it was asked for"),
+    Column("Phase", lambda block: text(block.phase), numeric=False),
+    Column("Kept by", lambda block: text(block.kept_by), numeric=False, help="the op it was freed in: its last holder"),
+)
+
+
+def by_op(peak: int) -> list[Column[MemoryRow]]:
+    """Columns of bytes by module and op, with their share of `peak`."""
+    return [
+        Column("Module", lambda row: text(row.module), numeric=False, code=True),
+        Column("Made by", lambda row: text(row.op), numeric=False),
+        Column("Size", lambda row: size(row.bytes), meter=True),
+        Column("Share", lambda row: _share(row.bytes, peak), help="of the peak"),
+        Column("Category", lambda row: text(row.category), numeric=False),
+        Column("Blocks", lambda row: Cell(count(row.blocks), value=row.blocks)),
+    ]
+
+
+def by_module(peak: int) -> list[Column[ModuleRow]]:
+    """Columns of bytes by module, those of repeated blocks together."""
+    return [
+        Column("Module", lambda row: text(row.module), numeric=False, code=True, help="numbers of blocks as *"),
+        Column("Size", lambda row: size(row.bytes), meter=True),
+        Column("Share", lambda row: _share(row.bytes, peak), help="of the peak"),
+        Column("Category", lambda row: text(row.category), numeric=False),
+        Column("Modules", lambda row: Cell(count(row.modules), value=row.modules), help="how many are one row"),
+        Column("Each", lambda row: size(round(row.bytes / row.modules)), help="mean size a module"),
+        Column("Blocks", lambda row: Cell(count(row.blocks), value=row.blocks)),
+    ]
+
+
+GROWTH: tuple[Column[Growth], ...] = (
+    Column("Source line", lambda row: text(row.line), numeric=False, code=True),
+    Column("Grows by", lambda row: size(row.bytes_per_step), help="bytes a step"),
+    Column("Blocks", lambda row: Cell(count(row.blocks_per_step), value=row.blocks_per_step), help="a step"),
+    Column("Steps", lambda row: Cell(count(row.steps), value=row.steps), help="in a row"),
+    Column("Category", lambda row: text(row.category), numeric=False),
+    Column("Module", lambda row: text(row.module), numeric=False),
+    Column("Made by", lambda row: text(row.op), numeric=False),
+    Column("Shape", lambda row: text(row.shape), numeric=False),
+    Column("Dtype", lambda row: text(row.dtype), numeric=False),
+)
+
+
+def _share(amount: int, peak: int) -> Cell:
+    return Cell(units.percent(amount / peak), value=amount / peak) if peak else Cell("–")
+
+
+def some(columns: Sequence[Column[LiveBlock]], titles: Sequence[str]) -> list[Column[LiveBlock]]:
+    """Those of the titles, for where there is less room."""
+    return [column for column in columns if column.title in titles]

@@ -1,0 +1,50 @@
+"""The figures that are told first of an account of memory."""
+
+from perfkit import allocations, units
+from perfkit.analysis.result import MemoryAccount
+from perfkit_reports.cells import Cell, unknown
+
+_NOT_RESERVED = "the recording does not tell what the allocator holds of the device"
+
+
+def tiles(account: MemoryAccount) -> list[tuple[str, Cell]]:
+    """(title, figure) of each tile."""
+    return [
+        ("Peak", _peak(account)),
+        ("Largest part", _largest(account)),
+        ("Reserved but free", _free(account)),
+        *_last(account),
+    ]
+
+
+def _peak(account: MemoryAccount) -> Cell:
+    when = [account.peak_phase, "" if account.peak_step is None else f"step {account.peak_step}"]
+    return Cell(units.nbytes(account.peak_bytes), detail=", ".join(part for part in when if part))
+
+
+def _largest(account: MemoryAccount) -> Cell:
+    if not account.categories or not account.peak_bytes:
+        return unknown("nothing was alive")
+    part = max(account.categories, key=lambda part: part.bytes)
+    return Cell(
+        units.percent(part.bytes / account.peak_bytes, 0), detail=f"{part.category}, {units.nbytes(part.bytes)}"
+    )
+
+
+def _free(account: MemoryAccount) -> Cell:
+    held = account.fragmentation
+    if held is None:
+        return unknown(_NOT_RESERVED)
+    largest = held.largest_free_bytes
+    detail = "pieces of unknown size" if largest is None else f"largest block {units.nbytes(largest)}"
+    return Cell(units.nbytes(held.free_bytes), detail=detail)
+
+
+def _last(account: MemoryAccount) -> list[tuple[str, Cell]]:
+    """What grows, where anything does; else how much is in no category."""
+    if account.growth:
+        grown = sum(row.bytes_per_step for row in account.growth)
+        return [("Grows by", Cell(units.nbytes(grown), detail="a step", tone="bad"))]
+    unknown_bytes = sum(part.bytes for part in account.categories if part.category == allocations.UNKNOWN)
+    share = unknown_bytes / account.peak_bytes if account.peak_bytes else 0.0
+    return [("Unknown", Cell(units.percent(share), detail=f"{units.nbytes(unknown_bytes)} in no category"))]
