@@ -1,0 +1,114 @@
+"""The recorder's events joined with the history of the CUDA caching allocator of the same steps.
+
+Both saw the same allocations, from two sides: the recorder knows ops, shapes and phases, the history segments and
+source lines. They are joined by address and by how many-th allocation (or free) at that address an event is. The
+recorder's account is kept wherever both say something; the history only fills in.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import NONE, TEXTS, Allocations, Ints, Names, Numbers, Reserved
+
+_ROUNDING = 512  # kMinBlockSize of c10/cuda/CUDACachingAllocator: blocks are multiples of it
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Events that are the same in both: `recorded[i]` is `told[i]` of the history."""
+
+    recorded: Ints
+    told: Ints
+
+
+def with_history(allocations: Allocations, history: Allocations) -> Allocations:
+    """The recorder's `allocations` with the history's segments and, where the recorder has none, its texts.
+
+    Args:
+        allocations: what the recorder wrote of a CUDA device.
+        history: what was read of the allocator's history of the same device. It may begin later, where its ring
+            buffer was too short, or earlier: occurrences are counted from whichever end makes more sizes agree.
+
+    Returns allocations of the same events. Pairs whose sizes contradict each other (a block is never smaller than the
+    request) take nothing over. `reserved` is placed by the joined event before it; what was reserved when the
+    history began is there from the first event on.
+    """
+    pairs = _joined(allocations, history)
+    names = Names()
+    for text in allocations.names:
+        names.number(text)
+    numbers = np.array([names.number(text) for text in history.names], np.int32)
+    texts: dict[str, Any] = {
+        name: _filled(getattr(allocations, name), getattr(history, name), numbers, pairs) for name in TEXTS
+    }
+    reserved = _placed(history.reserved, pairs) if len(history.reserved) else allocations.reserved
+    return replace(
+        allocations,
+        names=names.all(),
+        reserved=reserved,
+        failed=allocations.failed or history.failed,
+        **texts,
+    )
+
+
+def _joined(allocations: Allocations, history: Allocations) -> _Pairs:
+    """The pairs by the direction of counting that makes more sizes agree, without those that contradict."""
+    directions = (_paired(allocations, history, from_end=False), _paired(allocations, history, from_end=True))
+    pairs = max(directions, key=lambda found: int(_agree(allocations, history, found).sum()))
+    possible = np.abs(history.size[pairs.told]) <= np.abs(allocations.size[pairs.recorded])
+    return _Pairs(pairs.recorded[possible], pairs.told[possible])
+
+
+def _agree(allocations: Allocations, history: Allocations, pairs: _Pairs) -> NDArray[np.bool_]:
+    """Where the recorder's block is the history's request, as it is or rounded up."""
+    block = np.abs(allocations.size[pairs.recorded])
+    request = np.abs(history.size[pairs.told])
+    agreed: NDArray[np.bool_] = (block == request) | (block == -(-request // _ROUNDING) * _ROUNDING)
+    return agreed
+
+
+def _paired(allocations: Allocations, history: Allocations, *, from_end: bool) -> _Pairs:
+    _, places = np.unique(np.concatenate((allocations.address, history.address)), return_inverse=True)
+    # One number for an address and whether it is a free there; below it, how many-th.
+    kinds = places.astype(np.int64) * 2 + (np.concatenate((allocations.size, history.size)) < 0)
+    count = len(allocations)
+    most = max(count, len(history)) + 1
+    keys = [kind * most + _occurrence(kind, from_end=from_end) for kind in (kinds[:count], kinds[count:])]
+    _, recorded, told = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    known = allocations.address[recorded] != NONE
+    recorded, told = recorded[known], told[known]
+    order = np.argsort(recorded, kind="stable")
+    return _Pairs(recorded[order], told[order])
+
+
+def _occurrence(kinds: Ints, *, from_end: bool) -> Ints:
+    """For each event, how many of its kind are before it, or after it where counted from the end."""
+    order = np.argsort(kinds, kind="stable")
+    ordered = kinds[order]
+    starts = np.searchsorted(ordered, ordered, side="left")
+    found = np.empty(len(kinds), np.int64)
+    position = np.arange(len(kinds), dtype=np.int64)
+    found[order] = np.searchsorted(ordered, ordered, side="right") - 1 - position if from_end else position - starts
+    return found
+
+
+def _filled(own: Numbers, told: Numbers, numbers: Numbers, pairs: _Pairs) -> Numbers:
+    """The recorder's column, with the history's text where it has none."""
+    found = own.copy()
+    known = found[pairs.recorded]
+    found[pairs.recorded] = np.where(known == 0, numbers[told[pairs.told]], known)
+    return found
+
+
+def _placed(reserved: Reserved, pairs: _Pairs) -> Reserved:
+    """The history's segments among the recorder's events: after the last joined event that came before them."""
+    order = np.argsort(pairs.told, kind="stable")
+    told, recorded = pairs.told[order], pairs.recorded[order]
+    # `at_event` counts the events before it, so those with a smaller index.
+    before = np.searchsorted(told, reserved.at_event, side="left") - 1
+    after = np.concatenate((np.zeros(1, np.int64), recorded + 1))
+    # Two threads' events may be told in another order than they were recorded in: segments keep theirs.
+    return replace(reserved, at_event=np.maximum.accumulate(after[before + 1]))

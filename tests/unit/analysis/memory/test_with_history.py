@@ -1,0 +1,89 @@
+"""Joining the recorder's events with the allocator's history: by address and occurrence, from the right end."""
+
+import numpy as np
+
+from perfkit.allocations import Reserved, allocations
+from perfkit.analysis.memory.with_history import with_history
+
+A, B, C = 0x1000, 0x2000, 0x3000
+
+
+def events(rows, *, reserved=(), **texts):
+    """`rows` of (address, size); texts by column, one an event."""
+    names = ("", *sorted({text for column in texts.values() for text in column if text}))
+    segments = [np.array(values, np.int64) for values in zip(*reserved, strict=True)]
+    return allocations(
+        device="cuda:0",
+        source="made up",
+        names=names,
+        time_ns=range(len(rows)),
+        address=[address for address, _ in rows],
+        size=[size for _, size in rows],
+        **{column: [names.index(text) for text in values] for column, values in texts.items()},
+        reserved=Reserved(at_event=segments[0], address=segments[1], size=segments[2]) if reserved else Reserved.none(),
+    )
+
+
+def column(found, name):
+    return [found.text(getattr(found, name), event) for event in range(len(found))]
+
+
+def test_lines_fill_what_the_recorder_does_not_know():
+    recorder = events([(A, 512), (B, 1024), (A, -512)], op=["aten::mm", "", ""], line=["", "mine.py:1 f", ""])
+    history = events([(A, 100), (B, 1000), (A, -100)], op=["x", "y", ""], line=["a.py:1 f", "b.py:2 g", ""])
+    found = with_history(recorder, history)
+    assert column(found, "line") == ["a.py:1 f", "mine.py:1 f", ""]
+    assert column(found, "op") == ["aten::mm", "y", ""]
+    assert found.size.tolist() == [512, 1024, -512]
+
+
+def test_the_same_address_again_is_another_allocation():
+    rows = [(A, 512), (A, -512), (A, 1024), (A, -1024)]
+    history = events(rows, line=["first", "", "second", ""])
+    assert column(with_history(events(rows), history), "line") == ["first", "", "second", ""]
+
+
+def test_a_history_whose_start_was_cut_is_counted_from_the_end():
+    recorder = events([(A, 512), (A, -512), (A, 1024), (A, -1024), (A, 2048)])
+    history = events([(A, -1024), (A, 2048)], line=["", "third"])
+    assert column(with_history(recorder, history), "line") == ["", "", "", "", "third"]
+
+
+def test_a_history_that_goes_on_longer_is_counted_from_the_start():
+    recorder = events([(A, 512), (A, -512), (A, 1024)])
+    history = events([(A, 512), (A, -512), (A, 1024), (A, -1024), (A, 4096)], line=["one", "", "two", "", "three"])
+    assert column(with_history(recorder, history), "line") == ["one", "", "two"]
+
+
+def test_a_block_smaller_than_its_request_takes_nothing_over():
+    found = with_history(events([(A, 512), (B, 512)]), events([(A, 4096), (B, 512)], line=["wrong", "right"]))
+    assert column(found, "line") == ["", "right"]
+
+
+def test_segments_are_placed_among_the_recorders_events():
+    recorder = events([(C, 256), (A, 512), (B, 1024), (A, -512)])  # C: not in the history
+    history = events(
+        [(A, 512), (B, 1024), (A, -512)],
+        reserved=[(0, 0x1000, 2 << 20), (1, 0x800000, 20 << 20), (3, 0x1000, -(2 << 20))],
+    )
+    found = with_history(recorder, history)
+    assert found.reserved.at_event.tolist() == [0, 2, 4]
+    assert found.reserved.size.tolist() == [2 << 20, 20 << 20, -(2 << 20)]
+
+
+def test_segments_keep_their_order_where_events_are_told_in_another():
+    recorder = events([(B, 512), (A, 512)])
+    history = events([(A, 512), (B, 512)], reserved=[(1, 0, 2 << 20), (2, 1, 2 << 20)])
+    assert with_history(recorder, history).reserved.at_event.tolist() == [2, 2]
+
+
+def test_a_history_of_nothing_changes_nothing():
+    recorder = events([(A, 512)], line=["mine"], reserved=[(0, 0, 2 << 20)])
+    found = with_history(recorder, events([]))
+    assert column(found, "line") == ["mine"]
+    assert len(found.reserved) == 1
+
+
+def test_events_without_an_address_are_not_joined():
+    found = with_history(events([(-1, 512)]), events([(-1, 512)], line=["which?"]))
+    assert column(found, "line") == [""]
