@@ -1,0 +1,111 @@
+"""Steps and phases of a snapshot's events: from ranges the program marked, else from the stacks of allocations."""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import NONE, Band, Ints
+from perfkit.record import MARK_PREFIX, PHASES, STEP_MARK
+from perfkit.trace.annotations import phase_of
+
+_STEP = re.compile(rf"(?:{re.escape(STEP_MARK)}|ProfilerStep ?)#(\d{{1,18}})")
+_MARKED = {MARK_PREFIX + name: number for number, name in enumerate(PHASES)}
+FORWARD, BACKWARD, OPTIMIZER = (PHASES.index(name) for name in ("forward", "backward", "optimizer"))
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Marked ranges in time: their numbers (of phases, of steps), when they began and ended."""
+
+    number: Ints
+    start_ns: Ints
+    end_ns: Ints
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, int]]) -> "Ranges":
+        ordered = np.array(sorted(rows, key=lambda row: row[1]), np.int64).reshape(-1, 3)
+        return cls(number=ordered[:, 0], start_ns=ordered[:, 1], end_ns=ordered[:, 2])
+
+    def at(self, time_ns: Ints) -> Ints:
+        """The number of the range that began last before each time, NONE where that has ended."""
+        if not len(self.number):
+            return np.full(len(time_ns), NONE, np.int64)
+        last = np.searchsorted(self.start_ns, time_ns, side="right") - 1
+        return np.where((last >= 0) & (time_ns <= self.end_ns[last]), self.number[last], NONE)
+
+
+def marked(annotations: object, device: int) -> tuple[Ranges, Ranges]:
+    """The phases and the steps that `external_annotations` mark, those of a device where it has any of its own."""
+    rows = [each for each in annotations if isinstance(each, dict)] if isinstance(annotations, list) else []
+    own = [each for each in rows if each.get("device", device) == device]
+    phases, steps = [], []
+    for name, start, end in _closed(own or rows):
+        step = _STEP.fullmatch(name)
+        phase = _MARKED.get(name, phase_of(name))
+        if step:
+            steps.append((int(step[1]), start, end))
+        elif phase is not None:
+            phases.append((phase, start, end))
+    return Ranges.of(phases), Ranges.of(steps)
+
+
+def _closed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, int]]:
+    """Names, starts and ends in ns of ranges that were both begun and ended; inner ranges of a name end first."""
+    begun = defaultdict(list)
+    found = []
+    for row in rows:
+        name, stage, time_us = row.get("name"), row.get("stage"), row.get("time_us")
+        if not isinstance(name, str) or not isinstance(time_us, int):
+            continue
+        if stage == "START":
+            begun[name].append(time_us * 1000)
+        elif stage == "END" and begun[name]:
+            found.append((name, begun[name].pop(), time_us * 1000))
+    return found
+
+
+def filled(phase: Ints, telling: NDArray[np.bool_]) -> Ints:
+    """Phases of all events, from those whose stack can tell: an event between two of one phase is of that phase, and
+    between forward and backward (the loss) of forward; other events that tell nothing stay so. Events that cannot
+    tell (frees, whose stack may be that of their allocation) are of the phase before them."""
+    position = np.arange(len(phase))
+    before = np.maximum.accumulate(np.where(phase != NONE, position, NONE))
+    after = np.minimum.accumulate(np.where(phase != NONE, position, len(phase))[::-1])[::-1]
+    previous = np.where(before >= 0, phase[before], NONE)
+    following = np.append(phase, NONE)[after]
+    between = (previous == following) | ((previous == FORWARD) & (following == BACKWARD)) | ~telling
+    return np.where((phase == NONE) & between, previous, phase)
+
+
+def steps_by_optimizer(phase: Ints) -> Ints:
+    """Steps counted from 0 where nobody marked them: each ends with the optimizer's phase. NONE without any."""
+    if not (phase == OPTIMIZER).any():
+        return np.full(len(phase), NONE, np.int64)
+    known = np.flatnonzero(phase != NONE)
+    ended = np.zeros(len(phase), np.int64)
+    ended[known[1:]] = (phase[known[:-1]] == OPTIMIZER) & (phase[known[1:]] != OPTIMIZER)
+    return np.cumsum(ended)
+
+
+def visits(phase: Ints, step: Ints) -> Ints:
+    """How many phases had begun, at each event."""
+    changed = (np.diff(phase, prepend=NONE) != 0) | (np.diff(step, prepend=NONE) != 0)
+    return np.cumsum(changed & (phase != NONE))
+
+
+def bands(phase: Ints, step: Ints, visit: Ints, time_ns: Ints) -> tuple[Band, ...]:
+    """Steps and phases over time, from their first event to the first of the next."""
+    found = []
+    for kind, number, run in (("step", step, step), ("phase", phase, visit * len(PHASES) + phase)):
+        first = np.flatnonzero(np.append(True, np.diff(run) != 0)) if len(run) else np.empty(0, np.int64)
+        ends = time_ns[np.append(first[1:], len(run) - 1)] if len(run) else first
+        for each, start, end in zip(number[first].tolist(), time_ns[first].tolist(), ends.tolist(), strict=True):
+            if each != NONE:
+                name = PHASES[each] if kind == "phase" else str(each)
+                found.append(Band(kind=kind, name=name, start_ns=start, end_ns=end))
+    return tuple(found)

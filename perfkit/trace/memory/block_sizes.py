@@ -1,0 +1,95 @@
+"""How many bytes the caching allocator gave for a request: its traces tell what was requested, its counters what it
+gave.
+
+From torch's c10/cuda/CUDACachingAllocator.cpp: `round_size`, `should_split` and c10/core/AllocatorConfig:
+`roundup_power2_divisions`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perfkit.allocations import Ints
+from perfkit.trace.memory.history import GRANULARITY
+
+SMALL = 1 << 20  # requests up to here come from the small pool, whose blocks are split to the last granule
+_FIRST_DIVISION, _DIVISIONS = 20, 16  # powers of two from 1 MiB on, each with its number of divisions
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Those settings of the allocator that decide on sizes."""
+
+    divisions: tuple[int, ...] = ()
+    largest_split: int | None = None
+    expandable: bool = False
+
+    @classmethod
+    def of(cls, recorded: Mapping[str, Any]) -> "Settings":
+        """From a snapshot's `allocator_settings`, {} where it has none."""
+        by_power = recorded.get("roundup_power2_divisions") or {}
+        largest = recorded.get("max_split_size")
+        return cls(
+            divisions=tuple(int(by_power.get(str(1 << power), 0)) for power in range(_DIVISIONS)) if by_power else (),
+            largest_split=int(largest) if isinstance(largest, int) and 0 < largest < 1 << 62 else None,
+            expandable=bool(recorded.get("expandable_segments", False)),
+        )
+
+
+def rounded(requested: Ints, settings: Settings) -> Ints:
+    """What is the least the allocator gives for each request."""
+    distinct, which = np.unique(requested, return_inverse=True)
+    return np.array([_rounded(each, settings) for each in distinct.tolist()], np.int64)[which]
+
+
+def _rounded(size: int, settings: Settings) -> int:
+    if size < GRANULARITY:
+        return GRANULARITY
+    power = size.bit_length() - 1
+    divisions = 0
+    if settings.divisions:
+        divisions = settings.divisions[min(max(power - _FIRST_DIVISION, 0), _DIVISIONS - 1)]
+    if divisions > 1 and size > GRANULARITY * divisions:
+        piece = (1 << power) >> (divisions.bit_length() - 1)
+        return -(-size // piece) * piece if piece else 1 << (power + 1)
+    return -(-size // GRANULARITY) * GRANULARITY
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """Ranges of addresses in use, `begin` to `end` in the order of events (from `begin` on, not at `end`)."""
+
+    address: Ints
+    begin: Ints
+    end: Ints
+
+
+def unsplit(address: Ints, size: Ints, at: Ints, taken: Spaces, settings: Settings) -> Ints:
+    """The sizes of large blocks that were born at events `at`, grown by what was not worth splitting off.
+
+    A block of the large pool is split only if more than 1 MiB remains. So no piece of that pool is smaller, and where
+    less lies between a block and what follows it (`taken`: blocks of the large pool, and the ends of segments as if
+    something lay there), it is the block's own.
+    """
+    places = np.unique(taken.address)
+    key = int(max(taken.end.max(initial=0), at.max(initial=0))) + 3
+    order = np.lexsort((taken.begin, taken.address))
+    place_of, ends = np.searchsorted(places, taken.address[order]), taken.end[order]
+    births = place_of * key + taken.begin[order] + 1
+    room = np.full(len(size), SMALL, np.int64)
+    if settings.largest_split is not None:
+        room[size >= settings.largest_split] = np.iinfo(np.int64).max
+    grown = size.copy()
+    searching, follower = np.arange(len(size)), np.searchsorted(places, address + size)
+    while True:
+        near = follower < len(places)
+        near[near] = places[follower[near]] - (address + size)[searching[near]] <= room[searching[near]]
+        searching, follower = searching[near], follower[near]
+        if not len(searching):
+            return grown
+        last = np.searchsorted(births, follower * key + at[searching] + 1, side="right") - 1
+        met = (last >= 0) & (place_of[last] == follower) & (ends[last] > at[searching])
+        grown[searching[met]] = places[follower[met]] - address[searching[met]]
+        searching, follower = searching[~met], follower[~met] + 1

@@ -1,0 +1,181 @@
+"""One device's part of an allocator snapshot as columns: what happened, and what was held when it was taken."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter, methodcaller
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import Ints
+
+ALLOC, FREE_REQUESTED, FREE_COMPLETED, OBTAINED, RETURNED, MAPPED, UNMAPPED, OOM, OTHER = range(9)
+
+_ACTIONS = {
+    "alloc": ALLOC,
+    "free_requested": FREE_REQUESTED,
+    "free_completed": FREE_COMPLETED,
+    "free": FREE_COMPLETED,  # of the first snapshots
+    "segment_alloc": OBTAINED,
+    "segment_free": RETURNED,
+    "segment_map": MAPPED,
+    "segment_unmap": UNMAPPED,
+    "oom": OOM,
+}
+_ALLOCATED, _INACTIVE = "active_allocated", "inactive"
+_SHARED_POOL = (0, 0)
+_NOT_COMPILED = "N/A"
+
+Entry = Mapping[str, Any]
+
+
+class _Codes(dict[str, int]):
+    def __missing__(self, action: str) -> int:
+        return OTHER
+
+
+@dataclass(frozen=True)
+class History:
+    """The entries of a trace, in the order in which they were recorded.
+
+    Attributes:
+        action: ALLOC ...
+        address, size: as recorded. Sizes of blocks are those requested, of segments what the device gave.
+        time_ns: None where it was not recorded (torch before 2.2).
+        stack: index into `stacks`, each a list of frames or what stood in its place.
+        private: whether in a pool of its own; None where entries do not say (torch before 2.10).
+        context: index into `contexts`: what the program or the compiler named the time of the entry.
+        device_free: of OOM entries, in their order: bytes that the device had free.
+    """
+
+    action: NDArray[np.int8]
+    address: Ints
+    size: Ints
+    time_ns: Ints | None
+    stack: Ints
+    stacks: tuple[object, ...]
+    private: NDArray[np.bool_] | None
+    context: Ints
+    contexts: tuple[str, ...]
+    device_free: tuple[int | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Segments, and the blocks in them that were in use, both in the order of addresses.
+
+    `allocated` tells blocks that the program held from those that only waited for a stream to be done with them.
+    """
+
+    segment: Ints
+    segment_size: Ints
+    expandable: NDArray[np.bool_]
+    private: NDArray[np.bool_]
+    block: Ints
+    block_size: Ints
+    allocated: NDArray[np.bool_]
+    stacks: tuple[object, ...]
+    granular: bool  # every size is a multiple of the caching allocator's granularity
+
+
+GRANULARITY = 512
+
+
+def history_of(entries: list[Entry]) -> History:
+    """The columns of a trace's entries.
+
+    A malformed one is an `AttributeError`, `KeyError`, `TypeError`, `ValueError` or `OverflowError`.
+    """
+    count = len(entries)
+
+    def column(values: Iterable[Any], kind: Any = np.int64) -> Any:
+        return np.fromiter(values, kind, count)
+
+    action = column(map(_Codes(_ACTIONS).__getitem__, map(itemgetter("action"), entries)), np.int8)
+    timed = bool(count) and "time_us" in entries[0]
+    stack, stacks = _stacks(entries)
+    context, contexts = _contexts(entries)
+    failed = np.flatnonzero(action == OOM).tolist()
+    return History(
+        action=action,
+        address=column(map(methodcaller("get", "addr", 0), entries)),
+        size=column(map(itemgetter("size"), entries)),
+        time_ns=column(map(itemgetter("time_us"), entries)) * 1000 if timed else None,
+        stack=stack,
+        stacks=stacks,
+        private=_private(entries),
+        context=context,
+        contexts=contexts,
+        device_free=tuple(entries[each].get("device_free") for each in failed),
+    )
+
+
+def _stacks(entries: list[Entry]) -> tuple[Ints, tuple[object, ...]]:
+    """Lists of frames are shared by the entries of one stack: they are told apart by where they lie."""
+    frames = list(map(methodcaller("get", "frames"), entries))
+    places = np.fromiter(map(id, frames), np.int64, len(frames))
+    _, first, stack = np.unique(places, return_index=True, return_inverse=True)
+    return stack, tuple(frames[each] for each in first.tolist())
+
+
+def _contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
+    """What `torch.cuda.memory._set_memory_metadata` set, else the compiled region an entry was recorded in."""
+    numbers = {"": 0}
+    context = np.zeros(len(entries), np.int64)
+    for key in ("compile_context", "user_metadata"):
+        values = list(map(methodcaller("get", key), entries))
+        texts = {each for each in set(values) if isinstance(each, str)} - {"", _NOT_COMPILED}
+        if texts:
+            numbers |= {text: len(numbers) + at for at, text in enumerate(sorted(texts - numbers.keys()))}
+            found = np.fromiter((numbers.get(each, 0) for each in values), np.int64, len(values))
+            context = np.where(found, found, context)
+    return context, tuple(numbers)
+
+
+def _private(entries: list[Entry]) -> NDArray[np.bool_] | None:
+    pools = list(map(methodcaller("get", "pool_id"), entries))
+    if not entries or pools[0] is None:
+        return None
+    if set(map(tuple, pools[:1])) == {_SHARED_POOL} and pools.count(pools[0]) == len(pools):
+        return np.zeros(len(pools), np.bool_)
+    return np.fromiter((each is not None and tuple(each) != _SHARED_POOL for each in pools), np.bool_, len(pools))
+
+
+def held_by(segments: list[Entry]) -> Held:
+    """What segments hold; errors as those of `history_of`."""
+    rows: list[tuple[int, int, bool, bool]] = []
+    blocks: list[tuple[int, int, bool, object]] = []
+    granular = True
+    for segment in segments:
+        address, total = int(segment["address"]), int(segment["total_size"])
+        pool = tuple(segment.get("segment_pool_id", _SHARED_POOL))
+        rows.append((address, total, bool(segment.get("is_expandable", False)), pool != _SHARED_POOL))
+        for block in segment["blocks"]:
+            size, state = int(block["size"]), block["state"]
+            granular &= size % GRANULARITY == 0
+            if state != _INACTIVE:
+                blocks.append((int(block.get("address", address)), size, state == _ALLOCATED, _frames(block)))
+            address += size
+    rows.sort(key=itemgetter(0))
+    blocks.sort(key=itemgetter(0))
+    return Held(
+        segment=np.array([each[0] for each in rows], np.int64),
+        segment_size=np.array([each[1] for each in rows], np.int64),
+        expandable=np.array([each[2] for each in rows], np.bool_),
+        private=np.array([each[3] for each in rows], np.bool_),
+        block=np.array([each[0] for each in blocks], np.int64),
+        block_size=np.array([each[1] for each in blocks], np.int64),
+        allocated=np.array([each[2] for each in blocks], np.bool_),
+        stacks=tuple(each[3] for each in blocks),
+        granular=granular,
+    )
+
+
+def _frames(block: Entry) -> object:
+    """Of torch 2.0 a block has a history, the latest first."""
+    history = block.get("history")
+    return history[0].get("frames") if history else block.get("frames")

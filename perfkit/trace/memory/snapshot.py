@@ -1,0 +1,272 @@
+"""Snapshots of torch's caching allocator: `torch.cuda.memory._dump_snapshot`, as pickle or JSON.
+
+The format is that of torch/csrc/cuda/memory_snapshot.cpp and Module.cpp, from torch 2.0 on.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import (
+    GRAPH_POOL,
+    NONE,
+    OPTIMIZER_STATE,
+    TEMPORARY,
+    UNKNOWN,
+    Allocations,
+    FailedRequest,
+    Ints,
+    Names,
+    allocations,
+)
+from perfkit.errors import RunFormatError
+from perfkit.record import PHASES, Block
+from perfkit.trace.memory.annotated import BACKWARD, Ranges, bands, filled, marked, steps_by_optimizer, visits
+from perfkit.trace.memory.block_sizes import Settings
+from perfkit.trace.memory.file import MemoryFile
+from perfkit.trace.memory.history import ALLOC, OOM, Held, History, held_by, history_of
+from perfkit.trace.memory.replay import replay
+from perfkit.trace.memory.snapshot_text import load_snapshot
+from perfkit.trace.memory.stacks import OF_THE_OPTIMIZER, Place, Stacks
+from perfkit.units import nbytes
+
+KIND = "allocator snapshot (torch.cuda.memory._dump_snapshot)"
+SOURCE = "the caching allocator's history, stream by stream as it was asked for"
+STATE = "the caching allocator's state at one moment, without a history"
+_MALFORMED = (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError)
+
+
+def read_snapshot(path: str | Path) -> MemoryFile:
+    """Read a snapshot at a path or URL: `_dump_snapshot`'s pickle, or `_snapshot()` (or `memory_snapshot()`) as JSON,
+    plain or gzip. One `Allocations` for each device that has a history or segments.
+
+    `RunFormatError` names a file that is no such snapshot.
+    """
+    label = str(path)
+    return snapshot_memory(load_snapshot(label), label)
+
+
+def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
+    """What a snapshot tells, once it is plain data. Its histories are taken out of it, to free them one by one."""
+    if isinstance(snapshot, list):
+        snapshot = {"segments": snapshot}
+    if not isinstance(snapshot, dict) or not isinstance(snapshot.get("segments"), list):
+        raise RunFormatError(
+            f"{label}: no snapshot of torch's memory: it has no list of segments; write one with "
+            "torch.cuda.memory._dump_snapshot(FILE)"
+        )
+    traces = snapshot.get("device_traces") or []
+    try:
+        _refuse_repeated(traces, snapshot["segments"])
+        settings = Settings.of(snapshot.get("allocator_settings") or {})
+        segments: dict[int, list[Mapping[str, Any]]] = {}
+        for segment in snapshot["segments"]:
+            segments.setdefault(int(segment.get("device", 0)), []).append(segment)
+        found, notes = [], []
+        for device in sorted({*segments, *(at for at, trace in enumerate(traces) if trace)}):
+            entries = traces[device] if 0 <= device < len(traces) else []
+            held, history = held_by(segments.pop(device, [])), history_of(entries)
+            entries.clear()
+            one = _Device(f"cuda:{device}", history, held, settings)
+            found.append(one.allocations(*marked(snapshot.get("external_annotations"), device)))
+            notes += one.notes()
+    except _MALFORMED as error:
+        raise RunFormatError(
+            f"{label}: not a snapshot of torch's memory as torch writes it ({type(error).__name__}: {error})"
+        ) from None
+    if not found:
+        raise RunFormatError(
+            f"{label}: a snapshot of nothing: no device held memory; call torch.cuda.memory._record_memory_history() "
+            "before the first allocation and _dump_snapshot(FILE) after some steps"
+        )
+    return MemoryFile(kind=KIND, allocations=tuple(found), notes=tuple(notes))
+
+
+def _refuse_repeated(traces: list[Any], segments: list[Any]) -> None:
+    """Lists that occur twice in a pickle cost nothing there and their whole length here; torch writes none."""
+    lists = [each for each in traces if each] + [each["blocks"] for each in segments]
+    if len({id(each) for each in lists}) != len(lists):
+        raise ValueError("one list stands for several devices or segments")
+
+
+class _Device:
+    """One device of a snapshot, on its way to `Allocations`."""
+
+    def __init__(self, name: str, history: History, held: Held, settings: Settings) -> None:
+        self._name, self._history, self._held = name, history, held
+        self._replay = replay(history, held, settings)
+        self._names, self._stacks = Names(), Stacks()
+        self._places = [self._stacks.place(each) for each in history.stacks]
+
+    def allocations(self, phases: Ranges, steps: Ranges) -> Allocations:
+        """The events with what their stacks, contexts and the ranges around them tell."""
+        if not len(self._replay.events):
+            return self._state()
+        replayed, history, names = self._replay, self._history, self._names
+        events, made = replayed.events, replayed.size > 0
+        stack = history.stack[events]
+        owned = made.copy()  # whether the stack is that of the event itself
+        free = np.flatnonzero(~made & (replayed.allocated_by != NONE))
+        owned[free] = stack[free] != stack[replayed.allocated_by[free]]
+        time_ns = events if history.time_ns is None else history.time_ns[events]
+        phase = self._phases(stack, owned)
+        step = np.full(len(events), NONE, np.int64)
+        if history.time_ns is not None:
+            by_mark = phases.at(time_ns)
+            phase, step = np.where(by_mark != NONE, by_mark, phase), steps.at(time_ns)
+        phase = filled(phase, made)
+        if not len(steps.number):
+            step = steps_by_optimizer(phase)
+        visit = visits(phase, step)
+        numbers = np.array([(names.number(each.op), names.number(each.line)) for each in self._places], np.int32)
+        contexts = np.array([names.number(each) for each in history.contexts], np.int32)
+        category = self._categories(stack, visit)
+        return allocations(
+            device=self._name,
+            source=SOURCE,
+            names=names.all(),
+            time_ns=time_ns,
+            address=history.address[events],
+            size=replayed.size,
+            phase=phase,
+            visit=visit,
+            step=step,
+            op=np.where(owned, numbers[stack, 0], 0),
+            line=np.where(made, numbers[stack, 1], 0),
+            module=np.where(made, contexts[history.context[events]], 0),
+            category=category,
+            known=self._known(replayed.from_start),
+            unexplained_bytes=-int(replayed.size[~made & (replayed.allocated_by == NONE)].sum()),
+            reserved=replayed.reserved,
+            bands=bands(phase, step, visit, time_ns),
+            failed=self._failed(events, phase, step),
+        )
+
+    def _phases(self, stack: Ints, owned: NDArray[np.bool_]) -> Ints:
+        """Those the stacks tell. Where Python's stacks were recorded, what has none ran on a thread without Python, and
+        those that allocate on a device are autograd's."""
+        by_stack = np.array([each.phase for each in self._places], np.int64)
+        empty = np.array([not each for each in self._history.stacks], np.bool_)
+        if any(each.line for each in self._places):
+            by_stack[empty] = BACKWARD
+        return np.where(owned, by_stack[stack], NONE)
+
+    def _categories(self, stack: Ints, visit: Ints) -> Ints:
+        """Of allocations, by their stacks and pools; what an optimizer made is its state if it outlives the phase."""
+        replayed, number = self._replay, self._names.number
+        made = np.flatnonzero(replayed.size > 0)
+        told = np.array([0 if each.purpose == OF_THE_OPTIMIZER else number(each.purpose) for each in self._places])
+        category = np.zeros(len(stack), np.int64)
+        category[made] = told[stack[made]]
+        optimizers = np.array([each.purpose == OF_THE_OPTIMIZER for each in self._places], np.bool_)
+        left = made[optimizers[stack[made]]]
+        until = np.append(visit, NONE)[replayed.freed_by[left]]
+        category[left[until == visit[left]]] = number(TEMPORARY)
+        ended = np.where(until == NONE, visit[-1], until)
+        category[left[ended > visit[left]]] = number(OPTIMIZER_STATE)
+        category[made[self._private()[made]]] = number(GRAPH_POOL)
+        return category
+
+    def _private(self) -> NDArray[np.bool_]:
+        """Events in pools of their own: as they say, else those in segments that are private at the end."""
+        events = self._replay.events
+        if self._history.private is not None:
+            return self._history.private[events]
+        return self._in_private(self._history.address[events])
+
+    def _in_private(self, address: Ints) -> NDArray[np.bool_]:
+        held = self._held
+        if not held.private.any():
+            return np.zeros(len(address), np.bool_)
+        at = np.maximum(np.searchsorted(held.segment, address, side="right") - 1, 0)
+        inside = (address >= held.segment[at]) & (address < held.segment[at] + held.segment_size[at])
+        return inside & held.private[at]
+
+    def _known(self, blocks: Ints) -> tuple[Block, ...]:
+        """Blocks of the end that were there from the start, with what the stacks of their allocations tell."""
+        held = self._held
+        private = self._in_private(held.block)
+        places = {id(each): self._stacks.place(each) for each in (held.stacks[at] for at in blocks.tolist())}
+        return tuple(
+            Block(
+                address=int(held.block[at]),
+                size_bytes=int(held.block_size[at]),
+                category=GRAPH_POOL if private[at] else _lasting(places[id(held.stacks[at])]),
+                name=places[id(held.stacks[at])].line,
+            )
+            for at in blocks.tolist()
+        )
+
+    def _state(self) -> Allocations:
+        """Without a history: every block that is held as allocated in the order of addresses, at no time."""
+        held, number = self._held, self._names.number
+        chosen = np.flatnonzero(held.allocated)
+        places = [self._stacks.place(held.stacks[at]) for at in chosen.tolist()]
+        private = self._in_private(held.block)
+        category = [
+            number(GRAPH_POOL if private[at] else _lasting(place).replace(UNKNOWN, ""))
+            for at, place in zip(chosen.tolist(), places, strict=True)
+        ]
+        return allocations(
+            device=self._name,
+            source=STATE,
+            time_ns=np.zeros(len(chosen), np.int64),
+            address=held.block[chosen],
+            size=held.block_size[chosen],
+            op=[number(place.op) for place in places],
+            line=[number(place.line) for place in places],
+            category=category,
+            names=self._names.all(),
+            reserved=self._replay.reserved,
+        )
+
+    def _failed(self, events: Ints, phase: Ints, step: Ints) -> FailedRequest | None:
+        """The request that no memory was found for, if nothing was allocated after it."""
+        history = self._history
+        failures = np.flatnonzero(history.action == OOM)
+        if not self._is_failed():
+            return None
+        last, free = int(failures[-1]), history.device_free[-1]
+        place: Place = self._places[int(history.stack[last])]
+        before = int(np.searchsorted(events, last)) - 1
+        size = int(history.size[last])
+        message = f"CUDA out of memory: tried to allocate {nbytes(size)}"
+        near = place.phase if place.phase != NONE else int(phase[before]) if before >= 0 else NONE
+        return FailedRequest(
+            bytes=size,
+            message=message if free is None else f"{message}; the device had {nbytes(free)} free",
+            phase=PHASES[near] if near != NONE else "",
+            step=int(step[before]) if before >= 0 and step[before] != NONE else None,
+            op=place.op,
+            module=history.contexts[int(history.context[last])],
+            line=place.line,
+        )
+
+    def notes(self) -> list[str]:
+        """What of the history does not fit together, in words."""
+        replayed, history, name = self._replay, self._history, self._name
+        found = []
+        if not len(history):
+            found.append(f"{name}: no history was recorded: only what was held at the end is known")
+        if replayed.lost:
+            found.append(f"{name}: {replayed.lost} blocks were freed after the history ends")
+        if replayed.later:
+            found.append(f"{name}: {replayed.later} blocks were allocated after the history ends and are left out")
+        if replayed.missing:
+            found.append(f"{name}: {nbytes(replayed.missing)} of segments were given back after the history ends")
+        survived = int((history.action == OOM).sum()) - self._is_failed()
+        if survived:
+            found.append(f"{name}: {survived} requests found no memory, and the program went on")
+        return found
+
+    def _is_failed(self) -> bool:
+        failures = np.flatnonzero(self._history.action == OOM)
+        return bool(len(failures)) and not (self._history.action[failures[-1] :] == ALLOC).any()
+
+
+def _lasting(place: Place) -> str:
+    """The category of a block that outlived its phase."""
+    return OPTIMIZER_STATE if place.purpose == OF_THE_OPTIMIZER else place.purpose or UNKNOWN

@@ -1,0 +1,137 @@
+"""Pickles of plain data: containers, numbers and strings, and nothing that could run."""
+
+import copyreg
+import io
+import pickle
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NoReturn, cast
+
+import psutil
+from isal import igzip
+
+from perfkit.errors import RunFormatError
+from perfkit.trace.reading.kineto import without_gc
+from perfkit.trace.reading.source import open_source
+from perfkit.trace.reading.stream import BLOCK_BYTES, GzipError, Limits
+
+GZIP = b"\x1f\x8b"
+_LONGEST_NAME = 80
+# What a pickle may take up: one byte of it makes at most an empty list or dictionary, of 56 or 64 bytes.
+_BYTES_PER_BYTE = 64
+_BYTES_ANYWAY = 4 << 30
+
+_DAMAGE = (
+    pickle.UnpicklingError,
+    EOFError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    OSError,
+    zlib.error,
+    GzipError,
+)
+
+
+def load_plain(path: str) -> object:
+    """What a pickle, plain or gzip, holds: dictionaries, lists, tuples, sets, numbers, strings, bytes, None.
+
+    `RunFormatError` for a pickle that names anything else, before that is even looked up: globals, persistent
+    ids, registered extensions and out-of-band buffers are refused, so no code of the file's choice runs. So are
+    damaged files, and such as declare more bytes than there are or would take more memory than a file of that size
+    can need. What is not bounded: the time a hostile file takes (keys chosen to collide), and the C stack that
+    hashing tuples nested a hundred thousand deep takes; such a file can stop this process, not run anything in it.
+    """
+    file, file_bytes = open_source(path)
+    with file:
+        text = _Bounded(file, path, file_bytes)
+        # The unpickler takes an extension's object from this cache without asking; it is filled again when needed.
+        copyreg._extension_cache.clear()  # type: ignore[attr-defined]
+        try:
+            with without_gc(), _memory_bounded(_BYTES_ANYWAY + _BYTES_PER_BYTE * file_bytes):
+                return _PlainUnpickler(text, path).load()
+        except MemoryError:
+            raise RunFormatError(
+                f"{path}: asks for more memory than this machine gives or a snapshot of {file_bytes} bytes can need; "
+                "it is damaged or hostile"
+            ) from None
+        except _DAMAGE as error:
+            raise RunFormatError(f"{path}: not a whole pickle ({_line(error)}); record the snapshot again") from None
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def __init__(self, file: "_Bounded", label: str) -> None:
+        super().__init__(cast(BinaryIO, file), encoding="utf-8")
+        self._label = label
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        self._refuse(f"{module}.{name}")
+
+    def persistent_load(self, pid: object) -> NoReturn:
+        self._refuse("an object stored elsewhere")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise RunFormatError(
+            f"{self._label}: needs {_line(what)}, and a memory snapshot holds plain data only: this is another kind of "
+            "pickle, or a hostile one; nothing of it was run"
+        )
+
+
+class _Bounded:
+    """The text of a file for the unpickler: never asked for more bytes than there are."""
+
+    def __init__(self, file: BinaryIO, label: str, file_bytes: int) -> None:
+        self._label = label
+        head = file.read(len(GZIP))
+        file.seek(0)
+        zipped = head == GZIP
+        self._left = Limits().allowed(file_bytes) if zipped else file_bytes
+        plain: Any = igzip.IGzipFile(fileobj=file) if zipped else file  # type: ignore[no-untyped-call]
+        self._file: io.BufferedReader[Any] = io.BufferedReader(plain, BLOCK_BYTES)
+
+    def read(self, size: int) -> bytes:
+        if size > self._left:
+            raise RunFormatError(
+                f"{self._label}: declares {size} bytes where {self._left} can follow; it is cut off, damaged or hostile"
+            )
+        self._left -= size
+        return self._file.read(size)
+
+    def readline(self) -> bytes:
+        line = self._file.readline(self._left)
+        self._left -= len(line)
+        return line
+
+    def peek(self, size: int) -> bytes:
+        return self._file.peek(size)[: self._left]
+
+
+def _line(what: object) -> str:
+    """For one line of a message, whatever a file put into it."""
+    text = " ".join(ascii(str(what))[1:-1].split())
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
+
+
+@contextmanager
+def _memory_bounded(more: int) -> Iterator[None]:
+    """Only so many more bytes for this process (on Linux; threads beside share them): the unpickler makes room for as
+    many objects as a file declares before it has seen them."""
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = psutil.Process().memory_info().vms + more
+    limits = [each for each in (soft, hard, wanted) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
