@@ -1,0 +1,130 @@
+"""The peak of perfkit's account against instruments that share nothing with it: closed forms, torch's MemTracker,
+a count of what torch's allocator asks the C library for, and the profiler's events added up as they come."""
+
+import ctypes
+import gzip
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+import torch
+from torch.distributed._tools.mem_tracker import MemTracker
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.gpt_memory import peak, standing
+from benchmarks.memory_runs import accounts, run_memory
+from benchmarks.memory_theory import label, training
+from perfkit.analysis.result import MemoryAccount
+from tests.fixtures.memory_oracles import training as oracle_training
+from tests.fixtures.memory_oracles.training import Trained, train
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = Path(oracle_training.__file__).parent
+
+# A vocabulary that makes the loss the peak, where no scratch buffer of a 16-bit product is alive.
+PARAMETERS = {"vocab": 4096, "seq_len": 128}
+WORKLOAD = label(PARAMETERS)
+VARIANTS = ("baseline", "flash", "amp+flash", "ckpt+flash")
+TOLERANCE = 0.001
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MemoryAccount]:
+    """The accounts of real runs."""
+    folder = tmp_path_factory.mktemp("memory") / "suite"
+    return accounts(run_memory(WORKLOAD, ",".join(VARIANTS[1:]), folder, threads=1))
+
+
+@pytest.fixture(params=VARIANTS)
+def variant(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def trained(variant: str) -> Iterator[Trained]:
+    """The same training in this process."""
+    threads = torch.get_num_threads()
+    result = train(WORKLOAD, variant)
+    yield result
+    result.state.close()
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def interposer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`aligned.c`, compiled."""
+    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    if compiler is None:
+        pytest.skip("no C compiler: none of cc, gcc, clang is installed")
+    if platform.libc_ver()[0] != "glibc":
+        pytest.skip("the interposer is written for glibc")
+    library = tmp_path_factory.mktemp("interposer") / "aligned.so"
+    options = ["-O1", "-shared", "-fPIC", "-pthread", "-o", str(library), str(FIXTURES / "aligned.c")]
+    subprocess.run([compiler, *options], check=True, timeout=60)
+    ctypes.CDLL(str(library))  # refused here rather than in the child
+    return library
+
+
+def test_every_byte_is_in_a_category(found: dict[str, MemoryAccount], variant: str) -> None:
+    account = found[variant]
+    assert sum(share.bytes for share in account.categories) == account.peak_bytes
+
+
+def test_closed_forms(found: dict[str, MemoryAccount], variant: str) -> None:
+    _, expected = peak(training(PARAMETERS, variant))
+    assert found[variant].peak_bytes == pytest.approx(expected, rel=TOLERANCE)
+
+
+def test_what_stands_is_exact(found: dict[str, MemoryAccount], variant: str) -> None:
+    shares = {share.category: share.bytes for share in found[variant].categories}
+    expected = standing(training(PARAMETERS, variant))
+    assert {category: shares.get(category, 0) for category in expected} == expected
+
+
+def test_mem_tracker(found: dict[str, MemoryAccount], variant: str, trained: Trained) -> None:
+    tracker = MemTracker()
+    tracker.track_external(trained.state.model, trained.state.optimizer)
+    with tracker:
+        trained.step()
+        tracker.reset_mod_stats()
+        trained.step()
+    total = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
+    assert found[variant].peak_bytes == pytest.approx(total, rel=TOLERANCE)
+
+
+def test_what_the_allocator_asks_for(found: dict[str, MemoryAccount], variant: str, interposer: Path) -> None:
+    child = subprocess.run(
+        [sys.executable, "-m", oracle_training.__name__, WORKLOAD, variant],
+        cwd=ROOT,
+        env={**os.environ, "LD_PRELOAD": str(interposer), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    assert found[variant].peak_bytes == pytest.approx(int(child.stdout.splitlines()[-1]), rel=TOLERANCE)
+
+
+def test_events_of_the_profiler(
+    found: dict[str, MemoryAccount], variant: str, trained: Trained, tmp_path: Path
+) -> None:
+    expected = standing(training(PARAMETERS, variant))
+    before = sum(size for category, size in expected.items() if category != "input")  # the step makes its own copy
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        trained.step()
+    path = tmp_path / "trace.json.gz"
+    profiler.export_chrome_trace(str(path))
+    with gzip.open(path) as file:
+        events = json.load(file)["traceEvents"]
+    memory = sorted((e for e in events if e.get("name") == "[memory]"), key=lambda e: (e["ts"], e["args"]["Ev Idx"]))
+    total = before + max(accumulate(event["args"]["Bytes"] for event in memory))
+    assert found[variant].peak_bytes == pytest.approx(total, rel=TOLERANCE)
