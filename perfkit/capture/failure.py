@@ -7,10 +7,12 @@ import torch
 from perfkit.errors import UnavailableError
 from perfkit.record import Status
 
-# torch's CPU allocator, C++ itself, oneDNN and the operating system, when an allocation fails.
-_CPU_OUT_OF_MEMORY = re.compile(
+# When an allocation fails: torch's CPU allocator, C++ itself, oneDNN and the operating system; the CUDA driver and
+# its libraries, which ask for memory beside torch's allocator.
+_OUT_OF_MEMORY = re.compile(
     r"can't allocate memory|not enough memory|std::bad_alloc|Cannot allocate memory"
     r"|could not create a (primitive|memory)|DefaultCPUAllocator"
+    r"|(CUDA|HIP) error: out of memory|CU(BLAS|DNN|SPARSE|FFT|SOLVER)_STATUS_ALLOC_FAILED"
 )
 
 
@@ -22,7 +24,7 @@ def status_of(error: BaseException) -> Status:
         return Status.INTERRUPTED
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return Status.OUT_OF_MEMORY
-    if isinstance(error, RuntimeError | OSError) and _CPU_OUT_OF_MEMORY.search(str(error)):
+    if isinstance(error, RuntimeError | OSError) and _OUT_OF_MEMORY.search(str(error)):
         return Status.OUT_OF_MEMORY
     return Status.FAILED
 

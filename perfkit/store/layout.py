@@ -5,6 +5,7 @@
 <suite>/<variant>/<repeat>/         one run: one launch of one variant
     spec.json  run.json
     rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.parquet  rank<k>/output.log  rank0/counters.csv
+    rank<k>/history.json.gz         on CUDA: the allocator's own history of the memory pass
 <suite>/<variant>/counters/         the launch under Nsight Compute, whose counts the first run's `counters.csv` holds
 <suite>/report.html, report.json, ... what `perfkit report` renders
 """
@@ -21,6 +22,7 @@ SPEC_FILE = "spec.json"
 RUN_FILE = "run.json"
 RECORD_FILE = "record.json"
 TRACE_FILE = "trace.json.gz"
+HISTORY_FILE = "history.json.gz"
 MEMORY_FILE = "memory.parquet"
 OUTPUT_FILE = "output.log"
 COUNTERS_FILE = "counters.csv"

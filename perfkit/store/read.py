@@ -15,6 +15,7 @@ from perfkit.spec import RunSpec
 from perfkit.store.layout import (
     CEILINGS_FILE,
     COUNTERS_FILE,
+    HISTORY_FILE,
     MEMORY_FILE,
     RECORD_FILE,
     RUN_FILE,
@@ -29,12 +30,14 @@ from perfkit.store.layout import (
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRank:
-    """What one rank left: its record, and the paths of its trace, memory events and counters that were written."""
+    """What one rank left: its record, and the paths of what else was written: its trace, memory events, counters and
+    the history of its CUDA allocator."""
 
     record: RankRecord
     trace: Path | None
     memory: Path | None
     counters: Path | None = None
+    history: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +132,7 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
         trace=_existing(folder / TRACE_FILE),
         memory=_existing(folder / MEMORY_FILE),
         counters=_existing(folder / COUNTERS_FILE),
+        history=_existing(folder / HISTORY_FILE),
     )
 
 

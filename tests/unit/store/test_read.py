@@ -21,6 +21,14 @@ def test_a_suite_is_read_back(tmp_path: Path) -> None:
     assert (stored.runs[0].ranks[0].trace, stored.runs[0].ranks[0].memory) == (None, None)
 
 
+def test_the_history_of_the_allocator_is_found(tmp_path: Path) -> None:
+    folder = write_suite(tmp_path, {"baseline": [record(0.1)]})
+    (history,) = (path.with_name("history.json.gz") for path in folder.glob("baseline/0/rank0/record.json"))
+    assert read_suite(folder).runs[0].ranks[0].history is None
+    history.write_bytes(b"")
+    assert read_suite(folder).runs[0].ranks[0].history == history
+
+
 def test_what_a_killed_suite_left_is_read(tmp_path: Path) -> None:
     unfinished = write_run(tmp_path, spec("amp"), 0, [record()], run=None)
     announced = SuiteRun(variant="amp", repeat=1, path="amp/1")
