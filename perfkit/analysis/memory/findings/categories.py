@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from perfkit.allocations import (
     ACTIVATION,
     AUTOCAST,
@@ -15,6 +17,7 @@ from perfkit.allocations import (
     UNSHARDED_PARAMETER,
 )
 from perfkit.analysis.memory.findings.remedies import HELD_IN_FORWARD, OPTIMIZER_TEMPORARIES, REMEDIES, Remedy
+from perfkit.analysis.memory.findings.tensors import logits_of
 from perfkit.analysis.memory.findings.thresholds import LARGE, SMALL_BYTES, UNEXPLAINED
 from perfkit.analysis.memory.findings.view import View, origins
 from perfkit.analysis.result import Finding
@@ -88,15 +91,20 @@ def unexplained(view: View) -> Iterator[Finding]:
 
 
 def _large(view: View, category: str, subject: str, remedies: Sequence[Remedy]) -> Iterator[Finding]:
-    """A category that holds much of the peak and that something would lower."""
-    size, action = view.bytes_of(category), view.advice(remedies)
-    won = view.winnable(category)
+    """A category that holds much of the peak and that something would lower.
+
+    Logits are left out: they have a finding of their own, since what lowers the results of other ops does not help.
+    """
+    logits = [row for row in logits_of(view) if row.category == category]
+    size = view.bytes_of(category) - sum(row.bytes for row in logits)
+    won, action = min(view.winnable(category), size), view.advice(remedies)
     if view.share(size) < LARGE or won < SMALL_BYTES or not action:
         return
-    made = origins([row for row in view.account.rows if row.category == category])
+    rows = [row for row in view.account.rows if row.category == category]
+    made = origins([*rows, *(msgspec.structs.replace(row, bytes=-row.bytes) for row in logits)])
     where = f", reached in {view.account.peak_phase}" if view.account.peak_phase else ""
     yield view.gain(
-        f"{subject} {percent(view.share(size), 0)} of the peak",
+        f"{subject} {percent(view.share(size), 0)} of the peak" + (" beside logits" if logits else ""),
         f"{view.of_peak(size)}{where}" + (f"; most by {made}" if made else ""),
         action,
         won,

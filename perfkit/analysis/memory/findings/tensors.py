@@ -11,39 +11,48 @@ from perfkit.analysis.memory.findings.view import View, origins
 from perfkit.analysis.result import Finding, LiveBlock, MemoryRow
 from perfkit.units import percent
 
+# What ops of the model made, beside what lasts.
 _RESULTS = (ACTIVATION, RECOMPUTED, TEMPORARY)
 _SOFTMAX = re.compile(r"(?<!log_)softmax")
 _LOSS = re.compile(r"log_softmax|nll_loss|cross_entropy")
+_GROW_SQUARE = "they grow with the square of the sequence"
+_GROW_VOCABULARY = "each of them has the size of tokens x vocabulary"
 
 
 def attention_scores(view: View) -> Iterator[Finding]:
     """Every position's weight for every other, which fused attention computes in pieces and never writes."""
-    grows = "they grow with the square of the sequence"
-    yield from _written(view, _SOFTMAX, "Attention scores hold", grows, SCORES)
+    among = "among the activations and temporaries: gains do not add up"
+    yield from _told(view, _made_by(view, _SOFTMAX), "Attention scores hold", SCORES, _GROW_SQUARE, among)
 
 
 def logits(view: View) -> Iterator[Finding]:
     """The vocabulary's scores for every token, and the same again for the loss and its gradient."""
-    grows = "each of them has the size of tokens x vocabulary"
-    yield from _written(view, _LOSS, "Logits and their loss hold", grows, LOGITS)
+    yield from _told(view, logits_of(view), "Logits and their loss hold", LOGITS, _GROW_VOCABULARY)
 
 
-def _written(
-    view: View, maker: re.Pattern[str], subject: str, grows: str, remedies: Sequence[Remedy]
-) -> Iterator[Finding]:
-    """Results that a kind of op made, and large ones of other ops that must be the same tensor before or after it."""
+def logits_of(view: View) -> list[MemoryRow]:
+    """Logits, their loss and their gradients where they are worth a finding, else none."""
+    return _made_by(view, _LOSS)
+
+
+def _made_by(view: View, maker: re.Pattern[str]) -> list[MemoryRow]:
+    """Results of a kind of op, and large ones of other ops that must be the same tensor before or after it.
+
+    Empty where they are too small to be told.
+    """
     rows = [row for row in view.account.rows if row.category in _RESULTS and maker.search(row.op)]
     rows += [_row(block) for block in _alike(view, maker)]
+    size = sum(row.bytes for row in rows)
+    return rows if view.share(size) >= NOTABLE and size >= SMALL_BYTES else []
+
+
+def _told(
+    view: View, rows: Sequence[MemoryRow], subject: str, remedies: Sequence[Remedy], *details: str
+) -> Iterator[Finding]:
     size, action = sum(row.bytes for row in rows), view.advice(remedies)
-    if view.share(size) < NOTABLE or size < SMALL_BYTES or not action:
-        return
-    yield view.gain(
-        f"{subject} {percent(view.share(size), 0)} of the peak",
-        f"{view.of_peak(size)}: {origins(rows)}",
-        action,
-        size,
-        details=(grows, "among the bytes of activations and temporaries: gains do not add up"),
-    )
+    if rows and action:
+        title = f"{subject} {percent(view.share(size), 0)} of the peak"
+        yield view.gain(title, f"{view.of_peak(size)}: {origins(rows)}", action, size, details=details)
 
 
 def _alike(view: View, maker: re.Pattern[str]) -> list[LiveBlock]:

@@ -9,7 +9,9 @@ from perfkit.analysis.memory.findings.remedies import Remedy, is_on
 from perfkit.analysis.result import Finding, MemoryAccount, MemoryRow
 from perfkit.units import nbytes, percent
 
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a part of a module's name that only counts
+# What only counts in a module's name: `0` in `blocks.0.mlp`, and in `Block_0/Mlp_0` as torch.profiler has it.
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+_NUMBER_OF_CLASS = re.compile(r"(?<=_)\d+(?=/|$)")
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ def _sentence(text: str) -> str:
 
 def origin(op: str, module: str, line: str = "") -> str:
     """`aten::relu in blocks.*.mlp at train.py:12 train`; modules that differ only in numbers are one."""
-    parts = [op, f"in {_NUMBER.sub('*', module)}" if module else "", f"at {line}" if line else ""]
+    place = (_NUMBER_OF_CLASS if "/" in module else _NUMBER).sub("*", module)
+    parts = [op, f"in {place}" if place else "", f"at {line}" if line else ""]
     return " ".join(filter(None, parts))
 
 
@@ -103,7 +106,7 @@ def origins(rows: Sequence[MemoryRow], most: int = 3) -> str:
     together: dict[str, int] = defaultdict(int)
     for row in rows:
         together[origin(row.op, row.module)] += row.bytes
-    told = sorted(((name, size) for name, size in together.items() if name), key=lambda item: -item[1])
+    told = sorted(((name, size) for name, size in together.items() if name and size > 0), key=lambda item: -item[1])
     more = f" and {len(told) - most} more" if len(told) > most else ""
     return ", ".join(f"{name} {nbytes(size)}" for name, size in told[:most]) + more
 

@@ -166,6 +166,14 @@ def test_logits_are_told_with_the_layer_that_made_them() -> None:
     assert "in chunks" in finding.action
 
 
+def test_logits_are_left_out_of_the_category_they_are_in() -> None:
+    rows = (row("activation", "", "aten::_log_softmax", 200), row("activation", "blocks.0", "aten::gelu", 150))
+    first, second = memory_findings(account({"activation": 350}, rows=rows))
+    assert (first.title, first.gain_bytes) == ("Logits and their loss hold 20 % of the peak", 200 * MIB)
+    assert (second.title, second.gain_bytes) == ("Activations hold 15 % of the peak beside logits", 150 * MIB)
+    assert second.evidence.endswith("most by aten::gelu in blocks.* 150 MiB")
+
+
 def held(reserved: int, free: int, largest: int | None) -> Fragmentation:
     return Fragmentation(
         reserved_bytes=reserved * MIB,
@@ -308,3 +316,5 @@ def test_remedies_name_techniques_that_exist() -> None:
 
 def test_only_counting_parts_of_a_modules_name_are_left_out() -> None:
     assert origin("aten::mm", "layer1.0.conv2") == "aten::mm in layer1.*.conv2"
+    assert origin("aten::mm", "Gpt_0/Block_11/Linear_40") == "aten::mm in Gpt_*/Block_*/Linear_*"
+    assert origin("", "fc_1", "a.py:1 f") == "in fc_1 at a.py:1 f"
