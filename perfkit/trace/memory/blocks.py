@@ -28,11 +28,12 @@ def blocks_of(ops: Ops, op: Ints, table: Table) -> Blocks:
     """
     trace, memory = ops.trace, ops.trace.memory
     shape, dtype = np.zeros(len(memory), np.int32), np.zeros(len(memory), np.int32)
-    event = np.append(ops.event, NONE)[op]
-    asked = np.flatnonzero((op != NONE) & (memory.size > 0) & (trace.signature[event] != NONE))
+    asked = np.flatnonzero((op != NONE) & (memory.size > 0))
+    asked = asked[trace.signature[ops.event[op[asked]]] != NONE]
     if not len(asked):
         return Blocks(shape, dtype)
-    name, signature = trace.name[event[asked]], trace.signature[event[asked]]
+    event = ops.event[op[asked]]
+    name, signature = trace.name[event], trace.signature[event]
     sizes, size = np.unique(memory.size[asked], return_inverse=True)
     calls, call = np.unique(name.astype(np.int64) * len(trace.signatures) + signature, return_inverse=True)
     kind = (call * len(sizes) + size) * 2 + (memory.device_type[asked] != CPU)

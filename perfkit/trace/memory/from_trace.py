@@ -88,10 +88,12 @@ def _modules(ops: Ops, modules: Modules, op: Ints, table: Table) -> Column:
 def _lines(ops: Ops, op: Ints, table: Table) -> Column:
     """Of the program at each event; in backward, that of the forward op whose gradient is computed."""
     trace, memory = ops.trace, ops.trace.memory
+    threads, times = memory.thread.copy(), memory.time_ns.copy()
     forward = np.append(ops.forward, NONE)[op]
-    event = np.append(ops.event, NONE)[forward]
-    threads = np.where(forward == NONE, memory.thread, trace.thread[event]).astype(np.int32)
-    return lines_at(trace, threads, np.where(forward == NONE, memory.time_ns, trace.start_ns[event]), table)
+    known = np.flatnonzero(forward != NONE)
+    event = ops.event[forward[known]]
+    threads[known], times[known] = trace.thread[event], trace.start_ns[event]
+    return lines_at(trace, threads, times, table)
 
 
 def _of_device(recorded: _Recorded, events: Ints) -> Allocations | None:
