@@ -18,7 +18,8 @@ _KEY = b"perfkit"
 
 
 class _Rest(Struct):
-    """What the columns do not hold, as JSON in the file's metadata. `reserved` is (at_event, address, size)."""
+    """What the columns do not hold, as JSON in the file's metadata. `reserved` is (at_event, address, size), `expandable`
+    which of them are, as in `Reserved`."""
 
     schema_version: int = MEMORY_FILE_VERSION
     device: str
@@ -27,6 +28,7 @@ class _Rest(Struct):
     known: tuple[Block, ...]
     unexplained_bytes: int
     reserved: tuple[tuple[int, int, int], ...]
+    expandable: tuple[bool, ...] = ()
     bands: tuple[Band, ...]
     failed: FailedRequest | None
 
@@ -45,6 +47,7 @@ def write_allocations(path: Path, allocations: Allocations) -> None:
         known=allocations.known,
         unexplained_bytes=allocations.unexplained_bytes,
         reserved=tuple(zip(held.at_event.tolist(), held.address.tolist(), held.size.tolist(), strict=True)),
+        expandable=tuple(held.expandable.tolist()),
         bands=allocations.bands,
         failed=allocations.failed,
     )
@@ -78,7 +81,12 @@ def read_allocations(path: Path) -> Allocations:
         names=rest.names,
         known=rest.known,
         unexplained_bytes=rest.unexplained_bytes,
-        reserved=Reserved(at_event=held[:, 0].copy(), address=held[:, 1].copy(), size=held[:, 2].copy()),
+        reserved=Reserved(
+            at_event=held[:, 0].copy(),
+            address=held[:, 1].copy(),
+            size=held[:, 2].copy(),
+            expandable=np.array(rest.expandable, np.bool_),
+        ),
         bands=rest.bands,
         failed=rest.failed,
         **columns,
