@@ -23,7 +23,8 @@ class Births:
         born, died: events, `died` the number of events for a block that was never freed.
         size: bytes.
         phase, visit, op, module, line: of the allocation.
-        freed_op, freed_phase: of the free; 0 and NONE where there was none.
+        freed_op, freed_phase: of the free; 0 and NONE where there was none. Of a block whose free was not seen there is
+            no op, and the phase is that of the next allocation at its address.
         outlives: whether the block was alive when another phase began, or never freed.
         brief: whether it was freed before any other op, or the op in another module, allocated; False where the op
             is not known.
@@ -59,7 +60,8 @@ def births_of(allocations: Allocations, lives: Lives) -> Births:
     # Of blocks that were never freed the last event stands in, and is overwritten below.
     end = np.minimum(died, len(allocations) - 1)
     op = allocations.op[born]
-    freed_op = np.where(freed, allocations.op[end], 0)
+    # An allocation at the same address ended the block where its free was not seen.
+    freed_op = np.where(freed & (allocations.size[end] < 0), allocations.op[end], 0)
     run = _runs(allocations)
     brief = freed & (op != 0) & (run[born] == run[end])
     begins = _optimizer_begins(allocations)

@@ -62,7 +62,8 @@ def _by_name(allocations: Allocations, births: Births, lifetime: Categories) -> 
     found = np.where(found != NONE, found, told(names, births.line, BY_LINE))
     # What gradients are reduced into lives on as the gradient, until the update; what lives through more updates than
     # that is the collective's own.
-    reduced = births.outlives & (births.updates - births.update <= 1) & matches(names, births.op, REDUCTION)
+    updates = np.where(births.freed_phase == BACKWARD, 0, 1)
+    reduced = births.outlives & (births.updates - births.update <= updates) & matches(names, births.op, REDUCTION)
     reduced &= (found == _NUMBER[COMMUNICATION_BUFFER]) & (lifetime == _NUMBER[GRADIENT])
     found = np.where(reduced, _NUMBER[GRADIENT], found)
     found = np.where((found == NONE) & _collective_copies(names, births), _NUMBER[COMMUNICATION_BUFFER], found)

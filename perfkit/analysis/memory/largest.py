@@ -57,5 +57,6 @@ def _block(allocations: Allocations, lives: Lives, row: int, category: str) -> L
 
 
 def _kept_by(allocations: Allocations, died: int) -> str:
-    """The op that a block was freed in; "" for one that was not freed."""
-    return allocations.text(allocations.op, died).removeprefix(_AUTOGRAD) if died < len(allocations) else ""
+    """The op that a block was freed in; "" for one that was not, or not seen to be: another took its address."""
+    freed = died < len(allocations) and allocations.size[died] < 0
+    return allocations.text(allocations.op, died).removeprefix(_AUTOGRAD) if freed else ""

@@ -71,8 +71,8 @@ def labels(
         if not label.category and place.phase == _BACKWARD and place.module and outlives:
             label = label._replace(category=RECOMPUTED)
         if freed is not None:
-            label = label._replace(keeper=freed.node or freed.op)
             assert ends is not None
+            label = label._replace(keeper=places[ends].sharding or freed.node or freed.op)
             found[ends] = label
         found[index] = label
     return found

@@ -50,6 +50,11 @@ class Recording:
         self._lives[block][2] = self.now
         self._event(-self._lives[block][0], block + 1, op=op)
 
+    def replace(self, block: int, op: str = "") -> int:
+        """Allocate a block where another was that nobody was seen to free."""
+        self._lives[block][2] = self.now
+        return self.make(op, self._lives[block][0])
+
     def unseen(self, size: int) -> int:
         """A block that was there before the recording and is in no training state."""
         self._lives.insert(len(self.known), [size, AT_START, NONE, NONE])

@@ -140,17 +140,20 @@ def test_fsdp_reduces_into_the_gradient_and_gives_the_buffer_back() -> None:
 
 
 def test_what_a_collective_made_and_was_not_seen_to_free_is_no_gradient() -> None:
-    recording = Recording()
+    recording, unseen = Recording(), -1
     for step in range(2):
         recording.phase("backward")
         if step == 0:
             recording.make("FSDP::post_backward_reduce (blocks.1)")
+            unseen = recording.make("FSDP::post_backward_reduce (blocks.1)")
+        else:
+            recording.free(unseen)
         gradient = recording.make("FSDP::post_backward_reduce (blocks.1)")
         recording.phase("optimizer")
         recording.free(recording.make("aten::sqrt"))
         recording.free(gradient)
     found = [name for name in recording.categories() if name != TEMPORARY]
-    assert found == [COMMUNICATION_BUFFER, GRADIENT, GRADIENT]
+    assert found == [COMMUNICATION_BUFFER, COMMUNICATION_BUFFER, GRADIENT, GRADIENT]
 
 
 def test_a_copy_in_backward_without_sharding_is_no_communication() -> None:

@@ -107,6 +107,16 @@ def test_what_crosses_from_one_microbatch_to_the_next() -> None:
     assert r.categories() == [TEMPORARY, GRADIENT, TEMPORARY]
 
 
+def test_an_op_that_takes_the_address_of_a_block_did_not_free_it() -> None:
+    r = Recording()
+    r.phase("backward")
+    block = r.make("aten::mm")
+    r.make("aten::sum")
+    r.replace(block, op=ACCUMULATE)
+    r.phase("optimizer")
+    assert r.categories() == [TEMPORARY, GRADIENT, GRADIENT]
+
+
 def test_an_optimizer_within_backward_takes_its_gradients() -> None:
     r = Recording()
     r.phase("backward")
