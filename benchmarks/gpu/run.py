@@ -3,9 +3,10 @@
     python benchmarks/gpu/run.py --out results/
 
 Runs, each in a process of its own and with a share of the time: the tests marked `gpu`, the calibration of this
-device, the whole list of techniques on `gpt`, the techniques that fit on `resnet`, and, where Nsight Compute is
-installed, a counter export of one `gpt` step. Leaves logs, `summary.json` and the reports (JSON and HTML) in
-one folder. Exits 1 if any part failed; the parts after it still run.
+device, what recording memory costs and whether its books balance (`memory.py`), the whole list of techniques on
+`gpt`, the techniques that fit on `resnet`, and, where Nsight Compute is installed, a counter export of one `gpt` step.
+Leaves logs, `summary.json` and the reports (JSON and HTML) in one folder. Exits 1 if any part failed; the parts after
+it still run.
 """
 
 import argparse
@@ -22,6 +23,7 @@ GPT = "amp,amp:dtype=fp16,ckpt,ckpt:mode=selective,compile,flash,flash:backend=c
 GPT_COMBINED = "amp+flash,amp+flash+compile,amp+flash+ckpt,amp+flash+compile+ckpt:mode=budget"
 GPT_OFFLOAD = "offload:what=activations,offload:what=optimizer,offload:what=parameters,offload:what=activations:to=disk"
 SHARDED = "zero1,zero2,zero3"
+MEMORY = Path(__file__).with_name("memory.py")
 GRACE_S = 20.0
 KEEP = ("report.html", "report.json", "report.md", "suite.json", "ceilings.json")
 
@@ -51,6 +53,7 @@ def parts(out: Path) -> dict[str, tuple[list[str], float]]:
     table = {
         "tests": ([sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-rs", "tests"], 150.0),
         "calibrate": (perfkit("calibrate", "--device", "cuda"), 100.0),
+        "memory": ([sys.executable, str(MEMORY), "--out", str(out / "memory.json")], 60.0),
         "gpt": (bench(out, "gpt", "gpt", f"{GPT},{GPT_COMBINED},{GPT_OFFLOAD},{SHARDED}", repeats=2), 330.0),
         "resnet": (bench(out, "resnet", "resnet", "amp,compile,amp+compile", repeats=1), 90.0),
     }

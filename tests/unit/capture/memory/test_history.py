@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from perfkit.capture.memory.history import allocator_history
+from perfkit.trace.memory.snapshot import read_snapshot
 
 CUDA = torch.device("cuda", 0)
 SNAPSHOT = {
@@ -113,3 +114,24 @@ def test_nothing_on_a_cpu(memory, tmp_path):
         pass
     assert memory.calls == []
     assert not path.exists()
+
+
+def test_what_is_written_is_read_as_a_snapshot(memory, tmp_path, monkeypatch):
+    frames = [{"filename": "mine.py", "name": "forward", "line": 7}]
+    entry = {"addr": 2**47, "size": 500, "stream": 0, "time_us": 1, "frames": frames}
+    block = {"address": 2**47, "size": 512, "requested_size": 500, "state": "active_allocated", "frames": frames}
+    segment = {
+        "device": 0, "address": 2**47, "total_size": 2**21, "allocated_size": 512, "active_size": 512, "stream": 0,
+        "requested_size": 500, "segment_type": "small", "segment_pool_id": (0, 0), "is_expandable": False,
+        "frames": [], "blocks": [block, {"address": 2**47 + 512, "size": 2**21 - 512, "requested_size": 0,
+        "state": "inactive", "frames": []}],
+    }  # fmt: skip
+    trace = [{**entry, "action": "segment_alloc", "size": 2**21, "frames": []}, {**entry, "action": "alloc"}]
+    snapshot = {"segments": [segment], "device_traces": [trace], "allocator_settings": {}, "external_annotations": []}
+    monkeypatch.setattr(memory, "_snapshot", lambda: snapshot)
+    with allocator_history(tmp_path / "history.json.gz", CUDA):
+        pass
+    (found,) = read_snapshot(tmp_path / "history.json.gz").allocations
+    assert found.size.tolist() == [512]
+    assert found.text(found.line, 0) == "mine.py:7 forward"
+    assert found.reserved.size.tolist() == [2**21]
