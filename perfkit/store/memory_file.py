@@ -18,8 +18,10 @@ _KEY = b"perfkit"
 
 
 class _Rest(Struct):
-    """What the columns do not hold, as JSON in the file's metadata. `reserved` is (at_event, address, size), `expandable`
-    which of them are, as in `Reserved`."""
+    """What the columns do not hold, as JSON in the file's metadata.
+
+    `reserved` is (at_event, address, size), `expandable` which of these are, as in `Reserved`.
+    """
 
     schema_version: int = MEMORY_FILE_VERSION
     device: str
