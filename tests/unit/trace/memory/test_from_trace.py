@@ -1,7 +1,6 @@
 """Memory events of traces, with what the ops, ranges and stacks around them tell."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +238,7 @@ def test_lines_and_modules_come_from_stacks_and_in_backward_from_the_forward_op(
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three steps of a small model, as torch.profiler records them."""
     path = tmp_path_factory.mktemp("recorded") / "trace.json.gz"
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 16))
@@ -252,7 +251,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             optimizer.step()
             profiler.step()
     profiler.export_chrome_trace(str(path))
-    yield path
+    return path
 
 
 def test_a_recording_replays_to_the_profilers_own_count(recorded: Path) -> None:

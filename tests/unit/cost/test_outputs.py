@@ -1,0 +1,59 @@
+"""What is in a block, by the op that allocated it and its size."""
+
+import pytest
+
+from perfkit.cost.call import Arg, OpCall, TensorArg
+from perfkit.cost.outputs import Output, block_output
+
+
+def t(*shape: int, dtype: str = "fp32") -> TensorArg:
+    return TensorArg(shape, tuple(1 for _ in shape), dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "size", "shape", "dtype"),
+    [
+        ("empty", ((8, 4), 15, None, None, None, None), 64, (8, 4), "bf16"),
+        ("empty", ((8, 4), None, None, None, None, None), 128, (8, 4), ""),
+        ("empty_strided", ((8, 4), (4, 1), 6, None, None, None), 128, (8, 4), "fp32"),
+        ("new_empty", (t(2, dtype="bf16"), (8, 4), None, None, None, None), 64, (8, 4), "bf16"),
+        ("resize_", (t(0), (8, 4), None), 128, (8, 4), "fp32"),
+        ("_to_copy", (t(8, 4), 15, None, None, None, False, None), 64, (8, 4), "bf16"),
+        ("addmm", (t(4), t(8, 3), t(3, 4)), 128, (8, 4), "fp32"),
+        ("bmm", (t(2, 8, 3), t(2, 3, 4)), 256, (2, 8, 4), "fp32"),
+        ("add", (t(8, 1), t(4), 1), 128, (8, 4), "fp32"),
+        ("gt", (t(8, 4), 0.0), 32, (8, 4), "bool"),
+        ("native_dropout", (t(8, 4), 0.1, True), 32, (8, 4), "bool"),
+        ("native_layer_norm_backward", (t(8, 4), t(8, 4), (4,), t(8, 1), t(8, 1), t(4), t(4)), 16, (4,), "fp32"),
+        ("cudnn_convolution", (t(2, 3, 8, 8), t(5, 3, 3, 3), (1, 1), (2, 2), (1, 1), 1), 640, (2, 5, 4, 4), "fp32"),
+        ("convolution_backward", (t(2, 5, 8, 8), t(2, 3, 8, 8), t(5, 3, 3, 3)), 540, (5, 3, 3, 3), "fp32"),
+        ("index_select", (t(9, 4), 0, t(8, dtype="int64")), 128, (8, 4), "fp32"),
+        ("cat", ((t(3, 4), t(5, 4), t(0)), 0), 128, (8, 4), "fp32"),
+    ],
+)  # fmt: skip
+def test_the_outputs_of_ops(name: str, args: tuple[Arg, ...], size: int, shape: tuple[int, ...], dtype: str) -> None:
+    assert block_output(OpCall(f"aten::{name}", args), size, False) == Output(shape, dtype)
+
+
+def test_a_size_that_does_not_fit_tells_nothing() -> None:
+    assert block_output(OpCall("aten::addmm", (t(4), t(8, 3), t(3, 4))), 132, False) is None
+    assert block_output(OpCall("aten::empty", ((8, 4), None)), 96, False) is None
+
+
+def test_sizes_of_gpus_are_rounded_up() -> None:
+    call = OpCall("aten::mm", (t(8, 3), t(3, 4)))
+    assert block_output(call, 512, True) == Output((8, 4), "fp32")
+    assert block_output(call, 512, False) is None
+    assert block_output(call, 1024, True) is None
+
+
+def test_two_outputs_of_one_size_are_in_doubt() -> None:
+    """Gradients of an input and of a weight of as many elements."""
+    call = OpCall("aten::convolution_backward", (t(1, 5, 8, 8), t(1, 5, 3, 3), t(5, 1, 3, 3)))
+    assert block_output(call, 180, False) is None
+
+
+def test_unknown_ops_and_arguments_that_do_not_fit() -> None:
+    assert block_output(OpCall("my::op", (t(8, 4),)), 128, False) is None
+    assert block_output(OpCall("aten::mm", (t(8, 4),)), 128, False) is None
+    assert block_output(OpCall("aten::add", (t(3), t(4))), 16, False) is None
