@@ -11,6 +11,7 @@ from itertools import chain
 import msgspec
 
 from perfkit.analysis.finding_order import ordered
+from perfkit.analysis.memory.findings import memory_findings
 from perfkit.analysis.result import Finding
 from perfkit.analysis.traces.findings import host, limits, memory_bound, products, several, transfer
 from perfkit.analysis.traces.findings.thresholds import NOTABLE
@@ -67,6 +68,8 @@ def trace_findings(
 ) -> tuple[Finding, ...]:
     """All rules' findings: warnings, then gains by seconds per step, then notes.
 
+    Findings on memory come after those on time of their severity.
+
     What traces of one kind of device have in common is told once, for the one with the most to win. No gain below 1 %
     of the step is told. Gains are upper bounds.
     """
@@ -75,11 +78,21 @@ def trace_findings(
     seen = [trace for trace in traces if not trace.unseen_device]
     for group, (rules, about) in enumerate(((GAINS, seen), (LIMITS, traces))):
         found += [(group, finding) for finding in _common([_of(View(trace), rules) for trace in about])]
+    found += [(2, finding) for finding in _memory(traces)]
     if fleet is not None:
         found += [(0, finding) for rule in FLEET for finding in rule(fleet)]
     if difference is not None:
         found += [(0, finding) for rule in DIFFERENCE for finding in rule(difference)]
     return ordered(found)
+
+
+def _memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:
+    """Of the trace whose memory ran out, else of that with the highest peak: ranks of a job hold much the same."""
+    recorded = [(trace.label, trace.memory) for trace in traces if trace.memory is not None]
+    if not recorded:
+        return ()
+    label, account = max(recorded, key=lambda each: (each[1].failed is not None, each[1].peak_bytes))
+    return memory_findings(account, variant=label)
 
 
 _Key = tuple[str, str]
