@@ -47,7 +47,7 @@ def snapshot(events: int) -> dict[str, Any]:
         (1 + index % 7) * (1 << 12) + index % 512 if index % 2 else (2 << 20) + 512 * (index % 100)
         for index in range(STEP_BLOCKS)
     ]
-    places, at = [], 0x7F0000000000
+    places, at, pool = [], 0x7F0000000000, [0, 0]
     for size in sizes:
         places.append(at)
         at += -(-size // 512) * 512 + (0 if size < 1 << 20 else 1 << 12)
@@ -57,10 +57,20 @@ def snapshot(events: int) -> dict[str, Any]:
     def record(action: str, index: int) -> None:
         nonlocal time_us
         time_us += 3
-        trace.append({"addr": places[index], "action": action, "size": sizes[index], "stream": 0,
-                      "time_us": time_us, "frames": stacks[index % STACKS],
-                      # torch makes these anew for each entry, so that pickles do not share them
-                      "compile_context": bytes((78, 47, 65)).decode(), "user_metadata": "", "pool_id": tuple([0, 0])})  # fmt: skip
+        # torch makes texts and pools anew for each entry, so that pickles do not share them
+        trace.append(
+            {
+                "addr": places[index],
+                "action": action,
+                "size": sizes[index],
+                "stream": 0,
+                "time_us": time_us,
+                "frames": stacks[index % STACKS],
+                "compile_context": bytes((78, 47, 65)).decode(),
+                "user_metadata": "",
+                "pool_id": tuple(pool),
+            }
+        )
 
     while len(trace) < events:
         for index in range(STEP_BLOCKS):

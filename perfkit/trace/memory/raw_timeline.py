@@ -1,0 +1,201 @@
+"""Memory timelines of torch.profiler: what `export_memory_timeline` writes, as raw points or as sums by category.
+
+The formats are those of torch/profiler/_memory_profiler.py (`MemoryProfileTimeline`).
+"""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from perfkit.allocations import (
+    ACTIVATION,
+    GRADIENT,
+    INPUT,
+    NONE,
+    OPTIMIZER_STATE,
+    PARAMETER,
+    TEMPORARY,
+    Names,
+    allocations,
+)
+from perfkit.errors import RunFormatError
+from perfkit.record import Block
+from perfkit.trace.memory.file import MemoryFile
+from perfkit.trace.reading.source import open_source
+from perfkit.trace.reading.stream import Limits, TextBlocks
+
+RAW = "torch.profiler memory timeline (raw points)"
+SUMS = "torch.profiler memory timeline (sums by category)"
+DEVICE = "device not named in the file"
+_SOURCE = "torch.profiler's categories of tensors over time, without addresses"
+
+# In the order of torch's categories. Autograd's details are what nodes of backward put out that is no gradient of a
+# parameter: gradients of activations on their way, gone when backward is.
+_CATEGORIES = (PARAMETER, OPTIMIZER_STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, TEMPORARY, "")
+_PREEXISTING, _CREATE, _INCREMENT_VERSION, _DESTROY = 1, 2, 3, 4
+
+
+class _Point(NamedTuple):
+    time_ns: int
+    action: int
+    bytes: int
+    category: int
+
+
+class _Sums(NamedTuple):
+    times_us: list[int]
+    sizes: list[list[int]]  # the first of each row is always 0
+
+
+def read_raw_timeline(path: str | Path) -> MemoryFile:
+    """Read `.raw.json.gz` or `.json(.gz)` of `torch.profiler.profile.export_memory_timeline`, at a path or URL.
+
+    Its classification is taken over as told. `RunFormatError` for what is no such file, does not balance, or is the
+    picture that it writes for `.html`.
+    """
+    label = str(path)
+    file, file_bytes = open_source(label)
+    with file:
+        text = TextBlocks(file, label, file_bytes, Limits())
+        data = b"".join(text)
+    if text.damage:
+        raise RunFormatError(f"{label}: {text.damage}; copy or record it again")
+    return timeline_memory(data, label)
+
+
+def timeline_memory(data: bytes, label: str) -> MemoryFile:
+    """`read_raw_timeline` of a file's text."""
+    if data.lstrip()[:1] == b"<":
+        raise RunFormatError(
+            f"{label}: a picture of a memory timeline, which holds no numbers: export_memory_timeline() with a name that "
+            "ends in .raw.json.gz"
+        )
+    try:
+        found = msgspec.json.decode(data)
+        if (
+            isinstance(found, list)
+            and len(found) == 2
+            and isinstance(found[1], list)
+            and len(found[0]) == len(found[1])
+        ):
+            return _of_sums(msgspec.convert(found, _Sums), label)
+        return _of_points(msgspec.convert(found, list[_Point]), label)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: {error}") from None
+
+
+def _of_points(points: list[_Point], label: str) -> MemoryFile:
+    """Points have no addresses: which block a free ends is a guess among those of its size and category."""
+    rows = np.array(points, np.int64).reshape(-1, 4)
+    time_ns, action, size, category = rows.T
+    if not len(rows) or (category < 0).any() or (category >= len(_CATEGORIES)).any():
+        raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: no points with known categories")
+    names = Names()
+    number = np.array([names.number(each) for each in _CATEGORIES])
+    there = action == _PREEXISTING
+    known = tuple(
+        Block(address=NONE, size_bytes=bytes_, category=_named(which), name="")
+        for bytes_, which in zip(size[there].tolist(), category[there].tolist(), strict=True)
+    )
+    start = int(size[there].sum())
+    level = start + np.cumsum(np.where(there, 0, size))
+    if (level < 0).any():
+        raise RunFormatError(
+            f"{label}: does not balance: point {int(np.flatnonzero(level < 0)[0])} frees more than there was; "
+            "it is damaged, or was cut"
+        )
+    kept = ~there & (size != 0)
+    # A version that stays what it was comes as a removal and an addition, one after the other.
+    same = (action[:-1] == _INCREMENT_VERSION) & (action[1:] == _INCREMENT_VERSION)
+    same &= (size[:-1] == -size[1:]) & (size[:-1] < 0) & (number[category[:-1]] == number[category[1:]])
+    kept[:-1] &= ~same
+    kept[1:] &= ~same
+    result = allocations(
+        device=DEVICE,
+        source=_SOURCE,
+        names=names.all(),
+        time_ns=time_ns[kept],
+        address=np.full(int(kept.sum()), NONE),
+        size=size[kept],
+        category=number[category[kept]],
+        known=known,
+    )
+    note = "a memory timeline names no addresses, ops, steps or phases: which block a free ends is told by size and category"
+    return MemoryFile(kind=RAW, allocations=(result,), notes=(note,))
+
+
+def _named(category: int) -> str:
+    return _CATEGORIES[category] or "unknown"
+
+
+def _of_sums(sums: _Sums, label: str) -> MemoryFile:
+    """Sums tell how a category grew and shrank: each growth is a block here, and what shrinks ends the latest first."""
+    if len(sums.times_us) != len(sums.sizes) or any(len(row) != len(_CATEGORIES) + 1 for row in sums.sizes):
+        raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: rows of another length")
+    rows = np.array(sums.sizes, np.int64).reshape(-1, len(_CATEGORIES) + 1)[:, 1:]
+    if not len(rows) or (rows < 0).any():
+        raise RunFormatError(f"{label}: does not balance: a category has less than no bytes; it is damaged, or was cut")
+    names = Names()
+    number = [names.number(each) for each in _CATEGORIES]
+    pieces = _Pieces()
+    changes = np.diff(rows, axis=0, prepend=0)
+    for row, category in zip(*(each.tolist() for each in np.nonzero(changes)), strict=True):
+        pieces.change(row, category, int(changes[row, category]))
+    made = np.array(pieces.events(), np.int64).reshape(-1, 4)
+    first = made[:, 0] == 0
+    known = tuple(
+        Block(address=address, size_bytes=bytes_, category=_named(category), name="")
+        for _, address, bytes_, category in made[first].tolist()
+    )
+    row, address, size, category = made[~first].T
+    result = allocations(
+        device=DEVICE,
+        source=_SOURCE,
+        names=names.all(),
+        time_ns=np.array(sums.times_us, np.int64)[row] * 1000,
+        address=address,
+        size=size,
+        category=np.array(number)[category],
+        known=known,
+    )
+    note = (
+        "sums by category tell no single blocks: the largest allocations are growths of a category between two moments"
+    )
+    return MemoryFile(kind=SUMS, allocations=(result,), notes=(note,))
+
+
+class _Pieces:
+    """Growths of categories in pieces that are ended whole."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[int, int, int, int]] = []  # row, number of the piece, bytes, category
+        self._open: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # row and bytes of what is left
+        self._count = 0
+
+    def change(self, row: int, category: int, by: int) -> None:
+        if by > 0:
+            self._open[category].append((row, by))
+        while by < 0:
+            begun, left = self._open[category].pop()
+            ended = min(left, -by)
+            if left > ended:
+                self._open[category].append((begun, left - ended))
+            self._piece(begun, category, ended, row)
+            by += ended
+
+    def _piece(self, begun: int, category: int, size: int, ended: int | None) -> None:
+        self._made.append((begun, self._count, size, category))
+        if ended is not None:
+            self._made.append((ended, self._count, -size, category))
+        self._count += 1
+
+    def events(self) -> list[tuple[int, int, int, int]]:
+        """All pieces' beginnings and ends in the order of rows, ends first within one."""
+        for category, pieces in self._open.items():
+            for begun, left in pieces:
+                self._piece(begun, category, left, None)
+        self._open.clear()
+        return sorted(self._made, key=lambda event: (event[0], event[2] > 0))
