@@ -1,5 +1,9 @@
 """Segments, blocks and gaps, on maps small enough to be added up by hand."""
 
+import pickle
+import random
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,6 +12,8 @@ from perfkit.analysis.memory.fragmentation import fragmentation
 from perfkit.analysis.memory.lives import lives_of
 from perfkit.analysis.result import Fragmentation
 from perfkit.record import Block
+from perfkit.trace.memory.snapshot import read_snapshot
+from tests.fixtures.caching_allocator import CachingAllocator
 
 
 def reserved(*pieces: tuple[int, int, int], expandable: bool = False) -> Reserved:
@@ -104,18 +110,18 @@ def test_before_the_first_event() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_map_balances_and_its_largest_gap_is_that_of_a_map_of_bytes(seed: int) -> None:
-    random = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     owner = np.full(400, -1)  # the segment of each byte
     pieces = []
     for number, start in enumerate(range(0, 400, 40)):
-        if random.random() < 0.7:
-            length = int(random.choice([20, 40]))  # of 40, it touches the next
+        if generator.random() < 0.7:
+            length = int(generator.choice([20, 40]))  # of 40, it touches the next
             pieces.append((0, 1000 + start, length))
             owner[start : start + length] = number
     taken = np.zeros(400, bool)
     blocks = []
     for _ in range(60):
-        start, length = int(random.integers(400)), int(random.integers(1, 12))
+        start, length = int(generator.integers(400)), int(generator.integers(1, 12))
         span = slice(start, start + length)
         if (
             start + length <= 400
@@ -132,3 +138,24 @@ def test_any_map_balances_and_its_largest_gap_is_that_of_a_map_of_bytes(seed: in
         longest = max(longest, run)
     found = at(recorded(reserved(*pieces), *blocks))
     assert found == balance(int((owner >= 0).sum()), int(taken.sum()), longest)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_snapshot_of_a_caching_allocator_has_its_own_counts(tmp_path: Path, seed: int) -> None:
+    choose, allocator = random.Random(seed), CachingAllocator()
+    live: list[int] = []
+    allocator.recording = seed % 2 == 0  # else only what comes after the first hundred requests is in the history
+    for number in range(300):
+        allocator.recording = allocator.recording or number == 100
+        if live and choose.random() < 0.48:
+            allocator.free(live.pop(choose.randrange(len(live))))
+        else:
+            live.append(allocator.malloc(choose.choice([100, 5_000, 300_000, 2_000_000, 9_000_000, 30_000_000])))
+        if choose.random() < 0.02:
+            allocator.empty_cache()
+    allocator.malloc(700)  # so that nothing is given back after the last event
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(allocator.snapshot()))
+    (events,) = read_snapshot(path).allocations
+    free = [piece.size for segment in allocator.segments for piece in segment.pieces if piece.state == "inactive"]
+    assert at(events) == balance(allocator.reserved, allocator.allocated, max(free, default=0))
