@@ -56,12 +56,12 @@ def labels(
     parameters = {use.address for use in recorded.uses if _owned(use, owners, PARAMETER)}
     for index, ends in _blocks(recorded.allocations):
         made = recorded.allocations[index]
-        freed = recorded.allocations[ends] if ends is not None else None
+        ended = recorded.allocations[ends] if ends is not None else None
         place = places[index]
         used = [
             use
             for use in uses.get(made.address, ())
-            if made.time_ns <= use.time_ns and (freed is None or use.time_ns <= freed.time_ns)
+            if made.time_ns <= use.time_ns and (ended is None or use.time_ns <= ended.time_ns)
         ]
         label = _label(made, place, used, recorded.forwards, calls, owners, parameters)
         if place.sharding.startswith(UNSHARDING):
@@ -70,9 +70,9 @@ def labels(
         outlives = ends is None or not places[ends].module
         if not label.category and place.phase == _BACKWARD and place.module and outlives:
             label = label._replace(category=RECOMPUTED)
-        if freed is not None:
-            assert ends is not None
-            label = label._replace(keeper=places[ends].sharding or freed.node or freed.op)
+        # An allocation at an address that is alive ends it unseen: the event there is the next block's own.
+        if ends is not None and ended is not None and ended.size < 0:
+            label = label._replace(keeper=places[ends].sharding or ended.node or ended.op)
             found[ends] = label
         found[index] = label
     return found
@@ -90,9 +90,7 @@ def _blocks(allocations: Sequence[Allocation]) -> Iterator[tuple[int, int | None
             alive[event.address] = index
     for index, event in enumerate(allocations):
         if event.size > 0:
-            end = ends.get(index)
-            # An allocation at an address that is alive ends it unseen: the event there is the next block's own.
-            yield index, end if end is not None and allocations[end].size < 0 else None
+            yield index, ends.get(index)
 
 
 def _label(
