@@ -14,6 +14,7 @@ _API = {
     "RunSpec": "perfkit.spec",
     "PerfkitError": "perfkit.errors",
     "analyse": "perfkit.analysis.suite",
+    "analyse_memory": "perfkit.analysis.memory.file",
     "analyse_traces": "perfkit.analysis.traces.analyse",
     "read_trace": "perfkit.trace.read",
 }

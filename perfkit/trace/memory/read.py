@@ -6,6 +6,7 @@ from pathlib import Path
 from perfkit.allocations import Allocations
 from perfkit.errors import RunFormatError
 from perfkit.store.memory_file import read_allocations
+from perfkit.trace.memory.consistency import consistency_notes
 from perfkit.trace.memory.file import MemoryFile
 from perfkit.trace.memory.from_trace import trace_allocations
 from perfkit.trace.memory.raw_timeline import read_raw_timeline
@@ -67,4 +68,4 @@ def _of_trace(label: str) -> MemoryFile:
         raise RunFormatError(
             f"{label}: a trace without memory events: record it with torch.profiler.profile(profile_memory=True)"
         )
-    return MemoryFile(kind=TRACE, allocations=found, notes=tuple(trace.notes))
+    return MemoryFile(kind=TRACE, allocations=found, notes=(*trace.notes, *consistency_notes(trace.memory)))

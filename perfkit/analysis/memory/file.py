@@ -1,0 +1,73 @@
+"""One recording of memory in a file, analysed: what `perfkit memory` shows."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import perfkit
+from perfkit.allocations import Allocations
+from perfkit.analysis.finding_order import ordered
+from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.findings import memory_findings
+from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.analysis.result import MemoryAccount, Provenance
+from perfkit.errors import RunFormatError
+from perfkit.trace.memory.read import read_memory
+from perfkit.trace.reading.source import trace_name
+
+
+def analyse_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
+    """Analyse an allocator snapshot, a memory timeline or a trace with memory events, told apart by content.
+
+    Args:
+        path: of the file.
+        command: the command line, for the report.
+
+    `RunFormatError` names a file that cannot be read, that is none of these, or that holds no allocation.
+    """
+    read = read_memory(path)
+    pairs = [(each, found) for each in read.allocations if (found := account(each)) is not None]
+    if not pairs:
+        remarks = f" ({'; '.join(read.notes)})" if read.notes else ""
+        raise RunFormatError(
+            f"{path}: {read.kind}, but without an allocation in it{remarks}: there is nothing to analyse"
+        )
+    accounts = tuple(found for _, found in pairs)
+    return MemoryAnalysis(
+        title=trace_name(str(path)),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        file=str(path),
+        kind=read.kind,
+        accounts=accounts,
+        findings=ordered(
+            (0, finding) for each in accounts for finding in memory_findings(each, variant=_owner(each, accounts))
+        ),
+        provenance=_provenance(read.kind, [each for each, _ in pairs], accounts),
+        notes=read.notes,
+    )
+
+
+def _owner(each: MemoryAccount, accounts: Sequence[MemoryAccount]) -> str:
+    """The device that a finding is about, where there are several."""
+    return each.device if len(accounts) > 1 else ""
+
+
+def _provenance(
+    kind: str, recorded: Sequence[Allocations], accounts: Sequence[MemoryAccount]
+) -> tuple[Provenance, ...]:
+    events = sum(len(each) for each in recorded)
+    entries = [
+        Provenance(figure="allocation events", how="recorded", detail=f"{events:,}, from {kind}"),
+        Provenance(figure="peak", how="derived", detail="allocations and frees replayed, every byte counted once"),
+        Provenance(
+            figure="categories",
+            how="derived",
+            detail="by what the file says of a block, by the op, module and line that asked for it, and by when it "
+            "was allocated and freed among the phases of a step; what none of them tells is unknown",
+        ),
+    ]
+    if any(each.fragmentation is not None for each in accounts):
+        entries.append(Provenance(figure="reserved bytes", how="recorded", detail="the caching allocator's own"))
+    return tuple(entries)
