@@ -1,11 +1,11 @@
 """The columns of tables of memory: the largest blocks, bytes by module and op, what grows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from perfkit import units
 from perfkit.analysis.result import Growth, LiveBlock, MemoryRow
 from perfkit_reports.cells import Cell
-from perfkit_reports.columns import Column, count, text
+from perfkit_reports.columns import NOTHING, Column, count, text
 from perfkit_reports.memory_rows import ModuleRow
 
 
@@ -17,13 +17,13 @@ LARGEST: tuple[Column[LiveBlock], ...] = (
     Column("What", lambda block: text(block.name), numeric=False, code=True, help="tensor, or what it was made by"),
     Column("Size", lambda block: size(block.bytes), meter=True),
     Column("Category", lambda block: text(block.category), numeric=False),
+    Column("Source line", lambda block: text(block.line), numeric=False, help="where it was asked for"),
+    Column("Kept by", lambda block: text(block.kept_by), numeric=False, help="the op it was freed in: its last holder"),
     Column("Shape", lambda block: text(block.shape), numeric=False),
     Column("Dtype", lambda block: text(block.dtype), numeric=False),
     Column("Module", lambda block: text(block.module), numeric=False),
     Column("Made by", lambda block: text(block.op), numeric=False),
-    Column("Source line", lambda block: text(block.line), numeric=False, help="where it was asked for"),
     Column("Phase", lambda block: text(block.phase), numeric=False),
-    Column("Kept by", lambda block: text(block.kept_by), numeric=False, help="the op it was freed in: its last holder"),
 )
 
 
@@ -31,10 +31,10 @@ def by_op(peak: int) -> list[Column[MemoryRow]]:
     """Columns of bytes by module and op, with their share of `peak`."""
     return [
         Column("Module", lambda row: text(row.module), numeric=False, code=True),
-        Column("Made by", lambda row: text(row.op), numeric=False),
         Column("Size", lambda row: size(row.bytes), meter=True),
-        Column("Share", lambda row: _share(row.bytes, peak), help="of the peak"),
+        Column("Made by", lambda row: text(row.op), numeric=False),
         Column("Category", lambda row: text(row.category), numeric=False),
+        Column("Share", lambda row: _share(row.bytes, peak), help="of the peak"),
         Column("Blocks", lambda row: Cell(count(row.blocks), value=row.blocks)),
     ]
 
@@ -44,10 +44,10 @@ def by_module(peak: int) -> list[Column[ModuleRow]]:
     return [
         Column("Module", lambda row: text(row.module), numeric=False, code=True, help="numbers of blocks as *"),
         Column("Size", lambda row: size(row.bytes), meter=True),
-        Column("Share", lambda row: _share(row.bytes, peak), help="of the peak"),
         Column("Category", lambda row: text(row.category), numeric=False),
-        Column("Modules", lambda row: Cell(count(row.modules), value=row.modules), help="how many are one row"),
-        Column("Each", lambda row: size(round(row.bytes / row.modules)), help="mean size a module"),
+        Column("Share", lambda row: _share(row.bytes, peak), help="of the peak"),
+        Column("Modules", lambda row: _modules(row, row.modules, count), help="how many are one row"),
+        Column("Each", lambda row: _modules(row, row.bytes / row.modules, units.nbytes), help="mean size a module"),
         Column("Blocks", lambda row: Cell(count(row.blocks), value=row.blocks)),
     ]
 
@@ -65,8 +65,13 @@ GROWTH: tuple[Column[Growth], ...] = (
 )
 
 
+def _modules(row: ModuleRow, value: float, show: Callable[[float], str]) -> Cell:
+    """Of a row outside of all modules there is nothing to tell."""
+    return Cell(show(value), value=value) if row.module else Cell(NOTHING)
+
+
 def _share(amount: int, peak: int) -> Cell:
-    return Cell(units.percent(amount / peak), value=amount / peak) if peak else Cell("–")
+    return Cell(units.percent(amount / peak), value=amount / peak) if peak else Cell(NOTHING)
 
 
 def some(columns: Sequence[Column[LiveBlock]], titles: Sequence[str]) -> list[Column[LiveBlock]]:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.result import TimelineBand
-from perfkit_reports.figures.frame import Trace, hover, safe
+from perfkit_reports.figures.frame import Trace, safe
 from perfkit_reports.names import middle
 
 _MODULE_ROWS = 4
+_HOVERED = 400  # times at which the strip can be asked
 _NARROWEST = 1 / 1500  # of the timeline: less than a pixel
 _TINTS = {"data": "#c9ced6", "forward": "#a9b4c2", "backward": "#77849a", "optimizer": "#93a5b0"}
 _OTHER = ("#b7bfca", "#9aa5b4")
@@ -62,12 +63,28 @@ def traces(strip: Sequence[Row], span_s: float, scale: float) -> list[Trace]:
                 "insidetextanchor": "middle",
                 "textangle": 0,
                 "textfont": {"size": 11},
-                "constraintext": "none",
-                "hovertext": [hover(f"{band.kind} {middle(band.name, 80)}") for band in row.bands],
-                "hovertemplate": "%{hovertext}<extra></extra>",
+                "constraintext": "inside",
+                "hoverinfo": "skip",
             }
         )
-    return drawn
+    return [*drawn, _names(strip, span_s, scale)] if strip else []
+
+
+def _names(strip: Sequence[Row], span_s: float, scale: float) -> Trace:
+    """Nothing to see: what the strip names at each of many times, for the hover text that all traces share."""
+    bands = [band for row in strip for band in row.bands]
+    times = [span_s * place / _HOVERED for place in range(_HOVERED)]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "names",
+        "yaxis": "y2",
+        "x": [round(time / scale, 4) for time in times],
+        "y": [(len(strip) - 1) / 2] * len(times),
+        "line": {"width": 0},
+        "customdata": [safe(inside(bands, time) or "outside of all", 80) for time in times],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
 
 
 def inside(bands: Sequence[TimelineBand], time_s: float) -> str:
@@ -79,9 +96,10 @@ def inside(bands: Sequence[TimelineBand], time_s: float) -> str:
 
 
 def _label(band: TimelineBand) -> str:
-    """A module's last two parts, which tell it from its neighbours; a step's number with the word."""
+    """A module's last part, with the one before a number; a step's number with the word."""
     if band.kind == "module":
-        return band.name if len(band.name) < 16 else band.name.rsplit(".", 1)[-1]
+        *before, last = band.name.split(".")
+        return ".".join([*before[-1:], last]) if last.isdecimal() else last
     return f"step {band.name}" if band.kind == "step" and band.name.isdecimal() else band.name
 
 

@@ -40,10 +40,15 @@ def memory_timeline(account: MemoryAccount) -> Figure | None:
         uniformtext={"mode": "hide", "minsize": 10},
         shapes=_lines(account, seconds, peak),
         annotations=[_label(account, times[-1], seconds, peak)],
-        xaxis={"title": {"text": f"{_since(account)} ({time_unit})"}, "range": [0, times[-1]], "anchor": "y"},
+        xaxis={
+            "title": {"text": f"{_since(account)} ({time_unit})"},
+            "range": [0, times[-1]],
+            "anchor": "y",
+            "unifiedhovertitle": {"text": f"%{{x:.4~g}} {time_unit}"},
+        },
         yaxis={
             "title": {"text": f"allocated ({unit})"},
-            "range": [0, max(peak, _highest(account) / scale) * 1.14],
+            "range": [0, max(peak, _highest(account) / scale) * 1.24],
             "domain": [0, 1 - share - (0.02 if strip else 0)],
         },
         **_strip_axis(len(strip), share),
@@ -106,7 +111,7 @@ def _lines(account: MemoryAccount, seconds: float, peak: float) -> list[dict[str
 def _label(account: MemoryAccount, end: float, seconds: float, peak: float) -> dict[str, Any]:
     """Beside the point, on the side where there is room."""
     time = account.peak_s / seconds
-    phase = f" in {account.peak_phase}" if account.peak_phase else ""
+    when = [account.peak_phase, units.seconds(account.peak_s)]
     left = time < end / 2
     return {
         "x": time,
@@ -115,7 +120,8 @@ def _label(account: MemoryAccount, end: float, seconds: float, peak: float) -> d
         "y": peak,
         "yanchor": "bottom",
         "yshift": 2,
-        "text": safe(f"peak {units.nbytes(account.peak_bytes)}{phase} at {units.seconds(account.peak_s)}", 60),
+        "align": "left" if left else "right",
+        "text": f"peak {units.nbytes(account.peak_bytes)}<br>{safe(', '.join(part for part in when if part))}",
         "showarrow": False,
     }
 
