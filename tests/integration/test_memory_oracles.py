@@ -21,12 +21,12 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.gpt_memory import peak, standing
 from benchmarks.memory_runs import accounts, run_memory
 from benchmarks.memory_theory import label, training
+from benchmarks.training_step import Trained, train
 from perfkit.analysis.result import MemoryAccount
-from tests.fixtures.memory_oracles import training as oracle_training
-from tests.fixtures.memory_oracles.training import Trained, train
+from tests.fixtures.memory_oracles import count_step
 
 ROOT = Path(__file__).parents[2]
-FIXTURES = Path(oracle_training.__file__).parent
+FIXTURES = Path(count_step.__file__).parent
 
 # A vocabulary that makes the loss the peak, where no scratch buffer of a 16-bit product is alive.
 PARAMETERS = {"vocab": 4096, "seq_len": 128}
@@ -102,7 +102,7 @@ def test_mem_tracker(found: dict[str, MemoryAccount], variant: str, trained: Tra
 
 def test_what_the_allocator_asks_for(found: dict[str, MemoryAccount], variant: str, interposer: Path) -> None:
     child = subprocess.run(
-        [sys.executable, "-m", oracle_training.__name__, WORKLOAD, variant],
+        [sys.executable, "-m", count_step.__name__, WORKLOAD, variant],
         cwd=ROOT,
         env={**os.environ, "LD_PRELOAD": str(interposer), "OMP_NUM_THREADS": "1"},
         capture_output=True,
