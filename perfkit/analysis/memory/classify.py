@@ -16,7 +16,17 @@ from perfkit.allocations import (
 from perfkit.analysis.memory.births import BACKWARD, Births, Mask, births_of
 from perfkit.analysis.memory.lifetimes import by_lifetime
 from perfkit.analysis.memory.lives import Lives
-from perfkit.analysis.memory.op_rules import BY_LINE, BY_OP, COPY, LIBRARY_OP, REDUCTION, matches, told
+from perfkit.analysis.memory.op_rules import (
+    BY_LINE,
+    BY_OP,
+    COPY,
+    DDP,
+    LIBRARY_OP,
+    OBTAINING_OP,
+    REDUCTION,
+    matches,
+    told,
+)
 
 Categories = NDArray[np.int8]
 
@@ -66,7 +76,8 @@ def _by_name(allocations: Allocations, births: Births, lifetime: Categories) -> 
     reduced = births.outlives & (births.updates - births.update <= updates) & matches(names, births.op, REDUCTION)
     reduced &= (found == _NUMBER[COMMUNICATION_BUFFER]) & (lifetime == _NUMBER[GRADIENT])
     found = np.where(reduced, _NUMBER[GRADIENT], found)
-    found = np.where((found == NONE) & _collective_copies(names, births), _NUMBER[COMMUNICATION_BUFFER], found)
+    communication = _collective_copies(names, births) | _buckets(names, births)
+    found = np.where((found == NONE) & communication, _NUMBER[COMMUNICATION_BUFFER], found)
     if allocations.device.startswith("cuda"):
         found = np.where((found == NONE) & _library_workspace(names, births, lifetime), _NUMBER[WORKSPACE], found)
     return found.astype(np.int8)
@@ -78,6 +89,12 @@ def _library_workspace(names: tuple[str, ...], births: Births, lifetime: Categor
     library: Mask = matches(names, births.op, LIBRARY_OP)
     library &= births.within_op | kept
     return library
+
+
+def _buckets(names: tuple[str, ...], births: Births) -> Mask:
+    """What DistributedDataParallel itself obtains and keeps."""
+    result: Mask = births.outlives & matches(names, births.module, DDP) & matches(names, births.op, OBTAINING_OP)
+    return result
 
 
 def _collective_copies(names: tuple[str, ...], births: Births) -> Mask:

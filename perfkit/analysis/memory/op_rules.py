@@ -68,7 +68,11 @@ GRADIENT_TAKER = re.compile(r"AccumulateGrad|^FSDP::post_backward_(reduce|accumu
 # Where FSDP reduces gradients, into what becomes the gradient.
 REDUCTION = re.compile(r"^FSDP::post_backward|^FullyShardedDataParallel\._post_backward")
 
-COPY = re.compile(r"^aten::clone$")
+COPY = re.compile(r"^aten::(clone|contiguous)$")
+
+# DDP builds its buckets in its own forward, by ops that do nothing else.
+DDP = re.compile(r"(^|/)DistributedDataParallel(_\d+)?$")
+OBTAINING_OP = re.compile(r"^$|^aten::(empty|zeros)\w*$")
 
 # Nodes of autograd, as the op that a block is freed in.
 AUTOGRAD_NODE = re.compile(r"^autograd::engine::evaluate_function|Backward\d+$")

@@ -156,6 +156,15 @@ def test_what_a_collective_made_and_was_not_seen_to_free_is_no_gradient() -> Non
     assert found == [COMMUNICATION_BUFFER, COMMUNICATION_BUFFER, GRADIENT, GRADIENT]
 
 
+def test_buckets_of_ddp() -> None:
+    recording = Recording()
+    recording.phase("forward")
+    recording.make("aten::empty", module="DistributedDataParallel")
+    recording.make("aten::gelu", module="DistributedDataParallel")
+    recording.make("aten::empty", module="DistributedDataParallel/GPT_0")
+    assert recording.categories() == [COMMUNICATION_BUFFER, ACTIVATION, ACTIVATION]
+
+
 def test_a_copy_in_backward_without_sharding_is_no_communication() -> None:
     recording = Recording()
     recording.phase("backward")
