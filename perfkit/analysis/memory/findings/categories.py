@@ -18,7 +18,7 @@ from perfkit.allocations import (
 )
 from perfkit.analysis.memory.findings.remedies import HELD_IN_FORWARD, OPTIMIZER_TEMPORARIES, REMEDIES, Remedy
 from perfkit.analysis.memory.findings.tensors import logits_of
-from perfkit.analysis.memory.findings.thresholds import LARGE, SMALL_BYTES, UNEXPLAINED
+from perfkit.analysis.memory.findings.thresholds import LARGE, NOTABLE, SMALL_BYTES, UNEXPLAINED
 from perfkit.analysis.memory.findings.view import View, origins
 from perfkit.analysis.result import Finding
 from perfkit.units import nbytes, percent
@@ -98,14 +98,14 @@ def _large(view: View, category: str, subject: str, remedies: Sequence[Remedy]) 
     logits = [row for row in logits_of(view) if row.category == category]
     size = view.bytes_of(category) - sum(row.bytes for row in logits)
     won, action = min(view.winnable(category), size), view.advice(remedies)
-    if view.share(size) < LARGE or won < SMALL_BYTES or not action:
+    if view.share(size) < LARGE or view.share(won) < NOTABLE or won < SMALL_BYTES or not action:
         return
     rows = [row for row in view.account.rows if row.category == category]
     made = origins([*rows, *(msgspec.structs.replace(row, bytes=-row.bytes) for row in logits)])
     where = f", reached in {view.account.peak_phase}" if view.account.peak_phase else ""
     yield view.gain(
         f"{subject} {percent(view.share(size), 0)} of the peak" + (" beside logits" if logits else ""),
-        f"{view.of_peak(size)}{where}" + (f"; most by {made}" if made else ""),
+        f"{view.of_peak(size)}{where}" + (f"; most: {made}" if made else ""),
         action,
         won,
         details=(

@@ -73,12 +73,12 @@ def grows(view: View) -> Iterator[Finding]:
 
 
 def _origins(leaks: Sequence[Growth], most: int = 3) -> str:
-    """`1.00 MiB of activation by aten::relu in blocks.* at train.py:12 train, ...`."""
+    """`1.00 MiB of activation (aten::relu in blocks.* at train.py:12 train), ...`."""
     together: dict[tuple[str, str], int] = defaultdict(int)
     for leak in leaks:
         together[leak.category, origin(leak.op, leak.module, leak.line)] += leak.bytes_per_step
     ranked = sorted(together.items(), key=lambda item: -item[1])
-    told = [f"{nbytes(size)} of {category}{f' by {made}' if made else ''}" for (category, made), size in ranked[:most]]
+    told = [f"{nbytes(size)} of {category}{f' ({made})' if made else ''}" for (category, made), size in ranked[:most]]
     return ", ".join(told) + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
 
 

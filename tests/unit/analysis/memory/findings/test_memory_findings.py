@@ -80,7 +80,7 @@ def test_the_op_and_the_modules_that_made_most_are_named_with_numbered_modules_a
         row("parameter", "blocks.0", "aten::empty", 90),
     )
     finding = only(memory_findings(account({"activation": 250, "parameter": 90}, rows=rows)))
-    assert finding.evidence.endswith("most by aten::gelu in blocks.*.mlp 200 MiB, aten::mm in head 50.0 MiB")
+    assert finding.evidence.endswith("most: aten::gelu in blocks.*.mlp 200 MiB, aten::mm in head 50.0 MiB")
 
 
 def test_what_can_be_won_ends_where_the_rest_peaks() -> None:
@@ -89,6 +89,12 @@ def test_what_can_be_won_ends_where_the_rest_peaks() -> None:
     finding = only(memory_findings(made))
     assert finding.gain_bytes == 150 * MIB  # 1000 at the peak, 850 at the end
     assert "would be 850 MiB, at another moment" in finding.details[0]
+
+
+def test_a_category_without_which_the_peak_is_nearly_the_same_is_not_told() -> None:
+    series = {"activation": (400 * MIB, 0), REST: (600 * MIB, 960 * MIB)}
+    made = account({"activation": 400}, timeline_s=(0.0, 1.0), timeline_categories=series)
+    assert memory_findings(made) == ()
 
 
 def test_a_technique_that_is_on_is_not_advised() -> None:
@@ -171,7 +177,7 @@ def test_logits_are_left_out_of_the_category_they_are_in() -> None:
     first, second = memory_findings(account({"activation": 350}, rows=rows))
     assert (first.title, first.gain_bytes) == ("Logits and their loss hold 20 % of the peak", 200 * MIB)
     assert (second.title, second.gain_bytes) == ("Activations hold 15 % of the peak beside logits", 150 * MIB)
-    assert second.evidence.endswith("most by aten::gelu in blocks.* 150 MiB")
+    assert second.evidence.endswith("most: aten::gelu in blocks.* 150 MiB")
 
 
 def held(reserved: int, free: int, largest: int | None) -> Fragmentation:
@@ -275,7 +281,7 @@ def test_what_each_step_leaves_behind_is_told_with_its_origins() -> None:
     )
     finding = only(memory_findings(account({}, growth=leaks)))
     assert (finding.severity, finding.title) == ("warning", "Each step leaves 3.00 MiB behind")
-    assert "3.00 MiB of activation by aten::relu in blocks.* at train.py:12 train" in finding.evidence
+    assert "3.00 MiB of activation (aten::relu in blocks.* at train.py:12 train)" in finding.evidence
     assert "loss.item()" in finding.action
     other = tuple(msgspec.structs.replace(leak, category="input") for leak in leaks)
     assert "loss.item()" not in only(memory_findings(account({}, growth=other))).action
