@@ -18,12 +18,14 @@ from perfkit.allocations import (
 class Remedy(NamedTuple):
     """What to do and by which API; `technique` is perfkit's, "" where it has none.
 
-    It is of no use where a technique in `unless` is on, which does more or does not go with it.
+    It is of no use where a technique in `unless` is on, which does more or does not go with it. `on_cpu` is what to do
+    instead where the memory is the host's.
     """
 
     how: str
     technique: str = ""
     unless: tuple[str, ...] = ()
+    on_cpu: str = ""
 
 
 SMALLER_BATCH = Remedy("take smaller batches and accumulate their gradients")
@@ -51,7 +53,11 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
     ACTIVATION: (
         Remedy("recompute blocks in backward: torch.utils.checkpoint with use_reentrant=False", "ckpt"),
         Remedy("compute in 16 bits: torch.autocast", "amp"),
-        Remedy("keep them on the host: torch.autograd.graph.save_on_cpu(pin_memory=True)", "offload:what=activations"),
+        Remedy(
+            "keep them on the host: torch.autograd.graph.save_on_cpu(pin_memory=True)",
+            "offload:what=activations",
+            on_cpu="keep them on disk: torch.autograd.graph.saved_tensors_hooks",
+        ),
         SMALLER_BATCH,
     ),
     RECOMPUTED: (Remedy("checkpoint smaller blocks, so that less is recomputed at a time"), SMALLER_BATCH),
@@ -61,6 +67,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
             "keep it off the device between updates: torchao's CPUOffloadOptimizer, DeepSpeed's offload_optimizer",
             "offload:what=optimizer",
             ("zero2:offload=cpu", "zero3:offload=cpu"),
+            on_cpu="keep it on disk between updates",
         ),
         Remedy("keep it in 8 bits: torchao.optim.AdamW8bit, bitsandbytes.optim.AdamW8bit"),
     ),
@@ -77,6 +84,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
             "keep blocks off the device until they run",
             "offload:what=parameters",
             ("zero1", "zero2", "zero3"),
+            on_cpu="keep blocks on disk until they run",
         ),
         Remedy(
             "keep them in bf16: model.to(torch.bfloat16), with an optimizer that rounds stochastically "

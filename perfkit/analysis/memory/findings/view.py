@@ -53,7 +53,14 @@ class View:
     def advice(self, remedies: Iterable[Remedy]) -> str:
         """What is left to do, each with the technique that does it and what came of it where it was tried."""
         left = [each for each in remedies if not any(map(self.is_on, (each.technique, *each.unless)))]
-        return "; ".join(f"{each.how}{self._named(each.technique)}" for each in left)
+        return "; ".join(f"{self._how(each)}{self._named(each.technique)}" for each in left)
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self.account.device.startswith("cpu")
+
+    def _how(self, remedy: Remedy) -> str:
+        return remedy.on_cpu if remedy.on_cpu and self._on_cpu else remedy.how
 
     def _named(self, technique: str) -> str:
         if not technique:
@@ -61,7 +68,7 @@ class View:
         tried = next((text for name, text in self.tried.items() if is_on(technique, (name,))), "")
         if tried:
             return f" ({tried})"
-        where = ":to=disk" if technique.startswith("offload:") and self.account.device.startswith("cpu") else ""
+        where = ":to=disk" if technique.startswith("offload:") and self._on_cpu else ""
         return f" (perfkit bench --technique {technique}{where})"
 
     def gain(

@@ -115,6 +115,8 @@ def test_what_came_of_a_technique_that_was_tried_is_told_instead() -> None:
 
 def test_offloading_from_a_cpu_goes_to_disk() -> None:
     finding = only(memory_findings(account({"activation": 400}, device="cpu"), techniques=()))
+    assert "keep them on disk" in finding.action
+    assert "save_on_cpu" not in finding.action
     assert "offload:what=activations:to=disk" in finding.action
 
 
