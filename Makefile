@@ -13,7 +13,7 @@ READY = $(VENV)/.ready
 help:
 	@echo 'make bench   set up, then compare two techniques on a small GPT: perfkit bench --technique amp,ckpt'
 	@echo 'make test    set up, then run the tests'
-	@echo 'make fuzz    set up, then feed the trace reader with damaged bytes for half a minute'
+	@echo 'make fuzz    set up, then feed the readers of traces and of memory with damaged bytes for a minute'
 	@echo 'make check   set up, then run the linters and the type checker'
 	@echo 'make setup   set up only'
 	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit bench or pytest.'
@@ -28,6 +28,7 @@ test: $(READY)
 
 fuzz: $(READY)
 	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=10000 -max_len=65536 -print_final_stats=1 $(ARGS)
+	$(BIN)/python tests/fuzz/fuzz_memory.py -runs=10000 -max_len=8192 -print_final_stats=1 $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check

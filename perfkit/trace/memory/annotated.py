@@ -86,9 +86,8 @@ def steps_by_optimizer(phase: Ints) -> Ints:
     """Steps counted from 0 where nobody marked them: each ends with the optimizer's phase. NONE without any."""
     if not (phase == OPTIMIZER).any():
         return np.full(len(phase), NONE, np.int64)
-    known = np.flatnonzero(phase != NONE)
     ended = np.zeros(len(phase), np.int64)
-    ended[known[1:]] = (phase[known[:-1]] == OPTIMIZER) & (phase[known[1:]] != OPTIMIZER)
+    ended[1:] = (phase[:-1] == OPTIMIZER) & (phase[1:] != OPTIMIZER)
     return np.cumsum(ended)
 
 

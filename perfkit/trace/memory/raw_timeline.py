@@ -18,6 +18,7 @@ from perfkit.allocations import (
     OPTIMIZER_STATE,
     PARAMETER,
     TEMPORARY,
+    UNKNOWN,
     Names,
     allocations,
 )
@@ -34,7 +35,7 @@ _SOURCE = "torch.profiler's categories of tensors over time, without addresses"
 
 # In the order of torch's categories. Autograd's details are what nodes of backward put out that is no gradient of a
 # parameter: gradients of activations on their way, gone when backward is.
-_CATEGORIES = (PARAMETER, OPTIMIZER_STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, TEMPORARY, "")
+_CATEGORIES = (PARAMETER, OPTIMIZER_STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, TEMPORARY, UNKNOWN)
 _PREEXISTING, _CREATE, _INCREMENT_VERSION, _DESTROY = 1, 2, 3, 4
 
 
@@ -70,21 +71,20 @@ def timeline_memory(data: bytes, label: str) -> MemoryFile:
     """`read_raw_timeline` of a file's text."""
     if data.lstrip()[:1] == b"<":
         raise RunFormatError(
-            f"{label}: a picture of a memory timeline, which holds no numbers: export_memory_timeline() with a name that "
-            "ends in .raw.json.gz"
+            f"{label}: a picture of a memory timeline, which holds no numbers: give export_memory_timeline() a name "
+            "that ends in .raw.json.gz"
         )
     try:
         found = msgspec.json.decode(data)
-        if (
-            isinstance(found, list)
-            and len(found) == 2
-            and isinstance(found[1], list)
-            and len(found[0]) == len(found[1])
-        ):
+        if isinstance(found, list) and len(found) == 2 and _is_table(found[1]):
             return _of_sums(msgspec.convert(found, _Sums), label)
         return _of_points(msgspec.convert(found, list[_Point]), label)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError) as error:
         raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: {error}") from None
+
+
+def _is_table(rows: object) -> bool:
+    return isinstance(rows, list) and all(isinstance(row, list) for row in rows)
 
 
 def _of_points(points: list[_Point], label: str) -> MemoryFile:
@@ -97,7 +97,7 @@ def _of_points(points: list[_Point], label: str) -> MemoryFile:
     number = np.array([names.number(each) for each in _CATEGORIES])
     there = action == _PREEXISTING
     known = tuple(
-        Block(address=NONE, size_bytes=bytes_, category=_named(which), name="")
+        Block(address=NONE, size_bytes=bytes_, category=_CATEGORIES[which], name="")
         for bytes_, which in zip(size[there].tolist(), category[there].tolist(), strict=True)
     )
     start = int(size[there].sum())
@@ -123,12 +123,8 @@ def _of_points(points: list[_Point], label: str) -> MemoryFile:
         category=number[category[kept]],
         known=known,
     )
-    note = "a memory timeline names no addresses, ops, steps or phases: which block a free ends is told by size and category"
+    note = "a memory timeline names no addresses, ops, steps or phases: a free ends a block of its size and category"
     return MemoryFile(kind=RAW, allocations=(result,), notes=(note,))
-
-
-def _named(category: int) -> str:
-    return _CATEGORIES[category] or "unknown"
 
 
 def _of_sums(sums: _Sums, label: str) -> MemoryFile:
@@ -147,7 +143,7 @@ def _of_sums(sums: _Sums, label: str) -> MemoryFile:
     made = np.array(pieces.events(), np.int64).reshape(-1, 4)
     first = made[:, 0] == 0
     known = tuple(
-        Block(address=address, size_bytes=bytes_, category=_named(category), name="")
+        Block(address=address, size_bytes=bytes_, category=_CATEGORIES[category], name="")
         for _, address, bytes_, category in made[first].tolist()
     )
     row, address, size, category = made[~first].T
@@ -161,9 +157,7 @@ def _of_sums(sums: _Sums, label: str) -> MemoryFile:
         category=np.array(number)[category],
         known=known,
     )
-    note = (
-        "sums by category tell no single blocks: the largest allocations are growths of a category between two moments"
-    )
+    note = "sums by category tell no single blocks: each allocation is the growth of a category between two moments"
     return MemoryFile(kind=SUMS, allocations=(result,), notes=(note,))
 
 

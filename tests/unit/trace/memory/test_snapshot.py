@@ -3,7 +3,6 @@
 import gzip
 import json
 import pickle
-import random
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.allocations import Allocations
+from perfkit.allocations import NONE, Allocations
 from perfkit.errors import PerfkitError
-from perfkit.trace.memory.snapshot import read_snapshot, snapshot_memory
+from perfkit.record import PHASES
+from perfkit.trace.memory.snapshot import SOURCE, read_snapshot, snapshot_memory
 from tests.fixtures.caching_allocator import CachingAllocator
 
 
@@ -75,3 +75,254 @@ def test_a_history_that_begins_late_ends_balanced(before: list[Any], after: list
         assert reserved(result) == allocator.reserved
         if len(result):
             assert allocated(result)[-1] == allocator.allocated
+
+
+SITE = "/opt/lib/python3.11/site-packages"
+
+
+def frames(*rows: tuple[str, str]) -> list[dict[str, Any]]:
+    """Frames of `(file, function)`, the innermost first, in line 7."""
+    return [{"filename": file, "line": 7, "name": function} for file, function in rows]
+
+
+LINEAR = frames(
+    (f"{SITE}/torch/nn/modules/linear.py", "forward"),
+    (f"{SITE}/torch/nn/modules/module.py", "_call_impl"),
+    ("/home/me/model.py", "forward"),
+    ("/home/me/train.py", "main"),
+)
+STATE = frames((f"{SITE}/torch/optim/adamw.py", "_init_group"), (f"{SITE}/torch/optim/optimizer.py", "step"))
+STEP = frames((f"{SITE}/torch/optim/sgd.py", "_multi_tensor_sgd"), (f"{SITE}/torch/optim/sgd.py", "step"))
+DATA = frames(("/home/me/train.py", "main"))
+
+
+def training() -> CachingAllocator:
+    """Two steps: a batch, an activation, on a thread without Python its gradient, the optimizer's state and scratch."""
+    allocator = CachingAllocator()
+    for step in range(2):
+        batch = allocator.malloc(1000, DATA)
+        activation = allocator.malloc(2000, LINEAR)
+        gradient = allocator.malloc(3000, [])
+        allocator.free(activation)
+        if step == 0:
+            allocator.malloc(4000, STATE)
+        scratch = allocator.malloc(5000, STEP)
+        allocator.free(scratch)
+        if step == 0:
+            allocator.malloc(6000, STEP)
+        allocator.free(gradient, DATA)
+        allocator.free(batch)
+    return allocator
+
+
+def told(result: Allocations) -> list[tuple[int, str, str, str, str, int]]:
+    """Of each event: bytes, phase, op, line, category and step."""
+    return [
+        (
+            int(result.size[at]),
+            PHASES[result.phase[at]] if result.phase[at] != NONE else "",
+            result.text(result.op, at),
+            result.text(result.line, at),
+            result.text(result.category, at),
+            int(result.step[at]),
+        )
+        for at in range(len(result))
+    ]
+
+
+def test_stacks_tell_phases_places_and_purposes() -> None:
+    result = only(training().snapshot())
+    user, model = "me/train.py:7 main", "me/model.py:7 forward"
+    assert told(result)[:10] == [
+        (1024, "", "", user, "", 0),
+        (2048, "forward", "linear", model, "", 0),
+        (3072, "backward", "", "", "", 0),
+        (-2048, "backward", "", "", "", 0),  # its stack is the allocation's: it tells nothing of the free
+        (4096, "optimizer", "_init_group", "", "optimizer state", 0),
+        (5120, "optimizer", "_multi_tensor_sgd", "", "temporary", 0),
+        (-5120, "optimizer", "", "", "", 0),
+        (6144, "optimizer", "_multi_tensor_sgd", "", "optimizer state", 0),
+        (-3072, "optimizer", "", "", "", 0),
+        (-1024, "optimizer", "", "", "", 0),
+    ]
+    assert [each[5] for each in told(result)[10:]] == [1] * 8
+    assert [(band.kind, band.name) for band in result.bands if band.kind == "phase"] == [
+        ("phase", name) for name in ("forward", "backward", "optimizer") * 2
+    ]
+    assert result.visit.max() == 6
+
+
+def test_marks_of_the_program_come_before_stacks() -> None:
+    allocator = CachingAllocator()
+    for step in (7, 8):
+        allocator.annotate(f"ProfilerStep#{step}", "START")
+        allocator.annotate("perfkit::data", "START")
+        batch = allocator.malloc(10, LINEAR)
+        allocator.annotate("perfkit::data", "END")
+        allocator.annotate("Optimizer.step#SGD.step", "START")
+        scratch = allocator.malloc(10, [])
+        allocator.annotate("Optimizer.step#SGD.step", "END")
+        allocator.free(scratch)
+        allocator.free(batch)
+        allocator.annotate(f"ProfilerStep#{step}", "END")
+    result = only(allocator.snapshot())
+    assert result.step.tolist() == [7] * 4 + [8] * 4
+    assert [PHASES[each] for each in result.phase[:2]] == ["data", "optimizer"]
+
+
+def test_what_was_there_before_the_history_is_known_by_its_stack() -> None:
+    allocator = CachingAllocator()
+    allocator.recording = False
+    allocator.malloc(3 << 20, frames((f"{SITE}/torch/nn/modules/module.py", "_apply"), ("/home/me/train.py", "main")))
+    freed = allocator.malloc(700)
+    allocator.recording = True
+    allocator.malloc(100)
+    allocator.free(freed)
+    result = only(allocator.snapshot())
+    assert [(each.size_bytes, each.category, each.name) for each in result.known] == [
+        (3 << 20, "parameter", "me/train.py:7 main")
+    ]
+    assert result.unexplained_bytes == 1024
+    assert result.size.tolist() == [512, -1024]
+    assert result.reserved.at_event.tolist() == [0, 0]
+
+
+def test_pools_of_graphs_are_told_apart() -> None:
+    allocator = CachingAllocator()
+    allocator.malloc(100, pool=(0, 3))
+    allocator.malloc(100)
+    new = allocator.snapshot()
+    result = only(new)
+    assert [result.text(result.category, at) for at in range(2)] == ["compiled-graph pool", ""]
+    trace = [{key: value for key, value in each.items() if key != "pool_id"} for each in allocator.trace]
+    old = {**allocator.snapshot(), "device_traces": [trace]}  # only segments tell
+    result = only(old)
+    assert [result.text(result.category, at) for at in range(2)] == ["compiled-graph pool", ""]
+
+
+def test_the_request_that_failed() -> None:
+    allocator = CachingAllocator(capacity=30 << 20)
+    kept = allocator.malloc(15 << 20, LINEAR)
+    with pytest.raises(MemoryError):
+        allocator.malloc(25 << 20, LINEAR)
+    allocator.free(kept)
+    failed = only(allocator.snapshot()).failed
+    assert failed is not None
+    assert (failed.bytes, failed.phase, failed.op, failed.line) == (
+        25 << 20,
+        "forward",
+        "linear",
+        "me/model.py:7 forward",
+    )
+    assert "14.0 MiB free" in failed.message
+    allocator.malloc(100)
+    file = snapshot_memory(allocator.snapshot(), "x")
+    assert file.allocations[0].failed is None
+    assert "went on" in file.notes[0]
+
+
+def test_a_history_that_was_stopped_says_what_does_not_fit() -> None:
+    allocator = CachingAllocator()
+    first, second = allocator.malloc(100), allocator.malloc(2000)
+    allocator.free(second)
+    allocator.recording = False
+    allocator.free(first)
+    allocator.malloc(100)
+    allocator.malloc(100)
+    notes = " ".join(snapshot_memory(allocator.snapshot(), "x").notes)
+    assert "allocated after the history ends" in notes
+
+
+def test_a_ring_buffer_that_lost_its_beginning_still_balances() -> None:
+    allocator = training()
+    whole = allocator.snapshot()
+    for lost in range(len(allocator.trace)):
+        rest = {**whole, "device_traces": [allocator.trace[lost:]]}
+        result = only(rest)
+        if result.source == SOURCE:
+            assert allocated(result)[-1] == allocator.allocated
+            assert reserved(result) == allocator.reserved
+
+
+def old_format(allocator: CachingAllocator) -> list[dict[str, Any]]:
+    """`torch.cuda.memory_snapshot()` of torch 2.0: no addresses of blocks, their stacks in a history."""
+    segments = allocator.snapshot()["segments"]
+    for segment in segments:
+        del segment["segment_pool_id"], segment["is_expandable"], segment["frames"]
+        for block in segment["blocks"]:
+            block["history"] = [{"addr": block.pop("address"), "real_size": 1, "frames": block.pop("frames")}]
+            del block["requested_size"]
+    return segments
+
+
+def test_segments_alone_tell_what_was_held() -> None:
+    allocator = training()
+    for snapshot in (old_format(allocator), {"segments": old_format(allocator), "device_traces": [[]]}):
+        result = only(snapshot)  # type: ignore[arg-type]
+        assert int(result.size.sum()) == allocator.allocated
+        assert reserved(result) == allocator.reserved
+        assert [result.text(result.category, at) for at in range(len(result))] == ["optimizer state"] * 2
+
+
+def test_entries_without_times_are_in_their_order() -> None:
+    allocator = training()
+    snapshot = allocator.snapshot()
+    for entry in snapshot["device_traces"][0]:
+        for key in ("time_us", "pool_id", "compile_context", "user_metadata"):
+            entry.pop(key, None)
+    result = only(snapshot)
+    assert (np.diff(result.time_ns) > 0).all()
+    assert allocated(result) == allocator.history
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", ["pickle", "json", "json with a table of stacks"])
+def test_files(tmp_path: Path, form: str, packed: bool) -> None:
+    allocator = training()
+    expected = told(only(allocator.snapshot()))
+    snapshot = allocator.snapshot()
+    if form == "pickle":
+        data = pickle.dumps(snapshot)
+    elif form == "json":
+        data = json.dumps(snapshot).encode()
+    else:
+        stacks: list[Any] = []
+        for entry in snapshot["device_traces"][0] + [each for one in snapshot["segments"] for each in one["blocks"]]:
+            if entry["frames"] not in stacks:
+                stacks.append(entry["frames"])
+            entry["frames"] = stacks.index(entry["frames"])
+        data = json.dumps({**snapshot, "stacks": stacks}).encode()
+    path = tmp_path / "file"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    (result,) = read_snapshot(path).allocations
+    assert told(result) == expected
+
+
+HUGE = {"action": "alloc", "addr": 1 << 70, "size": 1, "frames": []}
+BROKEN: dict[str, Any] = {
+    "a number": 7,
+    "a dictionary of something else": {"state_dict": {}},
+    "segments that are none": {"segments": [1], "device_traces": []},
+    "a segment without blocks": {"segments": [{"address": 0, "total_size": 1}]},
+    "a trace that is none": {"segments": [], "device_traces": [7]},
+    "entries that are none": {"segments": [], "device_traces": [[7, "x"]]},
+    "an entry without a size": {"segments": [], "device_traces": [[{"action": "alloc", "addr": 1}]]},
+    "a size that is a text": {"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": "x"}]]},
+    "an address beyond all": {"segments": [], "device_traces": [[HUGE]]},
+    "an action that is a list": {"segments": [], "device_traces": [[{"action": [], "addr": 1, "size": 1}]]},
+    "nothing at all": {"segments": [], "device_traces": [[], []]},
+    "one list many times": {"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": 1}]] * 9},
+}
+
+
+@pytest.mark.parametrize("name", sorted(BROKEN))
+def test_what_is_no_snapshot_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    for data in (pickle.dumps(BROKEN[name]), json.dumps(BROKEN[name]).encode()):
+        path = tmp_path / "file"
+        path.write_bytes(data)
+        if name == "one list many times" and data.startswith(b"{"):
+            continue  # JSON has no way to say so
+        with pytest.raises(PerfkitError) as caught:
+            read_snapshot(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)

@@ -181,7 +181,9 @@ def test_what_a_file_declares_is_not_believed(tmp_path: Path, declared: bytes) -
 
 
 def test_a_file_that_unpacks_to_far_more_than_it_is(tmp_path: Path) -> None:
-    bomb = gzip.compress(P.PROTO + b"\4" + P.BINBYTES8 + struct.pack("<Q", 600 << 20) + bytes(600 << 20) + P.STOP, 1)
+    size = 600 << 20
+    head = gzip.compress(P.PROTO + b"\4" + P.BINBYTES8 + struct.pack("<Q", size))
+    bomb = head + gzip.compress(bytes(1 << 20)) * 600 + gzip.compress(P.STOP)
     refusal(tmp_path, bomb)
 
 
