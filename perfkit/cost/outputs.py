@@ -37,6 +37,7 @@ Rule = Callable[[Args], tuple[Output, ...]]
 # What damaged or foreign arguments raise.
 _MISFITS = (UnmodelledError, IndexError, ValueError, ZeroDivisionError)
 
+_WIDTHS = (1, 2, 4, 8, 16)  # bytes of an element
 _CACHING_UNIT = 512  # CUDACachingAllocator's kMinBlockSize, to which sizes are rounded up
 
 
@@ -57,10 +58,9 @@ def block_output(call: OpCall, size: int, rounded: bool) -> Output | None:
 
 def _fits(output: Output, size: int, rounded: bool) -> bool:
     elements = math.prod(output.shape)
-    if output.dtype not in BY_NAME:
-        return not rounded and elements > 0 and size % elements == 0 and size // elements in (1, 2, 4, 8, 16)
-    exact = elements * BY_NAME[output.dtype].size
-    return size in (exact, -(-exact // _CACHING_UNIT) * _CACHING_UNIT) if rounded else size == exact
+    widths = (BY_NAME[output.dtype].size,) if output.dtype in BY_NAME else _WIDTHS
+    exact = [elements * width for width in widths]
+    return size in exact or (rounded and size in [-(-each // _CACHING_UNIT) * _CACHING_UNIT for each in exact])
 
 
 def _sized(size_at: int, dtype_at: int, like: int | None = None) -> Rule:
@@ -117,6 +117,16 @@ def _index_select(args: Args) -> tuple[Output, ...]:
     x, dim, index = tensor(args, 0), integer(args, 1), tensor(args, 2)
     dim %= len(x.shape)
     return (Output((*x.shape[:dim], math.prod(index.shape), *x.shape[dim + 1 :]), x.dtype),)
+
+
+def _reduced(args: Args) -> tuple[Output, ...]:
+    """sum, mean(self, dims, keepdim, dtype): what remains beside the axes that are gone; all are without dims."""
+    x = tensor(args, 0)
+    given = integers(args, 1) if len(args) > 2 and args[1] is not None else ()
+    gone = {axis % len(x.shape) for axis in given} or set(range(len(x.shape)))
+    keep = len(args) > 2 and args[2] is True
+    shape = [1 if axis in gone else size for axis, size in enumerate(x.shape) if keep or axis not in gone]
+    return (Output(tuple(shape), dtype_argument(args, 3) or x.dtype),)
 
 
 def _gather(args: Args) -> tuple[Output, ...]:
@@ -187,5 +197,9 @@ _OPS: dict[str, Rule] = {
     "index_select": _index_select,
     "gather": _gather,
     "cat": _concatenated,
+    "sum": _reduced,
+    "mean": _reduced,
+    "amax": _reduced,
+    "amin": _reduced,
 }
 _RULES: dict[str, Rule] = {f"aten::{name}": rule for name, rule in _OPS.items()}

@@ -28,6 +28,9 @@ def t(*shape: int, dtype: str = "fp32") -> TensorArg:
         ("cudnn_convolution", (t(2, 3, 8, 8), t(5, 3, 3, 3), (1, 1), (2, 2), (1, 1), 1), 640, (2, 5, 4, 4), "fp32"),
         ("convolution_backward", (t(2, 5, 8, 8), t(2, 3, 8, 8), t(5, 3, 3, 3)), 540, (5, 3, 3, 3), "fp32"),
         ("index_select", (t(9, 4), 0, t(8, dtype="int64")), 128, (8, 4), "fp32"),
+        ("sum", (t(8, 4), (0,), True, None), 16, (1, 4), "fp32"),
+        ("sum", (t(8, 4), (-1,), False, 7), 64, (8,), "fp64"),
+        ("mean", (t(8, 4), None), 4, (), "fp32"),
         ("cat", ((t(3, 4), t(5, 4), t(0)), 0), 128, (8, 4), "fp32"),
     ],
 )  # fmt: skip
@@ -45,6 +48,13 @@ def test_sizes_of_gpus_are_rounded_up() -> None:
     assert block_output(call, 512, True) == Output((8, 4), "fp32")
     assert block_output(call, 512, False) is None
     assert block_output(call, 1024, True) is None
+
+
+def test_lists_of_tensors_have_no_dtype_but_a_size() -> None:
+    parts = (t(3, 4, dtype=""), t(5, 4, dtype=""))
+    assert block_output(OpCall("aten::cat", (parts, 0)), 512, True) == Output((8, 4), "")
+    assert block_output(OpCall("aten::cat", (parts, 0)), 128, False) == Output((8, 4), "")
+    assert block_output(OpCall("aten::cat", (parts, 0)), 96, False) is None
 
 
 def test_two_outputs_of_one_size_are_in_doubt() -> None:

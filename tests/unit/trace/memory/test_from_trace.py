@@ -77,6 +77,7 @@ def test_devices_are_told_apart_and_the_cpu_is_last(tmp_path: Path) -> None:
         memory(2, 2, 20, 1, device=1),
         memory(3, 3, 30, 1),
         memory(4, 4, 40, 12, device=2),
+        memory(4.5, 4, 45, 6, device=3),
         memory(5, 5, 50, 20),
         memory(6, 6, 60, 99),
         memory(7, 7, 70, device=-1),
@@ -85,6 +86,7 @@ def test_devices_are_told_apart_and_the_cpu_is_last(tmp_path: Path) -> None:
     assert [(one.device, one.size.tolist()) for one in every] == [
         ("cuda:0", [30]),
         ("cuda:1", [20]),
+        ("cuda:3", [45]),
         ("xpu:2", [40]),
         ("privateuseone:0", [50]),
         ("device type 99:0", [60]),
