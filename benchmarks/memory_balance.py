@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 
 from benchmarks.memory_runs import bytes_of, run_memory
@@ -19,8 +20,10 @@ from perfkit.allocations import UNKNOWN
 from perfkit.analysis.result import Analysis, MemoryAccount
 from perfkit.files import write_json
 from perfkit.spec import Struct
+from perfkit.units import nbytes
 
-WORKLOADS = ("gpt", "resnet", "hf:tests/fixtures/workloads/llama:hidden_size=256:intermediate_size=1024")
+LLAMA = "hidden_size=256:intermediate_size=1024:num_hidden_layers=4:num_attention_heads=4:vocab_size=1024"
+WORKLOADS = ("gpt", "resnet", f"hf:LlamaConfig:{LLAMA}:batch_size=4")
 # On a CPU offloading to the host is refused, for all is there already: to disk it acts.
 TECHNIQUES = (
     "amp",
@@ -39,7 +42,7 @@ TITLE = """# Where the memory of a training step is: the balance at the peak
 
     python -m benchmarks.memory_balance --out benchmarks/results
 
-Bytes in units of 1,000. `sum` says whether the categories add up to the peak to the byte, and the peak with what lies
+`sum` says whether the categories add up to the peak to the byte, and the peak with what lies
 beyond the allocator to the process.
 
 """
@@ -93,33 +96,35 @@ def unknown(account: MemoryAccount) -> float:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Markdown."""
-    lines = [
-        "| workload | variant | peak | in | categories | unknown | sum | process | beyond |",
-        "|---|---|---:|---|---|---:|---|---:|---|",
-    ]
-    for row in rows:
-        account = row.account
-        if account is None:
-            lines.append(f"| `{row.workload}` | {row.variant} | | | {row.reason} | | | | |")
-            continue
-        known = [(share.category, share.bytes) for share in account.categories if share.category != UNKNOWN]
-        beyond = [(share.category, share.bytes) for share in account.beyond]
-        process = "not measured" if account.process_bytes is None else _amount(account.process_bytes)
-        lines.append(
-            f"| `{row.workload}` | {row.variant} | {_amount(account.peak_bytes)} | {account.peak_phase} "
-            f"| {_list(known)} | {unknown(account):.3%} | {'; '.join(faults(account)) or 'yes'} "
-            f"| {process} | {_list(beyond)} |"
-        )
-    return "\n".join(lines) + "\n"
+    """Markdown: a table for each workload."""
+    parts = []
+    for workload, of_workload in groupby(rows, key=lambda row: row.workload):
+        lines = [
+            f"## `{workload}`",
+            "",
+            "| variant | peak | in | categories | unknown | sum | process | beyond |",
+            "|---|---:|---|---|---:|---|---:|---|",
+            *map(_line, of_workload),
+        ]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _line(row: Row) -> str:
+    account = row.account
+    if account is None:
+        return f"| {row.variant} | | | {row.reason} | | | | |"
+    known = [(share.category, share.bytes) for share in account.categories if share.category != UNKNOWN]
+    beyond = [(share.category, share.bytes) for share in account.beyond]
+    process = "not measured" if account.process_bytes is None else nbytes(account.process_bytes)
+    return (
+        f"| {row.variant} | {nbytes(account.peak_bytes)} | {account.peak_phase} | {_list(known)} "
+        f"| {unknown(account):.3%} | {'; '.join(faults(account)) or 'yes'} | {process} | {_list(beyond)} |"
+    )
 
 
 def _list(parts: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} {_amount(size)}" for name, size in parts)
-
-
-def _amount(size: int) -> str:
-    return f"{size / 1000:,.0f}"
+    return ", ".join(f"{name} {nbytes(size)}" for name, size in parts)
 
 
 def main() -> None:

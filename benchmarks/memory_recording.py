@@ -15,7 +15,7 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -38,29 +38,41 @@ Step time under an instrument over step time under nothing: median over rounds, 
 
 """
 
-Instrument = Callable[[Trained], AbstractContextManager[object]]
+Step = Callable[[], None]
+Instrument = Callable[[Trained], AbstractContextManager[Step]]
 
 
 @contextmanager
-def recorder(trained: Trained, *, ops: bool) -> Iterator[None]:
+def recorder(trained: Trained, *, ops: bool) -> Iterator[Step]:
     """perfkit's recorder as the memory pass uses it: in light steps, or with ops."""
     with marked_modules(trained.state.bare_model), AllocationProfiler(ops=ops):
-        yield
+        yield trained.step
 
 
 @contextmanager
-def mem_tracker(trained: Trained) -> Iterator[None]:
+def torch_profiler(trained: Trained) -> Iterator[Step]:
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True):
+        yield trained.step
+
+
+@contextmanager
+def mem_tracker(trained: Trained) -> Iterator[Step]:
     assert trained.state.optimizer is not None
     tracker = MemTracker()
     tracker.track_external(trained.state.model, trained.state.optimizer)
+
+    def step() -> None:
+        tracker.reset_mod_stats()
+        trained.step()
+
     with tracker:
-        yield
+        yield step
 
 
 INSTRUMENTS: dict[str, Instrument] = {
     "light recorder": lambda trained: recorder(trained, ops=False),
     "every detail": lambda trained: recorder(trained, ops=True),
-    "torch.profiler": lambda _: profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True),
+    "torch.profiler": torch_profiler,
     "MemTracker": mem_tracker,
 }
 
@@ -90,13 +102,13 @@ class Result(Struct):
     costs: tuple[Cost, ...]
 
 
-def run(trained: Trained, count: int) -> Steps:
+def run(step: Step, count: int) -> Steps:
     """Time `count` steps one by one."""
     wall, cpu, faults = [], [], []
     for _ in range(count):
         usage = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         before, cpu_before = time.perf_counter(), time.process_time()
-        trained.step()
+        step()
         wall.append(time.perf_counter() - before)
         cpu.append(time.process_time() - cpu_before)
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - usage)
@@ -106,10 +118,10 @@ def run(trained: Trained, count: int) -> Steps:
 def measure(workload: str, rounds: int, count: int) -> list[Cost]:
     """All instruments in turn, the light recorder alone first, so that `after` is what it leaves behind."""
     trained = train(workload, "baseline")
-    run(trained, count)
-    untouched = tuple(run(trained, count) for _ in range(rounds))
+    run(trained.step, count)
+    untouched = tuple(run(trained.step, count) for _ in range(rounds))
     costs = _interleaved(trained, workload, ["light recorder"], rounds, count)
-    after = tuple(run(trained, count) for _ in range(rounds))
+    after = tuple(run(trained.step, count) for _ in range(rounds))
     costs.append(Cost(workload=workload, instrument="after the light recorder", off=untouched, on=after))
     costs += _interleaved(trained, workload, [name for name in INSTRUMENTS if name != "light recorder"], rounds, count)
     trained.state.close()
@@ -121,11 +133,10 @@ def _interleaved(trained: Trained, workload: str, names: list[str], rounds: int,
     on: dict[str, list[Steps]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:
-            off[name].append(run(trained, count))
-            with ExitStack() as stack:
-                stack.enter_context(INSTRUMENTS[name](trained))
-                trained.step()  # what an instrument does once
-                on[name].append(run(trained, count))
+            off[name].append(run(trained.step, count))
+            with INSTRUMENTS[name](trained) as step:
+                step()  # what an instrument does once
+                on[name].append(run(step, count))
     return [Cost(workload=workload, instrument=name, off=tuple(off[name]), on=tuple(on[name])) for name in names]
 
 
