@@ -4,6 +4,7 @@ import msgspec
 
 from perfkit import units
 from perfkit.analysis.result import RooflinePoint
+from perfkit.analysis.traces.memory import fullness
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit_reports.bars import Bar
 from perfkit_reports.cells import plural
@@ -42,14 +43,10 @@ def detailed(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
 
 
 def memory_holders(analysis: TraceAnalysis) -> list[Holder]:
-    """The memory of the traces in detail; the one that is fullest comes first, whichever it is."""
-    holders = of_traces(every_trace(analysis))
+    """The memory of the traces in detail, and of the one that ran out of it or is fullest, whichever it is: first."""
+    holders = sorted(of_traces(every_trace(analysis)), key=lambda holder: fullness(holder.account), reverse=True)
     shown = {trace.label for trace in detailed(analysis)}
-    fullest = max(holders, key=lambda holder: holder.account.peak_bytes, default=None)
-    return sorted(
-        (holder for holder in holders if holder is fullest or holder.name in shown),
-        key=lambda holder: -holder.account.peak_bytes,
-    )
+    return holders[:1] + [holder for holder in holders[1:] if holder.name in shown]
 
 
 def plane(analysis: TraceAnalysis) -> Plane:

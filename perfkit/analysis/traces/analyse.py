@@ -15,7 +15,7 @@ from perfkit.analysis.traces.difference import difference
 from perfkit.analysis.traces.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
 from perfkit.analysis.traces.findings import trace_findings
 from perfkit.analysis.traces.labels import labelled
-from perfkit.analysis.traces.memory import shortened
+from perfkit.analysis.traces.memory import shortened, fullness
 from perfkit.analysis.traces.provenance import trace_provenance
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis, TraceDifference
 from perfkit.devices.catalogue import named
@@ -120,6 +120,7 @@ class _Gathered:
         self.fleet = FleetReducer()
         self._ranks: dict[int, tuple[RankTrace, TraceCeilings]] = {}
         self._failed: dict[int, PerfkitError] = {}
+        self._kept_memory: int | None = None
 
     def add(self, job: Job, result: Outcome | PerfkitError) -> None:
         if isinstance(result, PerfkitError):
@@ -128,6 +129,17 @@ class _Gathered:
         self.fleet.add(result.rank, result.arrivals)
         rank = result.rank if job.number < WHOLE_RANKS else _shortened(result.rank)
         self._ranks[job.number] = (rank, result.ceilings)
+        if job.number >= WHOLE_RANKS:
+            self._shorten_memory(job.number)
+
+    def _shorten_memory(self, new: int) -> None:
+        """Of the ranks after the first few, only the one whose memory tells most keeps it over time."""
+        candidates = {new, new if self._kept_memory is None else self._kept_memory}
+        # Of equal ones the first, whatever the order in which they are done.
+        self._kept_memory = max(candidates, key=lambda number: (fullness(self._ranks[number][0].memory), -number))
+        for number in candidates - {self._kept_memory}:
+            rank, ceilings = self._ranks[number]
+            self._ranks[number] = (replace(rank, memory=shortened(rank.memory, ROWS_OF_OTHER_RANKS)), ceilings)
 
     def finish(self, work: Sequence[Job]) -> tuple[tuple[RankTrace, ...], list[str]]:
         if not self._ranks:
@@ -206,7 +218,6 @@ def _shortened(rank: RankTrace) -> RankTrace:
         points=rank.points[:count],
         host_calls=rank.host_calls[:count],
         streams=rank.streams[:count],
-        memory=shortened(rank.memory, count),
     )
 
 

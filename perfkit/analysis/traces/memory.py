@@ -30,6 +30,11 @@ def fullest(accounts: Sequence[MemoryAccount]) -> MemoryAccount:
     return max(accounts, key=lambda each: (each.device != _CPU, each.peak_bytes))
 
 
+def fullness(memory: MemoryAccount | None) -> tuple[bool, int]:
+    """What orders the accounts of ranks by how much they tell: those that ran out of memory last, then by peak."""
+    return (False, -1) if memory is None else (memory.failed is not None, memory.peak_bytes)
+
+
 def shortened(memory: MemoryAccount | None, rows: int) -> MemoryAccount | None:
     """What is kept of an account where there are hundreds: its balance, and the first rows of its tables."""
     if memory is None:

@@ -16,6 +16,7 @@ from perfkit.analysis.result import Finding
 from perfkit.analysis.traces.findings import host, limits, memory_bound, products, several, transfer
 from perfkit.analysis.traces.findings.thresholds import NOTABLE
 from perfkit.analysis.traces.findings.view import Told, View
+from perfkit.analysis.traces.memory import fullness
 from perfkit.analysis.traces.result import Fleet, RankTrace, TraceDifference
 
 Rule = Callable[[View], Iterator[Told]]
@@ -88,11 +89,8 @@ def trace_findings(
 
 def _memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:
     """Of the trace whose memory ran out, else of that with the highest peak: ranks of a job hold much the same."""
-    recorded = [(trace.label, trace.memory) for trace in traces if trace.memory is not None]
-    if not recorded:
-        return ()
-    label, account = max(recorded, key=lambda each: (each[1].failed is not None, each[1].peak_bytes))
-    return memory_findings(account, variant=label)
+    most = max(traces, key=lambda trace: fullness(trace.memory), default=None)
+    return () if most is None or most.memory is None else memory_findings(most.memory, variant=most.label)
 
 
 _Key = tuple[str, str]

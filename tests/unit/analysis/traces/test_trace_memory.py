@@ -81,11 +81,15 @@ def test_of_many_ranks_the_balance_is_kept_and_the_rest_is_cut(tmp_path: Path, m
         memory(41, 2, 64, total=192),
         memory(60, 2, -64),
     )
-    for rank in range(2):
-        write_trace(tmp_path / "job" / f"rank{rank}.json.gz", events)
-    first, second = (trace.memory for trace in analyse_traces([str(tmp_path / "job")], jobs=1).traces)
+    fuller = [*events, memory(70, 3, 512, total=640)]
+    for rank, written in enumerate((events, events, fuller, events)):
+        write_trace(tmp_path / "job" / f"rank{rank}.json.gz", written)
+    first, second, third, fourth = (trace.memory for trace in analyse_traces([str(tmp_path / "job")], jobs=1).traces)
     assert first is not None
     assert second is not None
+    assert third is not None
+    assert third.timeline_s  # the fullest
+    assert fourth == second
     assert (first.categories, first.largest) == (second.categories, second.largest)
     assert (len(first.rows), len(second.rows)) == (2, 1)
     assert len(first.timeline_s) > 1
