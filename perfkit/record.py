@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from perfkit.spec import Struct
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 
 # Ranges a worker marks in a trace (record_function) and in NVTX, read back by the analysing side.
 MARK_PREFIX = "perfkit::"
@@ -118,7 +118,7 @@ class Flops(Struct):
 class MemoryPeaks(Struct):
     """Peaks over the timed steps where the allocator keeps statistics (GPU), and the process's RSS.
 
-    On a CPU the allocator keeps none: the peak comes from the events of the memory pass (`known_blocks`).
+    On a CPU the allocator keeps none: the peak comes from the events of the memory pass.
     """
 
     allocated: Quantity
@@ -256,7 +256,6 @@ class RankRecord(Struct):
     flops: Flops | None = None
     memory: MemoryPeaks | None = None
     process_memory: ProcessMemory = ProcessMemory()
-    known_blocks: tuple[Block, ...] = ()
     energy: Quantity = Unknown(reason="the device reports no energy")
     device_samples: tuple[DeviceSample, ...] = ()
     claims: tuple[Claim, ...] = ()

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from perfkit.analysis.allocations import rank_account
 from perfkit.analysis.facts import trace_facts
+from perfkit.analysis.memory.rank import rank_account
 from perfkit.analysis.result import MemoryAccount
 from perfkit.analysis.roofs import roofs_of
 from perfkit.analysis.runs import VariantRuns

@@ -2,21 +2,21 @@
 
 from contextlib import nullcontext
 
-import msgspec
 import torch
 
+from perfkit.capture.memory.history import allocator_history
 from perfkit.capture.memory.record import record_steps
-from perfkit.capture.process_memory import ResidentPeak, device_moment, peak_rss_during
+from perfkit.capture.process_memory import peak_rss_during
 from perfkit.capture.saved import saved_tensor_bytes
 from perfkit.capture.sensors import energy_per_step, read_samples, sampling
-from perfkit.capture.session import Session, mean_losses, peak_rss_bytes
+from perfkit.capture.session import Session, mean_losses, peak_rss_bytes, with_peak
 from perfkit.capture.step import to_device, train_step
 from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype
 from perfkit.capture.trace import trace_steps
 from perfkit.capture.warmup import warm_up
 from perfkit.cost.live import count_flops
-from perfkit.record import Flops, How, Measurement, MemoryPeaks, ProcessMemory, Quantity, Unknown, measured
-from perfkit.store.layout import MEMORY_FILE, TRACE_FILE
+from perfkit.record import Flops, How, Measurement, MemoryPeaks, Quantity, Unknown, measured
+from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
 
@@ -59,21 +59,23 @@ def timed_pass(session: Session) -> None:
 
 
 def memory_pass(session: Session) -> None:
-    """The allocations of a few steps, with what each block is for, and the process's largest size meanwhile."""
-    state = session.state
-    with peak_rss_during() as resident:
-        recorded = record_steps(
-            session.step,
-            session.next_step,
-            session.spec.schedule.memory,
-            device=state.device,
-            model=state.bare_model,
-            optimizer=state.optimizer,
-            state=lambda: known_blocks(state),
-            harness=session.data.addresses(),
-        )
-    write_allocations(session.recorder.folder / MEMORY_FILE, recorded)
-    session.recorder.update(process_memory=_with_peak(session, resident))
+    """The process's largest size in a step, then the allocations of a few, with what each block is for."""
+    state, folder = session.state, session.recorder.folder
+    with peak_rss_during() as resident:  # before the recorder, which takes memory too
+        session.step(session.next_step)
+    session.recorder.update(process_memory=with_peak(session, resident))
+    recorded = record_steps(
+        session.step,
+        session.next_step,
+        session.spec.schedule.memory,
+        device=state.device,
+        model=state.bare_model,
+        optimizer=state.optimizer,
+        state=lambda: known_blocks(state),
+        harness=session.data.addresses(),
+        history=allocator_history(folder / HISTORY_FILE, state.device),
+    )
+    write_allocations(folder / MEMORY_FILE, recorded)
 
 
 def trace_pass(session: Session) -> None:
@@ -137,16 +139,6 @@ def _count_step(session: Session) -> None:
     flops = session.recorder.record.flops
     model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
     session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted))
-
-
-def _with_peak(session: Session, resident: ResidentPeak) -> ProcessMemory:
-    device = session.state.device
-    return msgspec.structs.replace(
-        session.recorder.record.process_memory,
-        peak=resident.peak,
-        mapped_after=resident.mapped,
-        at_end=device_moment(device, session.sensors) if device.type == "cuda" else None,
-    )
 
 
 def _peaks(session: Session) -> MemoryPeaks:

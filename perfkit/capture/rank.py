@@ -8,9 +8,12 @@ from time import perf_counter
 import torch
 import torch.distributed as dist
 
+from perfkit.allocations import FailedRequest
 from perfkit.capture import passes
 from perfkit.capture.echo import echo_pass
 from perfkit.capture.failure import first_line, status_of
+from perfkit.capture.memory.failed import failed_request
+from perfkit.capture.out_of_memory import record_failure
 from perfkit.capture.session import Recorder, Session, peak_rss_bytes
 from perfkit.capture.setup import set_up
 from perfkit.errors import PerfkitError
@@ -40,6 +43,7 @@ def run_rank(spec: RunSpec, folder: Path, *, rank: int, local_rank: int, report:
     )
     recorder = Recorder(rank_folder(folder, rank), unfinished)
     session: Session | None = None
+    request: FailedRequest | None = None
     name = "setup"
     try:
         if world.size > 1:
@@ -58,12 +62,27 @@ def run_rank(spec: RunSpec, folder: Path, *, rank: int, local_rank: int, report:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - however the run ends, the record says so
         traceback.print_exception(error)  # the whole of it, for the log
         recorder.update(**_ending(error, spec, name, session))
+        if recorder.record.status == Status.OUT_OF_MEMORY:
+            request = failed_request(error)
+    try:
+        if session is not None and request is not None and "memory" in spec.passes:
+            _tell_failure(session, request, report)
     finally:
         if session is not None:
             session.state.close()
     if dist.is_initialized() and recorder.record.status in (Status.OK, Status.SKIPPED):
         dist.destroy_process_group()
     return recorder.record.status
+
+
+def _tell_failure(session: Session, request: FailedRequest, report: Callable[[str], None]) -> None:
+    """Record what was alive, now that the exception and what its frames held are gone."""
+    report("what filled the memory")
+    try:
+        record_failure(session, request)
+    except (RuntimeError, MemoryError, OSError) as error:
+        warning = f"what was alive when memory ran out could not be recorded: {first_line(error)}"
+        session.recorder.update(warnings=(*session.recorder.record.warnings, warning))
 
 
 def _join(spec: RunSpec, folder: Path, world: World) -> None:
@@ -81,7 +100,9 @@ def _ending(error: BaseException, spec: RunSpec, name: str, session: Session | N
     reason = str(error).splitlines()[0] if isinstance(error, PerfkitError) else first_line(error)
     if status == Status.OUT_OF_MEMORY:
         peak = torch.cuda.max_memory_allocated() if spec.launch.device == "cuda" else peak_rss_bytes()
-        reason = f"out of memory {'while setting up' if step is None else f'at step {step}'}, peak {nbytes(peak)}"
+        when = "while setting up" if step is None else f"at step {step}"
+        instrument = f", in the {name} pass" if name in INSTRUMENTED else ""  # which takes memory of its own
+        reason = f"out of memory {when}{instrument}, peak {nbytes(peak)}"
     text = "" if status == Status.SKIPPED else _traceback(error, source_file(spec.workload.name))
     return {"status": status, "reason": reason, "traceback": text, "failed_pass": name, "failed_step": step}
 

@@ -12,10 +12,11 @@ import torch.distributed as dist
 
 from perfkit.capture.clock import Clock
 from perfkit.capture.data import BatchPool
+from perfkit.capture.process_memory import ResidentPeak, device_moment
 from perfkit.capture.sensors import Sensors
 from perfkit.capture.step import train_step
 from perfkit.files import write_json
-from perfkit.record import RankRecord
+from perfkit.record import ProcessMemory, RankRecord
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RECORD_FILE
 from perfkit.techniques.state import TrainState, World
@@ -80,6 +81,17 @@ def mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float, ...]:
         dist.all_reduce(series)
         series /= world.size
     return tuple(series.tolist())
+
+
+def with_peak(session: Session, resident: ResidentPeak) -> ProcessMemory:
+    """What was read of the process before the model, with the peak that was measured now."""
+    device = session.state.device
+    return msgspec.structs.replace(
+        session.recorder.record.process_memory,
+        peak=resident.peak,
+        mapped_after=resident.mapped,
+        at_end=device_moment(device, session.sensors) if device.type == "cuda" else None,
+    )
 
 
 def peak_rss_bytes() -> int:

@@ -15,7 +15,7 @@ from perfkit.analysis.traces.difference import difference
 from perfkit.analysis.traces.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
 from perfkit.analysis.traces.findings import trace_findings
 from perfkit.analysis.traces.labels import labelled
-from perfkit.analysis.traces.memory import shortened, fullness
+from perfkit.analysis.traces.memory import fullness, shortened
 from perfkit.analysis.traces.provenance import trace_provenance
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis, TraceDifference
 from perfkit.devices.catalogue import named

@@ -115,7 +115,7 @@ def _label(
         category = OFFLOAD
     return Label(
         op=place.sharding or made.op,
-        module=module if owner is None else owner.name,
+        module=module if owner is None else owner.name.rpartition(".")[0],
         line=line,
         shape="" if whole is None else str(list(whole.shape)),
         dtype="" if whole is None else short_dtype(whole.dtype),

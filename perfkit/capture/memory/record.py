@@ -1,13 +1,15 @@
 """A recording of steps, from the first allocation to the columns that are written."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+import msgspec
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from perfkit.allocations import Allocations, FailedRequest
+from perfkit.allocations import NONE, Allocations, FailedRequest
 from perfkit.capture.clock import Step
 from perfkit.capture.memory.columns import columns
 from perfkit.capture.memory.labels import carried, labels
@@ -15,7 +17,7 @@ from perfkit.capture.memory.modules import marked_modules
 from perfkit.capture.memory.places import Place, Places
 from perfkit.capture.memory.profiler import Allocation, AllocationProfiler, Recorded
 from perfkit.capture.memory.state import other_blocks, owners, watched_gradients
-from perfkit.record import Block
+from perfkit.record import PHASES, Block
 
 _SOURCE = "every allocation and free that torch's allocator reported"
 
@@ -32,6 +34,7 @@ def record_steps(
     optimizer: Optimizer | None,
     state: Blocks,
     harness: frozenset[int] = frozenset(),
+    history: AbstractContextManager[object] = nullcontext(),  # noqa: B008 - it can be entered again and again
 ) -> Allocations:
     """Record `count` steps, after one that is left out, and take one more apart to tell what their blocks are.
 
@@ -46,14 +49,16 @@ def record_steps(
         model, optimizer: what is trained.
         state: the storages of the training state at the time it is called.
         harness: addresses of storages that are the harness's own.
+        history: entered around the steps that count, and no others.
     """
     with marked_modules(model):
         with AllocationProfiler(ops=False) as light:
             step(first)
             known = [*state()]
             known += other_blocks(device, known, harness)
-            for index in range(first + 1, first + 1 + count):
-                step(index)
+            with history:
+                for index in range(first + 1, first + 1 + count):
+                    step(index)
         found, gradients = owners(model, optimizer), dict[int, Block]()
         with watched_gradients(model, found, gradients), AllocationProfiler(ops=True) as detailed:
             step(first + 1 + count)
@@ -70,8 +75,7 @@ def record_steps(
 
 
 def record_failing_step(
-    step: Step,
-    index: int,
+    step: Callable[[], None],
     *,
     device: torch.device,
     model: nn.Module,
@@ -93,7 +97,7 @@ def record_failing_step(
         profiler = AllocationProfiler(ops=True)
         try:
             with profiler:
-                step(index)
+                step()
         except (RuntimeError, MemoryError, OSError) as error:
             failed = failure(error)
             if failed is None:
@@ -104,6 +108,10 @@ def record_failing_step(
     told = labels(events, there, _calls(events, places), found)
     known = _with_standing(known, gradients, {event.address for event in events.allocations})
     recorded = columns(device, events.allocations, there, told, known, places, f"{_SOURCE} in the step that failed")
+    if failed is not None and there:
+        last = there[-1]  # nothing was allocated between the last block and the request that failed
+        phase = "" if last.phase == NONE else PHASES[last.phase]
+        failed = msgspec.structs.replace(failed, phase=phase, module=last.module)
     return replace(recorded, failed=failed)
 
 

@@ -228,11 +228,11 @@ class Builder:
         return {
             "time_ns": time_ns[known],
             "address": arg("address"),
-            "size": arg("size"),
+            "size": numbers.changes(arg("size")),
             "device_type": arg("device_type").astype(np.int32),
             "device": arg("device_id").astype(np.int32),
-            "allocated": arg("allocated"),
-            "reserved": arg("reserved"),
+            "allocated": numbers.changes(arg("allocated")),
+            "reserved": numbers.changes(arg("reserved")),
             "failed": np.fromiter((each.name == _OUT_OF_MEMORY for each in events), np.bool_, len(args)),
             "thread": self._threads(events),
         }

@@ -70,6 +70,11 @@ def amounts(values: Ints) -> Ints:
     return np.where((values >= 0) & (values <= _MOST), values, NONE)
 
 
+def changes(values: Ints) -> Ints:
+    """Numbers of bytes that may be negative; 0 for those that no memory holds."""
+    return np.where((values >= -_MOST) & (values <= _MOST), values, 0)
+
+
 def scaled(values: Floats, scale: int) -> tuple[Ints, NDArray[np.bool_]]:
     """Times in units of `scale` nanoseconds as nanoseconds, and which of them are times at all."""
     good = np.abs(values) < _LONGEST / scale  # false for NaN too
