@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.result import Analysis
 from perfkit.analysis.traces.result import TraceAnalysis
-from perfkit_reports import html, trace_html
+from perfkit_reports import html, memory_html, trace_html
 
 ARGUMENTS = [
     "--headless",
@@ -34,7 +35,7 @@ class Opened:
     def visit(self, section: str) -> None:
         """Scroll a section into view and wait until its figures are drawn."""
         self.page.locator(f"#{section}").scroll_into_view_if_needed()
-        for chart in self.page.locator(f"#{section} .chart").all():
+        for chart in self.page.locator(f"#{section} .chart:visible").all():
             chart.scroll_into_view_if_needed()
             chart.locator(".main-svg").first.wait_for(state="attached")
 
@@ -66,10 +67,9 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     """`open_report(analysis, width=1440)` renders, writes and opens a report."""
     pages: list[Page] = []
 
-    def opened(analysis: Analysis | TraceAnalysis, width: int = 1440) -> Opened:
+    def opened(analysis: Analysis | TraceAnalysis | MemoryAnalysis, width: int = 1440) -> Opened:
         path = tmp_path / "report.html"
-        page_text = html.render(analysis) if isinstance(analysis, Analysis) else trace_html.render(analysis)
-        path.write_text(page_text, encoding="utf-8")
+        path.write_text(_rendered(analysis), encoding="utf-8")
         page = browser.new_page(viewport={"width": width, "height": 900}, accept_downloads=True)
         pages.append(page)
         result = Opened(page)
@@ -83,3 +83,9 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     yield opened
     for page in pages:
         page.close()
+
+
+def _rendered(analysis: Analysis | TraceAnalysis | MemoryAnalysis) -> str:
+    if isinstance(analysis, Analysis):
+        return html.render(analysis)
+    return trace_html.render(analysis) if isinstance(analysis, TraceAnalysis) else memory_html.render(analysis)

@@ -88,12 +88,12 @@ def test_the_filter_narrows_and_follows_the_variant(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
     page = report.page
     report.visit("ops")
-    page.get_by_role("searchbox").fill("softmax BACKWARD")
+    page.locator("[data-filter=ops]").fill("softmax BACKWARD")
     assert report.column("ops", 1) == ["aten::_softmax_backward_data"]
-    assert page.locator("[data-count]").inner_text() == "1 of 15"
-    page.locator("select[data-panels]").select_option(label="ckpt")
+    assert page.locator("#ops [data-count]").inner_text() == "1 of 15"
+    page.locator("select[data-panels=ops]").select_option(label="ckpt")
     assert report.column("ops", 1) == ["aten::_softmax_backward_data"]
-    page.get_by_role("searchbox").fill("")
+    page.locator("[data-filter=ops]").fill("")
     assert len(report.column("ops", 1)) == 15
 
 
@@ -101,7 +101,7 @@ def test_claims_and_tracebacks_open_on_demand(open_report: Any) -> None:
     page = open_report(sample_analysis.every_status()).page
     traceback = page.get_by_text("ZeroDivisionError: <b>division</b> by zero")
     assert not traceback.is_visible()
-    row = page.locator("tbody tr", has_text="failed").first
+    row = page.locator("tbody tr", has=page.locator(".pill", has_text="failed")).first
     button = row.get_by_role("button")
     button.click()
     assert button.get_attribute("aria-expanded") == "true"
@@ -111,8 +111,10 @@ def test_claims_and_tracebacks_open_on_demand(open_report: Any) -> None:
 def test_the_timeline_follows_the_chosen_variant(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
     report.visit("memory")
-    report.page.locator("select[data-chart]").select_option(label="ckpt")
-    peak = report.page.evaluate("document.querySelector('#timeline .chart').layout.shapes[0].y0")
+    report.page.locator("select[data-panels~=memory]").select_option(label="ckpt")
+    chart = report.page.locator('[data-figure="memory-timeline-2"]')
+    chart.locator(".main-svg").first.wait_for(state="attached")
+    peak = chart.evaluate("chart => chart.layout.shapes[0].y0")
     assert peak == pytest.approx(412 * 0.55, rel=1e-4)
 
 

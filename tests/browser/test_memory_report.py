@@ -1,0 +1,81 @@
+"""The report on memory, and the memory section of a bench, as people use them."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.fixtures import sample_analysis
+from tests.fixtures import sample_memory_analysis as sample
+
+pytestmark = pytest.mark.browser
+
+ALL = ("realistic", "alone", "out_of_memory", "bare", "nothing", "hostile")
+
+
+def sections(page: Page) -> list[str]:
+    return [str(section.get_attribute("id")) for section in page.locator("main > section").all()]
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("width", [1440, 390])
+def test_opens_offline_without_errors_and_without_sideways_scrolling(open_report: Any, name: str, width: int) -> None:
+    report = open_report(getattr(sample, name)(), width=width)
+    report.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    for section in sections(report.page):
+        report.visit(section)
+        assert report.page.evaluate("document.documentElement.scrollWidth") <= width, section
+    assert report.complaints == []
+    assert [url for url in report.requests if not url.startswith(("file:", "data:"))] == []
+    assert report.page.locator("img").count() == 0
+
+
+def test_the_timeline_is_drawn_with_its_areas_and_its_strip(open_report: Any) -> None:
+    report = open_report(sample.alone())
+    report.visit("memory")
+    chart = report.page.locator('[data-figure="memory-timeline-0"]')
+    assert chart.locator(".scatterlayer .fills path.js-fill").count() == 6
+    assert chart.locator(".barlayer path").count() > 20
+    assert "backward" in chart.locator(".bartext").all_inner_texts()
+
+
+def test_one_choice_switches_the_timeline_and_the_tables(open_report: Any) -> None:
+    report = open_report(sample.realistic())
+    report.visit("memory")
+    page = report.page
+    assert page.locator(".memory-panel:not([hidden])").get_attribute("id") == "memory-0"
+    page.locator("select[data-panels~=memory]").select_option(label="cpu")
+    assert page.locator(".memory-panel:not([hidden])").get_attribute("id") == "memory-1"
+    assert page.locator(".bytes-panel:not([hidden])").get_attribute("id") == "bytes-1-modules"
+    page.locator('[data-figure="memory-timeline-1"] .main-svg').first.wait_for(state="attached")
+    page.get_by_role("radio", name="Modules and ops").check(force=True)
+    assert report.column("bytes", 1)[0] == "head"
+
+
+def test_the_table_of_bytes_sorts_and_filters(open_report: Any) -> None:
+    report = open_report(sample.alone())
+    report.visit("memory")
+    assert report.column("bytes", 1)[:2] == ["h.*.mlp", "h.*.attn"]
+    assert report.sort("bytes", "Size") == "ascending"
+    assert report.column("bytes", 2)[0] == "1.00 MiB"
+    report.page.locator("[data-filter=bytes]").fill("ln1 activation")
+    assert report.column("bytes", 1) == ["h.*.ln1"]
+    assert report.page.locator("#memory [data-count]").inner_text() == "1 of 10"
+
+
+def test_the_largest_allocations_sort(open_report: Any) -> None:
+    report = open_report(sample.alone())
+    report.visit("memory")
+    table = report.page.locator("#memory-0 .largest table")
+    heading = table.locator("th", has_text="Size")
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert table.locator("tbody tr").last.locator("td").first.inner_text() == "aten::addmm in head"
+
+
+def test_a_variant_that_ran_out_of_memory_shows_what_was_alive(open_report: Any) -> None:
+    page = open_report(sample_analysis.realistic()).page
+    row = page.locator("#summary-table tbody tr", has_text="out of memory").first
+    assert "An allocation of 64.0 MiB by aten::mm" in row.inner_text().replace("\u00a0", " ")
+    row.get_by_role("button").click()
+    assert page.get_by_text("What filled the memory when it ran out").is_visible()

@@ -1,0 +1,26 @@
+from perfkit import allocations
+from perfkit.analysis.result import MemoryRow
+from perfkit_reports.memory_rows import ModuleRow, by_module
+from tests.fixtures import sample_accounts
+
+
+def row(module: str, amount: int, category: str = allocations.ACTIVATION, op: str = "") -> MemoryRow:
+    return MemoryRow(category=category, module=module, op=op, bytes=amount, blocks=2)
+
+
+def test_blocks_that_differ_in_their_numbers_are_one_row() -> None:
+    rows = [row("h.0.mlp", 5), row("h.11.mlp", 6, op="aten::gelu"), row("h.11.mlp", 1), row("head", 20)]
+    assert by_module(rows) == [
+        ModuleRow("head", allocations.ACTIVATION, 20, 2, 1),
+        ModuleRow("h.*.mlp", allocations.ACTIVATION, 12, 6, 2),
+    ]
+
+
+def test_one_alone_keeps_its_name_and_categories_stay_apart() -> None:
+    made = by_module([row("h.3", 5), row("h.4", 3, allocations.PARAMETER), row("fc_1", 2), row("fc_2", 1)])
+    assert [(each.module, each.modules) for each in made] == [("h.3", 1), ("h.4", 1), ("fc_1", 1), ("fc_2", 1)]
+
+
+def test_no_byte_is_lost() -> None:
+    account = sample_accounts.every_category()
+    assert sum(each.bytes for each in by_module(account.rows)) == account.peak_bytes
