@@ -150,6 +150,11 @@ def test_events_of_no_size_are_no_events(tmp_path: Path) -> None:
     assert trace_allocations(traced(tmp_path, memory(1, 7, 0))) == ()
 
 
+def test_sizes_that_no_memory_holds_are_no_events(tmp_path: Path) -> None:
+    one = found(tmp_path, memory(1, 7, 2**62, 1, total=2**62), memory(2, 8, 512, 1, total=2**62, reserved=2**62))
+    assert (one.size.tolist(), one.unexplained_bytes, len(one.reserved)) == ([512], 0, 0)
+
+
 def test_a_request_that_failed_is_no_allocation_but_told_with_its_place(tmp_path: Path) -> None:
     events = [memory(13.2, 7, 512, 1, total=512), out_of_memory(13.5, 2**30, total=512, reserved=2048)]
     one = found(tmp_path, *STEP, *events)
