@@ -36,7 +36,7 @@ def test_the_timeline_is_drawn_with_its_areas_and_its_strip(open_report: Any) ->
     chart = report.page.locator('[data-figure="memory-timeline-0"]')
     assert chart.locator(".scatterlayer .fills path.js-fill").count() == 6
     assert chart.locator(".barlayer path").count() > 20
-    assert "backward" in chart.locator(".bartext").all_inner_texts()
+    assert "backward" in chart.locator(".bartext").all_text_contents()
 
 
 def test_one_choice_switches_the_timeline_and_the_tables(open_report: Any) -> None:
