@@ -3,9 +3,9 @@
     python -m benchmarks.memory_theory [--only amp] [--out benchmarks/results]
 
 Trains each setup below with nothing but the memory pass and compares the account's peak with `gpt_memory`, which adds
-it up tensor by tensor. Setups are chosen so that each moment that can be the peak is it in one of them. Scratch buffers
-inside oneDNN's 16-bit products, which no form knows, are taken from the account and shown. Exits with 1 where a peak
-is more than 0.1 % off.
+it up tensor by tensor. Setups are chosen so that each moment that can be the peak is it in one of them; under autocast
+only those at which no scratch buffer of oneDNN's 16-bit products is alive, which no form knows. What the account calls
+workspace is left out of the comparison, and shown. Exits with 1 where a peak is more than 0.1 % off.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def measure(setups: tuple[tuple[dict[str, int], str], ...], folder: Path) -> lis
 def table(rows: list[Row]) -> str:
     """Markdown."""
     lines = [
-        "| workload | variant | moment of the peak | theory, bytes | measured, bytes | of it scratch | difference |",
+        "| workload | variant | moment of the peak | theory, bytes | measured, bytes | of it workspace | difference |",
         "|---|---|---|---:|---:|---:|---:|",
     ]
     lines += [
