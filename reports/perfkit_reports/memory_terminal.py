@@ -69,7 +69,7 @@ def _bars(account: MemoryAccount, console: Console) -> None:
         length = max(1, round(_WIDTH * part.bytes / largest[0].bytes)) if part.bytes else 0
         line = Text(f"{part.category:<{width}}  ")
         line.append("█" * length, style=fills[part.category].colour)
-        share = units.percent(part.bytes / account.peak_bytes, 0)
+        share = units.percent(part.bytes / account.peak_bytes)
         console.print(line.append(f" {units.nbytes(part.bytes)}, {share}"), no_wrap=True, overflow="ellipsis")
 
 

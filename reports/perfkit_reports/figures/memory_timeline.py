@@ -9,7 +9,7 @@ from perfkit_reports.figures.frame import Figure, Trace, byte_scale, figure, saf
 from perfkit_reports.holders import categories_over_time
 from perfkit_reports.palette import NEUTRAL, Fill
 
-_ROW = 20  # pixels of a row of bands
+_ROW = 23  # pixels of a row of bands
 _PLOT = 330  # pixels of the areas
 _MARGIN = {"l": 64, "r": 16, "t": 12, "b": 52}
 
@@ -37,7 +37,7 @@ def memory_timeline(account: MemoryAccount) -> Figure | None:
         margin=_MARGIN,
         hovermode="x unified",
         barmode="overlay",
-        uniformtext={"mode": "hide", "minsize": 10},
+        uniformtext={"mode": "hide", "minsize": 9},
         shapes=_lines(account, seconds, peak),
         annotations=[_label(account, times[-1], seconds, peak)],
         xaxis={

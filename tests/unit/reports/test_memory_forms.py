@@ -64,7 +64,7 @@ def test_the_terminal_tells_peak_parts_growth_and_blocks() -> None:
     text = " ".join(shown(sample.realistic()).split())
     for part in (
         "Peak 1.37 GiB in backward of step 3 on cuda:0",
-        "700 MiB, 50 %",
+        "700 MiB, 50.0 %",
         "= 2.83 GiB, the process (NVML)",
         "! Each step leaves 12.0 MiB behind",
         "aten::addmm in head",
