@@ -7,8 +7,9 @@ import torch
 
 from perfkit.allocations import NONE, Allocations, Names, allocations
 from perfkit.capture.memory.labels import Label
-from perfkit.capture.memory.places import Place, Places
+from perfkit.capture.memory.places import Places
 from perfkit.capture.memory.profiler import Allocation
+from perfkit.capture.memory.unseen import Event
 from perfkit.record import Block
 
 _ROUNDING = 512  # CUDA's allocator hands out multiples of it (kMinBlockSize)
@@ -16,9 +17,7 @@ _ROUNDING = 512  # CUDA's allocator hands out multiples of it (kMinBlockSize)
 
 def columns(
     device: torch.device,
-    events: Sequence[Allocation],
-    there: Sequence[Place],
-    labels: Sequence[Label],
+    events: Sequence[Event],
     known: Sequence[Block],
     places: Places,
     source: str,
@@ -28,23 +27,20 @@ def columns(
 
     Args:
         device: whose allocator.
-        events, there, labels: one entry each per event.
+        events: allocations and frees in the order of time, each with its place and the label of its block.
         known: storages alive at `start` whose purpose is known.
         places: for the bands.
         source: how the events were obtained.
         start: the first event that counts; those before it only tell what was alive.
     """
     before = _survivors(events[:start])
-    sizes = {events[index].address: events[index].size for index in before}
+    sizes = {event.address: event.size for event, _, _ in before}
     blocks = tuple(_sized(block, device, sizes) for block in known)
     found = {block.address for block in blocks}
     # What nothing but its allocation tells of keeps that event, outside of any step.
-    before = [index for index in before if events[index].address not in found]
-    explained = sum(block.size_bytes for block in blocks) + sum(events[index].size for index in before)
-    kept = [*before, *range(start, len(events))]
-    recorded = [events[index] for index in kept]
-    places_there = [there[index] if index >= start else there[index]._replace(step=NONE) for index in kept]
-    told = [labels[index] for index in kept]
+    kept = [(event, place._replace(step=NONE), label) for event, place, label in before if event.address not in found]
+    explained = sum(block.size_bytes for block in blocks) + sum(event.size for event, _, _ in kept)
+    recorded, there, told = zip(*kept, *events[start:], strict=True) if kept or events[start:] else ((), (), ())
     names = Names()
     return allocations(
         device=str(device),
@@ -52,9 +48,9 @@ def columns(
         time_ns=[event.time_ns for event in recorded],
         address=[event.address for event in recorded],
         size=[event.size for event in recorded],
-        phase=[place.phase for place in places_there],
-        visit=[place.visit for place in places_there],
-        step=[place.step for place in places_there],
+        phase=[place.phase for place in there],
+        visit=[place.visit for place in there],
+        step=[place.step for place in there],
         op=[names.number(_op(event, label)) for event, label in zip(recorded, told, strict=True)],
         module=[names.number(label.module) for label in told],
         line=[names.number(label.line) for label in told],
@@ -64,7 +60,7 @@ def columns(
         names=names.all(),
         known=blocks,
         unexplained_bytes=_unexplained(device, events[start:], explained),
-        bands=tuple(band for band in places.bands() if start < len(events) and band.end_ns > events[start].time_ns),
+        bands=tuple(band for band in places.bands() if start < len(events) and band.end_ns > events[start][0].time_ns),
     )
 
 
@@ -72,15 +68,14 @@ def _op(event: Allocation, label: Label) -> str:
     return label.op if event.size > 0 else label.keeper
 
 
-def _survivors(events: Sequence[Allocation]) -> list[int]:
+def _survivors(events: Sequence[Event]) -> list[Event]:
     """The allocations that no event among `events` ends, in the order of time."""
-    alive: dict[int, int] = {}
-    for index, event in enumerate(events):
-        if event.size > 0:
-            alive[event.address] = index
-        else:
-            alive.pop(event.address, None)
-    return sorted(alive.values())
+    alive: dict[int, Event] = {}
+    for each in events:
+        alive.pop(each[0].address, None)
+        if each[0].size > 0:
+            alive[each[0].address] = each
+    return list(alive.values())
 
 
 def _sized(block: Block, device: torch.device, sizes: Mapping[int, int]) -> Block:
@@ -89,8 +84,9 @@ def _sized(block: Block, device: torch.device, sizes: Mapping[int, int]) -> Bloc
     return msgspec.structs.replace(block, size_bytes=sizes.get(block.address, rounded))
 
 
-def _unexplained(device: torch.device, recorded: Sequence[Allocation], explained: int) -> int:
+def _unexplained(device: torch.device, recorded: Sequence[Event], explained: int) -> int:
     """What CUDA's allocator had handed out before the first event beside `explained` (a CPU's keeps no such count)."""
     if device.type == "cpu" or not recorded:
         return 0
-    return max(0, recorded[0].allocated - recorded[0].size - explained)
+    first = recorded[0][0]
+    return max(0, first.allocated - first.size - explained)

@@ -1,5 +1,6 @@
 """What blocks are: told for one step that was recorded in every detail, carried over to steps that were not."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -15,6 +16,8 @@ UNSHARDING = FSDP + "all_gather_copy_out"
 
 _BACKWARD = PHASES.index("backward")
 _CASTS = frozenset({"aten::_to_copy", "aten::to"})
+# Products and convolutions: what these allocate and free within one call is the library's workspace (oneDNN, cuDNN).
+_SCRATCH = re.compile(r"aten::(mm|addmm|bmm|baddbmm|addmv|\w*convolution\w*)")
 _PAGERS = ("techniques/paging.py", "techniques/paged_")  # lines of perfkit's own offloading
 _ROUNDING = 512  # CUDA's allocator hands out multiples of it (kMinBlockSize)
 

@@ -40,9 +40,9 @@ class Range(NamedTuple):
 class Allocation(NamedTuple):
     """An allocation (positive `size`) or a free, as reported by an allocator.
 
-    `allocated` is the allocator's own total after it. `op` is what it happened in, `node` the autograd node around
-    that, `sequence` the number that ties a node to its forward op (-1 for none), `line` where it was called, `inputs`
-    the addresses of the storages that the op was given.
+    `allocated` is the allocator's own total after it. `op` is what it happened in and `call` the call of it (0 for
+    none), `node` the autograd node around that, `sequence` the number that ties a node to its forward op (-1 for
+    none), `line` where it was called, `inputs` the addresses of the storages that the op was given.
     """
 
     time_ns: int
@@ -53,6 +53,7 @@ class Allocation(NamedTuple):
     allocated: int
     op: str
     node: str
+    call: int
     sequence: int
     line: str
     inputs: tuple[int, ...]
@@ -134,6 +135,7 @@ class _Around(NamedTuple):
 
     op: str = ""
     node: str = ""
+    call: int = 0
     sequence: int = -1
     line: str = ""
     inputs: tuple[int, ...] = ()
@@ -171,6 +173,7 @@ def _allocation(event: _ProfilerEvent, fields: Any, around: _Around) -> Allocati
         allocated=fields.total_allocated,
         op=around.op,
         node=around.node,
+        call=around.call,
         sequence=around.sequence,
         line=around.line,
         inputs=around.inputs,
@@ -191,12 +194,18 @@ def _in_op(event: _ProfilerEvent, fields: Any, around: _Around, recorded: Record
     )
     addresses = tuple(each.storage_data_ptr for each in found if each.storage_data_ptr)
     if fields.scope == RecordScope.BACKWARD_FUNCTION:
-        return around._replace(op=_node(name), node=_node(name), sequence=fields.sequence_number, inputs=addresses)
+        return around._replace(
+            op=_node(name),
+            node=_node(name),
+            call=event.start_time_ns,
+            sequence=fields.sequence_number,
+            inputs=addresses,
+        )
     if name.startswith(ALLOCATORS):
         return around
     if fields.sequence_number >= 0 and not around.node:
         recorded.forwards.setdefault(fields.sequence_number, Call(event.start_time_ns, event.start_tid, around.line))
-    return around._replace(op=name, inputs=addresses)
+    return around._replace(op=name, call=event.start_time_ns, inputs=addresses)
 
 
 def _tensors(inputs: Iterable[Any]) -> Iterator[_TensorMetadata]:

@@ -17,6 +17,7 @@ from perfkit.capture.memory.modules import marked_modules
 from perfkit.capture.memory.places import Place, Places
 from perfkit.capture.memory.profiler import Allocation, AllocationProfiler, Recorded
 from perfkit.capture.memory.state import other_blocks, owners, watched_gradients
+from perfkit.capture.memory.unseen import with_unseen_frees
 from perfkit.record import PHASES, Block
 
 _SOURCE = "every allocation and free that torch's allocator reported"
@@ -67,11 +68,12 @@ def record_steps(
     there, everywhere = _at(events.allocations, light_places), _at(details.allocations, detail_places)
     told = labels(details, everywhere, _calls(details, detail_places), found)
     marks = carried(events.allocations, there, details.allocations, everywhere, told)
-    start = next((index for index, place in enumerate(there) if place.step > first), len(there))
+    whole = with_unseen_frees(list(zip(events.allocations, there, marks, strict=True)))
+    start = next((index for index, (_, place, _) in enumerate(whole) if place.step > first), len(whole))
     moving = {event.address for event in (*events.allocations, *details.allocations)}
     known = _with_standing(known, gradients, moving)
     source = f"{_SOURCE} in {count} steps; what each block is was told from one step more"
-    return columns(device, events.allocations, there, marks, known, light_places, source, start)
+    return columns(device, whole, known, light_places, source, start)
 
 
 def record_failing_step(
@@ -107,7 +109,8 @@ def record_failing_step(
     there = _at(events.allocations, places)
     told = labels(events, there, _calls(events, places), found)
     known = _with_standing(known, gradients, {event.address for event in events.allocations})
-    recorded = columns(device, events.allocations, there, told, known, places, f"{_SOURCE} in the step that failed")
+    whole = list(zip(events.allocations, there, told, strict=True))
+    recorded = columns(device, whole, known, places, f"{_SOURCE} in the step that failed")
     if failed is not None and there:
         last = there[-1]  # nothing was allocated between the last block and the request that failed
         phase = "" if last.phase == NONE else PHASES[last.phase]
