@@ -73,6 +73,8 @@ def labels(
         outlives = ends is None or not places[ends].module
         if not label.category and place.phase == _BACKWARD and place.module and outlives:
             label = label._replace(category=RECOMPUTED)
+        if not label.category and ended is not None and ended.call == made.call and _SCRATCH.fullmatch(made.op):
+            label = label._replace(category=WORKSPACE)
         # An allocation at an address that is alive ends it unseen: the event there is the next block's own.
         if ends is not None and ended is not None and ended.size < 0:
             label = label._replace(keeper=places[ends].sharding or ended.node or ended.op)
