@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from perfkit.allocations import AUTOCAST, OFFLOAD, PARAMETER, RECOMPUTED
+from perfkit.allocations import AUTOCAST, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
 from perfkit.capture.memory.places import FSDP, Place
 from perfkit.capture.memory.profiler import Allocation, Call, Recorded, Use
 from perfkit.capture.tensors import short_dtype
