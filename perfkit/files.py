@@ -1,14 +1,20 @@
 """Reading and writing JSON files: strict in, atomic out."""
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import msgspec
 
 from perfkit.errors import PerfkitError, RunFormatError
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+# By the format that they start from: each changes a decoded file, in place, to the format after it.
+Migrations = Mapping[int, Callable[[dict[str, Any]], None]]
+_NONE: Migrations = MappingProxyType({})
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -33,17 +39,20 @@ def write_json(path: Path, value: msgspec.Struct) -> None:
     write_bytes(path, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
 
 
-def read_json(path: Path, kind: type[T]) -> T:
-    """Read a Struct. A `RunFormatError` names the file and the field, or the version that is too new."""
+def read_json(path: Path, kind: type[T], migrations: Migrations = _NONE) -> T:
+    """Read a Struct. A `RunFormatError` names the file and the field, or the version that is too new.
+
+    A file of an older format is brought to today's step by step. A format that `migrations` lacks differs from the
+    next one in nothing that a file of it could hold.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise RunFormatError(
             f"{path}: cannot be read ({error.strerror}); is this a folder written by perfkit?"
         ) from None
-    _check_version(path, data, kind)
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(_migrated(path, data, kind, migrations), type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RunFormatError(f"{path}: not a valid {kind.__name__}: {error}") from None
 
@@ -52,15 +61,24 @@ class _Versioned(msgspec.Struct):
     schema_version: int
 
 
-def _check_version(path: Path, data: bytes, kind: type[msgspec.Struct]) -> None:
+def _migrated(path: Path, data: bytes, kind: type[msgspec.Struct], migrations: Migrations) -> bytes:
+    """The file in today's format. What has no version is left to the strict decode, which names what is wrong."""
     known = {field.name: field.default for field in msgspec.structs.fields(kind)}.get("schema_version")
     if known is None:
-        return
+        return data
     try:
         found = msgspec.json.decode(data, type=_Versioned).schema_version
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
-        return  # the strict decode that follows names what is wrong
+        return data
     if found > known:
         raise RunFormatError(
             f"{path}: written in format {found}, this perfkit reads up to {known}: upgrade perfkit to read it"
         )
+    if found == known:
+        return data
+    content = msgspec.json.decode(data)
+    for version in sorted(migrations):
+        if version >= found:
+            migrations[version](content)
+    content["schema_version"] = known
+    return msgspec.json.encode(content)

@@ -6,10 +6,11 @@ there is no error where a killed worker can be the reason: the run is then repor
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.errors import RunFormatError
-from perfkit.files import read_json
+from perfkit.files import Migrations, read_json
 from perfkit.record import RankRecord, Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
@@ -120,7 +121,7 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
     path = folder / RECORD_FILE
     if not path.is_file():
         return None
-    record = read_json(path, RankRecord)
+    record = read_json(path, RankRecord, _RECORD_MIGRATIONS)
     for name, found, expected in (
         ("rank", record.rank, rank),
         ("world_size", record.world_size, spec.launch.world_size),
@@ -138,3 +139,11 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
 
 def _existing(path: Path) -> Path | None:
     return path if path.is_file() else None
+
+
+def _without_blocks(record: dict[str, Any]) -> None:
+    """Format 2 has the storages of the training state in the file of the memory pass."""
+    record.pop("known_blocks", None)
+
+
+_RECORD_MIGRATIONS: Migrations = {1: _without_blocks}

@@ -2,13 +2,14 @@ import msgspec
 import pytest
 
 from perfkit.record import (
-    Block,
     Claim,
+    DeviceMoment,
     Flops,
     How,
     Measurement,
     MemoryPeaks,
     ParityRule,
+    ProcessMemory,
     Quantity,
     RankRecord,
     Relation,
@@ -42,7 +43,12 @@ FULL = RankRecord(
         uncounted={"custom::op": 3},
     ),
     memory=MemoryPeaks(allocated=measured(4096, "bytes", "events"), reserved=UNKNOWN, driver_used=UNKNOWN, rss=UNKNOWN),
-    known_blocks=(Block(address=2**47, size_bytes=16, category="parameter", name="wte.weight"),),
+    process_memory=ProcessMemory(
+        peak=measured(3e8, "bytes", "VmHWM"),
+        at_end=DeviceMoment(
+            allocated=2**40, reserved=2**41, process=UNKNOWN, device=measured(2.0**41, "bytes", "NVML")
+        ),
+    ),
     claims=(Claim(technique="ckpt", statement="s", fact="f", relation=Relation.AT_MOST, value=0.5),),
     facts={"parameter_bytes": 4000.0},
 )

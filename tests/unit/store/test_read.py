@@ -1,10 +1,11 @@
+import json
 from pathlib import Path
 
 import pytest
 
 from perfkit.errors import RunFormatError
 from perfkit.files import write_json
-from perfkit.record import Status
+from perfkit.record import RECORD_VERSION, Status
 from perfkit.store.layout import Suite, SuiteRun
 from perfkit.store.read import read_suite
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file
@@ -73,6 +74,19 @@ def test_a_damaged_file_is_refused_with_its_name_and_field(tmp_path: Path, file:
     path.write_text(changed)
     with pytest.raises(RunFormatError, match=message):
         read_suite(tmp_path)
+
+
+def test_a_record_of_format_1_is_read_without_its_blocks(tmp_path: Path) -> None:
+    folder = write_suite(tmp_path, {"baseline": [record(0.1)]})
+    path = folder / "baseline/0/rank0/record.json"
+    old = json.loads(path.read_text())
+    assert old["schema_version"] == RECORD_VERSION == 2
+    old |= {"schema_version": 1, "known_blocks": [{"address": 1, "size_bytes": 4, "category": "buffer", "name": "x"}]}
+    path.write_text(json.dumps(old))
+    assert read_suite(folder).runs[0].ranks[0].record == record(0.1)
+    path.write_text(json.dumps(old | {"schema_version": 2}))
+    with pytest.raises(RunFormatError, match=r"record\.json.*known_blocks"):
+        read_suite(folder)
 
 
 @pytest.mark.parametrize("path", ["../elsewhere", "/etc"])
