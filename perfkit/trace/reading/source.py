@@ -11,7 +11,7 @@ import zstandard
 from isal import igzip_lib
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.store.layout import MEMORY_FILE, SUITE_FILE, TRACE_FILE
+from perfkit.store.layout import RECORD_FILE, SUITE_FILE, TRACE_FILE
 from perfkit.trace.reading.stream import GzipError
 
 _JSON = (".json", ".json.gz", ".json.zst")
@@ -95,9 +95,8 @@ def _local(pattern: str) -> list[str]:
 def _in_folder(folder: Path) -> list[Path]:
     traces = [each for each in folder.iterdir() if each.is_file() and _looks_like_trace(each)]
     traces = traces or [each for each in folder.rglob("*") if each.is_file() and _looks_like_trace(each)]
-    steps = {each.parent for each in traces if each.name == TRACE_FILE}
-    # The pass of a bench that records memory is no trace of steps as they run.
-    return [each for each in traces if each.name != MEMORY_FILE or each.parent not in steps]
+    # What else a rank of a bench leaves (its record, its allocator's history) may be too long to be told by content.
+    return [each for each in traces if each.name == TRACE_FILE or not (each.parent / RECORD_FILE).is_file()]
 
 
 def _refuse_suite(folder: Path) -> None:

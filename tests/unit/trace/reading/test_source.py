@@ -83,13 +83,17 @@ def test_urls() -> None:
         read_trace("nowhere://x.json")
 
 
-def test_the_memory_pass_of_a_bench_is_no_second_trace_of_its_rank(tmp_path: Path) -> None:
-    for name in ("rank0/trace.json.gz", "rank0/memory.json.gz", "rank1/memory.json.gz"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(gzip.compress(TRACE))
-    names = [str(Path(each).relative_to(tmp_path)) for each in expand([str(tmp_path)])]
-    assert names == ["rank0/trace.json.gz", "rank1/memory.json.gz"]
+def test_of_the_files_of_a_bench_only_traces_of_steps_are_traces(tmp_path: Path) -> None:
+    long = b'{"segments": [' + b"0, " * 100_000 + b"0]}"  # more than is looked at to tell what it is
+    for rank in ("rank0", "rank1"):
+        (tmp_path / rank).mkdir()
+        (tmp_path / rank / "trace.json.gz").write_bytes(gzip.compress(TRACE))
+        (tmp_path / rank / "record.json").write_bytes(long)
+        (tmp_path / rank / "history.json.gz").write_bytes(gzip.compress(long))
+    (tmp_path / "rank1/trace.json.gz").unlink()
+    assert expand([str(tmp_path)]) == (str(tmp_path / "rank0/trace.json.gz"),)
+    (tmp_path / "rank0/record.json").unlink()
+    assert len(expand([str(tmp_path)])) == 2, "in a folder that is none of a bench, any name may be a trace's"
 
 
 def test_a_suite_is_no_job(tmp_path: Path) -> None:
