@@ -66,6 +66,7 @@ def read_allocations(path: Path) -> Allocations:
     except (OSError, pa.ArrowException) as error:
         raise RunFormatError(f"{path}: not a file of allocation events: {str(error).splitlines()[0]}") from None
     rest = _rest(path, (table.schema.metadata or {}).get(_KEY))
+    _check(path, rest)
     held = np.array(rest.reserved, np.int64).reshape(-1, 3)
     try:
         columns = {
@@ -107,3 +108,16 @@ def _rest(path: Path, text: bytes | None) -> _Rest:
         return msgspec.json.decode(text, type=_Rest)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise RunFormatError(f"{path}: not a file of allocation events: {error}") from None
+
+
+def _check(path: Path, rest: _Rest) -> None:
+    """Refuse numbers that no file of perfkit's has, which arrays of 64 bits could not hold."""
+    numbers = [rest.unexplained_bytes, *(number for piece in rest.reserved for number in piece)]
+    numbers += [number for block in rest.known for number in (block.address, block.size_bytes)]
+    numbers += [number for band in rest.bands for number in (band.start_ns, band.end_ns, band.depth)]
+    if any(not -(2**63) <= number < 2**63 for number in numbers):
+        raise RunFormatError(f"{path}: holds a number of more than 64 bits")
+    if len(rest.expandable) not in (0, len(rest.reserved)):
+        raise RunFormatError(
+            f"{path}: expandable is told of {len(rest.expandable)} pieces, but there are {len(rest.reserved)}"
+        )

@@ -4,11 +4,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from perfkit.allocations import allocations
 from perfkit.analysis.result import Analysis, Estimate, Missing, Variant
 from perfkit.analysis.suite import analyse
 from perfkit.record import Block, Flops, ParityRule, Relation, Run, Samples, Status, Unknown, WorkloadFacts, value_of
+from perfkit.store.memory_file import write_allocations
 from tests.fixtures.suites import claim, counted, record, spec, write_run, write_suite, write_suite_file
-from tests.fixtures.traces import mark, memory, op, write_trace
+from tests.fixtures.traces import mark, op, write_trace
 
 ACTS = claim("optimizer_state_bytes", Relation.EQUAL, 0.5, relative_to="baseline", technique="zero1")
 
@@ -156,19 +158,19 @@ def test_the_main_run_is_the_one_with_the_instrumented_passes(tmp_path: Path) ->
 
 def test_trace_and_memory_reach_the_variant(tmp_path: Path) -> None:
     share = claim("op_calls:aten::mm", Relation.AT_LEAST, 1)
-    blocks = (Block(address=1, size_bytes=100, category="parameter", name="weight"),)
-    folder = write_suite(
-        tmp_path, {"baseline": [record(known_blocks=blocks)], "amp": [record(claims=(share,), known_blocks=blocks)]}
-    )
+    weight = Block(address=1, size_bytes=100, category="parameter", name="weight")
+    folder = write_suite(tmp_path, {"baseline": [record()], "amp": [record(claims=(share,))]})
     events = [
         mark("perfkit::step#0", 0, 100),
         mark("perfkit::forward", 0, 100),
         op("aten::mm", 10, 50, [(9, 9), (9, 9)]),
     ]
     for name in ("baseline", "amp"):
-        write_trace(folder / name / "0" / "rank0" / "trace.json.gz", events)
+        rank = folder / name / "0" / "rank0"
+        write_trace(rank / "trace.json.gz", events)
         grown = 300 if name == "baseline" else 100
-        write_trace(folder / name / "0" / "rank0" / "memory.json.gz", [*events, memory(20, 5, grown)])
+        events_of_step = allocations(device="cpu", source="by hand", known=(weight,), address=[5], size=[grown])
+        write_allocations(rank / "memory.parquet", events_of_step)
     amp = variant(analyse(folder), "amp")
     assert amp.engaged is True
     assert amp.traced_step_s == pytest.approx(100e-6)
