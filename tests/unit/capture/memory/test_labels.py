@@ -1,0 +1,155 @@
+"""What blocks are told to be, against recordings written by hand."""
+
+import torch
+
+from perfkit.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
+from perfkit.capture.memory.labels import Label, Owner, carried, labels
+from perfkit.capture.memory.profiler import Call
+from tests.unit.capture.memory.hand import NOWHERE, at, made, recorded, use
+
+WEIGHT = 77  # the object of a parameter
+OWNERS = {WEIGHT: Owner(PARAMETER, "h.0.fc.weight"), 88: Owner(GRADIENT, "h.0.fc.weight"), 99: Owner(PARAMETER, "bias")}
+
+
+def told(events, uses=(), places=None, *, calls=None, forwards=None, owners=OWNERS) -> list[Label]:
+    recording = recorded(list(events), list(uses), forwards=forwards or {})
+    return labels(recording, places or [NOWHERE] * len(events), calls or {}, owners)
+
+
+def test_op_line_shape_and_dtype_of_a_block_and_the_op_that_freed_it() -> None:
+    block, free = told(
+        [made(10, 1, 4096, "aten::mm", line="gpt.py:3 forward"), made(50, 1, -4096, "x", node="MmBackward0")],
+        [use(5, 1, 5, 8, 8), use(20, 1, 6, 2, 2), use(30, 1, 7, 32, 32), use(60, 1, 8, 1024)],
+    )
+    # Of the tensors at its address only those between its birth and its end are its own, and one fills it.
+    expected = Label(op="aten::mm", line="gpt.py:3 forward", shape="[32, 32]", dtype="fp32", keeper="MmBackward0")
+    assert block == expected
+    assert free == expected
+
+
+def test_sizes_on_cuda_are_rounded_to_512() -> None:
+    cuda = torch.device("cuda", 0)
+    (block,) = told([made(10, 1, 1024, device=cuda)], [use(20, 1, 5, 129, dtype=torch.float64), use(30, 1, 6, 200)])
+    assert (block.shape, block.dtype) == ("[200]", "fp32")  # 129 * 8 = 1032 are 1536 there, 200 * 4 = 800 are 1024
+    (block,) = told([made(10, 1, 1024)], [use(30, 1, 6, 200)])
+    assert block.shape == ""
+
+
+def test_tensors_of_the_training_state_tell_category_and_module() -> None:
+    (gradient,) = told([made(10, 1, 400, "aten::mm")], [use(20, 1, 88, 100)], [at("backward", module="else")])
+    assert gradient == Label("aten::mm", "h.0.fc", "", "[100]", "fp32", GRADIENT)
+    (top,) = told([made(10, 1, 400)], [use(20, 1, 99, 100)])
+    assert (top.module, top.category) == ("", PARAMETER)
+
+
+def test_a_cast_of_a_parameter_is_autocasts_copy() -> None:
+    events = [
+        made(10, 1, 8, "aten::_to_copy", inputs=(500,)),
+        made(11, 2, 8, "aten::_to_copy", inputs=(600,)),
+        made(12, 3, 8, "aten::mm", inputs=(500,)),
+        made(13, 4, 8, "aten::_to_copy"),
+    ]
+    found = told(events, [use(5, 500, WEIGHT, 4)])
+    assert [label.category for label in found] == [AUTOCAST, "", "", ""]
+
+
+def test_a_cast_of_a_parameter_that_was_gathered_is_autocasts_copy() -> None:
+    events = [made(10, 500, 8, "aten::split"), made(20, 1, 4, "aten::_to_copy", inputs=(500,))]
+    places = [at("forward", sharding="FSDP::all_gather_copy_out (h)"), at("forward", module="h")]
+    gathered, cast = told(events, places=places)
+    assert gathered.op == "FSDP::all_gather_copy_out (h)"
+    assert (gathered.category, cast.category) == ("", AUTOCAST)
+
+
+def test_a_forward_in_backward_that_outlives_its_module_is_recomputed() -> None:
+    inside = at("backward", module="h.0")
+    stays, brief, free, of_backward = told(
+        [made(10, 1, 8, "aten::gelu"), made(11, 2, 8), made(12, 2, -8), made(30, 3, 8)],
+        places=[inside, inside, inside, at("backward")],
+    )
+    assert [label.category for label in (stays, brief, free, of_backward)] == [RECOMPUTED, "", "", ""]
+    later = told([made(10, 1, 8), made(40, 1, -8)], places=[inside, at("backward")])
+    assert [label.category for label in later] == [RECOMPUTED, RECOMPUTED]
+    assert told([made(10, 1, 8)], places=[at("forward", module="h.0")])[0].category == ""
+
+
+def test_what_a_product_makes_and_frees_in_one_call_is_workspace() -> None:
+    def category(op: str, call: int) -> str:
+        return told([made(10, 1, 8, op, call=3), made(11, 1, -8, op, call=call)])[0].category
+
+    assert category("aten::mm", 3) == WORKSPACE
+    assert category("aten::convolution_backward", 3) == WORKSPACE
+    assert category("aten::mm", 4) == "", "freed in another call"
+    assert category("aten::gelu", 3) == ""
+
+
+def test_lines_of_perfkits_own_offloading() -> None:
+    (block,) = told([made(10, 1, 8, "aten::copy_", line="techniques/paging.py:7 fetch")])
+    assert block.category == OFFLOAD
+
+
+def test_a_node_of_autograd_is_placed_by_the_forward_op_that_made_it() -> None:
+    event = made(100, 1, 8, "MmBackward0", node="MmBackward0", sequence=4, line="trainer.py:1 step")
+    calls, forwards = {4: at("forward", module="h.0.fc")}, {4: Call(10, 1, "gpt.py:9 forward")}
+    (block,) = told([event], places=[at("backward")], calls=calls, forwards=forwards)
+    assert (block.module, block.line) == ("h.0.fc", "gpt.py:9 forward")
+    # Without a line of its own the op keeps that of the call of backward; a module around it now counts first.
+    forwards = {4: Call(10, 1, "")}
+    (block,) = told([event], places=[at("backward", module="now")], calls=calls, forwards=forwards)
+    assert (block.module, block.line) == ("now", "trainer.py:1 step")
+
+
+def test_frees_that_nobody_saw() -> None:
+    """The next block at the address ends the one before it, and says nothing of what freed it."""
+    first, second = told(
+        [made(10, 1, 400, "aten::mm"), made(30, 1, 800, "aten::add")], [use(20, 1, 5, 100), use(40, 1, 6, 200)]
+    )
+    assert (first.op, first.shape, first.keeper) == ("aten::mm", "[100]", "")
+    assert (second.op, second.shape, second.keeper) == ("aten::add", "[200]", "")
+    assert told([made(10, 1, -8, "aten::mm")]) == [Label()], "of a block from before the recording nothing is known"
+
+
+def carry(events, places, detailed, detailed_places, names) -> list[str]:
+    known = [Label(op=name) for name in names]
+    return [label.op for label in carried(events, places, detailed, detailed_places, known)]
+
+
+def test_labels_are_carried_to_the_nth_of_a_size_in_the_same_module_and_phase() -> None:
+    fc, head = at("forward", step=9, module="fc"), at("forward", step=9, module="head")
+    detailed = [made(1, 1, 8), made(2, 2, 8), made(3, 3, 16), made(4, 4, 8), made(5, 1, -8)]
+    names = ["first", "second", "large", "of head", "first"]
+    fc_1, head_1 = fc._replace(step=1), head._replace(step=1)
+    fc_2 = fc._replace(step=2)
+    events = [
+        made(10, 9, 16), made(11, 8, 8), made(12, 7, 8), made(13, 6, 8), made(14, 8, -8), made(15, 5, 8),
+        made(20, 8, 8), made(21, 3, -4),
+    ]  # fmt: skip
+    places = [fc_1, fc_1, head_1, fc_1, fc_1, fc_1, fc_2, fc_2]
+    assert carry(events, places, detailed, [fc, fc, fc, head, fc], names) == [
+        "large",
+        "first",
+        "of head",
+        "second",
+        "first",
+        "",  # a third of its size has no like
+        "first",  # counted anew in every step
+        "",  # a free of what was there before
+    ]
+
+
+def test_a_block_without_its_like_keeps_its_place_alone() -> None:
+    (label,) = carried([made(1, 1, 8)], [at("forward", module="fc", sharding="FSDP::all_gather")], [], [], [])
+    assert label == Label(op="FSDP::all_gather", module="fc")
+
+
+def test_microbatches_are_told_apart_by_their_turn() -> None:
+    detailed_places = [at("forward", step=5, turn=1), at("forward", step=5, turn=4)]
+    places = [at("forward", step=1, turn=4), at("forward", step=1, turn=1), at("forward", step=1, turn=7)]
+    found = carry(
+        [made(1, 1, 8), made(2, 2, 8), made(3, 3, 8)],
+        places,
+        [made(1, 1, 8), made(2, 2, 8)],
+        detailed_places,
+        ["first microbatch", "second microbatch"],
+    )
+    assert found == ["second microbatch", "first microbatch", ""]
