@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from perfkit.allocations import NONE, Band
@@ -30,6 +30,7 @@ class Places:
     """Looks up places by time and thread.
 
     Steps and phases are told by time alone: backward runs on threads of its own while the marking thread waits for it.
+    A thread that marks nothing (a process group's) works for the one that is in a range of FSDP2 meanwhile.
     """
 
     def __init__(self, ranges: Sequence[Range]) -> None:
@@ -44,10 +45,9 @@ class Places:
 
     def at(self, times: Sequence[int], threads: Sequence[int]) -> list[Place]:
         """The places of moments in the order of time."""
-        innermost = {thread: _Innermost(ranges) for thread, ranges in self._nested.items()}
-        nowhere = _Innermost(())
+        marking = {thread: _Innermost(ranges) for thread, ranges in self._nested.items()}
         return [
-            self._place(time, *innermost.get(thread, nowhere).at(time))
+            self._place(time, *(marking[thread].at(time) if thread in marking else ("", _waiting(marking, time))))
             for time, thread in zip(times, threads, strict=True)
         ]
 
@@ -111,6 +111,11 @@ class _Innermost:
                 name = module_name(each.name)
                 module, sharding = (module, each.name) if name is None else (name, sharding)
         return module, sharding
+
+
+def _waiting(marking: Mapping[int, _Innermost], time: int) -> str:
+    """The range of FSDP2 that any thread is in; "" for none."""
+    return next((sharding for _, sharding in (each.at(time) for each in marking.values()) if sharding), "")
 
 
 def _step_number(name: str) -> int:

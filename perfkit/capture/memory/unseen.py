@@ -1,10 +1,15 @@
 """Frees that no profiler reports: those of a collective's buffers, when the last to hold them is a thread of gloo.
 
-torch's profiler sees what happens on threads that the recorded one started or handed work to. A process group's own
-threads are neither, so that a buffer whose last reference they drop would stay in the books for ever.
+torch's profiler sees what happens on threads that the recorded one started or handed work to, while they are at that
+work. A process group's threads let go of a collective's buffers only afterwards. Mostly the training thread is later
+still and its free is seen; but which of them is the last is a race, and a buffer whose last reference they drop would
+stay in the books for ever, or until another block takes its address.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 from perfkit.capture.memory.labels import Label
 from perfkit.capture.memory.places import Place
@@ -15,33 +20,82 @@ _COLLECTIVE = ("c10d::", "_c10d_functional::", "fsdp::")
 Event = tuple[Allocation, Place, Label]
 
 
-def with_unseen_frees(events: Sequence[Event]) -> list[Event]:
-    """The events with a free at the end of its phase for every collective's block that is not seen freed.
+class _Block(NamedTuple):
+    """`ended` is the free, or the allocation that took the address, or the number of events."""
 
-    The collectives of a phase are over when it is, as what follows needs their results.
+    born: int
+    ended: int
+    seen: bool
+
+
+def with_unseen_frees(events: Sequence[Event]) -> list[Event]:
+    """The events with a free for every collective's block that is not seen freed.
+
+    Every step does the same, so that such a block is freed after as many allocations as its like of another step,
+    which the training thread was the last to hold. One that comes again in other steps and is never seen freed nobody
+    but the collective holds: it ends with the range of FSDP2 that it was made in; without a range, with its phase, as
+    what follows a phase needs the results of its collectives. One that never comes again is no buffer; it stays.
     """
+    made = list(accumulate(event.size > 0 for event, _, _ in events))
+    kinds = _kinds(events)
+    occurred = Counter(kinds.values())
+    lives: dict[tuple[object, ...], int] = {}
+    unseen: list[_Block] = []
+    for block in _blocks([event for event, _, _ in events]):
+        kind = kinds.get(block.born)
+        if kind is not None and block.seen:
+            lasted = made[block.ended] - made[block.born]
+            lives[kind] = min(lives.get(kind, lasted), lasted)
+        elif kind is not None and occurred[kind] > 1:
+            unseen.append(block)
     missing: dict[int, list[Event]] = {}
-    for index, following in _never_freed([event for event, _, _ in events]):
-        event, place, label = events[index]
-        if place.sharding or label.op.startswith(_COLLECTIVE):
-            # Up to the next block at its address, which ends it as it is.
-            later = range(index, following)
-            end = next((i for i in later if events[i][1].visit != place.visit), None)
-            if end is not None:
-                first, there, _ = events[end]
-                free = event._replace(size=-event.size, time_ns=first.time_ns, allocated=first.allocated)
-                missing.setdefault(end, []).append((free, there, label))
+    for block in unseen:
+        event, _, label = events[block.born]
+        end = _end(events, made, block.born, lives.get(kinds[block.born]))
+        if end is not None and end <= block.ended:
+            last, there, _ = events[end - 1]
+            free = event._replace(size=-event.size, time_ns=last.time_ns, allocated=last.allocated)
+            missing.setdefault(end, []).append((free, there, label))
     return [each for index, event in enumerate(events) for each in (*missing.get(index, ()), event)]
 
 
-def _never_freed(events: Sequence[Allocation]) -> list[tuple[int, int]]:
-    """The allocations that no free follows, each with the next allocation at its address, or the number of events."""
+def _end(events: Sequence[Event], made: Sequence[int], born: int, lasted: int | None) -> int | None:
+    """The event before which a block is freed; None if the recording ends before."""
+    place = events[born][1]
+    for index in range(born + 1, len(events)):
+        event, there, _ = events[index]
+        if lasted is not None:
+            over = event.size > 0 and made[index] - made[born] > lasted
+        else:
+            over = there.visit != place.visit or (bool(place.sharding) and there.sharding != place.sharding)
+        if over:
+            return index
+    return None
+
+
+def _kinds(events: Sequence[Event]) -> dict[int, tuple[object, ...]]:
+    """For the allocations of collectives what is the same of their likes in other steps: the n-th of its size there."""
+    found: dict[int, tuple[object, ...]] = {}
+    counted: Counter[tuple[object, ...]] = Counter()
+    step = None
+    for index, (event, place, label) in enumerate(events):
+        if place.step != step:
+            step = place.step
+            counted.clear()
+        if event.size > 0 and (place.sharding or label.op.startswith(_COLLECTIVE)):
+            kind = (place.turn, place.sharding or label.op, event.size)
+            counted[kind] += 1
+            found[index] = (*kind, counted[kind])
+    return found
+
+
+def _blocks(events: Sequence[Allocation]) -> Iterator[_Block]:
     alive: dict[int, int] = {}
-    found: list[tuple[int, int]] = []
     for index, event in enumerate(events):
         before = alive.pop(event.address, None)
         if event.size > 0:
             alive[event.address] = index
-            if before is not None:
-                found.append((before, index))
-    return found + [(index, len(events)) for index in alive.values()]
+        if before is not None:
+            yield _Block(before, index, event.size < 0)
+    for index in alive.values():
+        yield _Block(index, len(events), False)
