@@ -15,7 +15,8 @@ from perfkit.trace.annotations import phase_of
 
 _STEP = re.compile(rf"(?:{re.escape(STEP_MARK)}|ProfilerStep ?)#(\d{{1,18}})")
 _MARKED = {MARK_PREFIX + name: number for number, name in enumerate(PHASES)}
-FORWARD, BACKWARD, OPTIMIZER = (PHASES.index(name) for name in ("forward", "backward", "optimizer"))
+DATA, FORWARD, BACKWARD, OPTIMIZER = (PHASES.index(name) for name in ("data", "forward", "backward", "optimizer"))
+_LEAST_BATCHES = 2
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,29 @@ def filled(phase: Ints, telling: NDArray[np.bool_]) -> Ints:
     following = np.append(phase, NONE)[after]
     between = (previous == following) | ((previous == FORWARD) & (following == BACKWARD)) | ~telling
     return np.where((phase == NONE) & between, previous, phase)
+
+
+def batches(phase: Ints, stack: Ints, telling: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Allocations that move batches to the device, which no frame of torch tells.
+
+    They are in the program's own code and in no phase, before forward. So is what a program sets up, but that is once:
+    a stack whose allocations come before at least two forward phases is one of the loop's.
+
+    Args:
+        phase: as `filled` gives it.
+        telling: as of `filled`.
+    """
+    events = np.flatnonzero(telling)
+    phase, stack = phase[events], stack[events]
+    begins = np.flatnonzero(np.diff(phase, prepend=OPTIMIZER + 1))
+    run = np.searchsorted(begins, np.arange(len(phase)), side="right") - 1
+    before_forward = np.append(phase[begins[1:]] == FORWARD, False)
+    chosen = np.flatnonzero((phase == NONE) & before_forward[run])
+    pairs = np.unique(np.stack([stack[chosen], run[chosen]]), axis=1)
+    stacks, runs = np.unique(pairs[0], return_counts=True)
+    found = np.zeros(len(telling), np.bool_)
+    found[events[chosen[np.isin(stack[chosen], stacks[runs >= _LEAST_BATCHES])]]] = True
+    return found
 
 
 def steps_by_optimizer(phase: Ints) -> Ints:

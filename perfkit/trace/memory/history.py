@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from operator import itemgetter, methodcaller
+from operator import contains, itemgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ _ACTIONS = {
 _ALLOCATED, _INACTIVE = "active_allocated", "inactive"
 _SHARED_POOL = (0, 0)
 _NOT_COMPILED = "N/A"
+_MOST_BYTES = 1 << 50  # of a block or segment: more than any memory holds, and sums of them stay within 64 bits
+_MOST_US = 1 << 53  # 285 years: the latest time that fits 64 bits in ns
+_ADDRESSES = 1 << 64
+HIGH = 1 << 63  # from here on lie the addresses of Intel's GPUs, sign-extended; the columns hold them as negative
 
 Entry = Mapping[str, Any]
 
@@ -41,8 +45,10 @@ class History:
 
     Attributes:
         action: ALLOC ...
-        address, size: as recorded. Sizes of blocks are those requested, of segments what the device gave.
-        time_ns: None where it was not recorded (torch before 2.2).
+        address, size: as recorded, addresses from `HIGH` on less 2**64. Sizes of blocks are those requested, of
+            segments what the device gave.
+        time_ns: None where it was not recorded (torch before 2.2). It never goes back: the clock of another thread's
+            entry may have been read a little earlier.
         stack: index into `stacks`, each a list of frames or what stood in its place.
         private: whether in a pool of its own; None where entries do not say (torch before 2.10).
         context: index into `contexts`: what the program or the compiler named the time of the entry.
@@ -96,15 +102,19 @@ def history_of(entries: list[Entry]) -> History:
         return np.fromiter(values, kind, count)
 
     action = column(map(_Codes(_ACTIONS).__getitem__, map(itemgetter("action"), entries)), np.int8)
-    timed = bool(count) and "time_us" in entries[0]
+    timed = bool(count) and all(contains(each, "time_us") for each in entries)
+    size = column(map(itemgetter("size"), entries))
+    # What a failed request asked for may be any number.
+    if ((size < 0) | (size > _MOST_BYTES))[action != OOM].any():
+        raise ValueError("an entry of a size that no memory holds")
     stack, stacks = _stacks(entries)
     context, contexts = _contexts(entries)
     failed = np.flatnonzero(action == OOM).tolist()
     return History(
         action=action,
-        address=column(map(methodcaller("get", "addr", 0), entries)),
-        size=column(map(itemgetter("size"), entries)),
-        time_ns=column(map(itemgetter("time_us"), entries)) * 1000 if timed else None,
+        address=_addresses([each.get("addr", 0) for each in entries]),
+        size=size,
+        time_ns=_times(column(map(itemgetter("time_us"), entries))) if timed else None,
         stack=stack,
         stacks=stacks,
         private=_private(entries),
@@ -112,6 +122,27 @@ def history_of(entries: list[Entry]) -> History:
         contexts=contexts,
         device_free=tuple(entries[each].get("device_free") for each in failed),
     )
+
+
+def _addresses(values: list[int]) -> Ints:
+    try:
+        return np.fromiter(values, np.int64, len(values))
+    except OverflowError:
+        return np.array([signed(each) for each in values], np.int64)
+
+
+def signed(address: int) -> int:
+    """An address as the columns hold it; `OverflowError` if it has more than 64 bits."""
+    if address >= _ADDRESSES:
+        raise OverflowError("an address of more than 64 bits")
+    return address - _ADDRESSES if address >= HIGH else address
+
+
+def _times(time_us: Ints) -> Ints:
+    if (np.abs(time_us) > _MOST_US).any():
+        raise ValueError("a time of an entry beyond all clocks")
+    later: Ints = np.maximum.accumulate(time_us) * 1000
+    return later
 
 
 def _stacks(entries: list[Entry]) -> tuple[Ints, tuple[object, ...]]:
@@ -128,7 +159,8 @@ def _contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
     context = np.zeros(len(entries), np.int64)
     for key in ("compile_context", "user_metadata"):
         values = list(map(methodcaller("get", key), entries))
-        texts = {each for each in set(values) if isinstance(each, str)} - {"", _NOT_COMPILED}
+        values = [each if isinstance(each, str) else "" for each in values]
+        texts = set(values) - {"", _NOT_COMPILED}
         if texts:
             numbers |= {text: len(numbers) + at for at, text in enumerate(sorted(texts - numbers.keys()))}
             found = np.fromiter((numbers.get(each, 0) for each in values), np.int64, len(values))
@@ -151,14 +183,14 @@ def held_by(segments: list[Entry]) -> Held:
     blocks: list[tuple[int, int, bool, object]] = []
     granular = True
     for segment in segments:
-        address, total = int(segment["address"]), int(segment["total_size"])
-        pool = tuple(segment.get("segment_pool_id", _SHARED_POOL))
+        address, total = signed(int(segment["address"])), _size(segment["total_size"])
+        pool = tuple(segment.get("segment_pool_id") or _SHARED_POOL)
         rows.append((address, total, bool(segment.get("is_expandable", False)), pool != _SHARED_POOL))
         for block in segment["blocks"]:
-            size, state = int(block["size"]), block["state"]
+            size, state = _size(block["size"]), block["state"]
             granular &= size % GRANULARITY == 0
             if state != _INACTIVE:
-                blocks.append((int(block.get("address", address)), size, state == _ALLOCATED, _frames(block)))
+                blocks.append((signed(int(block.get("address", address))), size, state == _ALLOCATED, _frames(block)))
             address += size
     rows.sort(key=itemgetter(0))
     blocks.sort(key=itemgetter(0))
@@ -173,6 +205,12 @@ def held_by(segments: list[Entry]) -> Held:
         stacks=tuple(each[3] for each in blocks),
         granular=granular,
     )
+
+
+def _size(value: Any) -> int:
+    if not 0 <= value <= _MOST_BYTES:
+        raise ValueError("a block or segment of a size that no memory holds")
+    return int(value)
 
 
 def _frames(block: Entry) -> object:

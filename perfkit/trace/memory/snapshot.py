@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from perfkit.allocations import (
     GRAPH_POOL,
     NONE,
-    OPTIMIZER_STATE,
-    TEMPORARY,
     UNKNOWN,
     Allocations,
     FailedRequest,
@@ -24,13 +22,23 @@ from perfkit.allocations import (
 )
 from perfkit.errors import RunFormatError
 from perfkit.record import PHASES, Block
-from perfkit.trace.memory.annotated import BACKWARD, Ranges, bands, filled, marked, steps_by_optimizer, visits
+from perfkit.trace.memory.annotated import (
+    BACKWARD,
+    DATA,
+    Ranges,
+    bands,
+    batches,
+    filled,
+    marked,
+    steps_by_optimizer,
+    visits,
+)
 from perfkit.trace.memory.block_sizes import Settings
 from perfkit.trace.memory.file import MemoryFile
 from perfkit.trace.memory.history import ALLOC, OOM, Held, History, held_by, history_of
 from perfkit.trace.memory.replay import replay
 from perfkit.trace.memory.snapshot_text import load_snapshot
-from perfkit.trace.memory.stacks import OF_THE_OPTIMIZER, Place, Stacks
+from perfkit.trace.memory.stacks import BY_LIFE, Place, Stacks
 from perfkit.units import nbytes
 
 KIND = "allocator snapshot (torch.cuda.memory._dump_snapshot)"
@@ -70,12 +78,13 @@ def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
             entries = traces[device] if 0 <= device < len(traces) else []
             held, history = held_by(segments.pop(device, [])), history_of(entries)
             entries.clear()
-            one = _Device(f"cuda:{device}", history, held, settings)
+            one = _Device(f"{_kind(history, held)}:{device}", history, held, settings)
             found.append(one.allocations(*marked(snapshot.get("external_annotations"), device)))
             notes += one.notes()
     except _MALFORMED as error:
         raise RunFormatError(
-            f"{label}: not a snapshot of torch's memory as torch writes it ({type(error).__name__}: {error})"
+            f"{label}: not a snapshot of torch's memory as torch writes it ({type(error).__name__}: {error}); write it "
+            "again with torch.cuda.memory._dump_snapshot(FILE)"
         ) from None
     if not found:
         raise RunFormatError(
@@ -83,6 +92,12 @@ def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
             "before the first allocation and _dump_snapshot(FILE) after some steps"
         )
     return MemoryFile(kind=KIND, allocations=tuple(found), notes=tuple(notes))
+
+
+def _kind(history: History, held: Held) -> str:
+    """The kind of device, which a snapshot does not name (`torch.xpu.memory` writes the same): by its addresses."""
+    high = (history.address < 0).any() or (held.segment < 0).any()
+    return "xpu" if high else "cuda"
 
 
 def _refuse_repeated(traces: list[Any], segments: list[Any]) -> None:
@@ -117,6 +132,7 @@ class _Device:
         if history.time_ns is not None:
             by_mark = phases.at(time_ns)
             phase, step = np.where(by_mark != NONE, by_mark, phase), steps.at(time_ns)
+        phase[self._in_program()[stack] & batches(filled(phase, made), stack, made)] = DATA
         phase = filled(phase, made)
         if not len(steps.number):
             step = steps_by_optimizer(phase)
@@ -154,19 +170,24 @@ class _Device:
             by_stack[empty] = BACKWARD
         return np.where(owned, by_stack[stack], NONE)
 
+    def _in_program(self) -> NDArray[np.bool_]:
+        """Stacks that the program's own code is in, of whose allocations torch tells no purpose."""
+        return np.array([bool(each.line) and not each.purpose for each in self._places], np.bool_)
+
     def _categories(self, stack: Ints, visit: Ints) -> Ints:
-        """Of allocations, by their stacks and pools; what an optimizer made is its state if it outlives the phase."""
+        """Of allocations, by their stacks and pools, and where the stack leaves it open by whether they outlive the
+        phase."""
         replayed, number = self._replay, self._names.number
         made = np.flatnonzero(replayed.size > 0)
-        told = np.array([0 if each.purpose == OF_THE_OPTIMIZER else number(each.purpose) for each in self._places])
+        told = np.array([0 if each.purpose in BY_LIFE else number(each.purpose) for each in self._places])
         category = np.zeros(len(stack), np.int64)
         category[made] = told[stack[made]]
-        optimizers = np.array([each.purpose == OF_THE_OPTIMIZER for each in self._places], np.bool_)
-        left = made[optimizers[stack[made]]]
-        until = np.append(visit, NONE)[replayed.freed_by[left]]
-        category[left[until == visit[left]]] = number(TEMPORARY)
+        until = np.append(visit, NONE)[replayed.freed_by[made]]
         ended = np.where(until == NONE, visit[-1], until)
-        category[left[ended > visit[left]]] = number(OPTIMIZER_STATE)
+        for purpose, (brief, lasting) in BY_LIFE.items():
+            open_ = np.array([each.purpose == purpose for each in self._places], np.bool_)[stack[made]]
+            category[made[open_ & (until == visit[made])]] = number(brief)
+            category[made[open_ & (ended > visit[made])]] = number(lasting)
         category[made[self._private()[made]]] = number(GRAPH_POOL)
         return category
 
@@ -221,6 +242,7 @@ class _Device:
             category=category,
             names=self._names.all(),
             reserved=self._replay.reserved,
+            failed=self._failed(self._replay.events, self._replay.events, self._replay.events),
         )
 
     def _failed(self, events: Ints, phase: Ints, step: Ints) -> FailedRequest | None:
@@ -233,7 +255,7 @@ class _Device:
         place: Place = self._places[int(history.stack[last])]
         before = int(np.searchsorted(events, last)) - 1
         size = int(history.size[last])
-        message = f"CUDA out of memory: tried to allocate {nbytes(size)}"
+        message = f"{self._name.partition(':')[0].upper()} out of memory: tried to allocate {nbytes(size)}"
         near = place.phase if place.phase != NONE else int(phase[before]) if before >= 0 else NONE
         return FailedRequest(
             bytes=size,
@@ -269,4 +291,4 @@ class _Device:
 
 def _lasting(place: Place) -> str:
     """The category of a block that outlived its phase."""
-    return OPTIMIZER_STATE if place.purpose == OF_THE_OPTIMIZER else place.purpose or UNKNOWN
+    return BY_LIFE[place.purpose][1] if place.purpose in BY_LIFE else place.purpose or UNKNOWN

@@ -17,6 +17,7 @@ from perfkit.allocations import (
     OPTIMIZER_STATE,
     PARAMETER,
     RECOMPUTED,
+    TEMPORARY,
     UNSHARDED_PARAMETER,
     WORKSPACE,
 )
@@ -24,11 +25,16 @@ from perfkit.record import PHASES
 
 DATA, FORWARD, BACKWARD, OPTIMIZER = range(len(PHASES))
 
-OF_THE_OPTIMIZER = "of the optimizer"  # its state if it outlives the phase, else temporary: the stack cannot tell
+# What the stack cannot tell by itself: the purpose of what ends with its phase, and of what outlives it.
+OF_THE_OPTIMIZER, OF_THE_REDUCTION = "of the optimizer", "of the reduction"
+BY_LIFE = {
+    OF_THE_OPTIMIZER: (TEMPORARY, OPTIMIZER_STATE),
+    OF_THE_REDUCTION: (COMMUNICATION_BUFFER, GRADIENT),
+}
 
 
 class Place(NamedTuple):
-    """What a stack tells: "" and NONE where it tells nothing. `purpose` is a category or OF_THE_OPTIMIZER."""
+    """What a stack tells: "" and NONE where it tells nothing. `purpose` is a category or a key of `BY_LIFE`."""
 
     op: str = ""
     line: str = ""
@@ -43,13 +49,16 @@ _FSDP2, _FSDP1 = r"fsdp/_fully_shard/_fsdp_", r"fsdp/(_flat_param|flat_param|_ru
 _PURPOSES = (
     (r"torch/optim/\S* _init_group$", OPTIMIZER_STATE),
     (r"torch/optim/\S* (step|_(single|multi)_tensor_\w+|_fused_\w+)$", OF_THE_OPTIMIZER),
-    (_FSDP2 + r"param\.py \w*(all_gather_outputs|unsharded_param)$", UNSHARDED_PARAMETER),
+    (_FSDP2 + r"param\.py (\w*(all_gather_outputs|unsharded_param)|alloc_storage)$", UNSHARDED_PARAMETER),
     (_FSDP2 + r"param\.py _init_sharded_param\w*$", PARAMETER),
-    (_FSDP2 + r"collectives\.py \w+$", COMMUNICATION_BUFFER),
+    (_FSDP2 + r"collectives\.py foreach_reduce$", OF_THE_REDUCTION),
+    (_FSDP2 + r"collectives\.py (?!allocate$)\w+$", COMMUNICATION_BUFFER),  # `allocate` serves all of them
     (_FSDP1 + r"(_alloc_padded_unsharded_flat_param|_all_gather_flat_param)$", UNSHARDED_PARAMETER),
-    (_FSDP1 + r"_(reduce_grad\w*|get_reduce_scatter_tensors)$", COMMUNICATION_BUFFER),
+    (_FSDP1 + r"_(reduce_grad\w*|get_reduce_scatter_tensors)$", OF_THE_REDUCTION),
     (r"torch/nn/parallel/distributed\.py _ddp_init_helper$| c10d::Reducer::", COMMUNICATION_BUFFER),
     (r"torch/distributed/distributed_c10d\.py | c10d::ProcessGroup", COMMUNICATION_BUFFER),
+    (r"torch/distributed/utils\.py _(sync_\w+|verify_param_shape_across_processes)$", COMMUNICATION_BUFFER),
+    (r"torch/distributed/utils\.py _(recursive_to|to_kwargs)$", INPUT),
     (r" at::cuda::(getCurrentCUDABlasHandle|getCUDABlasLtWorkspace|\S*getNewWorkspace)", WORKSPACE),
     (r" at::native::\S*Workspace::Workspace|[cC]udnn\S*::\S*[wW]orkspace", WORKSPACE),
     (r" torch::autograd::AccumulateGrad::", GRADIENT),
@@ -60,11 +69,15 @@ _PURPOSES = (
     (r"accelerate/utils/operations\.py send_to_device$", INPUT),
 )
 # Only where it is the innermost frame: what it calls may be for something else.
-_PURPOSES_INNERMOST = ((r"torch/nn/modules/\S* (__init__|reset_parameters)$", PARAMETER),)
+_PURPOSES_INNERMOST = (
+    (r"torch/nn/modules/\S* (__init__|reset_parameters)$", PARAMETER),
+    (r"torch/nn/parallel/distributed\.py _pre_forward$", COMMUNICATION_BUFFER),  # buckets, in the order of gradients
+)
 
 _PHASES = (
     (r"torch/utils/checkpoint\.py (recompute_fn|unpack_hook|backward)$", BACKWARD),
     (r"torch/autograd/\S* (backward|grad|_engine_run_backward)$|torch/_tensor\.py backward$", BACKWARD),
+    (r"fsdp/(_fully_shard/_fsdp_\w+|_runtime_utils)\.py _?(root_)?(pre|post|finalize)_backward\w*$", BACKWARD),
     (r" torch::autograd::(Engine|Node|PyNode|AccumulateGrad)::| torch::autograd::\S*Backward\d*::apply", BACKWARD),
     (r"torch/optim/\S* (step|zero_grad)$|torch/nn/utils/clip_grad\.py ", OPTIMIZER),
     (r"torch/amp/grad_scaler\.py (step|_?unscale_\w*|_maybe_opt_step|update)$", OPTIMIZER),

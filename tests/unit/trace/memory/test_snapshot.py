@@ -134,7 +134,7 @@ def test_stacks_tell_phases_places_and_purposes() -> None:
     result = only(training().snapshot())
     user, model = "me/train.py:7 main", "me/model.py:7 forward"
     assert told(result)[:10] == [
-        (1024, "", "", user, "", 0),
+        (1024, "data", "", user, "", 0),  # before forward, in both steps
         (2048, "forward", "linear", model, "", 0),
         (3072, "backward", "", "", "", 0),
         (-2048, "backward", "", "", "", 0),  # its stack is the allocation's: it tells nothing of the free
@@ -147,9 +147,86 @@ def test_stacks_tell_phases_places_and_purposes() -> None:
     ]
     assert [each[5] for each in told(result)[10:]] == [1] * 8
     assert [(band.kind, band.name) for band in result.bands if band.kind == "phase"] == [
-        ("phase", name) for name in ("forward", "backward", "optimizer") * 2
+        ("phase", name) for name in ("data", "forward", "backward", "optimizer") * 2
     ]
-    assert result.visit.max() == 6
+    assert result.visit.max() == 8
+
+
+def test_what_a_program_sets_up_once_is_no_batch() -> None:
+    allocator = CachingAllocator()
+    allocator.malloc(7000, frames(("/home/me/train.py", "set_up")))
+    for _ in range(2):
+        batch = allocator.malloc(1000, DATA)
+        allocator.free(allocator.malloc(2000, LINEAR))
+        allocator.free(allocator.malloc(3000, STEP))
+        allocator.free(batch)
+    result = only(allocator.snapshot())
+    made = [(size, phase) for size, phase, *_ in told(result) if size > 0]
+    step = [(1024, "data"), (2048, "forward"), (3072, "optimizer")]
+    assert made == [(7168, ""), *step, *step]
+
+
+def test_what_is_reduced_into_is_the_gradient_if_it_outlives_backward() -> None:
+    fsdp = f"{SITE}/torch/distributed/fsdp/_fully_shard/_fsdp"
+    reduce = frames((f"{fsdp}_collectives.py", "foreach_reduce"), (f"{fsdp}_param_group.py", "post_backward"))
+    allocator = CachingAllocator()
+    given, result = allocator.malloc(4000, reduce), allocator.malloc(1000, reduce)
+    allocator.free(given)
+    allocator.malloc(10, STEP)
+    allocator.free(result)
+    assert [row[4] for row in told(only(allocator.snapshot()))] == [
+        "communication buffer", "gradient", "", "", ""
+    ]  # fmt: skip
+
+
+def test_addresses_of_intels_gpus_have_64_bits() -> None:
+    snapshot = training().snapshot()
+    apart = 0xFF00_0000_0000_0000 - 0x7F00_0000_0000
+    for entry in snapshot["device_traces"][0]:
+        entry["addr"] += apart
+    for segment in snapshot["segments"]:
+        segment["address"] += apart
+        for block in segment["blocks"]:
+            block["address"] += apart
+    result, expected = only(snapshot), only(training().snapshot())
+    assert result.device == "xpu:0"
+    assert (allocated(result), reserved(result)) == (allocated(expected), reserved(expected))
+
+
+@pytest.mark.parametrize("size", [-512, 1 << 62, float("inf")])
+@pytest.mark.parametrize("where", ["entry", "segment", "block"])
+def test_sizes_that_no_memory_holds_are_refused(where: str, size: float) -> None:
+    snapshot = training().snapshot()
+    if where == "entry":
+        snapshot["device_traces"][0][1]["size"] = size
+    elif where == "segment":
+        snapshot["segments"][0]["total_size"] = size
+    else:
+        snapshot["segments"][0]["blocks"][0]["size"] = size
+    with pytest.raises(PerfkitError, match="write it again"):
+        snapshot_memory(snapshot, "x")
+
+
+def test_time_never_goes_back() -> None:
+    snapshot = training().snapshot()
+    entries = snapshot["device_traces"][0]
+    entries[3]["time_us"] -= 5
+    assert (np.diff(only(snapshot).time_ns) >= 0).all()
+
+
+def test_without_all_times_the_order_counts() -> None:
+    snapshot = training().snapshot()
+    expected = allocated(only(training().snapshot()))
+    del snapshot["device_traces"][0][3]["time_us"]
+    assert allocated(only(snapshot)) == expected
+
+
+def test_only_a_failed_request_beside_the_state() -> None:
+    snapshot = training().snapshot()
+    snapshot["device_traces"] = [[{"action": "oom", "device_free": 512, "size": 1 << 40, "frames": LINEAR}]]
+    failed = only(snapshot).failed
+    assert failed is not None
+    assert (failed.bytes, failed.phase) == (1 << 40, "forward")
 
 
 def test_marks_of_the_program_come_before_stacks() -> None:

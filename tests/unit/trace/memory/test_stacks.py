@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.allocations import NONE
 from perfkit.record import PHASES
-from perfkit.trace.memory.stacks import NOWHERE, OF_THE_OPTIMIZER, Stacks
+from perfkit.trace.memory.stacks import NOWHERE, OF_THE_OPTIMIZER, OF_THE_REDUCTION, Stacks
 
 TORCH = "/opt/conda/lib/python3.11/site-packages/torch"
 
@@ -20,6 +20,7 @@ def place(*rows: tuple[str, str]) -> tuple[str, str, str, str]:
 TRAIN = ("/work/train.py", "main")
 CALL = (f"{TORCH}/nn/modules/module.py", "_call_impl")
 CPP = "??"
+FSDP2 = f"{TORCH}/distributed/fsdp/_fully_shard/_fsdp"
 
 CASES: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, str, str, str]]] = {
     "a function of torch in a module": (
@@ -84,7 +85,36 @@ CASES: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, str, str, str]]] 
     "FSDP2 reduces": (
         ((f"{TORCH}/distributed/fsdp/_fully_shard/_fsdp_collectives.py", "foreach_reduce"),
          (f"{TORCH}/distributed/fsdp/_fully_shard/_fsdp_param_group.py", "post_backward")),
-        ("foreach_reduce", "", "", "communication buffer"),
+        ("foreach_reduce", "", "backward", OF_THE_REDUCTION),
+    ),
+    "FSDP2 obtains what it reduces": (
+        ((f"{FSDP2}_collectives.py", "allocate"), (f"{FSDP2}_collectives.py", "foreach_reduce"),
+         (f"{FSDP2}_param_group.py", "post_backward")),
+        ("allocate", "", "backward", OF_THE_REDUCTION),
+    ),
+    "FSDP2 obtains what it gathers": (
+        ((f"{FSDP2}_collectives.py", "allocate"), (f"{FSDP2}_collectives.py", "foreach_all_gather"), CALL, TRAIN),
+        ("allocate", "work/train.py:5 main", "forward", "communication buffer"),
+    ),
+    "FSDP2 gathers again, for backward": (
+        ((f"{FSDP2}_param.py", "alloc_storage"), (f"{FSDP2}_param_group.py", "wait_for_unshard"),
+         (f"{FSDP2}_param_group.py", "pre_backward")),
+        ("alloc_storage", "", "backward", "unsharded parameter"),
+    ),
+    "DDP orders its buckets anew": (
+        ((f"{TORCH}/nn/parallel/distributed.py", "_pre_forward"), (f"{TORCH}/nn/parallel/distributed.py", "forward"),
+         CALL, TRAIN),
+        ("_pre_forward", "work/train.py:5 main", "forward", "communication buffer"),
+    ),
+    "DDP moves the batch": (
+        ((f"{TORCH}/distributed/utils.py", "_recursive_to"), (f"{TORCH}/nn/parallel/distributed.py", "_pre_forward"),
+         (f"{TORCH}/nn/parallel/distributed.py", "forward"), CALL, TRAIN),
+        ("_recursive_to", "work/train.py:5 main", "forward", "input"),
+    ),
+    "DDP makes all ranks alike": (
+        ((f"{TORCH}/distributed/utils.py", "_sync_params_and_buffers"),
+         (f"{TORCH}/distributed/utils.py", "_sync_module_states"), TRAIN),
+        ("_sync_params_and_buffers", "work/train.py:5 main", "", "communication buffer"),
     ),
     "DDP's buckets": (
         ((CPP, "c10d::Reducer::initialize_buckets(x)"),
