@@ -67,8 +67,11 @@ def labels(
             if made.time_ns <= use.time_ns and (ended is None or use.time_ns <= ended.time_ns)
         ]
         label = _label(made, place, used, recorded.forwards, calls, owners, parameters)
-        if place.sharding.startswith(UNSHARDING):
+        # Addresses are taken again, and a parameter's is one only as long as it is there.
+        if place.sharding.startswith(UNSHARDING) or label.category == PARAMETER:
             parameters.add(made.address)
+        else:
+            parameters.discard(made.address)
         # A module's forward in backward is recomputation: what outlives it is an activation once more.
         outlives = ends is None or not places[ends].module
         if not label.category and place.phase == _BACKWARD and place.module and outlives:

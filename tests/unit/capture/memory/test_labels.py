@@ -61,6 +61,18 @@ def test_a_cast_of_a_parameter_that_was_gathered_is_autocasts_copy() -> None:
     assert (gathered.category, cast.category) == ("", AUTOCAST)
 
 
+def test_an_address_is_a_parameters_only_while_that_is_there() -> None:
+    gathered = "FSDP::all_gather_copy_out (h)"
+    events = [
+        made(10, 500, 8, "aten::split"),
+        made(20, 500, -8),
+        made(30, 500, 8, "aten::mm"),  # a gradient in bf16, at the address of the weight before
+        made(40, 1, 16, "aten::_to_copy", inputs=(500,)),
+    ]
+    places = [at("forward", sharding=gathered), at("forward"), at("backward"), at("backward")]
+    assert [label.category for label in told(events, places=places)] == [""] * 4
+
+
 def test_a_forward_in_backward_that_outlives_its_module_is_recomputed() -> None:
     inside = at("backward", module="h.0")
     stays, brief, free, of_backward = told(
