@@ -77,16 +77,26 @@ class Call(NamedTuple):
     line: str
 
 
+class LastOp(NamedTuple):
+    """The op that began last: where an exception comes out of an op, the one that it comes from."""
+
+    time_ns: int
+    thread: int
+    op: str
+    line: str
+
+
 class Recorded(NamedTuple):
     """What a profiler saw, each list in the order of time. `forwards` are the ops by their sequence number.
 
-    `uses` and `forwards` are empty without ops.
+    Without ops `uses` and `forwards` are empty and `last` is None.
     """
 
     allocations: list[Allocation]
     ranges: list[Range]
     uses: list[Use]
     forwards: dict[int, Call]
+    last: LastOp | None = None
 
 
 class AllocationProfiler:
@@ -143,6 +153,7 @@ class _Around(NamedTuple):
 
 def _flatten(roots: Iterable[_ProfilerEvent]) -> Recorded:
     recorded = Recorded([], [], [], {})
+    last: LastOp | None = None
     open_events = [(root, _Around()) for root in reversed(list(roots))]
     while open_events:
         event, around = open_events.pop()
@@ -151,6 +162,8 @@ def _flatten(roots: Iterable[_ProfilerEvent]) -> Recorded:
             recorded.allocations.append(_allocation(event, fields, around))
         elif event.tag == _EventType.TorchOp:
             around = _in_op(event, fields, around, recorded)
+            if fields.scope != RecordScope.USER_SCOPE and (last is None or event.start_time_ns >= last.time_ns):
+                last = LastOp(event.start_time_ns, event.start_tid, _node(around.op), around.line)
         elif event.tag == _EventType.PyCall:
             line = _line(fields.callsite) or _line(fields.caller)
             around = around._replace(line=line or around.line)
@@ -160,7 +173,7 @@ def _flatten(roots: Iterable[_ProfilerEvent]) -> Recorded:
     recorded.allocations.sort(key=lambda each: each.time_ns)
     recorded.ranges.sort(key=lambda each: (each.start_ns, -each.end_ns))
     recorded.uses.sort(key=lambda each: each.time_ns)
-    return recorded
+    return recorded._replace(last=last)
 
 
 def _allocation(event: _ProfilerEvent, fields: Any, around: _Around) -> Allocation:
@@ -201,7 +214,7 @@ def _in_op(event: _ProfilerEvent, fields: Any, around: _Around, recorded: Record
             sequence=fields.sequence_number,
             inputs=addresses,
         )
-    if name.startswith(ALLOCATORS):
+    if around.op and name.startswith(ALLOCATORS):
         return around
     if fields.sequence_number >= 0 and not around.node:
         recorded.forwards.setdefault(fields.sequence_number, Call(event.start_time_ns, event.start_tid, around.line))

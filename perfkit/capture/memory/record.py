@@ -15,7 +15,7 @@ from perfkit.capture.memory.columns import columns
 from perfkit.capture.memory.labels import carried, labels
 from perfkit.capture.memory.modules import marked_modules
 from perfkit.capture.memory.places import Place, Places
-from perfkit.capture.memory.profiler import Allocation, AllocationProfiler, Recorded
+from perfkit.capture.memory.profiler import Allocation, AllocationProfiler, LastOp, Recorded
 from perfkit.capture.memory.state import other_blocks, owners, watched_gradients
 from perfkit.capture.memory.unseen import with_unseen_frees
 from perfkit.record import PHASES, Block
@@ -111,10 +111,8 @@ def record_failing_step(
     known = _with_standing(known, gradients, {event.address for event in events.allocations})
     whole = list(zip(events.allocations, there, told, strict=True))
     recorded = columns(device, whole, known, places, f"{_SOURCE} in the step that failed")
-    if failed is not None and there:
-        last = there[-1]  # nothing was allocated between the last block and the request that failed
-        phase = "" if last.phase == NONE else PHASES[last.phase]
-        failed = msgspec.structs.replace(failed, phase=phase, module=last.module)
+    if failed is not None and profiler.recorded.last is not None:
+        failed = _placed(failed, profiler.recorded.last, places)
     return replace(recorded, failed=failed)
 
 
@@ -124,6 +122,19 @@ def _of(recorded: Recorded, device: torch.device) -> Recorded:
     if device.index is not None:
         mine = [event for event in mine if event.device.index == device.index]
     return recorded._replace(allocations=mine)
+
+
+def _placed(failed: FailedRequest, last: LastOp, places: Places) -> FailedRequest:
+    """The request with the place of the op that began last, which is the one that asked for memory."""
+    (place,) = places.at([last.time_ns], [last.thread])
+    return msgspec.structs.replace(
+        failed,
+        phase="" if place.phase == NONE else PHASES[place.phase],
+        step=None if place.step == NONE else place.step,
+        op=last.op,
+        module=place.module,
+        line=last.line or failed.line,
+    )
 
 
 def _at(events: Sequence[Allocation], places: Places) -> list[Place]:
