@@ -77,6 +77,10 @@ _PURPOSES_INNERMOST = (
 _PHASES = (
     (r"torch/utils/checkpoint\.py (recompute_fn|unpack_hook|backward)$", BACKWARD),
     (r"torch/autograd/\S* (backward|grad|_engine_run_backward)$|torch/_tensor\.py backward$", BACKWARD),
+    (
+        r"torch/_functorch/_aot_autograd/\S* (backward|_backward_impl)$|torch/autograd/function\.py apply_boxed$",
+        BACKWARD,
+    ),
     (r"fsdp/(_fully_shard/_fsdp_\w+|_runtime_utils)\.py _?(root_)?(pre|post|finalize)_backward\w*$", BACKWARD),
     (r" torch::autograd::(Engine|Node|PyNode|AccumulateGrad)::| torch::autograd::\S*Backward\d*::apply", BACKWARD),
     (r"torch/optim/\S* (step|zero_grad)$|torch/nn/utils/clip_grad\.py ", OPTIMIZER),
@@ -90,6 +94,8 @@ _COMPILED = re.compile(r"/torchinductor_[^/]*/")
 _NOT_USERS = re.compile(r"^<(?!ipython|stdin|string)|/lib/python3[.\d]*/(?!(site|dist)-packages/)")
 _PYTHON = re.compile(r"\.pyx?$|^<")
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
+_FUNCTION = re.compile(r"(^|/)torch/autograd/function\.py apply$|^autograd/function\.py apply$")
+_OPERATOR = "_ops"  # torch/_ops.py, through which generated code calls any op
 _ATEN = re.compile(r"^at::_ops::(\w+?)::(?:call|redispatch)")
 _NODE = re.compile(r"^torch::autograd::(?:generated::)?(\w+Backward\d*)::apply")
 # Methods whose names do not say what was computed; their files do: `linear.py forward`.
@@ -169,7 +175,14 @@ def _first(rows: Sequence[tuple[str, Any]], text: str, otherwise: Any) -> Any:
 
 
 def _phase(frames: Sequence[_Frame]) -> int:
-    """Backward if anything is backward (what recomputes looks like forward), else what the innermost function says."""
+    """Backward if anything is backward (what recomputes looks like forward), else what the innermost function says.
+
+    What calls a function of the program's own in the graph of gradients is named alike in forward and in backward; but
+    in backward, on a thread of autograd's, nothing of Python is around it.
+    """
+    outermost = next((frame for frame in reversed(frames) if frame.is_python), None)
+    if outermost is not None and _FUNCTION.search(f"{outermost.file} {outermost.function}"):
+        return BACKWARD
     phases = [frame.phase for frame in frames if frame.phase != NONE]
     return BACKWARD if BACKWARD in phases else phases[0] if phases else NONE
 
@@ -179,6 +192,8 @@ def _op(frames: Sequence[_Frame]) -> str:
     function, if it is torch's."""
     called: list[str] = []
     for frame in frames:
+        if frame.op == _OPERATOR:
+            continue
         if frame.is_node or frame.is_python:
             return frame.op if frame.is_node or not called else called[-1]
         if frame.op:

@@ -130,6 +130,20 @@ CASES: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, str, str, str]]] 
         (("/tmp/torchinductor_me/ab/cabc.py", "call"), (f"{TORCH}/_inductor/output_code.py", "__call__"), CALL, TRAIN),
         ("compiled graph", "work/train.py:5 main", "forward", ""),
     ),
+    "compiled code of backward": (
+        ((f"{TORCH}/_ops.py", "__call__"), ("/tmp/torchinductor_me/ab/cabc.py", "call"),
+         (f"{TORCH}/_functorch/_aot_autograd/runtime_wrappers.py", "_backward_impl"),
+         (f"{TORCH}/autograd/function.py", "apply")),
+        ("compiled graph", "", "backward", ""),
+    ),
+    "a function of the program's own, backward": (
+        (("/work/swiglu.py", "backward"), (f"{TORCH}/autograd/function.py", "apply")),
+        ("", "work/swiglu.py:5 backward", "backward", ""),
+    ),
+    "a function of the program's own, forward": (
+        (("/work/swiglu.py", "forward"), (f"{TORCH}/autograd/function.py", "apply"), CALL, TRAIN),
+        ("", "work/swiglu.py:5 forward", "forward", ""),
+    ),
     "Python's own and generated code": (
         (("<eval_with_key>.3", "forward"), ("/usr/lib/python3.11/contextlib.py", "inner"), TRAIN),
         ("", "work/train.py:5 main", "", ""),
