@@ -20,6 +20,7 @@ Examples:
   perfkit memory snapshot.pickle                 a snapshot of the CUDA caching allocator
   perfkit memory memory_timeline.raw.json.gz     torch.profiler's memory timeline
   perfkit memory trace.json.gz                   a trace that was recorded with profile_memory=True
+  perfkit memory s3://bucket/run/snapshot.pickle  at a URL
   perfkit memory snapshot.pickle --json | jq '.accounts[0].categories'
 \b
 Record a snapshot:
@@ -32,7 +33,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or the file c
 
 
 @click.command(epilog=EXAMPLES, short_help="Find out what filled the memory, from a snapshot or trace.")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE", type=str)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -41,12 +42,12 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or the file c
 @click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON, and write no report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
-def command(*, file: Path, out: Path | None, static: bool, as_json: bool, quiet: bool) -> None:
+def command(*, file: str, out: Path | None, static: bool, as_json: bool, quiet: bool) -> None:
     """Find out what filled the memory at its peak: every byte by what it is for, the module and the op that made it.
 
-    FILE is a snapshot of the CUDA caching allocator, a raw memory timeline of torch.profiler, or a trace with memory
-    events, from any machine; which of them is told by its content. A snapshot is a pickle, and is read without running
-    anything that is in it. No GPU is needed.
+    FILE is the path or URL of a snapshot of the CUDA caching allocator, of a raw memory timeline of torch.profiler, or
+    of a trace with memory events, from any machine; which of them is told by its content. A snapshot is a pickle, and
+    is read without running anything that is in it. No GPU is needed.
     """
     from perfkit.analysis.memory.file import analyse_memory
     from perfkit_reports.memory_write import MEMORY_FILE, memory_json
@@ -72,6 +73,8 @@ def write_and_show(analysis: "MemoryAnalysis", folder: Path, *, static: bool, qu
     show_paths(paths)
 
 
-def _name(file: Path) -> str:
+def _name(file: str) -> str:
     """A name for the report's folder: the file's, without what its kind is told by."""
-    return re.sub(r"[^\w.-]+", "-", file.name.split(".")[0]).strip("-.") or "memory"
+    from perfkit.trace.reading.source import trace_name
+
+    return re.sub(r"[^\w.-]+", "-", trace_name(file).split(".")[0]).strip("-.") or "memory"
