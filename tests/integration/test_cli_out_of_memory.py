@@ -46,7 +46,7 @@ def test_a_step_that_runs_out_of_memory_tells_what_was_alive(perfkit, tiny_sched
     assert (failed.bytes, failed.phase, failed.step, failed.op) == (KEPT, "forward", 0, "aten::sigmoid")
     assert failed.line.startswith("mine.py:")
     alive = {part["category"]: part["bytes"] for part in row["memory"]["categories"]}
-    # Sigmoids are numbered from 1, and each before the one that failed keeps its output; nobody that of the linear layer.
+    # Sigmoids are numbered from 1; each before the one that failed keeps its output, and none its input.
     assert alive["activation"] == (int(failed.module) - 1) * KEPT
     assert alive["parameter"] == (8 * 1024 + 1024 + 1024 + 1) * 4
     assert row["memory"]["failed"]["module"] == failed.module
