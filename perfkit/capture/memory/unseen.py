@@ -31,6 +31,9 @@ class _Block(NamedTuple):
 def with_unseen_frees(events: Sequence[Event]) -> list[Event]:
     """The events with a free for every collective's block that is not seen freed.
 
+    Of other blocks those that are freed within their phase in another step are taken for a collective's (copies that
+    DDP sends, made by plain ops).
+
     Every step does the same, so that such a block is freed after as many allocations as its like of another step,
     which the training thread was the last to hold. One that comes again in other steps and is never seen freed nobody
     but the collective holds: it ends with the range of FSDP2 that it was made in; without a range, with its phase, as
@@ -42,16 +45,19 @@ def with_unseen_frees(events: Sequence[Event]) -> list[Event]:
     lives: dict[tuple[object, ...], int] = {}
     unseen: list[_Block] = []
     for block in _blocks([event for event, _, _ in events]):
-        kind = kinds.get(block.born)
-        if kind is not None and block.seen:
+        kind = kinds[block.born]
+        if not block.seen:
+            unseen.append(block)
+        elif _collective(events[block.born]) or events[block.born][1].visit == events[block.ended][1].visit:
             lasted = made[block.ended] - made[block.born]
             lives[kind] = min(lives.get(kind, lasted), lasted)
-        elif kind is not None and occurred[kind] > 1:
-            unseen.append(block)
     missing: dict[int, list[Event]] = {}
     for block in unseen:
+        kind = kinds[block.born]
+        if kind not in lives and not (_collective(events[block.born]) and occurred[kind] > 1):
+            continue
         event, _, label = events[block.born]
-        end = _end(events, made, block.born, lives.get(kinds[block.born]))
+        end = _end(events, made, block.born, lives.get(kind))
         if end is not None and end <= block.ended:
             last, there, _ = events[end - 1]
             free = event._replace(size=-event.size, time_ns=last.time_ns, allocated=last.allocated)
@@ -73,8 +79,13 @@ def _end(events: Sequence[Event], made: Sequence[int], born: int, lasted: int | 
     return None
 
 
+def _collective(event: Event) -> bool:
+    _, place, label = event
+    return bool(place.sharding) or label.op.startswith(_COLLECTIVE)
+
+
 def _kinds(events: Sequence[Event]) -> dict[int, tuple[object, ...]]:
-    """For the allocations of collectives what is the same of their likes in other steps: the n-th of its size there."""
+    """For the allocations what is the same of their likes in other steps: the n-th of its size there."""
     found: dict[int, tuple[object, ...]] = {}
     counted: Counter[tuple[object, ...]] = Counter()
     step = None
@@ -82,8 +93,8 @@ def _kinds(events: Sequence[Event]) -> dict[int, tuple[object, ...]]:
         if place.step != step:
             step = place.step
             counted.clear()
-        if event.size > 0 and (place.sharding or label.op.startswith(_COLLECTIVE)):
-            kind = (place.turn, place.sharding or label.op, event.size)
+        if event.size > 0:
+            kind = (place.turn, place.module, place.sharding or label.op, event.size)
             counted[kind] += 1
             found[index] = (*kind, counted[kind])
     return found

@@ -83,3 +83,16 @@ def test_a_block_whose_address_is_taken_before_ends_there() -> None:
 def test_other_blocks_are_left_alone() -> None:
     recorded = [event(1, 64, step=1, op="aten::mm"), event(2, 8, step=2, op="aten::mm")]
     assert with_unseen_frees(recorded) == recorded
+
+
+def test_a_plain_block_that_another_step_frees_in_its_phase_is_freed() -> None:
+    def copy(number: int, *, freed: bool, turn: int = 1) -> list[Event]:
+        block = event(number, 64, step=number, op="aten::cat")
+        free = event(number, -64, step=number, op="aten::cat", turn=turn)
+        return [block, *([free] if freed else []), event(9, 8, step=number), event(9, -8, step=number)]
+
+    assert told(with_unseen_frees(copy(1, freed=True) + copy(2, freed=False))) == told(
+        copy(1, freed=True) + copy(2, freed=True)
+    )
+    later = copy(1, freed=True, turn=2) + copy(2, freed=False)
+    assert with_unseen_frees(later) == later
