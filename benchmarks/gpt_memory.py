@@ -10,7 +10,11 @@ it, follows Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training
 weights; perfkit's techniques keep parameters and gradients in fp32, which makes 4 + 4 + 8.
 
 Letters as there: s sequence length, b batch, h width, a heads, L layers, V vocabulary. Tensors of a few bytes (losses,
-constants) are left out, as are the scratch buffers inside oneDNN's 16-bit products, which differ between CPUs.
+constants) are left out, as are the scratch buffers inside oneDNN's 16-bit products, which differ between CPUs: measured
+peaks are compared without what the account calls workspace.
+
+Where gradients accumulate over microbatches, all of them (4P) are alive through every microbatch after the first. What
+backward then makes for a parameter is added to its gradient and let go of.
 """
 
 from dataclasses import dataclass
@@ -33,6 +37,7 @@ class Training:
     flash: bool = False
     amp: bool = False
     ckpt: bool = False
+    accumulated: bool = False  # whether gradients of an earlier microbatch are there
 
     @property
     def compute(self) -> int:
@@ -121,10 +126,15 @@ def moments(training: Training) -> dict[str, int]:
         "embedding, backward": base + _embedding(training),
         "optimizer": base + _optimizer(training),
     }
+    if not training.flash:
+        last = training.shape.layers - 1
+        found[f"attention of block {last}, forward"] = base + _attention_forward(training, last)
     for block in (training.shape.layers - 1, 0):
         found[f"MLP of block {block}, backward"] = base + _mlp(training, block)
         if not training.flash:
             found[f"attention of block {block}, backward"] = base + _attention(training, block)
+            if training.ckpt:
+                found[f"attention of block {block}, again"] = base + _attention_again(training, block)
     return found
 
 
@@ -139,11 +149,12 @@ def _until_head(training: Training) -> int:
 
     All blocks'; the last block's output (4 sbh), which the final norm keeps, with a mean and a deviation for each
     token; the norm's output, which the head keeps in the compute dtype (c sbh), with the head's weights where they are
-    a copy (2 Vh); the positions, 8s.
+    a copy (2 Vh); the positions, 8s. Beside that the gradients of earlier microbatches.
     """
     stream = (FP32 + training.compute) * training.sbh + 2 * FP32 * training.sb
     copy = BF16 * training.head_weight if training.amp else 0
-    return kept_by_blocks(training, training.shape.layers) + stream + copy + INT64 * training.seq_len
+    earlier = FP32 * training.shape.parameters if training.accumulated else 0
+    return kept_by_blocks(training, training.shape.layers) + stream + copy + INT64 * training.seq_len + earlier
 
 
 def _loss(training: Training, *, backward: bool) -> int:
@@ -157,11 +168,17 @@ def _loss(training: Training, *, backward: bool) -> int:
     if backward:
         return _until_head(training) + 3 * FP32 * logits
     forward = _until_head(training) + (training.compute + FP32) * logits
+    if training.amp:
+        forward += FP32 * logits
+    return forward + _cached(training, training.shape.layers)
+
+
+def _cached(training: Training, blocks: int) -> int:
+    """What autocast's cache alone holds of some blocks until forward ends."""
     if not training.amp:
-        return forward
+        return 0
     biases = BF16 * 9 * training.shape.width
-    weights = weight_copies(training) if training.ckpt else 0
-    return forward + FP32 * logits + training.shape.layers * (biases + weights)
+    return blocks * (biases + (weight_copies(training) if training.ckpt else 0))
 
 
 def _head(training: Training) -> int:
@@ -171,7 +188,12 @@ def _head(training: Training) -> int:
 
 
 def _gradients(training: Training, blocks: int) -> int:
-    """Gradients of the head's matrix, the final norm and the last `blocks` blocks: 4 bytes a parameter."""
+    """Gradients of the head's matrix, the final norm and the last `blocks` blocks: 4 bytes a parameter.
+
+    Where they are accumulated, all of them and the head's of this microbatch, which waits for the embedding's.
+    """
+    if training.accumulated:
+        return FP32 * (training.shape.parameters + training.head_weight)
     return FP32 * (training.head_weight + 2 * training.shape.width + blocks * block_parameters(training.shape))
 
 
@@ -204,23 +226,53 @@ def _attention(training: Training, block: int) -> int:
 
     The MLP and the norm before it are done. Gone are the stream between (4 sbh), the inputs of its products and of GELU
     (9c sbh), the second norm's statistics (8 sb), the bf16 copies of the MLP's weights (16h^2) and of attention's last
-    (2h^2). The gradients of all these are there (9h^2 + 8h parameters). Of attention, its output and v (2c sbh) have
-    gone and v's gradient (c sbh) has come.
+    (2h^2). The gradients of all these are there (9h^2 + 8h parameters), where they are not in those accumulated. Of
+    attention, its output and v (2c sbh) have gone and v's gradient (c sbh) has come.
     """
     width, compute = training.shape.width, training.compute
     gone = (FP32 + 10 * compute) * training.sbh + 2 * FP32 * training.sb
     if training.amp:
         gone += BF16 * 9 * width**2
-    made = 2 * training.scores + FP32 * (9 * width**2 + 8 * width)
-    return _entering_backward(training, block) + made - gone
+    made = 0 if training.accumulated else FP32 * (9 * width**2 + 8 * width)
+    return _entering_backward(training, block) + 2 * training.scores + made - gone
+
+
+def _until_softmax(training: Training) -> int:
+    """What a block has made, beside its input, when it has computed softmax.
+
+    The norm's output (4 sbh, and 2 for its cast under autocast) with its statistics (8 sb); q, k and v together, and
+    copies of q and k (5c sbh); the scores, those masked, and the weights (3c a s^2 b). Under autocast also the
+    product's matrix and bias in bf16 (6h^2 + 6h).
+    """
+    width, compute = training.shape.width, training.compute
+    norm = (FP32 + (compute if training.amp else 0)) * training.sbh + 2 * FP32 * training.sb
+    copies = BF16 * 3 * (width**2 + width) if training.amp else 0
+    return norm + 5 * compute * training.sbh + 3 * training.scores + copies
+
+
+def _attention_forward(training: Training, block: int) -> int:
+    """Softmax in forward: what the blocks before keep, what autocast's cache holds of them, this one's input."""
+    earlier = FP32 * training.shape.parameters if training.accumulated else 0
+    kept = kept_by_blocks(training, block) + FP32 * training.sbh + INT64 * training.seq_len
+    return earlier + kept + _cached(training, block) + _until_softmax(training)
+
+
+def _attention_again(training: Training, block: int) -> int:
+    """Softmax when a checkpointed block is computed again, with the gradient of the block's output there (4 sbh, and 2
+    for its cast under autocast) and the generator's state set aside."""
+    later = _gradients(training, training.shape.layers - 1 - block)
+    stream = (FP32 + (training.compute if training.amp else 0)) * training.sbh
+    kept = kept_by_blocks(training, block + 1) + RNG_STATE + INT64 * training.seq_len
+    return kept + later + stream + _until_softmax(training)
 
 
 def _embedding(training: Training) -> int:
     """The end of backward: the tied matrix's two gradients, from head and embedding, are added into a third.
 
-    All gradients are there.
+    All gradients are there; the sum is one of them unless they are accumulated.
     """
-    return FP32 * (training.shape.parameters + 2 * training.head_weight)
+    beside = 3 if training.accumulated else 2
+    return FP32 * (training.shape.parameters + beside * training.head_weight)
 
 
 def _optimizer(training: Training) -> int:

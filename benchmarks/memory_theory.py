@@ -3,24 +3,25 @@
     python -m benchmarks.memory_theory [--only amp] [--out benchmarks/results]
 
 Trains each setup below with nothing but the memory pass and compares the account's peak with `gpt_memory`, which adds
-it up tensor by tensor. Setups are chosen so that each moment that can be the peak is it in one of them; under autocast
-only those at which no scratch buffer of oneDNN's 16-bit products is alive, which no form knows. What the account calls
-workspace is left out of the comparison, and shown. Exits with 1 where a peak is more than 0.1 % off.
+it up tensor by tensor. Setups are chosen so that each moment that can be the peak is it in one of them. No form knows
+the scratch buffers of oneDNN's 16-bit products: compared is the peak of all but what the account calls workspace. Exits
+with 1 where that is more than 0.1 % off.
 """
 
 import argparse
 import sys
 import tempfile
-from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
 
 from benchmarks.gpt_memory import Training, peak
-from benchmarks.memory_runs import accounts, bytes_of, run_memory
-from perfkit.allocations import WORKSPACE
-from perfkit.analysis.result import MemoryAccount
+from benchmarks.memory_runs import over_time, run_memory
+from perfkit.allocations import WORKSPACE, Ints
 from perfkit.files import write_json
 from perfkit.spec import Struct
 from perfkit.workloads.gpt import Gpt
@@ -32,34 +33,55 @@ TITLE = """# Peak memory of `gpt` on a CPU: measured against closed forms
 
 """
 
-# (parameters of gpt, variant): what makes another moment the peak is beside it.
-SETUPS: tuple[tuple[dict[str, int], str], ...] = (
-    ({}, "flash"),  # the MLP of the last block
-    ({}, "baseline"),
-    ({}, "ckpt+flash"),  # the MLP of the first block
-    ({}, "ckpt"),
-    ({"seq_len": 512}, "baseline"),  # attention matrices outgrow the MLP
-    ({"seq_len": 512}, "ckpt"),
-    ({"vocab": 4096}, "flash"),  # the loss
-    ({"vocab": 4096}, "baseline"),
-    ({"vocab": 4096}, "amp+flash"),
-    ({"vocab": 4096}, "amp"),
-    ({"vocab": 4096}, "amp+ckpt+flash"),  # the loss in forward: autocast still holds every block's weights
-    ({"vocab": 4096}, "ckpt"),
-    ({"seq_len": 64, "batch_size": 1}, "flash"),  # the optimizer
-    ({"seq_len": 64, "batch_size": 1}, "amp"),
+
+@dataclass(frozen=True)
+class Setup:
+    """Parameters of gpt, a variant, and microbatches in a step."""
+
+    parameters: dict[str, int]
+    variant: str
+    accumulation: int = 1
+
+
+# What makes another moment the peak is beside it.
+SETUPS = (
+    Setup({}, "flash"),  # the MLP of the last block
+    Setup({}, "baseline"),
+    Setup({}, "amp"),
+    Setup({}, "amp+flash"),
+    Setup({}, "ckpt+flash"),  # the MLP of the first block
+    Setup({}, "ckpt"),
+    Setup({}, "amp+ckpt"),
+    Setup({}, "baseline", 2),  # all gradients are there throughout
+    Setup({}, "flash", 2),
+    Setup({}, "amp", 2),
+    Setup({}, "ckpt", 2),
+    Setup({"seq_len": 512}, "baseline"),  # attention matrices outgrow the MLP
+    Setup({"seq_len": 512}, "baseline", 2),
+    Setup({"seq_len": 512}, "ckpt"),
+    Setup({"seq_len": 512}, "amp+ckpt"),
+    Setup({"vocab": 4096}, "flash"),  # the loss
+    Setup({"vocab": 4096}, "flash", 2),
+    Setup({"vocab": 4096}, "baseline"),
+    Setup({"vocab": 4096}, "amp+flash"),
+    Setup({"vocab": 4096}, "amp"),
+    Setup({"vocab": 4096}, "amp+ckpt+flash"),  # the loss in forward: autocast still holds every block's weights
+    Setup({"vocab": 4096}, "ckpt"),
+    Setup({"seq_len": 64, "batch_size": 1}, "flash"),  # the optimizer
+    Setup({"seq_len": 64, "batch_size": 1}, "amp"),
 )
 
 
 class Row(Struct):
-    """One setup: `difference` is (measured - workspace) / theory - 1."""
+    """One setup: `without_workspace_bytes` is the peak of all categories but that; `difference` is it / theory - 1."""
 
     workload: str
     variant: str
+    accumulation: int
     moment: str
     theory_bytes: int
-    measured_bytes: int
-    workspace_bytes: int
+    peak_bytes: int
+    without_workspace_bytes: int
     difference: float
 
 
@@ -70,31 +92,33 @@ class Result(Struct):
     rows: tuple[Row, ...]
 
 
-def training(parameters: dict[str, int], variant: str) -> Training:
+def training(setup: Setup) -> Training:
     """The setup in the terms of the closed forms."""
-    shape = msgspec.convert(parameters, Gpt).shape()
-    techniques = variant.split("+")
+    shape = msgspec.convert(setup.parameters, Gpt).shape()
+    techniques = setup.variant.split("+")
     return Training(
         shape=shape,
-        seq_len=parameters.get("seq_len", shape.positions),
+        seq_len=setup.parameters.get("seq_len", shape.positions),
         flash="flash" in techniques,
         amp="amp" in techniques,
         ckpt="ckpt" in techniques,
+        accumulated=setup.accumulation > 1,
     )
 
 
-def compare(parameters: dict[str, int], variant: str, account: MemoryAccount) -> Row:
-    """A measured peak beside the theory's."""
-    moment, expected = peak(training(parameters, variant))
-    workspace = bytes_of(account, [WORKSPACE])
+def compare(setup: Setup, measured: dict[str, Ints]) -> Row:
+    """What `over_time` measured beside the theory."""
+    moment, expected = peak(training(setup))
+    without = int((measured["total"] - measured[WORKSPACE]).max())
     return Row(
-        workload=label(parameters),
-        variant=variant,
+        workload=label(setup.parameters),
+        variant=setup.variant,
+        accumulation=setup.accumulation,
         moment=moment,
         theory_bytes=expected,
-        measured_bytes=account.peak_bytes,
-        workspace_bytes=workspace,
-        difference=(account.peak_bytes - workspace) / expected - 1,
+        peak_bytes=int(measured["total"].max()),
+        without_workspace_bytes=without,
+        difference=without / expected - 1,
     )
 
 
@@ -103,27 +127,31 @@ def label(parameters: dict[str, int]) -> str:
     return ":".join(("gpt", *(f"{key}={value}" for key, value in parameters.items())))
 
 
-def measure(setups: tuple[tuple[dict[str, int], str], ...], folder: Path) -> list[Row]:
-    """All setups, those of one workload in one suite."""
-    variants: dict[str, list[tuple[dict[str, int], str]]] = defaultdict(list)
-    for parameters, variant in setups:
-        variants[label(parameters)].append((parameters, variant))
+def measure(setups: Sequence[Setup], folder: Path) -> list[Row]:
+    """All setups, those of one workload and accumulation in one suite."""
     rows = []
-    for number, (workload, wanted) in enumerate(variants.items()):
-        found = accounts(run_memory(workload, ",".join(variant for _, variant in wanted), folder / str(number)))
-        rows += [compare(parameters, variant, found[variant]) for parameters, variant in wanted]
+    ordered = sorted(setups, key=_suite)
+    for number, ((workload, accumulation), group) in enumerate(groupby(ordered, key=_suite)):
+        suite, wanted = folder / str(number), list(group)
+        run_memory(workload, ",".join(setup.variant for setup in wanted), suite, threads=1, accumulation=accumulation)
+        rows += [compare(setup, over_time(suite, setup.variant)) for setup in wanted]
     return rows
+
+
+def _suite(setup: Setup) -> tuple[str, int]:
+    return label(setup.parameters), setup.accumulation
 
 
 def table(rows: list[Row]) -> str:
     """Markdown."""
     lines = [
-        "| workload | variant | moment of the peak | theory, bytes | measured, bytes | of it workspace | difference |",
-        "|---|---|---|---:|---:|---:|---:|",
+        "| workload | variant | microbatches | moment of the peak | theory, bytes | measured without workspace | "
+        "difference | measured with workspace |",
+        "|---|---|---:|---|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| `{row.workload}` | {row.variant} | {row.moment} | {row.theory_bytes:,} | {row.measured_bytes:,} "
-        f"| {row.workspace_bytes:,} | {row.difference:+.4%} |"
+        f"| `{row.workload}` | {row.variant} | {row.accumulation} | {row.moment} | {row.theory_bytes:,} "
+        f"| {row.without_workspace_bytes:,} | {row.difference:+.4%} | {row.peak_bytes:,} |"
         for row in rows
     ]
     return "\n".join(lines) + "\n"
@@ -134,7 +162,7 @@ def main() -> None:
     parser.add_argument("--only", help="run only setups of this variant")
     parser.add_argument("--out", type=Path, help="folder for memory_theory.md and .json")
     options = parser.parse_args()
-    setups = tuple(setup for setup in SETUPS if options.only in (None, setup[1]))
+    setups = tuple(setup for setup in SETUPS if options.only in (None, setup.variant))
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(setups, Path(folder))
     print(table(rows))

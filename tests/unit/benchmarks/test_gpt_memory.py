@@ -90,3 +90,34 @@ def test_the_optimizer_needs_the_largest_parameter_twice() -> None:
 def test_blocks_are_counted_by_modules() -> None:
     block: nn.Module = Block(SHAPE, 4)
     assert block_parameters(SHAPE) == sum(parameter.numel() for parameter in block.parameters())
+
+
+# sbh 96, sb 12, a s^2 b 96; of block 1, after one of 64 * 96 + 16 * 12 + 4 * 96 = 6720 (fp32), positions 32.
+@pytest.mark.parametrize(
+    ("options", "moment", "expected"),
+    [
+        ({}, "attention of block 1, forward", 6720 + 32 + 28 * 96 + 8 * 12 + 12 * 96),
+        # 36 * 96 + 16 * 12 + 2 * 96 and 24 * 64 of bf16 weights kept; 144 of biases cached; 6 * 64 + 6 * 8 of its own
+        ({"amp": True}, "attention of block 1, forward", 5376 + 144 + 32 + 20 * 96 + 8 * 12 + 6 * 96 + 432),
+        # 4 * 96 + 5056 kept by each; the gradients of the head (80) and the norm (16), that of its output (4 * 96)
+        ({"ckpt": True}, "attention of block 1, again", 2 * 5440 + 5056 + 32 + 384 + 384 + 24 * 96 + 96 + 1152),
+    ],
+)
+def test_softmax_in_forward(options: dict[str, bool], moment: str, expected: int) -> None:
+    training = Training(shape=SHAPE, seq_len=4, **options)
+    assert moments(training)[moment] == sum(standing(training).values()) + expected
+
+
+def test_accumulated_gradients_are_there_throughout() -> None:
+    once = moments(Training(shape=SHAPE, seq_len=4))
+    again = moments(Training(shape=SHAPE, seq_len=4, accumulated=True))
+    assert again["loss, forward"] - once["loss, forward"] == 4 * 1872
+    assert again["loss, backward"] - once["loss, backward"] == 4 * 1872
+    assert again["head, backward"] - once["head, backward"] == 4 * 1872
+    # of the last block's, and the head's and the norm's, once have those of the head and the norm
+    assert again["MLP of block 1, backward"] - once["MLP of block 1, backward"] == 4 * (1872 - 16)
+    # once 9 * 64 + 8 * 8 of the block's are made beside these
+    attention = "attention of block 1, backward"
+    assert again[attention] - once[attention] == 4 * (1872 - 16 - 640)
+    assert again["embedding, backward"] - once["embedding, backward"] == 4 * 80
+    assert again["optimizer"] == once["optimizer"]
