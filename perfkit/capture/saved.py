@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from perfkit.capture.tensors import plain_parts
+
 Forward = Callable[[], torch.Tensor]
 
 
@@ -36,16 +38,21 @@ def plain_saved_bytes(model: nn.Module, forward: Forward, device: torch.device) 
 
     Counts the distinct storages that `torch.autograd.graph.saved_tensors_hooks` sees, without parameters and buffers.
     """
-    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
+    own = {
+        part.untyped_storage().data_ptr()
+        for tensor in (*model.parameters(), *model.buffers())
+        for part in plain_parts(tensor)
+    }
     sizes: dict[int, int] = {}
     kept: list[torch.Tensor] = []  # keeps addresses from being reused while they are counted
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
-        plain = tensor.detach()
-        if plain.device.type == device.type and plain.untyped_storage().data_ptr() not in own:
-            sizes[plain.untyped_storage().data_ptr()] = plain.untyped_storage().nbytes()
-            kept.append(plain)
-        return plain
+        saved = tensor.detach()
+        for plain in plain_parts(saved):
+            if plain.device.type == device.type and plain.untyped_storage().data_ptr() not in own:
+                sizes[plain.untyped_storage().data_ptr()] = plain.untyped_storage().nbytes()
+                kept.append(plain)
+        return saved
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         forward()

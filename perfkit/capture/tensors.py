@@ -33,7 +33,7 @@ def known_blocks(state: TrainState, batch: Batch | None = None) -> tuple[Block, 
         for name, tensor in tensors:
             if tensor.device.type != state.device.type:
                 continue
-            for part in _plain(local_part(tensor)):
+            for part in plain_parts(local_part(tensor)):
                 storage = part.untyped_storage()
                 if storage.nbytes() and storage.data_ptr() not in blocks:
                     blocks[storage.data_ptr()] = Block(
@@ -63,11 +63,23 @@ def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
     """Bytes of this rank's parameters by dtype (`fp32`), leaving out those whose memory is elsewhere now."""
     totals: dict[str, int] = {}
     for parameter in model.parameters():
-        tensor = local_part(parameter)
-        if tensor.untyped_storage().nbytes():
-            name = short_dtype(tensor.dtype)
-            totals[name] = totals.get(name, 0) + tensor.nbytes
+        for tensor in plain_parts(local_part(parameter)):
+            if tensor.untyped_storage().nbytes():
+                name = short_dtype(tensor.dtype)
+                totals[name] = totals.get(name, 0) + tensor.nbytes
     return totals
+
+
+def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The plain tensors inside a tensor subclass (a quantized weight or state), which has no storage of its own; any
+    other tensor as it is."""
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is None:
+        yield tensor
+        return
+    names, _ = flatten()
+    for name in names:
+        yield from plain_parts(getattr(tensor, name))
 
 
 def short_dtype(dtype: torch.dtype) -> str:
@@ -86,14 +98,3 @@ def _gradients(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
             yield name, parameter.grad
-
-
-def _plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The plain tensors inside a tensor subclass (quantized state), or the tensor itself."""
-    flatten = getattr(tensor, "__tensor_flatten__", None)
-    if flatten is None or type(tensor) is torch.Tensor or isinstance(tensor, nn.Parameter):
-        yield tensor
-        return
-    names, _ = flatten()
-    for name in names:
-        yield from _plain(getattr(tensor, name))

@@ -12,7 +12,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
 from perfkit.capture.memory.labels import Owner
 from perfkit.capture.memory.modules import unwrapped
-from perfkit.capture.tensors import optimizer_tensors, short_dtype
+from perfkit.capture.tensors import optimizer_tensors, plain_parts, short_dtype
 from perfkit.record import Block
 
 
@@ -40,7 +40,8 @@ def watched_gradients(model: nn.Module, found: dict[int, Owner], blocks: dict[in
                     name = names.get(_identity(parameter), "")
                     gradient = _local(parameter.grad)
                     found[gradient._cdata] = Owner(GRADIENT, name)
-                    add_block(blocks, gradient, GRADIENT, name)
+                    for part in plain_parts(gradient):
+                        add_block(blocks, part, GRADIENT, name)
 
     handle = register_optimizer_step_pre_hook(look)
     try:

@@ -113,3 +113,36 @@ def test_large_batches_make_a_small_pool():
     big = workload(lambda generator: {"x": torch.empty(200 * 2**20, dtype=torch.uint8)})
     pool = BatchPool(big, seed=0, rank=0, dtype=torch.float32, pinned=False)
     assert pool.step(0, 1)[0]["x"].data_ptr() == pool.step(5, 1)[0]["x"].data_ptr()
+
+
+class Quantized(torch.Tensor):
+    """A weight of int8 and a scale behind the face of a tensor of fp32, which has no storage of its own."""
+
+    @staticmethod
+    def __new__(cls, whole, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, whole.shape, dtype=torch.float32)
+
+    def __init__(self, whole, scale):
+        self.whole, self.scale = whole, scale
+
+    def __tensor_flatten__(self):
+        return ["whole", "scale"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, operator, types, arguments=(), options=None):
+        if operator is torch.ops.aten.detach.default:
+            return cls(arguments[0].whole, arguments[0].scale)
+        plain = [each.whole.float() * each.scale if isinstance(each, cls) else each for each in arguments]
+        return operator(*plain, **(options or {}))
+
+
+def test_of_a_tensor_subclass_the_tensors_inside_count(state):
+    weight = Quantized(torch.ones(4, 4, dtype=torch.int8), torch.ones(1))
+    state.model.second.weight = nn.Parameter(weight, requires_grad=False)
+    blocks = known_blocks(state)
+    assert category_bytes(blocks, "parameter") == 4 * (16 + 4) + 16 + 4
+    assert parameter_bytes_by_dtype(state.model) == {"fp32": 4 * (16 + 4) + 4, "int8": 16}
+    x = torch.randn(2, 4)
+    # The input and the output of the first layer's ReLU, and the weight that the second is given in fp32.
+    saved = plain_saved_bytes(state.model, lambda: state.model(x).sum(), CPU)
+    assert saved >= x.nbytes + 2 * 4 * 4
