@@ -10,6 +10,7 @@ from torch import nn
 
 from perfkit.capture.session import Session, mean_losses
 from perfkit.capture.step import train_step
+from perfkit.capture.tensors import plain_parts
 
 
 def echo_pass(session: Session) -> None:
@@ -31,8 +32,12 @@ def echo_pass(session: Session) -> None:
 
 @torch.no_grad()
 def perturb(model: nn.Module) -> None:
-    """Move every parameter by one relative rounding of its dtype, up or down, the same on every rank."""
+    """Move every parameter by one relative rounding of its dtype, up or down, the same on every rank.
+
+    Of quantized parameters what is in floating point moves: their scales.
+    """
     generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        up = torch.randint(0, 2, parameter.shape, generator=generator).to(parameter.device, parameter.dtype)
-        parameter.mul_(1 + torch.finfo(parameter.dtype).eps * (2 * up - 1))
+    for part in (part for parameter in model.parameters() for part in plain_parts(parameter)):
+        if part.is_floating_point():
+            up = torch.randint(0, 2, part.shape, generator=generator).to(part.device, part.dtype)
+            part.mul_(1 + torch.finfo(part.dtype).eps * (2 * up - 1))

@@ -25,3 +25,12 @@ def test_ranks_move_alike():
     perturb(first)
     perturb(second)
     assert torch.equal(first.weight, second.weight)
+
+
+def test_frozen_integers_stay():
+    model = nn.Linear(8, 8)
+    model.weight = nn.Parameter(torch.ones(8, 8, dtype=torch.int8), requires_grad=False)
+    before = model.bias.detach().clone()
+    perturb(model)
+    assert (model.weight == 1).all()
+    assert not torch.equal(model.bias, before)
