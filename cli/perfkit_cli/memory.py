@@ -17,10 +17,11 @@ OUT = Path("perfkit-memory")
 
 EXAMPLES = """\b
 Examples:
-  perfkit memory snapshot.pickle                 a snapshot of the CUDA caching allocator
-  perfkit memory memory_timeline.raw.json.gz     torch.profiler's memory timeline
-  perfkit memory trace.json.gz                   a trace that was recorded with profile_memory=True
-  perfkit memory s3://bucket/run/snapshot.pickle  at a URL
+  perfkit memory snapshot.pickle                    a snapshot of the CUDA caching allocator
+  perfkit memory memory_timeline.raw.json.gz        torch.profiler's memory timeline
+  perfkit memory trace.json.gz                      a trace that was recorded with profile_memory=True
+  perfkit memory SUITE/amp/0/rank0/memory.parquet   one rank of a benchmark
+  perfkit memory s3://bucket/run/snapshot.pickle    at a URL
   perfkit memory snapshot.pickle --json | jq '.accounts[0].categories'
 \b
 Record a snapshot:
@@ -45,9 +46,9 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or the file c
 def command(*, file: str, out: Path | None, static: bool, as_json: bool, quiet: bool) -> None:
     """Find out what filled the memory at its peak: every byte by what it is for, the module and the op that made it.
 
-    FILE is the path or URL of a snapshot of the CUDA caching allocator, of a raw memory timeline of torch.profiler, or
-    of a trace with memory events, from any machine; which of them is told by its content. A snapshot is a pickle, and
-    is read without running anything that is in it. No GPU is needed.
+    FILE is the path or URL of a snapshot of the CUDA caching allocator, of a raw memory timeline of torch.profiler, of
+    a trace with memory events, or of the memory.parquet of a run of perfkit bench, from any machine; which of them is
+    told by its content. A snapshot is a pickle, and is read without running anything that is in it. No GPU is needed.
     """
     from perfkit.analysis.memory.file import analyse_memory
     from perfkit_reports.memory_write import MEMORY_FILE, memory_json

@@ -102,7 +102,8 @@ def _ending(error: BaseException, spec: RunSpec, name: str, session: Session | N
         peak = torch.cuda.max_memory_allocated() if spec.launch.device == "cuda" else peak_rss_bytes()
         when = "while setting up" if step is None else f"at step {step}"
         instrument = f", in the {name} pass" if name in INSTRUMENTED else ""  # which takes memory of its own
-        reason = f"out of memory {when}{instrument}, peak {nbytes(peak)}"
+        of = "allocated" if spec.launch.device == "cuda" else "resident"
+        reason = f"out of memory {when}{instrument}, peak {nbytes(peak)} {of}"
     text = "" if status == Status.SKIPPED else _traceback(error, source_file(spec.workload.name))
     return {"status": status, "reason": reason, "traceback": text, "failed_pass": name, "failed_step": step}
 

@@ -18,7 +18,7 @@ def balance_line(account: MemoryAccount) -> str:
 
 
 def beyond_line(account: MemoryAccount) -> str:
-    """`peak 339 MiB + reserved but free 12.0 MiB - never touched 3.00 MiB = 348 MiB, the process (RSS)`.
+    """`peak 339 MiB + reserved but free 12.0 MiB - never touched 3.00 MiB = 348 MiB, the process: RSS`.
 
     Where nobody measured the process the line has no sum; empty where nothing beyond the peak is known.
     """
@@ -26,7 +26,7 @@ def beyond_line(account: MemoryAccount) -> str:
     if account.process_bytes is None:
         return f"{_sum(parts)}; the process as a whole was not measured" if account.beyond else ""
     parts += _rest(UNEXPLAINED, account.process_bytes - sum(part.bytes for part in parts))
-    source = f" ({account.process_source})" if account.process_source else ""
+    source = f": {account.process_source}" if account.process_source else ""
     return f"{_sum(parts)} = {units.nbytes(account.process_bytes)}, the process{source}"
 
 

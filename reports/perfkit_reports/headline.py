@@ -31,17 +31,28 @@ def headline(analysis: Analysis) -> str:
     """The main result."""
     measured = [variant for variant in analysis.variants if isinstance(variant.step_time, Estimate)]
     if not measured:
+        ended = {variant.status for variant in analysis.variants}
+        if ended == {Status.OUT_OF_MEMORY}:
+            return "Every variant ran out of memory." if len(analysis.variants) > 1 else "It ran out of memory."
         return "No variant could be measured."
     if len(analysis.variants) == 1:
         return f"{measured[0].name} takes {cells.step_time(measured[0]).text} a step."
     if not any(variant.is_baseline for variant in measured):
-        return "The baseline was not measured, so nothing can be compared with it."
+        return f"{_unmeasured(analysis)}, so nothing can be compared with it."
     best = fastest(analysis)
     if best is not None:
         return f"{best.name} is the fastest: {cells.speed_up(best).text} the speed of the baseline{_memory_of(best)}."
     if any(variant.difference and variant.difference.verdict == "inconclusive" for variant in measured):
         return "No variant was shown to be faster than the baseline; some comparisons are inconclusive."
     return "No variant is faster than the baseline."
+
+
+def _unmeasured(analysis: Analysis) -> str:
+    """Why there is no baseline: the same for all of them where there are several, else only that there is none."""
+    ended = {variant.status for variant in analysis.variants if variant.is_baseline}
+    if ended == {Status.OUT_OF_MEMORY}:
+        return "The baseline ran out of memory"
+    return "The baseline was not measured"
 
 
 def remarks(analysis: Analysis) -> list[str]:

@@ -17,6 +17,14 @@ def tiles(account: MemoryAccount) -> list[tuple[str, Cell]]:
     ]
 
 
+def _asked(account: MemoryAccount) -> Cell:
+    assert account.failed is not None
+    asked = account.failed.bytes
+    if asked is None:
+        return unknown("the recording does not tell how much was asked for")
+    return Cell(units.nbytes(asked), detail="the request that failed", tone="bad")
+
+
 def _peak(account: MemoryAccount) -> Cell:
     when = [account.peak_phase, "" if account.peak_step is None else f"step {account.peak_step}"]
     return Cell(units.nbytes(account.peak_bytes), detail=", ".join(part for part in when if part))
@@ -41,7 +49,9 @@ def _free(account: MemoryAccount) -> Cell:
 
 
 def _last(account: MemoryAccount) -> list[tuple[str, Cell]]:
-    """What grows, where anything does; else how much is in no category."""
+    """The request that failed, if one did; else what grows, if anything does; else how much is in no category."""
+    if account.failed is not None:
+        return [("Asked for", _asked(account))]
     if account.growth:
         grown = sum(row.bytes_per_step for row in account.growth)
         return [("Grows by", Cell(units.nbytes(grown), detail="a step", tone="bad"))]

@@ -1,13 +1,11 @@
 """Rows of memory by module: the blocks of a stack of equal layers as one row."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from perfkit.analysis.memory.layers import folded
 from perfkit.analysis.result import MemoryRow
-
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a part of a dotted name that is nothing but a number
 
 
 @dataclass(frozen=True)
@@ -22,16 +20,16 @@ class ModuleRow:
 
 
 def by_module(rows: Iterable[MemoryRow]) -> list[ModuleRow]:
-    """`h.0.mlp` to `h.11.mlp` become `h.*.mlp`; one alone keeps its name. The largest comes first."""
+    """Modules that differ only in their numbers are one row, `h.*.mlp`; one alone keeps its name. The largest come first."""
     groups: dict[tuple[str, str], list[MemoryRow]] = defaultdict(list)
     for row in rows:
-        groups[_NUMBER.sub("*", row.module), row.category].append(row)
+        groups[folded(row.module), row.category].append(row)
     made = []
-    for (folded, category), members in groups.items():
+    for (module, category), members in groups.items():
         names = {row.module for row in members}
         made.append(
             ModuleRow(
-                module=names.pop() if len(names) == 1 else folded,
+                module=names.pop() if len(names) == 1 else module,
                 category=category,
                 bytes=sum(row.bytes for row in members),
                 blocks=sum(row.blocks for row in members),

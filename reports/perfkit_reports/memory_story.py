@@ -53,10 +53,10 @@ def failure(account: MemoryAccount) -> list[str]:
     what = (
         "An allocation of unknown size" if request.bytes is None else f"An allocation of {units.nbytes(request.bytes)}"
     )
+    when = [request.phase, "" if request.step is None else f"step {request.step}"]
     where = [f"by {request.op}" if request.op else "", f"in {request.module}" if request.module else ""]
-    where += [f"during {request.phase}" if request.phase else ""]
-    where += ["" if request.step is None else f"in step {request.step}", f"at {request.line}" if request.line else ""]
-    told = [f"{' '.join([what, *filter(None, where)])} failed."]
+    where += [f"at {request.line}" if request.line else "", " of ".join(filter(None, when))]
+    told = [f"{what} failed{': ' if any(where) else ''}{', '.join(filter(None, where))}."]
     told.append(f"Alive at the peak of {units.nbytes(account.peak_bytes)}{_split(account)}.")
     told += [line for line in (_missing(account),) if line]
     return [*told, sentence(f"the allocator said: {request.message}")] if request.message else told

@@ -90,6 +90,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters["breakable"] = _breakable
+    made.filters["stepped"] = _stepped
     made.filters["unbroken"] = _unbroken
     made.tests["known"] = is_known
     return made
@@ -98,6 +99,11 @@ def _templates() -> jinja2.Environment:
 def _breakable(name: str) -> Markup:
     """A variant's name that may be broken after its separators."""
     return Markup(re.sub(r"([:+=])", r"\1<wbr>", str(escape(name))))
+
+
+def _stepped(name: str) -> Markup:
+    """A name of a module or an op, which may be broken at its steps: `GPT_0/Block_3/Linear_5`."""
+    return Markup(re.sub(r"(?<=\w)/(?=\w)", "/<wbr>", str(escape(name))))
 
 
 def _unbroken(sentence: str) -> str:

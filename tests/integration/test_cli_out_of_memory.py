@@ -54,7 +54,8 @@ def test_a_step_that_runs_out_of_memory_tells_what_was_alive(perfkit, tiny_sched
     shown = perfkit("report", "s")
     assert shown.returncode == 0, shown.stderr
     text = " ".join(shown.stdout.split())
-    assert f"An allocation of 256 MiB by aten::sigmoid in {failed.module} during forward in step 0" in text
+    assert f"An allocation of 256 MiB failed: by aten::sigmoid, in {failed.module}, at mine.py:" in text
+    assert "forward of step 0." in text
     assert "100 % activation" in text
     assert "Traceback" not in shown.stdout + shown.stderr
 

@@ -20,7 +20,7 @@ from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.phases import PhaseRanges, Phases
 
 _PROFILER = "allocation events of torch.profiler in the trace"
-_FROM_NOTHING = "what was allocated before the recording began is not in it"
+FROM_NOTHING = "what was allocated before the recording began is not in it"
 
 Column = NDArray[np.int32]
 
@@ -106,7 +106,7 @@ def _of_device(recorded: _Recorded, events: Ints) -> Allocations | None:
     address, before = memory.address[mine], bytes_before(memory, mine)
     return allocations(
         device=device_of(memory, int(events[0])),
-        source=_PROFILER if before is not None else f"{_PROFILER}; {_FROM_NOTHING}",
+        source=_PROFILER if before is not None else f"{_PROFILER}; {FROM_NOTHING}",
         names=recorded.names,
         time_ns=memory.time_ns[mine],
         address=np.where(address == 0, NONE, address),

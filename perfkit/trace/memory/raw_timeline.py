@@ -71,8 +71,8 @@ def timeline_memory(data: bytes, label: str) -> MemoryFile:
     """`read_raw_timeline` of a file's text."""
     if data.lstrip()[:1] == b"<":
         raise RunFormatError(
-            f"{label}: a picture of a memory timeline, which holds no numbers: give export_memory_timeline() a name "
-            "that ends in .raw.json.gz"
+            f"{label}: a web page; if it is the picture of a memory timeline, that holds no numbers: give "
+            "export_memory_timeline() a name that ends in .raw.json.gz"
         )
     try:
         found = msgspec.json.decode(data)

@@ -8,7 +8,7 @@ from perfkit.errors import RunFormatError
 from perfkit.store.memory_file import read_allocations
 from perfkit.trace.memory.consistency import consistency_notes
 from perfkit.trace.memory.file import MemoryFile
-from perfkit.trace.memory.from_trace import trace_allocations
+from perfkit.trace.memory.from_trace import FROM_NOTHING, trace_allocations
 from perfkit.trace.memory.raw_timeline import read_raw_timeline
 from perfkit.trace.memory.snapshot import read_snapshot
 from perfkit.trace.read import read_trace
@@ -21,6 +21,8 @@ EXPECTED = (
     "a snapshot of torch.cuda.memory._dump_snapshot (pickle or JSON), a torch.profiler trace recorded with "
     "profile_memory=True, a memory timeline of torch.profiler, or memory.parquet of perfkit"
 )
+
+_UNSEEN = f"{FROM_NOTHING}: a model that was there already is missing from the peak"
 
 _PARQUET = b"PAR1"
 _PICKLE = re.compile(rb"\x80[\x02-\x05]|[(\]}]")
@@ -68,4 +70,6 @@ def _of_trace(label: str) -> MemoryFile:
         raise RunFormatError(
             f"{label}: a trace without memory events: record it with torch.profiler.profile(profile_memory=True)"
         )
-    return MemoryFile(kind=TRACE, allocations=found, notes=(*trace.notes, *consistency_notes(trace.memory)))
+    unseen = any(FROM_NOTHING in each.source for each in found)
+    notes = (*trace.notes, *consistency_notes(trace.memory), *((_UNSEEN,) if unseen else ()))
+    return MemoryFile(kind=TRACE, allocations=found, notes=notes)

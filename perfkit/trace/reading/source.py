@@ -43,7 +43,7 @@ def open_source(source: str | Path) -> tuple[BinaryIO, int]:
         return _open_remote(text)
     path = Path(source)
     if path.is_dir():
-        raise RunFormatError(f"{path}: is a folder, not a trace; name the files in it")
+        raise RunFormatError(f"{path}: is a folder, not a file; name a file in it")
     try:
         return path.open("rb"), path.stat().st_size
     except (OSError, ValueError) as error:

@@ -98,7 +98,7 @@ def inside(bands: Sequence[TimelineBand], time_s: float) -> str:
 def _label(band: TimelineBand) -> str:
     """A module's last part, with the one before a number; a step's number with the word."""
     if band.kind == "module":
-        *before, last = band.name.split(".")
+        *before, last = band.name.rsplit("/", 1)[-1].split(".")  # torch.profiler's names: `GPT_0/Block_3`
         return ".".join([*before[-1:], last]) if last.isdecimal() else last
     return f"step {band.name}" if band.kind == "step" and band.name.isdecimal() else band.name
 

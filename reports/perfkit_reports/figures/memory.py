@@ -62,7 +62,7 @@ def memory_peak(holders: Sequence[Holder]) -> Figure | None:
         barmode="stack",
         height=rows_height(len(holders)),
         margin={"l": 18, "r": 12, "t": 6, "b": 52},
-        annotations=[*row_labels([holder.name for holder in holders]), *_totals(holders, scale)],
+        annotations=[*_names(holders), *_totals(holders, scale)],
         xaxis={
             "title": {"text": f"allocated at the peak ({unit})"},
             "range": [0, 1.22 * highest / scale],
@@ -72,13 +72,21 @@ def memory_peak(holders: Sequence[Holder]) -> Figure | None:
     )
 
 
+def _names(holders: Sequence[Holder]) -> list[dict[str, Any]]:
+    """Beside the bar there would be no room on a narrow screen to say how a run ended."""
+    labels = row_labels([holder.name for holder in holders])
+    for label, holder in zip(labels, holders, strict=True):
+        if holder.account.failed:
+            label["text"] += ": <i>out of memory</i>"
+    return labels
+
+
 def _totals(holders: Sequence[Holder], scale: float) -> list[dict[str, Any]]:
     return [
         {
             "x": holder.account.peak_bytes / scale,
             "y": holder.name,
-            "text": units.nbytes(holder.account.peak_bytes)
-            + ("<br><i>out of memory</i>" if holder.account.failed else ""),
+            "text": units.nbytes(holder.account.peak_bytes),
             "xanchor": "left",
             "align": "left",
             "xshift": 6,

@@ -1,6 +1,5 @@
 """Where the report on a memory file goes."""
 
-from pathlib import Path
 
 import pytest
 
@@ -17,4 +16,4 @@ from perfkit_cli import memory
     ],
 )
 def test_a_report_is_named_after_its_file(file: str, name: str) -> None:
-    assert memory._name(Path(file)) == name
+    assert memory._name(file) == name

@@ -35,7 +35,7 @@ def test_a_remainder_is_printed_not_hidden() -> None:
 
 def test_the_peak_and_what_lies_beyond_it_sum_to_the_process() -> None:
     assert beyond_line(account(8 * MIB, process=10 * MIB)) == (
-        "peak 8.00 MiB + reserved but free 3.00 MiB - never touched 1.00 MiB = 10.0 MiB, the process (RSS)"
+        "peak 8.00 MiB + reserved but free 3.00 MiB - never touched 1.00 MiB = 10.0 MiB, the process: RSS"
     )
 
 

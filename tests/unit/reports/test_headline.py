@@ -1,6 +1,7 @@
 import msgspec
 
 from perfkit.analysis.result import Analysis
+from perfkit.record import Status
 from perfkit_reports import headline
 
 
@@ -39,8 +40,15 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
     slower = msgspec.structs.replace(realistic, variants=(realistic.variants[0], realistic.variants[2]))
     without = msgspec.structs.replace(realistic, variants=realistic.variants[1:])
     alone = msgspec.structs.replace(realistic, variants=realistic.variants[:1])
+    baseline = msgspec.structs.replace(
+        realistic.variants[0], status=Status.OUT_OF_MEMORY, step_time=realistic.variants[-1].step_time
+    )
+    exhausted = msgspec.structs.replace(realistic, variants=(baseline, *realistic.variants[1:]))
+    all_exhausted = msgspec.structs.replace(realistic, variants=(baseline, baseline))
     assert headline.headline(slower) == "No variant is faster than the baseline."
     assert headline.headline(without) == "The baseline was not measured, so nothing can be compared with it."
+    assert headline.headline(exhausted) == "The baseline ran out of memory, so nothing can be compared with it."
+    assert headline.headline(all_exhausted) == "Every variant ran out of memory."
     assert headline.headline(alone) == "baseline takes 199 ms a step."
     assert headline.headline(nothing_measured) == "No variant could be measured."
     assert headline.count_by_status(nothing_measured) == "1 failed"

@@ -93,3 +93,12 @@ def test_bands_beyond_the_timeline_or_too_narrow_to_see_are_left_out() -> None:
     assert [each.name for each in rows[0].bands] == ["c"]
     (bar, _) = bands.traces(rows, 1.0, 1e-3)
     assert (bar["base"], bar["x"]) == ([900.0], [100.0])
+
+
+def test_a_module_is_labelled_by_its_last_part() -> None:
+    names = ("GPT_0/Block_3", "blocks.3", "blocks.3.mlp")
+    strip = [
+        bands.Row("module", tuple(band("module", name, 0.1 * at, 0.1 * at + 0.05) for at, name in enumerate(names)))
+    ]
+    (bar, _) = bands.traces(strip, 1.0, 1.0)
+    assert bar["text"] == ["Block_3", "blocks.3", "mlp"]

@@ -65,7 +65,7 @@ def test_the_terminal_tells_peak_parts_growth_and_blocks() -> None:
     for part in (
         "Peak 1.37 GiB in backward of step 3 on cuda:0",
         "700 MiB, 50.0 %",
-        "= 2.83 GiB, the process (NVML)",
+        "= 2.83 GiB, the process: NVML",
         "! Each step leaves 12.0 MiB behind",
         "aten::addmm in head",
         "Recompute the activations of the blocks [cuda:0], up to 420 MiB",
@@ -77,7 +77,7 @@ def test_markdown_holds_balance_failure_growth_and_tables() -> None:
     text = memory_markdown.render(sample.realistic())
     for part in ("1.37 GiB at the peak in backward = activation 700 MiB", "Each step leaves 12.0 MiB", "train.py:88"):
         assert part in text, part
-    assert "An allocation of 64.0 MiB by aten::mm" in memory_markdown.render(sample.out_of_memory())
+    assert "An allocation of 64.0 MiB failed: by aten::mm" in memory_markdown.render(sample.out_of_memory())
 
 
 def test_names_form_no_markup() -> None:

@@ -31,7 +31,7 @@ def test_the_page_holds_every_piece(page: Page) -> None:
 
 def test_out_of_memory_says_what_was_asked_and_what_was_alive() -> None:
     text = Page(memory_html.render(sample.out_of_memory())).text.replace("\u00a0", " ")
-    assert "An allocation of 64.0 MiB by aten::mm in h.1.mlp.up" in text
+    assert "An allocation of 64.0 MiB failed: by aten::mm, in h.1.mlp.up" in text
     assert "fragmentation, not lack of memory" in text
 
 

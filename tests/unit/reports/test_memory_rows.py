@@ -24,3 +24,17 @@ def test_one_alone_keeps_its_name_and_categories_stay_apart() -> None:
 def test_no_byte_is_lost() -> None:
     account = sample_accounts.every_category()
     assert sum(each.bytes for each in by_module(account.rows)) == account.peak_bytes
+
+
+def test_modules_as_the_profiler_counts_them_are_one_row() -> None:
+    rows = [
+        row("GPT_0/Block_0/Linear_1", 3),
+        row("GPT_0/Block_1/Linear_5", 4),
+        row("encoder.conv_1", 1),
+        row("encoder.conv_2", 1),
+    ]
+    assert [(each.module, each.bytes, each.modules) for each in by_module(rows)] == [
+        ("GPT_*/Block_*/Linear_*", 7, 2),
+        ("encoder.conv_1", 1, 1),
+        ("encoder.conv_2", 1, 1),
+    ]

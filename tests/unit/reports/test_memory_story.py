@@ -46,7 +46,7 @@ def test_running_out_of_memory_tells_the_request_and_what_was_alive() -> None:
     )
     request, alive, missing, message = memory_story.failure(account)
     assert request == (
-        "An allocation of 64.0 MiB by aten::mm in h.1.mlp.up during backward in step 3 at model.py:57 forward failed."
+        "An allocation of 64.0 MiB failed: by aten::mm, in h.1.mlp.up, at model.py:57 forward, backward of step 3."
     )
     assert alive.startswith("Alive at the peak of 1.88 GiB: 95 % activation")
     assert (

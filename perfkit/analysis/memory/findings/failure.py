@@ -30,12 +30,12 @@ def out_of_memory(view: View) -> Iterator[Finding]:
 
 
 def _where(failed: FailedRequest) -> str:
-    """`asked for by aten::mm in blocks.3 in forward of step 2; `."""
+    """`asked for by aten::mm, in blocks.3, at model.py:12 forward, forward of step 2; `."""
     step = "" if failed.step is None else f"step {failed.step}"
     when = " of ".join(filter(None, (failed.phase, step)))
     parts = [f"by {failed.op}" if failed.op else "", f"in {failed.module}" if failed.module else ""]
-    parts += [f"at {failed.line}" if failed.line else "", f"in {when}" if when else ""]
-    told = " ".join(filter(None, parts))
+    parts += [f"at {failed.line}" if failed.line else "", when]
+    told = ", ".join(filter(None, parts))
     return f"asked for {told}; " if told else ""
 
 

@@ -1,17 +1,13 @@
 """What the rules look at: one account with the techniques that are on, and how they tell what they found."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfkit.analysis.memory.findings.remedies import Remedy, is_on
+from perfkit.analysis.memory.layers import folded
 from perfkit.analysis.result import Finding, MemoryAccount, MemoryRow
 from perfkit.units import nbytes, percent
-
-# What only counts in a module's name: `0` in `blocks.0.mlp`, and in `Block_0/Mlp_0` as torch.profiler has it.
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-_NUMBER_OF_CLASS = re.compile(r"(?<=_)\d+(?=/|$)")
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ def _sentence(text: str) -> str:
 
 def origin(op: str, module: str, line: str = "") -> str:
     """`aten::relu in blocks.*.mlp at train.py:12 train`; modules that differ only in numbers are one."""
-    place = (_NUMBER_OF_CLASS if "/" in module else _NUMBER).sub("*", module)
+    place = folded(module)
     parts = [op, f"in {place}" if place else "", f"at {line}" if line else ""]
     return " ".join(filter(None, parts))
 

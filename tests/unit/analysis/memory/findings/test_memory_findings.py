@@ -237,7 +237,7 @@ def test_a_request_that_failed_tells_what_was_missing_and_what_to_attack() -> No
     assert finding.severity == "warning"
     assert finding.title == "amp ran out of memory: 100 MiB could not be had"
     assert finding.evidence.startswith(
-        "asked for by aten::mm in blocks.3 in forward of step 2; at the peak of 1,000 MiB"
+        "asked for by aten::mm, in blocks.3, forward of step 2; at the peak of 1,000 MiB"
     )
     assert "activation 9.5 %, parameter 5.0 %" in finding.evidence
     assert finding.action.startswith("Attack activation first (95.0 MiB): recompute blocks")
