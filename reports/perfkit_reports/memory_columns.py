@@ -7,21 +7,27 @@ from perfkit.analysis.result import Growth, LiveBlock, MemoryRow
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import NOTHING, Column, count, text
 from perfkit_reports.memory_rows import ModuleRow
+from perfkit_reports.names import inner_modules
 
 
 def size(amount: int) -> Cell:
     return Cell(units.nbytes(amount), value=amount)
 
 
+def _inner(name: str) -> Cell:
+    shown = inner_modules(name)
+    return Cell(shown or NOTHING, value=name, whole=name if shown != name else "")
+
+
 LARGEST: tuple[Column[LiveBlock], ...] = (
-    Column("What", lambda block: text(block.name), numeric=False, code=True, help="tensor, or what it was made by"),
+    Column("What", lambda block: _inner(block.name), numeric=False, code=True, help="tensor, or what it was made by"),
     Column("Size", lambda block: size(block.bytes), meter=True),
     Column("Category", lambda block: text(block.category), numeric=False),
     Column("Source line", lambda block: text(block.line), numeric=False, help="where it was asked for"),
     Column("Kept by", lambda block: text(block.kept_by), numeric=False, help="the op it was freed in: its last holder"),
     Column("Shape", lambda block: text(block.shape), numeric=False),
     Column("Dtype", lambda block: text(block.dtype), numeric=False),
-    Column("Module", lambda block: text(block.module), numeric=False),
+    Column("Module", lambda block: _inner(block.module), numeric=False),
     Column("Made by", lambda block: text(block.op), numeric=False),
     Column("Phase", lambda block: text(block.phase), numeric=False),
 )
@@ -30,7 +36,7 @@ LARGEST: tuple[Column[LiveBlock], ...] = (
 def by_op(peak: int) -> list[Column[MemoryRow]]:
     """Columns of bytes by module and op, with their share of `peak`."""
     return [
-        Column("Module", lambda row: text(row.module), numeric=False, code=True),
+        Column("Module", lambda row: _inner(row.module), numeric=False, code=True),
         Column("Size", lambda row: size(row.bytes), meter=True),
         Column("Made by", lambda row: text(row.op), numeric=False),
         Column("Category", lambda row: text(row.category), numeric=False),
@@ -42,7 +48,7 @@ def by_op(peak: int) -> list[Column[MemoryRow]]:
 def by_module(peak: int) -> list[Column[ModuleRow]]:
     """Columns of bytes by module, those of repeated blocks together."""
     return [
-        Column("Module", lambda row: text(row.module), numeric=False, code=True, help="numbers of blocks as *"),
+        Column("Module", lambda row: _inner(row.module), numeric=False, code=True, help="numbers of blocks as *"),
         Column("Size", lambda row: size(row.bytes), meter=True),
         Column("Category", lambda row: text(row.category), numeric=False),
         Column("Share", lambda row: _share(row.bytes, peak), help="of the peak"),

@@ -20,7 +20,10 @@ class ModuleRow:
 
 
 def by_module(rows: Iterable[MemoryRow]) -> list[ModuleRow]:
-    """Modules that differ only in their numbers are one row, `h.*.mlp`; one alone keeps its name. The largest come first."""
+    """Modules that differ only in their numbers are one row, `h.*.mlp`; one alone keeps its name.
+
+    The largest come first.
+    """
     groups: dict[tuple[str, str], list[MemoryRow]] = defaultdict(list)
     for row in rows:
         groups[folded(row.module), row.category].append(row)

@@ -39,6 +39,11 @@ def middle(text: str, limit: int) -> str:
     return f"{text[: limit - tail - 1]}…{text[-tail:]}"
 
 
+def inner_modules(name: str) -> str:
+    """`aten::mm in …/Block_3/Linear_5`: of modules as torch.profiler has them, from the outermost on, the last two."""
+    return re.sub(r"[^/\s]+/(?:[^/\s]+/)+(?=[^/\s]+/[^/\s]+)", "…/", name)
+
+
 def _simple(text: str, depth: int) -> str:
     """A name without qualifiers and parameters, with the telling ones of its template arguments."""
     bare = _QUALIFIER.sub("", text)

@@ -1,6 +1,6 @@
 import pytest
 
-from perfkit_reports.names import middle, short_kernel
+from perfkit_reports.names import inner_modules, middle, short_kernel
 from tests.fixtures.sample_trace_analysis import GELU, SOFTMAX
 
 
@@ -54,3 +54,9 @@ def test_long_names_keep_both_ends() -> None:
     cut = middle("a" * 50 + "b" * 50, 21)
     assert len(cut) == 21
     assert cut == "a" * 13 + "…" + "b" * 7
+
+
+def test_of_modules_as_the_profiler_has_them_the_last_two_are_kept() -> None:
+    assert inner_modules("aten::mm in GPT_0/Stack_0/Block_3/Linear_5") == "aten::mm in …/Block_3/Linear_5"
+    assert inner_modules("GPT_0/Block_3") == "GPT_0/Block_3"
+    assert inner_modules("blocks.0.mlp") == "blocks.0.mlp"
