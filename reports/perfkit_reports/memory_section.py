@@ -55,11 +55,11 @@ def panels(holders: Sequence[Holder]) -> list[Panel]:
         peak = holder.account.peak_bytes
         ops = sorted(holder.account.rows, key=lambda row: -row.bytes)
         modules = by_module(ops)
-        if modules:
+        if any(row.module for row in modules):
             shown = modules[:most]
             columns = telling(memory_columns.by_module(peak), shown)
             found.append(Panel(place, "modules", holder, columns, shown, len(modules)))
-        if ops:
+        if any(row.module or row.op for row in ops):
             found.append(
                 Panel(place, "ops", holder, telling(memory_columns.by_op(peak), ops[:most]), ops[:most], len(ops))
             )

@@ -41,7 +41,7 @@ def middle(text: str, limit: int) -> str:
 
 def inner_modules(name: str) -> str:
     """`aten::mm in …/Block_3/Linear_5`: of modules as torch.profiler has them, from the outermost on, the last two."""
-    return re.sub(r"[^/\s]+/(?:[^/\s]+/)+(?=[^/\s]+/[^/\s]+)", "…/", name)
+    return re.sub(r"(?:[^/\s]+/)+(?=[^/\s]+/[^/\s]+)", "…/", name)
 
 
 def _simple(text: str, depth: int) -> str:

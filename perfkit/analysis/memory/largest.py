@@ -45,7 +45,7 @@ def _block(allocations: Allocations, lives: Lives, row: int, category: str) -> L
     return LiveBlock(
         bytes=size,
         category=category,
-        name=" in ".join(part for part in (op or line, module or phase) if part) or "outside of any op",
+        name=" in ".join(part for part in (op or line, module or phase) if part) or "of no recorded op",
         op=op,
         module=module,
         shape=shape,
