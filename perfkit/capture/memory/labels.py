@@ -1,6 +1,7 @@
 """What blocks are: told for one step that was recorded in every detail, carried over to steps that were not."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -61,11 +62,7 @@ def labels(
         made = recorded.allocations[index]
         ended = recorded.allocations[ends] if ends is not None else None
         place = places[index]
-        used = [
-            use
-            for use in uses.get(made.address, ())
-            if made.time_ns <= use.time_ns and (ended is None or use.time_ns <= ended.time_ns)
-        ]
+        used = _between(uses.get(made.address, ()), made.time_ns, None if ended is None else ended.time_ns)
         label = _label(made, place, used, recorded.forwards, calls, owners, parameters)
         # Addresses are taken again, and a parameter's is one only as long as it is there.
         if place.sharding.startswith(UNSHARDING) or label.category == PARAMETER:
@@ -84,6 +81,16 @@ def labels(
             found[ends] = label
         found[index] = label
     return found
+
+
+def _between(uses: Sequence[Use], start_ns: int, end_ns: int | None) -> Sequence[Use]:
+    """Those of one address (in the order of time) that lie within the life of a block."""
+    first = bisect_left(uses, start_ns, key=_time)
+    return uses[first : None if end_ns is None else bisect_right(uses, end_ns, key=_time)]
+
+
+def _time(use: Use) -> int:
+    return use.time_ns
 
 
 def _blocks(allocations: Sequence[Allocation]) -> Iterator[tuple[int, int | None]]:

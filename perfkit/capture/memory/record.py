@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import msgspec
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
@@ -68,7 +69,9 @@ def record_steps(
     there, everywhere = _at(events.allocations, light_places), _at(details.allocations, detail_places)
     told = labels(details, everywhere, _calls(details, detail_places), found)
     marks = carried(events.allocations, there, details.allocations, everywhere, told)
-    whole = with_unseen_frees(list(zip(events.allocations, there, marks, strict=True)))
+    whole = list(zip(events.allocations, there, marks, strict=True))
+    if dist.is_initialized():  # without a process group every free is seen
+        whole = with_unseen_frees(whole)
     start = next((index for index, (_, place, _) in enumerate(whole) if place.step > first), len(whole))
     moving = {event.address for event in (*events.allocations, *details.allocations)}
     known = _with_standing(known, gradients, moving)
