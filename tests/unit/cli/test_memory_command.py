@@ -1,6 +1,5 @@
 """Where the report on a memory file goes."""
 
-
 import pytest
 
 from perfkit_cli import memory
