@@ -15,6 +15,8 @@ from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
+import msgspec
+
 from benchmarks.memory_runs import bytes_of, run_memory
 from perfkit.allocations import UNKNOWN
 from perfkit.analysis.result import Analysis, MemoryAccount
@@ -70,11 +72,16 @@ def rows_of(workload: str, analysis: Analysis) -> list[Row]:
         Row(
             workload=workload,
             variant=variant.name,
-            account=variant.memory,
+            account=None if variant.memory is None else _balance_of(variant.memory),
             reason="" if variant.memory is not None else f"{variant.status}: {variant.reason or 'no account'}",
         )
         for variant in analysis.variants
     ]
+
+
+def _balance_of(account: MemoryAccount) -> MemoryAccount:
+    """The account without what is drawn over time and listed block by block."""
+    return msgspec.structs.replace(account, timeline_s=(), timeline_categories={}, bands=(), largest=(), rows=())
 
 
 def faults(account: MemoryAccount) -> list[str]:

@@ -32,6 +32,20 @@ class Opened:
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
+    def opens_cleanly(self, width: int) -> None:
+        """Go through all sections: nothing scrolls sideways, complains, runs a script or asks for anything outside."""
+        self.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+        for section in self.sections():
+            self.visit(section)
+            assert self.page.evaluate("document.documentElement.scrollWidth") <= width, section
+        assert self.complaints == []
+        assert [url for url in self.requests if not url.startswith(("file:", "data:"))] == []
+        assert self.page.locator("img").count() == 0
+
+    def sections(self) -> list[str]:
+        """Their names, from top to bottom."""
+        return [str(section.get_attribute("id")) for section in self.page.locator("main > section").all()]
+
     def visit(self, section: str) -> None:
         """Scroll a section into view and wait until its figures are drawn."""
         self.page.locator(f"#{section}").scroll_into_view_if_needed()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
 
 from tests.fixtures import sample_trace_analysis as sample
 
@@ -15,26 +14,16 @@ pytestmark = pytest.mark.browser
 ALL = ("realistic", "alone", "without_shapes", "unknown_device", "cpu_only", "nothing", "hostile", "many_ranks")
 
 
-def sections(page: Page) -> list[str]:
-    return [str(section.get_attribute("id")) for section in page.locator("main > section").all()]
-
-
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("width", [1440, 390])
 def test_opens_offline_without_errors_and_without_sideways_scrolling(open_report: Any, name: str, width: int) -> None:
     report = open_report(getattr(sample, name)(), width=width)
-    report.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
-    for section in sections(report.page):
-        report.visit(section)
-        assert report.page.evaluate("document.documentElement.scrollWidth") <= width, section
-    assert report.complaints == []
-    assert [url for url in report.requests if not url.startswith(("file:", "data:"))] == []
-    assert report.page.locator("img").count() == 0
+    report.opens_cleanly(width)
 
 
 def test_every_figure_is_drawn(open_report: Any) -> None:
     report = open_report(sample.realistic())
-    for section in sections(report.page):
+    for section in report.sections():
         report.visit(section)
     drawn = report.page.evaluate("[...document.querySelectorAll('.chart .main-svg')].length")
     assert drawn >= 5
