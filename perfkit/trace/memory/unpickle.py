@@ -21,7 +21,7 @@ GZIP = b"\x1f\x8b"
 _LONGEST_NAME = 80
 # What a pickle may take up: one byte of it makes at most an empty list or dictionary, of 56 or 64 bytes.
 _BYTES_PER_BYTE = 64
-_BYTES_ANYWAY = 4 << 30
+_BYTES_ANYWAY = 512 << 20
 
 _DAMAGE = (
     pickle.UnpicklingError,
@@ -50,11 +50,11 @@ def load_plain(path: str) -> object:
     """
     file, file_bytes = open_source(path)
     with file:
-        text = _Bounded(file, path, file_bytes)
         # The unpickler takes an extension's object from this cache without asking; it is filled again when needed.
         copyreg._extension_cache.clear()  # type: ignore[attr-defined]
         try:
-            with without_gc(), _memory_bounded(_BYTES_ANYWAY + _BYTES_PER_BYTE * file_bytes):
+            text = _Bounded(file, path, file_bytes)
+            with without_gc(), _memory_bounded(_BYTES_ANYWAY + _BYTES_PER_BYTE * text.size):
                 return _PlainUnpickler(text, path).load()
         except MemoryError:
             raise RunFormatError(
@@ -84,15 +84,20 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 class _Bounded:
-    """The text of a file for the unpickler: never asked for more bytes than there are."""
+    """The text of a file for the unpickler, of `size` bytes: never asked for more bytes than there are."""
 
     def __init__(self, file: BinaryIO, label: str, file_bytes: int) -> None:
         self._label = label
-        head = file.read(len(GZIP))
+        zipped = file.read(len(GZIP)) == GZIP
         file.seek(0)
-        zipped = head == GZIP
-        self._left = Limits().allowed(file_bytes) if zipped else file_bytes
-        plain: Any = igzip.IGzipFile(fileobj=file) if zipped else file  # type: ignore[no-untyped-call]
+        if zipped:
+            # Read twice: what the unpickler may take up depends on the length, which a packed file does not tell.
+            self.size = _length(_unpacked(file), label, Limits().allowed(file_bytes))
+            file.seek(0)
+        else:
+            self.size = file_bytes
+        self._left = self.size
+        plain: Any = _unpacked(file) if zipped else file
         self._file: io.BufferedReader[Any] = io.BufferedReader(plain, BLOCK_BYTES)
 
     def read(self, size: int) -> bytes:
@@ -110,6 +115,20 @@ class _Bounded:
 
     def peek(self, size: int) -> bytes:
         return self._file.peek(size)[: self._left]
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    return cast(BinaryIO, igzip.IGzipFile(fileobj=file))  # type: ignore[no-untyped-call]
+
+
+def _length(text: BinaryIO, label: str, most: int) -> int:
+    """How many bytes follow; `RunFormatError` where they are more than `most`."""
+    length = 0
+    while block := text.read(BLOCK_BYTES):
+        length += len(block)
+        if length > most:
+            raise RunFormatError(f"{label}: unpacks to more than {most} bytes; it is damaged or hostile")
+    return length
 
 
 def _line(what: object) -> str:
