@@ -172,6 +172,7 @@ def test_no_prefix_of_a_snapshot_is_taken_for_one(tmp_path: Path) -> None:
         P.LONG4 + struct.pack("<i", 0x7FFFFFFF),
         P.FRAME + struct.pack("<Q", 1 << 50),
         P.NONE + P.LONG_BINPUT + struct.pack("<I", 0xFFFFFFFF),
+        P.NONE + P.LONG_BINPUT + struct.pack("<I", 174_940_517),  # 1.3 GiB: less than most machines have
         P.NONE + P.PUT + b"99999999999\n",
     ],
 )
