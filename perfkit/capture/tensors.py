@@ -34,16 +34,7 @@ def known_blocks(state: TrainState, batch: Batch | None = None) -> tuple[Block, 
             if tensor.device.type != state.device.type:
                 continue
             for part in plain_parts(local_part(tensor)):
-                storage = part.untyped_storage()
-                if storage.nbytes() and storage.data_ptr() not in blocks:
-                    blocks[storage.data_ptr()] = Block(
-                        address=storage.data_ptr(),
-                        size_bytes=storage.nbytes(),
-                        category=category,
-                        name=name,
-                        shape=str(list(part.shape)) if part.nbytes == storage.nbytes() else "",
-                        dtype=short_dtype(part.dtype),
-                    )
+                add_block(blocks, part, category, name)
 
     add("parameter", state.model.named_parameters())
     add("gradient", _gradients(state.model))
@@ -52,6 +43,22 @@ def known_blocks(state: TrainState, batch: Batch | None = None) -> tuple[Block, 
     add("buffer", state.model.named_buffers())
     add("input", (batch or {}).items())
     return tuple(blocks.values())
+
+
+def add_block(blocks: dict[int, Block], tensor: torch.Tensor, category: str, name: str) -> None:
+    """Add the storage of `tensor`, unless it is empty or there already."""
+    storage = tensor.untyped_storage()
+    address = storage.data_ptr()
+    if storage.nbytes() and address not in blocks:
+        whole = tensor.nbytes == storage.nbytes()
+        blocks[address] = Block(
+            address=address,
+            size_bytes=storage.nbytes(),
+            category=category,
+            name=name,
+            shape=str(list(tensor.shape)) if whole else "",
+            dtype=short_dtype(tensor.dtype),
+        )
 
 
 def category_bytes(blocks: Iterable[Block], category: str) -> int:

@@ -12,7 +12,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
 from perfkit.capture.memory.labels import Owner
 from perfkit.capture.memory.modules import unwrapped
-from perfkit.capture.tensors import optimizer_tensors, plain_parts, short_dtype
+from perfkit.capture.tensors import add_block, optimizer_tensors, plain_parts
 from perfkit.record import Block
 
 
@@ -67,22 +67,6 @@ def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset
             if storage.data_ptr() not in seen:
                 add_block(found, each, UNKNOWN, "a tensor outside of the training state")
     return list(found.values())
-
-
-def add_block(blocks: dict[int, Block], tensor: torch.Tensor, category: str, name: str) -> None:
-    """Add the storage of `tensor`, unless it is empty or there already."""
-    storage = tensor.untyped_storage()
-    address = storage.data_ptr()
-    if storage.nbytes() and address not in blocks:
-        whole = tensor.nbytes == storage.nbytes()
-        blocks[address] = Block(
-            address=address,
-            size_bytes=storage.nbytes(),
-            category=category,
-            name=name,
-            shape=str(list(tensor.shape)) if whole else "",
-            dtype=short_dtype(tensor.dtype),
-        )
 
 
 def _identity(tensor: torch.Tensor) -> int:

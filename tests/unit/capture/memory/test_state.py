@@ -6,7 +6,8 @@ from torch import nn
 
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
 from perfkit.capture.memory.labels import Owner
-from perfkit.capture.memory.state import add_block, other_blocks, owners, watched_gradients
+from perfkit.capture.memory.state import other_blocks, owners, watched_gradients
+from perfkit.capture.tensors import add_block
 from perfkit.record import Block
 
 CPU = torch.device("cpu")
