@@ -15,6 +15,9 @@ from perfkit.spec import Struct
 
 NONE = -1
 
+# What CUDA's caching allocator hands out is a multiple of it (kMinBlockSize, c10/cuda/CUDACachingAllocator.cpp).
+CUDA_UNIT_BYTES = 512
+
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.int32]
 

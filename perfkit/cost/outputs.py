@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from perfkit.allocations import CUDA_UNIT_BYTES
 from perfkit.cost.args import (
     Args,
     Shape,
@@ -38,7 +39,6 @@ Rule = Callable[[Args], tuple[Output, ...]]
 _MISFITS = (UnmodelledError, IndexError, ValueError, ZeroDivisionError)
 
 _WIDTHS = (1, 2, 4, 8, 16)  # bytes of an element
-_CACHING_UNIT = 512  # CUDACachingAllocator's kMinBlockSize, to which sizes are rounded up
 
 
 def block_output(call: OpCall, size: int, rounded: bool) -> Output | None:
@@ -60,7 +60,7 @@ def _fits(output: Output, size: int, rounded: bool) -> bool:
     elements = math.prod(output.shape)
     widths = (BY_NAME[output.dtype].size,) if output.dtype in BY_NAME else _WIDTHS
     exact = [elements * width for width in widths]
-    return size in exact or (rounded and size in [-(-each // _CACHING_UNIT) * _CACHING_UNIT for each in exact])
+    return size in exact or (rounded and size in [-(-each // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES for each in exact])
 
 
 def _sized(size_at: int, dtype_at: int, like: int | None = None) -> Rule:

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import NONE, TEXTS, Allocations, Ints, Names, Numbers, Reserved
-
-_ROUNDING = 512  # kMinBlockSize of c10/cuda/CUDACachingAllocator: blocks are multiples of it
+from perfkit.allocations import CUDA_UNIT_BYTES, NONE, TEXTS, Allocations, Ints, Names, Numbers, Reserved
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def _agree(allocations: Allocations, history: Allocations, pairs: _Pairs) -> NDA
     """Where the recorder's block is the history's request, as it is or rounded up."""
     block = np.abs(allocations.size[pairs.recorded])
     request = np.abs(history.size[pairs.told])
-    agreed: NDArray[np.bool_] = (block == request) | (block == -(-request // _ROUNDING) * _ROUNDING)
+    agreed: NDArray[np.bool_] = (block == request) | (block == -(-request // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES)
     return agreed
 
 

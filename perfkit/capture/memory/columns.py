@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import torch
 
-from perfkit.allocations import NONE, Allocations, Names, allocations
+from perfkit.allocations import CUDA_UNIT_BYTES, NONE, Allocations, Names, allocations
 from perfkit.capture.memory.labels import Label
 from perfkit.capture.memory.places import Places
 from perfkit.capture.memory.profiler import Allocation
 from perfkit.capture.memory.unseen import Event
 from perfkit.record import Block
-
-_ROUNDING = 512  # CUDA's allocator hands out multiples of it (kMinBlockSize)
 
 
 def columns(
@@ -80,7 +78,7 @@ def _survivors(events: Sequence[Event]) -> list[Event]:
 
 def _sized(block: Block, device: torch.device, sizes: Mapping[int, int]) -> Block:
     """The block with the allocator's own size: as it was reported, else rounded as CUDA's allocator does."""
-    rounded = block.size_bytes if device.type == "cpu" else -(-block.size_bytes // _ROUNDING) * _ROUNDING
+    rounded = block.size_bytes if device.type == "cpu" else -(-block.size_bytes // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES
     return msgspec.structs.replace(block, size_bytes=sizes.get(block.address, rounded))
 
 

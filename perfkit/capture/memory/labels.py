@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from perfkit.allocations import AUTOCAST, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
+from perfkit.allocations import AUTOCAST, CUDA_UNIT_BYTES, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
 from perfkit.capture.memory.places import FSDP, Place
 from perfkit.capture.memory.profiler import Allocation, Call, Recorded, Use
 from perfkit.capture.tensors import short_dtype
@@ -20,7 +20,6 @@ _CASTS = frozenset({"aten::_to_copy", "aten::to"})
 # Products and convolutions: what these allocate and free within one call is the library's workspace (oneDNN, cuDNN).
 _SCRATCH = re.compile(r"aten::(mm|addmm|bmm|baddbmm|addmv|\w*convolution\w*)")
 _PAGERS = ("techniques/paging.py", "techniques/paged_")  # lines of perfkit's own offloading
-_ROUNDING = 512  # CUDA's allocator hands out multiples of it (kMinBlockSize)
 
 
 class Label(NamedTuple):
@@ -147,7 +146,7 @@ def _fills(use: Use, size: int, device: str) -> bool:
     count = use.dtype.itemsize
     for extent in use.shape:
         count *= extent
-    return size == (count if device == "cpu" else -(-count // _ROUNDING) * _ROUNDING)
+    return size == (count if device == "cpu" else -(-count // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES)
 
 
 def carried(

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.allocations import Ints
-from perfkit.trace.memory.history import GRANULARITY
+from perfkit.allocations import CUDA_UNIT_BYTES, Ints
 
 SMALL = 1 << 20  # requests up to here come from the small pool, whose blocks are split to the last granule
 _FIRST_DIVISION, _DIVISIONS = 20, 16  # powers of two from 1 MiB on, each with its number of divisions
@@ -45,16 +44,16 @@ def rounded(requested: Ints, settings: Settings) -> Ints:
 
 
 def _rounded(size: int, settings: Settings) -> int:
-    if size < GRANULARITY:
-        return GRANULARITY
+    if size < CUDA_UNIT_BYTES:
+        return CUDA_UNIT_BYTES
     power = size.bit_length() - 1
     divisions = 0
     if settings.divisions:
         divisions = settings.divisions[min(max(power - _FIRST_DIVISION, 0), _DIVISIONS - 1)]
-    if divisions > 1 and size > GRANULARITY * divisions:
+    if divisions > 1 and size > CUDA_UNIT_BYTES * divisions:
         piece = (1 << power) >> (divisions.bit_length() - 1)
         return -(-size // piece) * piece if piece else 1 << (power + 1)
-    return -(-size // GRANULARITY) * GRANULARITY
+    return -(-size // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import Ints
+from perfkit.allocations import CUDA_UNIT_BYTES, Ints
 
 ALLOC, FREE_REQUESTED, FREE_COMPLETED, OBTAINED, RETURNED, MAPPED, UNMAPPED, OOM, OTHER = range(9)
 
@@ -86,9 +86,6 @@ class Held:
     allocated: NDArray[np.bool_]
     stacks: tuple[object, ...]
     granular: bool  # every size is a multiple of the caching allocator's granularity
-
-
-GRANULARITY = 512
 
 
 def history_of(entries: list[Entry]) -> History:
@@ -188,7 +185,7 @@ def held_by(segments: list[Entry]) -> Held:
         rows.append((address, total, bool(segment.get("is_expandable", False)), pool != _SHARED_POOL))
         for block in segment["blocks"]:
             size, state = _size(block["size"]), block["state"]
-            granular &= size % GRANULARITY == 0
+            granular &= size % CUDA_UNIT_BYTES == 0
             if state != _INACTIVE:
                 blocks.append((signed(int(block.get("address", address))), size, state == _ALLOCATED, _frames(block)))
             address += size
