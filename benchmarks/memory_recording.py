@@ -25,6 +25,8 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.training_step import Trained, train
 from perfkit.capture.memory.modules import marked_modules
 from perfkit.capture.memory.profiler import AllocationProfiler
+from perfkit.capture.memory.state import watched_gradients
+from perfkit.capture.trained import trained_of
 from perfkit.files import write_json
 from perfkit.spec import Struct
 
@@ -45,7 +47,8 @@ Instrument = Callable[[Trained], AbstractContextManager[Step]]
 @contextmanager
 def recorder(trained: Trained, *, ops: bool) -> Iterator[Step]:
     """perfkit's recorder as the memory pass uses it: in light steps, or with ops."""
-    with marked_modules(trained.state.bare_model), AllocationProfiler(ops=ops):
+    what = trained_of(trained.state)
+    with marked_modules(what), watched_gradients(what), AllocationProfiler(ops=ops):
         yield trained.step
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -61,9 +62,15 @@ class _Versioned(msgspec.Struct):
     schema_version: int
 
 
+@cache  # reading the fields of a Struct takes longer than decoding a small file
+def _known_version(kind: type[msgspec.Struct]) -> Any:
+    """Today's format of a file; None of one that has no version."""
+    return {field.name: field.default for field in msgspec.structs.fields(kind)}.get("schema_version")
+
+
 def _migrated(path: Path, data: bytes, kind: type[msgspec.Struct], migrations: Migrations) -> bytes:
     """The file in today's format. What has no version is left to the strict decode, which names what is wrong."""
-    known = {field.name: field.default for field in msgspec.structs.fields(kind)}.get("schema_version")
+    known = _known_version(kind)
     if known is None:
         return data
     try:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from perfkit.spec import Struct
 
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 
 # Ranges a worker marks in a trace (record_function) and in NVTX, read back by the analysing side.
 MARK_PREFIX = "perfkit::"
@@ -227,11 +227,37 @@ class WorkloadFacts(Struct):
     description: str = ""
 
 
+class Attached(Struct):
+    """How a loop that is not perfkit's own was watched, and what was counted in its timed steps, one entry a step.
+
+    `steps_by` says in words what a step was told by, `units_source` where the units of a step come from. `first_timed`
+    is the number of the first timed step, counted from where the watching began; `steps_seen` how many were seen in
+    all. `data_wait_s` is the time spent in `next()` of torch's DataLoaders, empty where none was used. `left_out_s` are
+    timed steps that are not among the samples since an evaluation ran in them. `instrumented_s` are the wall times of
+    the steps under each instrument (`trace`, `memory`), which slow a step down.
+    """
+
+    steps_by: str
+    optimizers: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    steps_seen: int = 0
+    first_timed: int = 0
+    optimizer_steps: tuple[int, ...] = ()
+    backwards: tuple[int, ...] = ()
+    forwards: tuple[int, ...] = ()
+    data_wait_s: tuple[float, ...] = ()
+    left_out_s: tuple[float, ...] = ()
+    instrumented_s: dict[str, tuple[float, ...]] = {}
+    units_source: str = ""
+    trigger: str = ""
+
+
 class RankRecord(Struct):
     """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had.
 
     `pass_s` is how long each pass took as a whole, in seconds. `echo_losses` are those of the same training started
-    one rounding away (baselines only): where they leave `losses`, losses can tell nothing more.
+    one rounding away (baselines only): where they leave `losses`, losses can tell nothing more. `attached` is there for
+    loops that perfkit was attached to, and None for those that it ran itself.
     """
 
     schema_version: int = RECORD_VERSION
@@ -261,6 +287,7 @@ class RankRecord(Struct):
     claims: tuple[Claim, ...] = ()
     facts: dict[str, float] = {}
     fact_notes: dict[str, str] = {}
+    attached: Attached | None = None
     warnings: tuple[str, ...] = ()
 
 

@@ -8,6 +8,8 @@ import torch
 
 from perfkit.record import MARK_PREFIX, STEP_MARK
 
+DOMAIN = "perfkit"  # of NVTX
+
 
 @contextmanager
 def mark(name: str) -> Iterator[None]:
@@ -16,7 +18,7 @@ def mark(name: str) -> Iterator[None]:
     Without a tool attached NVTX costs a fraction of a microsecond. record_function costs several, so it is
     used only while torch's profiler is on: timed steps carry no instrument but the clock.
     """
-    with nvtx.annotate(name, domain="perfkit"):
+    with nvtx.annotate(name, domain=DOMAIN):
         if torch._C._autograd._profiler_enabled():
             with torch.profiler.record_function(name):
                 yield

@@ -10,6 +10,7 @@ from perfkit.capture.memory.record import record_failing_step
 from perfkit.capture.process_memory import peak_rss_during
 from perfkit.capture.session import Session, with_peak
 from perfkit.capture.tensors import known_blocks
+from perfkit.capture.trained import trained_of
 from perfkit.record import Status
 from perfkit.store.layout import MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
@@ -35,10 +36,8 @@ def record_failure(session: Session, request: FailedRequest) -> None:
     with peak_rss_during() as resident:
         recorded = record_failing_step(
             again,
-            device=state.device,
-            model=state.bare_model,
-            optimizer=state.optimizer,
-            state=lambda: known_blocks(state),
+            trained_of(state),
+            blocks=lambda: known_blocks(state),
             failure=_failure,
             harness=session.data.addresses(),
         )

@@ -5,17 +5,20 @@ from contextlib import nullcontext
 import torch
 
 from perfkit.capture.memory.history import allocator_history
-from perfkit.capture.memory.record import record_steps
+from perfkit.capture.memory.record import recorded
+from perfkit.capture.peaks import memory_peaks
 from perfkit.capture.process_memory import peak_rss_during
+from perfkit.capture.recording import drive
 from perfkit.capture.saved import saved_tensor_bytes
 from perfkit.capture.sensors import energy_per_step, read_samples, sampling
-from perfkit.capture.session import Session, mean_losses, peak_rss_bytes, with_peak
+from perfkit.capture.session import Session, mean_losses, with_peak
 from perfkit.capture.step import to_device, train_step
 from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype
-from perfkit.capture.trace import trace_steps
+from perfkit.capture.trace import traced
+from perfkit.capture.trained import trained_of
 from perfkit.capture.warmup import warm_up
 from perfkit.cost.live import count_flops
-from perfkit.record import Flops, How, Measurement, MemoryPeaks, Quantity, Unknown, measured
+from perfkit.record import Flops, How, Measurement, Quantity, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
@@ -46,7 +49,7 @@ def timed_pass(session: Session) -> None:
         after = session.sensors.energy_joules() if session.sensors else None
     recorder.update(
         samples=samples,
-        memory=_peaks(session),
+        memory=memory_peaks(state.device, session.sensors, "over the timed steps"),
         losses=mean_losses(session.losses, session.state.world),
         device_samples=read_samples(readings),
     )
@@ -64,25 +67,21 @@ def memory_pass(session: Session) -> None:
     with peak_rss_during() as resident:  # before the recorder, which takes memory too
         session.step(session.next_step)
     session.recorder.update(process_memory=with_peak(session, resident))
-    recorded = record_steps(
-        session.step,
-        session.next_step,
+    recording = recorded(
         session.spec.schedule.memory,
-        device=state.device,
-        model=state.bare_model,
-        optimizer=state.optimizer,
-        state=lambda: known_blocks(state),
+        trained_of(state),
+        blocks=lambda: known_blocks(state),
         harness=session.data.addresses(),
         history=allocator_history(folder / HISTORY_FILE, state.device),
     )
-    write_allocations(folder / MEMORY_FILE, recorded)
+    write_allocations(folder / MEMORY_FILE, drive(recording, session.step, session.next_step))
 
 
 def trace_pass(session: Session) -> None:
     """A few steps under torch.profiler with shapes."""
     path = session.recorder.folder / TRACE_FILE
-    count = session.spec.schedule.trace
-    trace_steps(session.step, session.next_step, count, path, device=session.state.device)
+    recording = traced(session.spec.schedule.trace, path, device=session.state.device)
+    drive(recording, session.step, session.next_step)
 
 
 def evidence_pass(session: Session) -> None:
@@ -139,26 +138,3 @@ def _count_step(session: Session) -> None:
     flops = session.recorder.record.flops
     model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
     session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted))
-
-
-def _peaks(session: Session) -> MemoryPeaks:
-    device = session.state.device
-    rss = measured(peak_rss_bytes(), "bytes", "the process's largest resident set (getrusage)")
-    if device.type != "cuda":
-        no_statistics = Unknown(reason="the CPU allocator keeps no statistics; the memory pass counts its events")
-        return MemoryPeaks(
-            allocated=no_statistics,
-            reserved=Unknown(reason="the CPU allocator reserves nothing"),
-            driver_used=Unknown(reason="no device memory"),
-            rss=rss,
-        )
-    source = "CUDA caching allocator, peak over the timed steps"
-    used = session.sensors.memory_used_bytes() if session.sensors else None
-    return MemoryPeaks(
-        allocated=measured(torch.cuda.max_memory_allocated(device), "bytes", source),
-        reserved=measured(torch.cuda.max_memory_reserved(device), "bytes", source),
-        driver_used=Unknown(reason="NVML does not report it")
-        if used is None
-        else measured(used, "bytes", "NVML, whole device, after the timed steps"),
-        rss=rss,
-    )

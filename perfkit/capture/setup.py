@@ -16,7 +16,7 @@ from perfkit.capture.saved import plain_saved_bytes
 from perfkit.capture.sensors import open_sensors
 from perfkit.capture.session import Recorder, Session
 from perfkit.capture.step import to_device
-from perfkit.capture.tensors import torch_dtype
+from perfkit.capture.tensors import compute_dtype, torch_dtype
 from perfkit.cost.live import count_flops
 from perfkit.record import (
     Flops,
@@ -76,7 +76,7 @@ def set_up(spec: RunSpec, world: World, recorder: Recorder, report: Callable[[st
         device=device,
         world=world,
         make_optimizer=workload.build_optimizer,
-        compute_dtype=_compute_dtype(spec.dtype, device),
+        compute_dtype=compute_dtype(spec.dtype, device),
     )
     report("applying the techniques")
     try:
@@ -110,11 +110,6 @@ def _device(spec: RunSpec, world: World) -> torch.device:
 
 def _uuid(device: torch.device) -> str:
     return str(torch.cuda.get_device_properties(device).uuid)
-
-
-def _compute_dtype(dtype: str, device: torch.device) -> str:
-    tf32 = device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
-    return "tf32" if dtype == "fp32" and tf32 else dtype
 
 
 def _parity(dtype: str, rule: ParityRule) -> ParityRule:

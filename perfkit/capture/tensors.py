@@ -1,48 +1,62 @@
-"""Which storages a training state holds, counted once however many views share them."""
+"""Which storages what is trained holds, counted once however many views share them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from perfkit.capture.trained import Trained, trained_of
 from perfkit.cost.dtypes import BY_NAME, BY_TORCH_NAME
 from perfkit.record import Block
+from perfkit.techniques.paged_optimizer import local_optimizer
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.workload import Batch
+
+# The methods for the parts of a sparse tensor, by its layout; those of COO also where it is not coalesced.
+_SPARSE = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
 
 
-def optimizer_tensors(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
+def optimizer_tensors(optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and tensor of all optimizer state of this rank, in the wrapped optimizer where there is one.
 
-    Sharded tensors come as they are (DTensor).
+    Names are `exp_avg[3]`, of several optimizers `exp_avg[1:3]`. Sharded tensors come as they are (DTensor).
     """
-    inner = getattr(optimizer, "optim", optimizer)
-    for number, state in enumerate(inner.state.values()):
-        for key, value in state.items():
-            if isinstance(value, torch.Tensor):
-                yield f"{key}[{number}]", value
+    for place, optimizer in enumerate(optimizers):
+        prefix = f"{place}:" if len(optimizers) > 1 else ""
+        for number, state in enumerate(local_optimizer(optimizer).state.values()):
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor):
+                    yield f"{key}[{prefix}{number}]", value
 
 
-def known_blocks(state: TrainState, batch: Batch | None = None) -> tuple[Block, ...]:
-    """The distinct storages on the training device whose category follows from the training state."""
+def trained_blocks(trained: Trained) -> tuple[Block, ...]:
+    """The distinct storages on the training device whose category follows from what is trained."""
     blocks: dict[int, Block] = {}
 
     def add(category: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
         for name, tensor in tensors:
-            if tensor.device.type != state.device.type:
+            if tensor.device.type != trained.device.type:
                 continue
             for part in plain_parts(local_part(tensor)):
                 add_block(blocks, part, category, name)
 
-    add("parameter", state.model.named_parameters())
-    add("gradient", _gradients(state.model))
-    if state.optimizer is not None:
-        add("optimizer state", optimizer_tensors(state.optimizer))
-    add("buffer", state.model.named_buffers())
-    add("input", (batch or {}).items())
+    add("parameter", trained.named_parameters())
+    add("gradient", _gradients(trained))
+    add("optimizer state", optimizer_tensors(trained.optimizers))
+    add("buffer", trained.named_buffers())
     return tuple(blocks.values())
+
+
+def known_blocks(state: TrainState) -> tuple[Block, ...]:
+    """`trained_blocks` of what a worker trains."""
+    return trained_blocks(trained_of(state))
 
 
 def add_block(blocks: dict[int, Block], tensor: torch.Tensor, category: str, name: str) -> None:
@@ -78,15 +92,18 @@ def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
 
 
 def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The plain tensors inside a tensor subclass (a quantized weight or state), which has no storage of its own; any
-    other tensor as it is."""
+    """The plain tensors inside a tensor without a storage of its own: a subclass (a quantized weight or state), or a
+    sparse one. Any other tensor as it is; nothing of one whose memory is a library's (oneDNN's layout)."""
     flatten = getattr(tensor, "__tensor_flatten__", None)
-    if flatten is None:
+    if flatten is not None:
+        names, _ = flatten()
+        for name in names:
+            yield from plain_parts(getattr(tensor, name))
+    elif tensor.layout in _SPARSE:
+        for part in _SPARSE[tensor.layout]:
+            yield getattr(tensor, part)().detach()
+    elif tensor.layout == torch.strided:
         yield tensor
-        return
-    names, _ = flatten()
-    for name in names:
-        yield from plain_parts(getattr(tensor, name))
 
 
 def short_dtype(dtype: torch.dtype) -> str:
@@ -95,13 +112,19 @@ def short_dtype(dtype: torch.dtype) -> str:
     return BY_TORCH_NAME[name].name if name in BY_TORCH_NAME else name
 
 
+def compute_dtype(dtype: str, device: torch.device) -> str:
+    """What products of operands of `dtype` are computed in: fp32 ones in TF32 where torch lets a GPU do so."""
+    tf32 = device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+    return "tf32" if dtype == "fp32" and tf32 else dtype
+
+
 def torch_dtype(name: str) -> torch.dtype:
     """`bf16` -> `torch.bfloat16`."""
     dtype: torch.dtype = getattr(torch, BY_NAME[name].torch_name)
     return dtype
 
 
-def _gradients(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, parameter in model.named_parameters():
+def _gradients(trained: Trained) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, parameter in trained.named_parameters():
         if parameter.grad is not None:
             yield name, parameter.grad

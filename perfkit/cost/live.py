@@ -40,13 +40,18 @@ def count_flops(step: Callable[[], object]) -> FlopCount:
     one; what a compiler recomputes of its own accord is not. Fake tensors count if their mode is active around this
     call; otherwise they belong to somebody who only asks for shapes, as the propagation of distributed tensors does.
     """
-    counter = _Counter()
+    counter = FlopCounter()
     with torch.compiler.set_stance("force_eager"), counter:
         step()
     return counter.result()
 
 
-class _Counter(TorchDispatchMode):
+class FlopCounter(TorchDispatchMode):
+    """Counts what this thread runs between entering and leaving, and the backward passes that it starts.
+
+    Unlike `count_flops` it leaves torch.compile as it is: what compiled code does inside is not seen.
+    """
+
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
@@ -55,6 +60,7 @@ class _Counter(TorchDispatchMode):
         self._fakes_count = any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
 
     def result(self) -> FlopCount:
+        """What was counted so far."""
         uncounted: Counter[str] = Counter()
         total: dict[str, float] = {}
         matrix: dict[str, float] = {}

@@ -6,8 +6,9 @@
     spec.json  run.json
     rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.parquet  rank<k>/output.log  rank0/counters.csv
     rank<k>/history.json.gz         on CUDA: the allocator's own history of the memory pass
+    rank<k>/live.jsonl              of a loop that is watched all the time: `perfkit.store.live`
 <suite>/<variant>/counters/         the launch under Nsight Compute, whose counts the first run's `counters.csv` holds
-<suite>/report.html, report.json, ... what `perfkit report` renders
+<suite>/report.html, report.json, ... what `perfkit report` renders; notebook.html where a notebook asked for it
 """
 
 import re
@@ -25,6 +26,7 @@ TRACE_FILE = "trace.json.gz"
 HISTORY_FILE = "history.json.gz"
 MEMORY_FILE = "memory.parquet"
 OUTPUT_FILE = "output.log"
+NOTEBOOK_FILE = "notebook.html"
 COUNTERS_FILE = "counters.csv"
 
 

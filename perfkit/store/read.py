@@ -27,18 +27,20 @@ from perfkit.store.layout import (
     SuiteRun,
     rank_folder,
 )
+from perfkit.store.live import LIVE_FILE
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRank:
-    """What one rank left: its record, and the paths of what else was written: its trace, memory events, counters and
-    the history of its CUDA allocator."""
+    """What one rank left: its record, and the paths of what else was written: its trace, memory events, counters,
+    the history of its CUDA allocator, and the log of a loop that is watched all the time."""
 
     record: RankRecord
     trace: Path | None
     memory: Path | None
     counters: Path | None = None
     history: Path | None = None
+    live: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,19 +103,22 @@ def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
         raise RunFormatError(f"{suite_folder / SUITE_FILE}: runs.path {entry.path!r} names a missing folder")
     spec = read_json(folder / SPEC_FILE, RunSpec)
     run_file = folder / RUN_FILE
-    run = read_json(run_file, Run) if run_file.is_file() else _unfinished()
-    ranks = (_read_rank(rank_folder(folder, rank), rank, spec) for rank in range(spec.launch.world_size))
+    found = (_read_rank(rank_folder(folder, rank), rank, spec) for rank in range(spec.launch.world_size))
+    ranks = tuple(rank for rank in found if rank is not None)
+    run = read_json(run_file, Run) if run_file.is_file() else _unfinished(ranks)
     return StoredRun(
         variant=entry.variant,
         repeat=entry.repeat,
         path=entry.path,
         spec=spec,
         run=run,
-        ranks=tuple(rank for rank in ranks if rank is not None),
+        ranks=ranks,
     )
 
 
-def _unfinished() -> Run:
+def _unfinished(ranks: tuple[StoredRank, ...]) -> Run:
+    if any(rank.record.attached is not None for rank in ranks):
+        return Run(status=Status.INTERRUPTED, reason="its end was not recorded: it still runs, or was killed")
     return Run(status=Status.INTERRUPTED, reason="the suite ended before this run did")
 
 
@@ -134,6 +139,7 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
         memory=_existing(folder / MEMORY_FILE),
         counters=_existing(folder / COUNTERS_FILE),
         history=_existing(folder / HISTORY_FILE),
+        live=_existing(folder / LIVE_FILE),
     )
 
 

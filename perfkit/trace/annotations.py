@@ -14,7 +14,7 @@ _PHASE_NAMES = {
     "data": (
         r"enumerate\(dataloader\)#.*",
         r"enumerate\(dataset\).*",
-        r"(##)?\s*(data[ _]?load(ing|er)?|(load|next|get)[_ ]batch|copy[_ ]batch[_ ]to[_ ]\w+)\s*(##)?",
+        r"(##)?\s*(data([ _]?load(ing|er)?)?|(load|next|get)[_ ]batch|copy[_ ]batch[_ ]to[_ ]\w+)\s*(##)?",
         r"## (wait_for_batch|sdd_\w+|(start|wait)_sparse_data_dist|input_dist|enqueue_batch) ##",
         r"(\[pl\])?(\[profile\])?\[?_\w*(trainingepochloop|fetcher)\w*\]?\.(train_dataloader_next|__next__)",
     ),

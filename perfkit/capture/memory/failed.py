@@ -13,6 +13,7 @@ from perfkit.allocations import FailedRequest
 _REQUEST = re.compile(r"(?:to allocate|to mmap) (\d+(?:\.\d+)?) (bytes|[KMGTPE]iB)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))}
 _TORCH = Path(torch.__file__).parent
+_RECORDER = Path(__file__).parents[1]
 
 
 def failed_request(error: BaseException, *, phase: str = "", step: int | None = None) -> FailedRequest:
@@ -35,7 +36,7 @@ def failed_request(error: BaseException, *, phase: str = "", step: int | None = 
 
 
 def _line(error: BaseException) -> str:
-    """`file.py:123 function` of the innermost frame outside of torch; "" where there is none."""
+    """`file.py:123 function` of the innermost frame outside of torch and the recorder; "" where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    mine = [frame for frame in frames if _TORCH not in Path(frame.filename).parents]
+    mine = [frame for frame in frames if not {_TORCH, _RECORDER} & set(Path(frame.filename).parents)]
     return f"{Path(mine[-1].filename).name}:{mine[-1].lineno} {mine[-1].name}" if mine else ""

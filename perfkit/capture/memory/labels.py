@@ -4,13 +4,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from perfkit.allocations import AUTOCAST, CUDA_UNIT_BYTES, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
+from perfkit.allocations import AUTOCAST, CUDA_UNIT_BYTES, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
 from perfkit.capture.memory.places import FSDP, Place
 from perfkit.capture.memory.profiler import Allocation, Call, Recorded, Use
 from perfkit.capture.tensors import short_dtype
-from perfkit.record import PHASES
+from perfkit.record import PHASES, Block
 
 # FSDP2's copies of whole parameters, which casts start from as they do from plain parameters.
 UNSHARDING = FSDP + "all_gather_copy_out"
@@ -41,8 +41,25 @@ class Owner(NamedTuple):
     name: str
 
 
+class Seen(NamedTuple):
+    """A storage that was there at a time."""
+
+    time_ns: int
+    block: Block
+
+
+# By address. Neither the addresses nor the objects of gradients are theirs for longer than a backward and an update.
+Gradients = dict[int, list[Seen]]
+
+Timed = TypeVar("Timed", Use, Seen)
+
+
 def labels(
-    recorded: Recorded, places: Sequence[Place], calls: Mapping[int, Place], owners: Mapping[int, Owner]
+    recorded: Recorded,
+    places: Sequence[Place],
+    calls: Mapping[int, Place],
+    owners: Mapping[int, Owner],
+    gradients: Gradients,
 ) -> list[Label]:
     """The label of each allocation of a detailed recording; that of a free is of the block it ends.
 
@@ -50,7 +67,8 @@ def labels(
         recorded: with ops.
         places: of `recorded.allocations`.
         calls: where the forward ops were, by sequence number.
-        owners: what tensors are, by their `_cdata`.
+        owners: what tensors are that stay, by their `_cdata`.
+        gradients: those that were seen.
     """
     uses: dict[int, list[Use]] = defaultdict(list)
     for use in recorded.uses:
@@ -61,8 +79,12 @@ def labels(
         made = recorded.allocations[index]
         ended = recorded.allocations[ends] if ends is not None else None
         place = places[index]
-        used = _between(uses.get(made.address, ()), made.time_ns, None if ended is None else ended.time_ns)
-        label = _label(made, place, used, recorded.forwards, calls, owners, parameters)
+        used = _between(uses.get(made.address, ()), made, ended)
+        owner = next((owners[use.tensor] for use in used if use.tensor in owners), None)
+        gradient = next(iter(_between(gradients.get(made.address, ()), made, ended)), None)
+        if owner is None and gradient is not None:
+            owner = Owner(GRADIENT, gradient.block.name)
+        label = _label(made, place, used, recorded.forwards, calls, owner, parameters)
         # Addresses are taken again, and a parameter's is one only as long as it is there.
         if place.sharding.startswith(UNSHARDING) or label.category == PARAMETER:
             parameters.add(made.address)
@@ -82,14 +104,14 @@ def labels(
     return found
 
 
-def _between(uses: Sequence[Use], start_ns: int, end_ns: int | None) -> Sequence[Use]:
+def _between(times: Sequence[Timed], made: Allocation, ended: Allocation | None) -> Sequence[Timed]:
     """Those of one address (in the order of time) that lie within the life of a block."""
-    first = bisect_left(uses, start_ns, key=_time)
-    return uses[first : None if end_ns is None else bisect_right(uses, end_ns, key=_time)]
+    first = bisect_left(times, made.time_ns, key=_time)
+    return times[first : None if ended is None else bisect_right(times, ended.time_ns, key=_time)]
 
 
-def _time(use: Use) -> int:
-    return use.time_ns
+def _time(timed: Use | Seen) -> int:
+    return timed.time_ns
 
 
 def _blocks(allocations: Sequence[Allocation]) -> Iterator[tuple[int, int | None]]:
@@ -113,11 +135,10 @@ def _label(
     used: Sequence[Use],
     forwards: Mapping[int, Call],
     calls: Mapping[int, Place],
-    owners: Mapping[int, Owner],
+    owner: Owner | None,
     parameters: set[int],
 ) -> Label:
     whole = next((use for use in used if _fills(use, made.size, made.device.type)), None)
-    owner = next((owners[use.tensor] for use in used if use.tensor in owners), None)
     module, line = place.module, made.line
     if made.sequence >= 0 and made.sequence in calls:
         module = module or calls[made.sequence].module

@@ -1,43 +1,39 @@
 """Marking the forward of every module, so that what is allocated in it can be told."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from torch import nn
 from torch.profiler import record_function
 
+from perfkit.capture.calls import Call, put_around
+from perfkit.capture.compiling import is_compiling, never_compiled
+from perfkit.capture.trained import Trained
 from perfkit.record import MARK_PREFIX
 
 _MARK = MARK_PREFIX + "module::"
 
-# Names that wrappers put between a module and what they wrap (torch's checkpoint wrapper, torch.compile, DDP).
-_WRAPPERS = frozenset({"_checkpoint_wrapped_module", "_orig_mod", "module"})
-
 
 @contextmanager
-def marked_modules(model: nn.Module) -> Iterator[None]:
-    """Ranges around the forward of every named module within `model` while entered.
+def marked_modules(trained: Trained) -> Iterator[None]:
+    """Ranges around the forward of every module that has a name while entered.
 
-    A forward that is run again in backward (checkpointing) is marked again. Compiled code does not call hooks that are
-    registered after it was compiled: what it allocates is told by its outermost module.
+    A forward that is run again in backward (checkpointing) is marked again. Inside of compiled code no module is
+    called: what it allocates is told by its outermost module. Replicas that `nn.DataParallel` makes are not marked.
     """
-    handles = []
-    for name, module in model.named_modules():
-        if unwrapped(name):
-            opened: list[Any] = []
-            handles.append(module.register_forward_pre_hook(_before(unwrapped(name), opened)))
-            handles.append(module.register_forward_hook(_after(opened), always_call=True))
+    replicated = {part for model in trained.models.values() for part in _replicated(model)}
+    undo = [
+        put_around(module, partial(_marked, name))
+        for name, module in trained.named_modules()
+        if name and module not in replicated
+    ]
     try:
         yield
     finally:
-        for handle in handles:
-            handle.remove()
-
-
-def unwrapped(name: str) -> str:
-    """The name of a module or parameter as it was before techniques wrapped modules around it."""
-    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+        for each in reversed(undo):
+            each()
 
 
 def module_name(mark: str) -> str | None:
@@ -45,18 +41,19 @@ def module_name(mark: str) -> str | None:
     return mark.removeprefix(_MARK) if mark.startswith(_MARK) else None
 
 
-def _before(name: str, opened: list[Any]) -> Callable[..., None]:
-    def hook(_module: nn.Module, _inputs: Any) -> None:
-        mark = record_function(_MARK + name)
-        mark.__enter__()
-        opened.append(mark)
+def _marked(name: str, original: Call) -> Call:
+    @never_compiled
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(*args, **kwargs)
+        with record_function(_MARK + name):
+            return original(*args, **kwargs)
 
-    return hook
+    return marked
 
 
-def _after(opened: list[Any]) -> Callable[..., None]:
-    def hook(_module: nn.Module, _inputs: Any, _output: Any) -> None:
-        if opened:  # a forward that began before the hooks were there has no range to end
-            opened.pop().__exit__(None, None, None)
-
-    return hook
+def _replicated(model: nn.Module) -> Iterator[nn.Module]:
+    """The modules in `model` whose attributes are copied as they are into replicas, which must not call the first."""
+    for each in model.modules():
+        if isinstance(each, nn.DataParallel) and len(each.device_ids) > 1:
+            yield from each.module.modules()

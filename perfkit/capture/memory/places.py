@@ -43,6 +43,11 @@ class Places:
         self._step_starts = [each.start_ns for each in self._steps]
         self._phase_starts = [each.start_ns for each in self._phases]
 
+    @property
+    def first_step(self) -> int:
+        """The number of the step that was marked first."""
+        return _step_number(self._steps[0].name) if self._steps else NONE
+
     def at(self, times: Sequence[int], threads: Sequence[int]) -> list[Place]:
         """The places of moments in the order of time."""
         marking = {thread: _Innermost(ranges) for thread, ranges in self._nested.items()}

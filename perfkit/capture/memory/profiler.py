@@ -1,6 +1,7 @@
 """torch's profiler as a recorder of allocations: every one of them, under ranges alone or under every op."""
 
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from types import TracebackType
@@ -18,6 +19,8 @@ from torch._C._profiler import (
     _TensorMetadata,
 )
 from torch.profiler import ProfilerActivity
+
+from perfkit.capture.recording import same_thread
 
 # Ops that only obtain memory for the op around them, which is the one worth naming.
 ALLOCATORS = ("aten::empty", "aten::resize_", "aten::new_empty", "aten::zeros", "aten::set_")
@@ -132,11 +135,13 @@ class AllocationProfiler:
         scopes = {RecordScope.USER_SCOPE}
         if self._ops:
             scopes |= {RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION}
+        self._thread = threading.get_ident()
         _prepare_profiler(config, activities)
         _enable_profiler(config, activities, scopes)  # type: ignore[call-arg]  # the stub lacks the scopes
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        same_thread(self._thread)
         self._recorded = _flatten(_disable_profiler().experimental_event_tree())
 
 
@@ -237,6 +242,7 @@ def _line(frame: Any) -> str:
     """`gpt.py:135 forward`; "" for frames of torch, compiled code, Python's own library and the recorder."""
     path = PurePath(frame.file_name)
     first = path.parts[0].removesuffix(".py") if path.parts else ""
-    if first in _LIBRARIES or first.startswith("<") or frame.file_name.startswith(_RECORDER) or _COMPILED in str(path):
+    ours = any(each in path.as_posix() for each in _RECORDER)  # torch cuts the search path off where it knows it
+    if first in _LIBRARIES or first.startswith("<") or ours or _COMPILED in str(path):
         return ""
     return f"{'/'.join(path.parts[-2:])}:{frame.line_number} {frame.function_name}"

@@ -7,18 +7,18 @@ from dataclasses import replace
 import msgspec
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.optim import Optimizer
 
 from perfkit.allocations import NONE, Allocations, FailedRequest
-from perfkit.capture.clock import Step
 from perfkit.capture.memory.columns import columns
-from perfkit.capture.memory.labels import carried, labels
+from perfkit.capture.memory.labels import Gradients, carried, labels
 from perfkit.capture.memory.modules import marked_modules
 from perfkit.capture.memory.places import Place, Places
 from perfkit.capture.memory.profiler import Allocation, AllocationProfiler, LastOp, Recorded
 from perfkit.capture.memory.state import other_blocks, owners, watched_gradients
 from perfkit.capture.memory.unseen import with_unseen_frees
+from perfkit.capture.open_ranges import OpenRangeError, Span, lasting
+from perfkit.capture.recording import Recording
+from perfkit.capture.trained import Trained
 from perfkit.record import PHASES, Block
 
 _SOURCE = "every allocation and free that torch's allocator reported"
@@ -26,66 +26,63 @@ _SOURCE = "every allocation and free that torch's allocator reported"
 Blocks = Callable[[], Sequence[Block]]
 
 
-def record_steps(
-    step: Step,
-    first: int,
+def recorded(
     count: int,
+    trained: Trained,
     *,
-    device: torch.device,
-    model: nn.Module,
-    optimizer: Optimizer | None,
-    state: Blocks,
+    blocks: Blocks,
     harness: frozenset[int] = frozenset(),
     history: AbstractContextManager[object] = nullcontext(),  # noqa: B008 - it can be entered again and again
-) -> Allocations:
+) -> Recording[Allocations]:
     """Record `count` steps, after one that is left out, and take one more apart to tell what their blocks are.
 
-    A CPU's profiler reports no free of what was allocated before it: with one step before the recorded ones, what
-    comes and goes with every step has come while it was on.
+    Wants `count + 3` steps, each in a range with its number (`step_mark`), which grows. A CPU's profiler reports no
+    free of what was allocated before it: with one step before the recorded ones, what comes and goes with every step
+    has come while it was on. Before the last one lies one that is not recorded.
 
     Args:
-        step: runs an optimizer step.
-        first: the number of the first step to run; `count + 2` are run.
-        count: how many to record.
-        device: whose allocator.
-        model, optimizer: what is trained.
-        state: the storages of the training state at the time it is called.
+        count: how many steps to record.
+        trained: what is trained, and the device whose allocator is recorded.
+        blocks: the storages of the training state at the time it is called.
         harness: addresses of storages that are the harness's own.
         history: entered around the steps that count, and no others.
     """
-    with marked_modules(model):
+    device = trained.device
+    with marked_modules(trained):
         with AllocationProfiler(ops=False) as light:
-            step(first)
-            known = [*state()]
+            yield
+            known = [*blocks()]
             known += other_blocks(device, known, harness)
-            with history:
-                for index in range(first + 1, first + 1 + count):
-                    step(index)
-        found, gradients = owners(model, optimizer), dict[int, Block]()
-        with watched_gradients(model, found, gradients), AllocationProfiler(ops=True) as detailed:
-            step(first + 1 + count)
+            with history, watched_gradients(trained) as seen:
+                for _ in range(count):
+                    yield
+        yield  # between two profilers
+        still_open = lasting(Span(each.name, each.start_ns, each.end_ns) for each in light.recorded.ranges)
+        if still_open:
+            raise OpenRangeError(still_open)
+        found = owners(trained)
+        with watched_gradients(trained) as gradients, AllocationProfiler(ops=True) as detailed:
+            yield
     light_places, detail_places = Places(light.recorded.ranges), Places(detailed.recorded.ranges)
     events, details = _of(light.recorded, device), _of(detailed.recorded, device)
     there, everywhere = _at(events.allocations, light_places), _at(details.allocations, detail_places)
-    told = labels(details, everywhere, _calls(details, detail_places), found)
+    told = labels(details, everywhere, _calls(details, detail_places), found, gradients)
     marks = carried(events.allocations, there, details.allocations, everywhere, told)
     whole = list(zip(events.allocations, there, marks, strict=True))
     if dist.is_initialized():  # without a process group every free is seen
         whole = with_unseen_frees(whole)
-    start = next((index for index, (_, place, _) in enumerate(whole) if place.step > first), len(whole))
-    moving = {event.address for event in (*events.allocations, *details.allocations)}
-    known = _with_standing(known, gradients, moving)
+    left_out = light_places.first_step
+    start = next((index for index, (_, place, _) in enumerate(whole) if place.step > left_out), len(whole))
+    known = _with_standing(known, seen, events.allocations)
     source = f"{_SOURCE} in {count} steps; what each block is was told from one step more"
     return columns(device, whole, known, light_places, source, start)
 
 
 def record_failing_step(
     step: Callable[[], None],
+    trained: Trained,
     *,
-    device: torch.device,
-    model: nn.Module,
-    optimizer: Optimizer | None,
-    state: Blocks,
+    blocks: Blocks,
     failure: Callable[[BaseException], FailedRequest | None],
     harness: frozenset[int] = frozenset(),
 ) -> Allocations:
@@ -94,11 +91,12 @@ def record_failing_step(
     `failure` says what request an exception is; None for one that is none, which is raised on. Where the step
     succeeds after all, `failed` of the result is None.
     """
-    known = [*state()]
+    device = trained.device
+    known = [*blocks()]
     known += other_blocks(device, known, harness)
-    found, gradients = owners(model, optimizer), dict[int, Block]()
+    found = owners(trained)
     failed: FailedRequest | None = None
-    with marked_modules(model), watched_gradients(model, found, gradients):
+    with marked_modules(trained), watched_gradients(trained) as gradients:
         profiler = AllocationProfiler(ops=True)
         try:
             with profiler:
@@ -110,13 +108,13 @@ def record_failing_step(
     places = Places(profiler.recorded.ranges)
     events = _of(profiler.recorded, device)
     there = _at(events.allocations, places)
-    told = labels(events, there, _calls(events, places), found)
-    known = _with_standing(known, gradients, {event.address for event in events.allocations})
+    told = labels(events, there, _calls(events, places), found, gradients)
+    known = _with_standing(known, gradients, events.allocations)
     whole = list(zip(events.allocations, there, told, strict=True))
-    recorded = columns(device, whole, known, places, f"{_SOURCE} in the step that failed")
+    result = columns(device, whole, known, places, f"{_SOURCE} in the step that failed")
     if failed is not None and profiler.recorded.last is not None:
         failed = _placed(failed, profiler.recorded.last, places)
-    return replace(recorded, failed=failed)
+    return replace(result, failed=failed)
 
 
 def _of(recorded: Recorded, device: torch.device) -> Recorded:
@@ -151,7 +149,8 @@ def _calls(recorded: Recorded, places: Places) -> Mapping[int, Place]:
     return {number: place for (number, _), place in zip(calls, found, strict=True)}
 
 
-def _with_standing(known: Sequence[Block], gradients: Mapping[int, Block], moving: set[int]) -> list[Block]:
+def _with_standing(known: Sequence[Block], gradients: Gradients, events: Sequence[Allocation]) -> list[Block]:
     """`known` with the storages of gradients that no event came for: they stood all the time, as DDP's buckets do."""
-    standing = {address: block for address, block in gradients.items() if address not in moving}
+    moving = {event.address for event in events}
+    standing = {address: seen[0].block for address, seen in gradients.items() if address not in moving}
     return [block for block in known if block.address not in standing] + list(standing.values())

@@ -1,57 +1,72 @@
 """What of the memory is the training state: its storages now, and its tensors wherever their storages move."""
 
 import gc
+import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.optim import Optimizer
 
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
-from perfkit.capture.memory.labels import Owner
-from perfkit.capture.memory.modules import unwrapped
+from perfkit.capture.memory.holders import held_tensors
+from perfkit.capture.memory.labels import Gradients, Owner, Seen
 from perfkit.capture.tensors import add_block, optimizer_tensors, plain_parts
+from perfkit.capture.trained import Trained
 from perfkit.record import Block
+from perfkit.techniques.paged_optimizer import local_optimizer
 
 
-def owners(model: nn.Module, optimizer: Optimizer | None) -> dict[int, Owner]:
+def owners(trained: Trained) -> dict[int, Owner]:
     """What the tensors of the training state are, by their `_cdata`."""
-    found = {_identity(each): Owner(PARAMETER, unwrapped(name)) for name, each in model.named_parameters()}
-    found |= {_identity(each): Owner(BUFFER, unwrapped(name)) for name, each in model.named_buffers()}
-    if optimizer is not None:
-        found |= {_identity(each): Owner(OPTIMIZER_STATE, name) for name, each in optimizer_tensors(optimizer)}
-    return found
+    tensors = (
+        (PARAMETER, trained.named_parameters()),
+        (BUFFER, trained.named_buffers()),
+        (OPTIMIZER_STATE, optimizer_tensors(trained.optimizers)),
+    )
+    return {_identity(each): Owner(category, name) for category, named in tensors for name, each in named}
 
 
 @contextmanager
-def watched_gradients(model: nn.Module, found: dict[int, Owner], blocks: dict[int, Block]) -> Iterator[None]:
-    """While entered, every optimizer's step adds the gradients it is given to `found`, and their storages to `blocks`.
+def watched_gradients(trained: Trained) -> Iterator[Gradients]:
+    """While entered, every step of the optimizers adds the gradients that there are to what is yielded, by address.
 
-    Gradients exist between backward and the update only, so that is when they must be looked at.
+    Gradients need not exist but between backward and the update, so that is when they must be looked at; those of a
+    backward in a closure, which the step itself calls, right after the update.
     """
-    names = {_identity(parameter): unwrapped(name) for name, parameter in model.named_parameters()}
+    found: Gradients = defaultdict(list)
 
     def look(optimizer: Optimizer, *_: Any) -> None:
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    name = names.get(_identity(parameter), "")
-                    gradient = _local(parameter.grad)
-                    found[gradient._cdata] = Owner(GRADIENT, name)
-                    for part in plain_parts(gradient):
-                        add_block(blocks, part, GRADIENT, name)
+        # Those of other optimizers too: they may be cleared before their own turn comes.
+        named = {parameter: name for name, parameter in trained.named_parameters()}
+        others = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        blocks: dict[int, Block] = {}
+        for parameter, name in (dict.fromkeys(others, "") | named).items():
+            if parameter.grad is not None:
+                for part in plain_parts(_local(parameter.grad)):
+                    add_block(blocks, part, GRADIENT, name)
+        now = time.time_ns()
+        for address, block in blocks.items():
+            found[address].append(Seen(now, block))
 
-    handle = register_optimizer_step_pre_hook(look)
+    # An optimizer that is wrapped may be stepped alone. Not by torch's hooks for all optimizers: this may be run from
+    # one of them, and while they are called their table must not change.
+    optimizers = {each for outer in trained.optimizers for each in (outer, local_optimizer(outer))}
+    handles = [each.register_step_pre_hook(look) for each in optimizers]
+    handles += [each.register_step_post_hook(look) for each in optimizers]
     try:
-        yield
+        yield found
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
 
 
 def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset[int]) -> list[Block]:
-    """Storages on `device` of all tensors that Python holds beside `ours`: alive, and for nothing that is known.
+    """Storages on `device` of all tensors that Python holds beside `ours`, with what they are for where
+    `perfkit.capture.memory.holders` tells.
 
     Args:
         device: the training device.
@@ -60,12 +75,21 @@ def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset
     """
     seen = harness | {block.address for block in ours}
     found: dict[int, Block] = {}
-    for each in gc.get_objects():
+
+    def add(tensor: torch.Tensor, category: str, name: str) -> None:
         # Exactly these: subclasses (fake, functional and wrapped tensors) need not have a storage of their own.
-        if type(each) in (torch.Tensor, nn.Parameter) and each.device == device and not each.is_sparse:
-            storage = each.untyped_storage()
-            if storage.data_ptr() not in seen:
-                add_block(found, each, UNKNOWN, "a tensor outside of the training state")
+        if (
+            type(tensor) in (torch.Tensor, nn.Parameter)
+            and tensor.layout == torch.strided
+            and tensor.device == device
+            and tensor.untyped_storage().data_ptr() not in seen
+        ):
+            add_block(found, tensor, category, name)
+
+    for category, name, tensor in held_tensors():
+        add(tensor, category, name)
+    for each in gc.get_objects():
+        add(each, UNKNOWN, "a tensor outside of the training state")
     return list(found.values())
 
 

@@ -6,7 +6,15 @@ from torch import nn
 
 from perfkit.capture.data import POOL_BATCHES, BatchPool
 from perfkit.capture.saved import plain_saved_bytes, saved_tensor_bytes
-from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype, short_dtype
+from perfkit.capture.tensors import (
+    category_bytes,
+    known_blocks,
+    parameter_bytes_by_dtype,
+    plain_parts,
+    short_dtype,
+    trained_blocks,
+)
+from perfkit.capture.trained import Trained
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.workload import Workload
 
@@ -49,9 +57,9 @@ def state():
 
 
 def test_shared_storages_count_once(state):
-    blocks = known_blocks(state, {"x": torch.zeros(2, 4)})
-    sizes = {category: category_bytes(blocks, category) for category in ("parameter", "buffer", "input")}
-    assert sizes == {"parameter": 4 * (16 + 4), "buffer": 12, "input": 32}
+    blocks = known_blocks(state)
+    sizes = {category: category_bytes(blocks, category) for category in ("parameter", "buffer")}
+    assert sizes == {"parameter": 4 * (16 + 4), "buffer": 12}
 
 
 def test_gradients_and_optimizer_state_appear_with_the_first_step(state):
@@ -146,3 +154,20 @@ def test_of_a_tensor_subclass_the_tensors_inside_count(state):
     # The input and the output of the first layer's ReLU, and the weight that the second is given in fp32.
     saved = plain_saved_bytes(state.model, lambda: state.model(x).sum(), CPU)
     assert saved >= x.nbytes + 2 * 4 * 4
+
+
+def test_sparse_tensors_are_their_parts(state):
+    dense = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
+    coo = torch.sparse_coo_tensor([[0, 1, 0], [1, 0, 1]], [1.0, 3.0, 1.0], (2, 2), check_invariants=True)
+    assert [tuple(part.shape) for part in plain_parts(coo)] == [(2, 3), (3,)]
+    assert [tuple(part.shape) for part in plain_parts(dense.to_sparse_csr())] == [(3,), (2,), (2,)]
+    assert [tuple(part.shape) for part in plain_parts(dense.to_sparse_csc())] == [(3,), (2,), (2,)]
+    assert [part.data_ptr() for part in plain_parts(dense)] == [dense.data_ptr()]
+
+
+def test_sparse_gradients():
+    embedding = nn.Embedding(9, 4, sparse=True)
+    embedding(torch.tensor([1, 5])).sum().backward()
+    blocks = trained_blocks(Trained(CPU, {"": embedding}, ()))
+    assert category_bytes(blocks, "parameter") == 9 * 4 * 4
+    assert category_bytes(blocks, "gradient") == 2 * 4 * 4 + 2 * 8

@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from perfkit.cost.live import _Counter
+from perfkit.cost.live import FlopCounter
 from perfkit.trace.ops import Ops, Role, read_ops
 from perfkit.trace.read import NONE, read_trace
 
@@ -140,7 +140,7 @@ def test_costs_equal_the_live_count(
     torch.manual_seed(0)
     step = step_of(*make(), how)
     ops = recorded(step, tmp_path / "trace.json")
-    counter = _Counter()
+    counter = FlopCounter()
     with counter:
         step()
     flops, nbytes, unknown = 0.0, 0.0, set()

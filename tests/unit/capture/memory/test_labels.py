@@ -3,17 +3,22 @@
 import torch
 
 from perfkit.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
-from perfkit.capture.memory.labels import Label, Owner, carried, labels
+from perfkit.capture.memory.labels import Label, Owner, Seen, carried, labels
 from perfkit.capture.memory.profiler import Call
+from perfkit.record import Block
 from tests.unit.capture.memory.hand import NOWHERE, at, made, recorded, use
 
 WEIGHT = 77  # the object of a parameter
-OWNERS = {WEIGHT: Owner(PARAMETER, "h.0.fc.weight"), 88: Owner(GRADIENT, "h.0.fc.weight"), 99: Owner(PARAMETER, "bias")}
+OWNERS = {WEIGHT: Owner(PARAMETER, "h.0.fc.weight"), 99: Owner(PARAMETER, "bias")}
 
 
-def told(events, uses=(), places=None, *, calls=None, forwards=None, owners=OWNERS) -> list[Label]:
+def seen(time: int, name: str) -> Seen:
+    return Seen(time, Block(address=1, size_bytes=400, category=GRADIENT, name=name))
+
+
+def told(events, uses=(), places=None, *, calls=None, forwards=None, gradients=None) -> list[Label]:
     recording = recorded(list(events), list(uses), forwards=forwards or {})
-    return labels(recording, places or [NOWHERE] * len(events), calls or {}, owners)
+    return labels(recording, places or [NOWHERE] * len(events), calls or {}, OWNERS, gradients or {})
 
 
 def test_op_line_shape_and_dtype_of_a_block_and_the_op_that_freed_it() -> None:
@@ -36,10 +41,24 @@ def test_sizes_on_cuda_are_rounded_to_512() -> None:
 
 
 def test_tensors_of_the_training_state_tell_category_and_module() -> None:
-    (gradient,) = told([made(10, 1, 400, "aten::mm")], [use(20, 1, 88, 100)], [at("backward", module="else")])
+    (gradient,) = told(
+        [made(10, 1, 400, "aten::mm")],
+        [use(20, 1, 88, 100)],
+        [at("backward", module="else")],
+        gradients={1: [seen(30, "h.0.fc.weight")]},
+    )
     assert gradient == Label("aten::mm", "h.0.fc", "", "[100]", "fp32", GRADIENT)
     (top,) = told([made(10, 1, 400)], [use(20, 1, 99, 100)])
     assert (top.module, top.category) == ("", PARAMETER)
+
+
+def test_an_address_is_a_gradients_only_while_that_is_there() -> None:
+    """Another optimizer's step takes the addresses, and the objects, of gradients that are cleared before it."""
+    events = [made(10, 1, 400), made(20, 1, -400), made(30, 1, 400), made(40, 1, -400), made(50, 1, 400)]
+    uses = [use(12, 1, 88, 100), use(32, 1, 88, 100), use(52, 1, 88, 100)]
+    found = told(events, uses, gradients={1: [seen(15, "critic.weight"), seen(55, "weight"), seen(60, "weight")]})
+    assert [label.category for label in found] == [GRADIENT, GRADIENT, "", "", GRADIENT]
+    assert [label.module for label in found] == ["critic", "critic", "", "", ""]
 
 
 def test_a_cast_of_a_parameter_is_autocasts_copy() -> None:

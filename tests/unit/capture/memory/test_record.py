@@ -1,5 +1,6 @@
 """Real recordings of a tiny model on a CPU: what each block is told to be, by sizes that no two kinds share."""
 
+import gc
 from collections import Counter
 from collections.abc import Callable
 
@@ -22,9 +23,11 @@ from perfkit.allocations import (
 )
 from perfkit.analysis.memory.account import account
 from perfkit.capture.memory.failed import failed_request
-from perfkit.capture.memory.record import record_failing_step, record_steps
+from perfkit.capture.memory.record import record_failing_step, recorded
+from perfkit.capture.recording import drive
 from perfkit.capture.step import train_step
 from perfkit.capture.tensors import known_blocks
+from perfkit.capture.trained import trained_of
 from perfkit.record import PHASES
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.workload import Workload
@@ -98,16 +101,13 @@ class Training:
         train_step(self.state, self.batches, index)
 
     def record(self, count: int = 2, step: Callable[[int], None] | None = None) -> Allocations:
-        return record_steps(
-            step or self.step,
-            3,
+        recording = recorded(
             count,
-            device=CPU,
-            model=self.state.bare_model,
-            optimizer=self.state.optimizer,
-            state=lambda: known_blocks(self.state),
+            trained_of(self.state),
+            blocks=lambda: known_blocks(self.state),
             harness=frozenset(batch["x"].data_ptr() for batch in self.batches),
         )
+        return drive(recording, step or self.step, 3)
 
 
 def told(found: Allocations, step: int, size: int) -> list[tuple[str, str, str, str]]:
@@ -120,6 +120,13 @@ def told(found: Allocations, step: int, size: int) -> list[tuple[str, str, str, 
         for event in range(len(found))
         if found.step[event] == step and found.size[event] == size
     ]
+
+
+@pytest.fixture(autouse=True)
+def _no_models_of_other_tests() -> None:
+    """What they left is alive until it is collected, and its weights are parameters, too."""
+    torch._dynamo.reset()
+    gc.collect()
 
 
 def known(found: Allocations) -> Counter[str]:
@@ -142,7 +149,7 @@ def test_an_eager_model() -> None:
     training = Training(Net())
     training.step(0)
     found = training.record()
-    assert training.steps == [0, 3, 4, 5, 6], "one before those that count, and one to tell what blocks are"
+    assert training.steps == [0, 3, 4, 5, 6, 7], "one before those that count, one apart, one to tell what blocks are"
     assert sorted(set(found.step.tolist()) - {NONE}) == [4, 5]
     start = known(found)
     assert start[PARAMETER] == parameters(training.model)
@@ -225,7 +232,7 @@ def test_microbatches() -> None:
 def test_optimizer_state_that_appears_in_the_step_before() -> None:
     training = Training(Net())
     found = training.record()
-    assert training.steps == [3, 4, 5, 6]
+    assert training.steps == [3, 4, 5, 6, 7]
     assert known(found)[OPTIMIZER_STATE] == 2 * parameters(training.model) + 6 * 4
     assert set(found.step[found.size > 0].tolist()) == {4, 5}, "nothing survives the first step that is not known"
 
@@ -279,7 +286,7 @@ def test_a_compiled_model_is_recorded_without_compiling_again(backend: str) -> N
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("failing", [3, 4, 6])
+@pytest.mark.parametrize("failing", [3, 4, 6, 7])
 def test_an_exception_in_the_middle_of_a_step_undoes_everything(failing: int) -> None:
     training = Training(Net())
 
@@ -292,17 +299,15 @@ def test_an_exception_in_the_middle_of_a_step_undoes_everything(failing: int) ->
         training.record(step=step)
     assert undone()
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in training.model.modules())
-    training.step(7)
+    training.step(8)
     assert len(training.record())
 
 
 def failing_step(training: Training, step: Callable[[], None]) -> Allocations:
     return record_failing_step(
         step,
-        device=CPU,
-        model=training.model,
-        optimizer=training.state.optimizer,
-        state=lambda: known_blocks(training.state),
+        trained_of(training.state),
+        blocks=lambda: known_blocks(training.state),
         failure=lambda error: failed_request(error) if "allocate" in str(error) else None,
     )
 

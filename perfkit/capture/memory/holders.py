@@ -1,0 +1,78 @@
+"""Tensors that something other than the training state holds for a known purpose, found among Python's objects.
+
+Frozen models and averages of weights are modules that no optimizer updates; datasets may lie in memory; optimizers may
+be stepped in a way of their own.
+"""
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader, Dataset
+
+from perfkit.allocations import BUFFER, INPUT, OPTIMIZER_STATE, PARAMETER
+
+# How deep datasets hold others or containers (splits of a concatenation), and how much of a container is looked at.
+_DEEPEST = 5
+_MOST = 100_000
+
+Held = tuple[str, str, torch.Tensor]
+
+
+def held_tensors() -> Iterator[Held]:
+    """Category, name and tensor: what modules, optimizers and datasets hold."""
+    # By the type, not by isinstance: proxies answer for what they stand for, and may import or raise to do so.
+    for each in gc.get_objects():
+        kind = type(each)
+        if issubclass(kind, nn.Module):
+            yield from _of_module(each)
+        elif issubclass(kind, Optimizer):
+            yield from _of_optimizer(each)
+        elif issubclass(kind, Dataset):
+            yield from _of_dataset(each)
+        elif issubclass(kind, DataLoader):  # whose dataset need be no `Dataset`
+            yield from _of_dataset(each.__dict__.get("dataset"))
+
+
+def _of_module(module: nn.Module) -> Iterator[Held]:
+    for category, attribute in ((PARAMETER, "_parameters"), (BUFFER, "_buffers")):
+        for name, tensor in (module.__dict__.get(attribute) or {}).items():
+            if isinstance(tensor, torch.Tensor):
+                yield category, f"{name} of a {type(module).__name__} that is not trained", tensor
+
+
+def _of_optimizer(optimizer: Optimizer) -> Iterator[Held]:
+    kind = type(optimizer).__name__
+    for group in optimizer.__dict__.get("param_groups", ()):
+        for parameter in group["params"]:
+            if isinstance(parameter, torch.Tensor):
+                yield PARAMETER, f"a parameter of {kind}, of no module", parameter
+    for state in optimizer.__dict__.get("state", {}).values():
+        for tensor in _inside(state, 0):
+            yield OPTIMIZER_STATE, f"held by {kind}", tensor
+
+
+def _of_dataset(dataset: Any) -> Iterator[Held]:
+    for tensor in _inside(dataset, 0):
+        yield INPUT, f"held by the dataset, a {type(dataset).__name__}", tensor
+
+
+def _inside(value: Any, depth: int) -> Iterator[torch.Tensor]:
+    """The tensors in datasets, tuples, lists and mappings."""
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    inside: Iterable[Any] = ()
+    if issubclass(type(value), Dataset):
+        inside = vars(value).values()
+    elif isinstance(value, Mapping):
+        inside = value.values()
+    elif isinstance(value, list | tuple):
+        inside = value
+    if depth < _DEEPEST:
+        for each in islice(inside, _MOST):
+            yield from _inside(each, depth + 1)

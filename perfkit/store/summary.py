@@ -1,0 +1,59 @@
+"""What a list of many reports shows of one: `summary.json`, a few hundred bytes beside the report it is taken from."""
+
+from perfkit.record import Measurement, Quantity, Status, Unknown, measured
+from perfkit.spec import Struct
+
+REPORT_FILE = "report.html"
+SUMMARY_FILE = "summary.json"
+TRACE_REPORT_FILE = "analysis.json"  # the whole of a report on traces
+MEMORY_REPORT_FILE = "memory.json"  # and of one on memory
+SUMMARY_VERSION = 1
+
+_NOT_TOLD = Unknown(reason="not measured")
+
+
+class Figures(Struct):
+    """The key figures of `of`, a variant or a trace; "" where there is no choice.
+
+    `step` is in seconds, `throughput` in units per second, `peak` in bytes, `mfu` a share.
+    """
+
+    of: str = ""
+    step: Quantity = _NOT_TOLD
+    throughput: Quantity = _NOT_TOLD
+    peak: Quantity = _NOT_TOLD
+    mfu: Quantity = _NOT_TOLD
+
+
+class Outcome(Struct):
+    """How one variant ended."""
+
+    variant: str
+    status: Status
+
+
+class Summary(Struct):
+    """One report in short. `kind` is `suite`, `trace` or `memory`; `runs` how many runs of a suite the report holds.
+
+    `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit.
+    """
+
+    schema_version: int = SUMMARY_VERSION
+    kind: str
+    name: str
+    created_at: str
+    device: str = ""
+    outcomes: tuple[Outcome, ...] = ()
+    runs: int = 0
+    figures: Figures = Figures()
+
+
+def unknown_figures(reason: str) -> Figures:
+    """Figures none of which is known, for one reason."""
+    none = Unknown(reason=reason)
+    return Figures(step=none, throughput=none, peak=none, mfu=none)
+
+
+def rate(value: float, unit: str, source: str) -> Measurement:
+    """A throughput of `unit` (`tokens`, `samples`) a second."""
+    return measured(value, f"{unit or 'units'}/s", source)

@@ -1,0 +1,72 @@
+"""Which ceiling products are held against."""
+
+import pytest
+
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.peak import conventional_kind, matrix_ceiling
+
+
+def ceiling(level: Level, dtype: str, value: float, kind: Kind = Kind.DATASHEET, threads: int | None = None) -> Ceiling:
+    return Ceiling(level=level, dtype=dtype, value=value, unit="FLOP/s", kind=kind, source="a test", threads=threads)
+
+
+def known(device: str, *ceilings: Ceiling) -> DeviceCeilings:
+    return DeviceCeilings(device=device, device_name="a device", fingerprint="", ceilings=ceilings)
+
+
+GPU = known(
+    "cuda",
+    ceiling(Level.MATRIX, "bf16", 1000),
+    ceiling(Level.MATRIX, "bf16", 800, Kind.MEASURED),
+    ceiling(Level.MATRIX, "tf32", 500),
+    ceiling(Level.VECTOR, "fp32", 60),
+)
+CPU = known(
+    "cpu",
+    ceiling(Level.MATRIX, "fp32", 10, Kind.MEASURED, threads=1),
+    ceiling(Level.MATRIX, "fp32", 40, Kind.MEASURED, threads=4),
+)
+
+
+def value(
+    device: DeviceCeilings, dtype: str, *, threads: int | None = None, tf32: bool = False, kind: Kind | None = None
+) -> float | None:
+    found = matrix_ceiling(device, dtype, threads=threads, tf32=tf32, kind=kind)
+    return None if found is None else found.value
+
+
+def test_matrix_units_where_they_take_the_dtype() -> None:
+    assert value(GPU, "bf16", kind=Kind.DATASHEET) == 1000
+    assert value(GPU, "bf16", kind=Kind.MEASURED) == 800
+    assert value(GPU, "bf16") == 800
+    assert value(GPU, "bf16", tf32=True, kind=Kind.DATASHEET) == 1000
+
+
+def test_fp32_on_a_gpu() -> None:
+    assert value(GPU, "fp32") == 60
+    assert value(GPU, "fp32", tf32=True) == 500
+
+
+def test_fp32_on_a_gpu_whose_matrix_units_take_it() -> None:
+    device = known("cuda", ceiling(Level.MATRIX, "fp32", 160), ceiling(Level.VECTOR, "fp32", 80))
+    assert value(device, "fp32") == 160
+
+
+def test_where_tf32_is_not_known_fp32_is_no_answer() -> None:
+    assert value(known("cuda", ceiling(Level.VECTOR, "fp32", 60)), "fp32", tf32=True) is None
+
+
+def test_a_kind_that_is_not_known_is_no_other() -> None:
+    assert value(GPU, "fp32", kind=Kind.MEASURED) is None
+    assert value(GPU, "fp8") is None
+
+
+def test_threads_count_on_a_cpu_alone() -> None:
+    assert [value(CPU, "fp32", threads=threads) for threads in (1, 4, 2)] == [10, 40, None]
+    assert value(CPU, "fp32", threads=4, tf32=True) == 40
+    assert value(GPU, "bf16", threads=4, kind=Kind.DATASHEET) == 1000
+
+
+@pytest.mark.parametrize(("device", "kind"), [("cuda", Kind.DATASHEET), ("cpu", Kind.MEASURED), ("", Kind.MEASURED)])
+def test_what_utilisation_refers_to(device: str, kind: Kind) -> None:
+    assert conventional_kind(device) == kind
