@@ -13,6 +13,8 @@ _API = {
     "Technique": "perfkit.techniques.technique",
     "RunSpec": "perfkit.spec",
     "PerfkitError": "perfkit.errors",
+    "annotate": "perfkit.attach.annotate",
+    "profile": "perfkit.attach.profile",
     "analyse": "perfkit.analysis.suite",
     "analyse_memory": "perfkit.analysis.memory.file",
     "analyse_traces": "perfkit.analysis.traces.analyse",
@@ -25,7 +27,9 @@ __all__ = ["__version__", *_API]
 def __getattr__(name: str) -> Any:
     if name not in _API:
         raise AttributeError(f"module 'perfkit' has no attribute {name!r}")
-    return getattr(importlib.import_module(_API[name]), name)
+    found = getattr(importlib.import_module(_API[name]), name)
+    globals()[name] = found  # asked for once: ranges in a loop are made by the name
+    return found
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+# A shell's background jobs are started deaf to SIGINT, which tests of interruption send to themselves.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 # The smallest suite: a small model, few steps, one process per variant, no calibration.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 ENGINES = ("processes", "ray")
 OUT = Path("perfkit-analyze")
-ANALYSIS_FILE = "analysis.json"
 
 EXAMPLES = """\b
 Examples:
@@ -103,6 +102,7 @@ def command(
     from rich.console import Console
 
     from perfkit.analysis.traces.analyse import analyse_traces
+    from perfkit.store.summary import TRACE_REPORT_FILE
     from perfkit.trace.reading.source import expand
     from perfkit.trace.reading.stream import Limits
     from perfkit_cli.trace_progress import show_reading
@@ -110,7 +110,7 @@ def command(
     sources = expand(traces)
     folder = out or OUT / _name(sources)
     if not as_json:
-        refuse_foreign(folder, ANALYSIS_FILE, "perfkit analyze")
+        refuse_foreign(folder, TRACE_REPORT_FILE, "perfkit analyze")
     with show_reading(Console(stderr=True, quiet=quiet or as_json)) as progress:
         analysis = analyse_traces(
             sources,

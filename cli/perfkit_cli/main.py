@@ -12,9 +12,11 @@ from perfkit.errors import PerfkitError, RunFormatError, UsageError, unknown_nam
 # help is there at once: importing torch takes seconds.
 COMMANDS = {
     "bench": "perfkit_cli.bench",
+    "run": "perfkit_cli.run",
     "analyze": "perfkit_cli.analyze",
     "memory": "perfkit_cli.memory",
     "report": "perfkit_cli.report",
+    "view": "perfkit_cli.view",
     "calibrate": "perfkit_cli.calibrate",
     "techniques": "perfkit_cli.techniques",
     "workloads": "perfkit_cli.workloads",
@@ -28,9 +30,11 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 EXAMPLES = """\b
 Examples:
   perfkit bench --technique amp,ckpt        is it worth switching these on?
+  perfkit run train.py                      where does the time of my own training go?
   perfkit analyze trace.json.gz             where did the time of this trace go?
   perfkit memory snapshot.pickle            what filled the memory?
   perfkit report runs/NAME                  draw a report again
+  perfkit view runs                         all reports and running jobs, in a browser
   perfkit calibrate                         what can this machine do at most?
 """
 

@@ -51,11 +51,12 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, quiet: 
     told by its content. A snapshot is a pickle, and is read without running anything that is in it. No GPU is needed.
     """
     from perfkit.analysis.memory.file import analyse_memory
-    from perfkit_reports.memory_write import MEMORY_FILE, memory_json
+    from perfkit.store.summary import MEMORY_REPORT_FILE
+    from perfkit_reports.memory_write import memory_json
 
     folder = out or OUT / _name(file)
     if not as_json:
-        refuse_foreign(folder, MEMORY_FILE, "perfkit memory")
+        refuse_foreign(folder, MEMORY_REPORT_FILE, "perfkit memory")
     analysis = analyse_memory(file, command=shlex.join(["perfkit", *sys.argv[1:]]))
     if as_json:
         click.echo(memory_json(analysis), nl=False)

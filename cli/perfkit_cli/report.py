@@ -19,32 +19,42 @@ Examples:
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to.  [default: FOLDER itself]"
 )
 @click.option("--static", is_flag=True, help="Write a trace report's figures as PNG and SVG too; a suite's always are.")
+@click.option(
+    "--notebook", is_flag=True, help="Write a suite's summary as notebook.html too, to be shown in a notebook."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print the paths only.")
-def command(folder: Path, out: Path | None, static: bool, quiet: bool) -> None:
+def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, quiet: bool) -> None:
     """Draw a report again.
 
-    FOLDER was written by `perfkit bench`, `perfkit analyze` or `perfkit memory`. Nothing is measured and none of your
-    code is run: the folder is all that is needed, on any machine.
+    FOLDER was written by `perfkit bench`, `perfkit run`, `perfkit analyze` or `perfkit memory`. Nothing is measured and
+    none of your code is run: the folder is all that is needed, on any machine.
     """
-    from perfkit_cli.analyze import ANALYSIS_FILE, write_and_show
+    from perfkit.store.summary import MEMORY_REPORT_FILE, TRACE_REPORT_FILE
+    from perfkit_cli.analyze import write_and_show
     from perfkit_cli.show import analyse_and_write, show_paths, show_summary
-    from perfkit_reports.memory_write import MEMORY_FILE
 
-    if (folder / ANALYSIS_FILE).is_file():
+    if (folder / TRACE_REPORT_FILE).is_file():
         from perfkit.analysis.traces.result import TraceAnalysis
         from perfkit.files import read_json
 
-        write_and_show(read_json(folder / ANALYSIS_FILE, TraceAnalysis), out or folder, static=static, quiet=quiet)
+        write_and_show(read_json(folder / TRACE_REPORT_FILE, TraceAnalysis), out or folder, static=static, quiet=quiet)
         return
-    if (folder / MEMORY_FILE).is_file():
+    if (folder / MEMORY_REPORT_FILE).is_file():
         from perfkit.analysis.memory.result import MemoryAnalysis
         from perfkit.files import read_json
         from perfkit_cli import memory
 
-        found = read_json(folder / MEMORY_FILE, MemoryAnalysis)
+        found = read_json(folder / MEMORY_REPORT_FILE, MemoryAnalysis)
         memory.write_and_show(found, out or folder, static=static, quiet=quiet)
         return
     analysis, paths = analyse_and_write(folder, out or folder)
+    if notebook:
+        from perfkit.files import write_bytes
+        from perfkit.store.layout import NOTEBOOK_FILE
+        from perfkit_reports.notebook import render
+
+        page = (out or folder) / "report.html"
+        write_bytes(page.with_name(NOTEBOOK_FILE), render(analysis, page.absolute()).encode())
     if not quiet:
         show_summary(analysis)
     show_paths(paths)

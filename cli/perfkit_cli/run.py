@@ -1,0 +1,35 @@
+"""`perfkit run`: a training script is run as it is, and watched."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import click
+
+from perfkit.run.options import RunCommand, as_given, checked
+
+
+@click.pass_context
+def _run(ctx: click.Context, /, **given: Any) -> None:
+    """Become the process that runs the script, so that signals and exit codes are the script's own."""
+    checked(**given)
+    command = [sys.executable, "-m", "perfkit.run", *as_given(ctx)]
+    if os.name == "posix":
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execv(command[0], command)
+    ctx.exit(_child(command))
+
+
+def _child(command: list[str]) -> int:
+    """Run `command` to its end, for systems on which a process cannot become another one. Ctrl-C reaches it, too."""
+    with subprocess.Popen(command) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue
+
+
+command = RunCommand(callback=_run)

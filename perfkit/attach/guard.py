@@ -1,0 +1,45 @@
+"""The one door between somebody's program and perfkit: what fails behind it never reaches the program."""
+
+import logging
+import os
+from collections.abc import Callable
+
+LOG = logging.getLogger("perfkit")
+
+
+class Guard:
+    """Calls perfkit's own functions on behalf of a program.
+
+    The first exception is logged once, `switch_off` is called, and from then on nothing is. Children that the program
+    forks (workers of a DataLoader) inherit the hooks and must not act on them: in another process nothing is called.
+
+    What is meant for the program passes: KeyboardInterrupt and SystemExit are no failures of perfkit.
+    """
+
+    def __init__(self, switch_off: Callable[[], None], name: str = "perfkit") -> None:
+        self.failure: Exception | None = None
+        self._name = name
+        self._switch_off = switch_off
+        self._process = os.getpid()
+
+    def __call__(self, function: Callable[..., object], *args: object) -> None:
+        if self.failure is not None or os.getpid() != self._process:
+            return
+        try:
+            function(*args)
+        except Exception as error:  # noqa: BLE001 - whatever it is, training must go on
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = error
+        LOG.warning("%s switched itself off, training goes on: %s", self._name, describe(error), exc_info=error)
+        try:
+            self._switch_off()
+        except Exception as second:
+            LOG.warning("perfkit could not take all of its hooks away: %s", describe(second), exc_info=second)
+
+
+def describe(error: BaseException) -> str:
+    """The exception's type and message in a line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

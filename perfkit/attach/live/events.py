@@ -1,0 +1,45 @@
+"""What a watch tells about steps."""
+
+from dataclasses import dataclass
+
+from perfkit.units import seconds
+
+OUTLIER = "outlier"
+DRIFT = "drift"
+TRACE = "trace"
+END = "end"
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """A step that took unusually long, or steps that have become slower.
+
+    Attributes:
+        kind: `outlier` or `drift`.
+        step: the step, or the last of those that are slower.
+        step_s: seconds that it took, or their median.
+        usual_s: the median that it is compared with.
+        text: the same in words.
+    """
+
+    kind: str
+    step: int
+    step_s: float
+    usual_s: float
+    text: str
+
+
+def outlier(step: int, step_s: float, usual_s: float, untold: int) -> StepEvent:
+    """`untold` are outliers since the last one that was told."""
+    more = f"; {untold} more since the last was told" if untold else ""
+    text = f"step {step} took {seconds(step_s)}, {step_s / usual_s:.1f} times the usual {seconds(usual_s)}{more}"
+    return StepEvent(OUTLIER, step, step_s, usual_s, text)
+
+
+def drift(step: int, step_s: float, usual_s: float, steps: int) -> StepEvent:
+    """`steps` is how many steps in a row are slower."""
+    text = (
+        f"steps take {step_s / usual_s - 1:.0%} longer: {seconds(step_s)} over the last {steps} steps, "
+        f"{seconds(usual_s)} before"
+    )
+    return StepEvent(DRIFT, step, step_s, usual_s, text)

@@ -1,0 +1,111 @@
+"""What a process and its device hold and do, read once a line of the log and never in a step."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+from typing import NamedTuple
+
+import torch
+
+from perfkit.attach.guard import Guard
+from perfkit.capture.sensors import open_sensors
+from perfkit.record import DeviceSample
+
+STATM = Path("/proc/self/statm")  # proc(5): sizes in pages, the second is the resident set
+NO_SAMPLE = DeviceSample(time_s=0.0)
+
+
+class Resources(NamedTuple):
+    """None where it is not known. Bytes of the CUDA allocator are its peaks since the process began, or since the
+    program itself reset them: resetting them here would change what the program reads."""
+
+    rss_bytes: int | None = None
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    utilisation: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+
+
+class SensorThread:
+    """Reads sensors once a period in a thread of its own, since NVML may take milliseconds to answer; ctypes lets the
+    training thread run meanwhile.
+
+    Attributes:
+        latest: the last reading.
+    """
+
+    def __init__(self, sample: Callable[[float], DeviceSample], period_s: float) -> None:
+        self.latest = NO_SAMPLE
+        self._sample = sample
+        self._period_s = period_s
+        self._end = Event()
+        self._guard = Guard(self._forget, "reading the sensors")
+        self._thread = Thread(target=self._read, name="perfkit sensors", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Read no more; a reading that is under way is not waited for."""
+        self._end.set()
+
+    def _read(self) -> None:
+        while not self._end.is_set():
+            self._guard(self._once)
+            self._end.wait(self._period_s)
+
+    def _once(self) -> None:
+        self.latest = self._sample(time.monotonic())
+
+    def _forget(self) -> None:
+        self.latest = NO_SAMPLE
+        self._end.set()
+
+
+class ResourceReader:
+    """Reads `Resources` of this process and a device."""
+
+    def __init__(self, device: torch.device, sensors: SensorThread | None = None, statm: Path = STATM) -> None:
+        self._device = device
+        self._sensors = sensors
+        self._statm = statm
+
+    def read(self) -> Resources:
+        sample = self._sensors.latest if self._sensors else NO_SAMPLE
+        allocated, reserved = self._allocator() if self._device.type == "cuda" else (None, None)
+        return Resources(
+            rss_bytes=resident_bytes(self._statm),
+            allocated_bytes=allocated,
+            reserved_bytes=reserved,
+            utilisation=sample.utilisation,
+            power_w=sample.power_w,
+            temperature_c=sample.temperature_c,
+        )
+
+    def close(self) -> None:
+        if self._sensors:
+            self._sensors.close()
+
+    def _allocator(self) -> tuple[int | None, int | None]:
+        statistics = torch.cuda.memory_stats_as_nested_dict(self._device)
+        if not statistics:  # CUDA is not initialised, or another allocator is in use, which keeps none
+            return None, None
+        return statistics["allocated_bytes"]["all"]["peak"], statistics["reserved_bytes"]["all"]["peak"]
+
+
+def reader_for(device: torch.device, period_s: float) -> ResourceReader:
+    """The reader of a device, with its sensors where NVML knows it."""
+    if device.type != "cuda":
+        return ResourceReader(device)
+    sensors = open_sensors(str(torch.cuda.get_device_properties(device).uuid))
+    return ResourceReader(device, SensorThread(sensors.sample, period_s) if sensors else None)
+
+
+def resident_bytes(statm: Path = STATM) -> int | None:
+    """The resident set of this process; None on a system that does not tell it so."""
+    try:
+        pages = int(statm.read_bytes().split()[1])
+    except OSError:
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,187 @@
+"""What is done to a loop, step by step: one generator over all of its passes, resumed at every boundary."""
+
+import time
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+
+from perfkit.attach.hooks import LoopHooks
+from perfkit.attach.live.flops import counted
+from perfkit.attach.live.triggers import Triggers
+from perfkit.attach.live.watch import LiveWatch
+from perfkit.attach.profilers import ProfilerTaken
+from perfkit.attach.quiet import only_errors
+from perfkit.attach.session import Session
+from perfkit.attach.timing import timed
+from perfkit.attach.variant import VariantRecording
+from perfkit.capture.memory.history import allocator_history
+from perfkit.capture.memory.record import recorded
+from perfkit.capture.open_ranges import OpenRangeError
+from perfkit.capture.recording import Recording
+from perfkit.capture.tensors import trained_blocks
+from perfkit.capture.trace import traced
+from perfkit.capture.warmup import is_steady
+from perfkit.record import Quantity, Status
+from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
+from perfkit.store.memory_file import write_allocations
+
+# How deep the modules that a program calls may lie below the outermost (Lightning calls what is inside of its module).
+_DEEPEST = 4
+
+_BEGAN = "the program's own torch profiler began meanwhile"
+
+OpenWatch = Callable[[Session, Quantity | None], tuple[LiveWatch, Triggers]]
+
+
+def program(session: Session, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
+    """Warm-up, timed steps, traced steps, steps whose allocations are recorded; then the record is complete."""
+    schedule = session.wishes.schedule
+    yield from _warm_up(session, recording, hooks)
+    recording.first_timed = session.steps
+    session.profiler.seen = session.profiler.theirs
+    yield from timed(session.loop, session.trained.device, schedule.timed, recording.series)
+    if session.profiler.seen:
+        recording.warnings.append("the program's own torch profiler was on during timed steps, which takes time")
+    session.write_timing(recording)
+    still_open = yield from _trace(session, recording)
+    if schedule.trace and schedule.memory:
+        yield  # between two profilers
+    if still_open:
+        recording.warnings.append(f"no memory was recorded: {OpenRangeError(still_open)}")
+    elif schedule.memory and _profiler_is_free(session, recording, "memory"):
+        try:
+            with session.profiler.taken():
+                yield from recording.instrumented("memory", _memory(session, recording), phases=True)
+        except ProfilerTaken:
+            recording.warnings.append(f"no memory was recorded: {_BEGAN}")
+        except OpenRangeError as error:
+            recording.warnings.append(f"no memory was recorded: {error}")
+    recording.recorder.update(status=Status.OK, reason="")
+
+
+def watched(session: Session, open_watch: OpenWatch, *, count: bool) -> Recording[None]:
+    """The loop is watched for as long as it runs; what asks for it is traced. With `count` a step's FLOPs are counted
+    first."""
+    flops: Quantity | None = None
+    if count:
+        flops = yield from counted(session.trained.models)
+    watch, triggers = open_watch(session, flops)
+    session.watch = watch
+    assert session.main is not None
+    evaluating = session.main.series.evaluates
+    loop = session.loop
+    loop.sizing = False
+    loop.take()
+    watch.start(time.perf_counter_ns(), session.steps)
+    while True:
+        yield
+        counts, now = loop.take(), time.perf_counter_ns()
+        if counts.evaluations and not evaluating:
+            watch.skip(now)
+        else:
+            watch.step(now, counts.data_wait_ns if loop.fetches else None)
+        reason = triggers.due(watch.last)
+        if reason is not None:
+            triggers.started(now)
+            watch.note("trace", reason)
+            yield from _skipped(watch, _capture(session, reason))
+            loop.take()
+            watch.start(time.perf_counter_ns(), session.steps)
+
+
+def _capture(session: Session, reason: str) -> Recording[None]:
+    """A recording of its own of the next steps: some timed, some traced."""
+    recording = session.begin(f"{session.wishes.name}@step{session.steps}", reason)
+    session.loop.sizing = True
+    recording.steady, recording.first_timed = True, session.steps
+    yield from timed(session.loop, session.trained.device, session.wishes.schedule.timed, recording.series)
+    session.write_timing(recording)
+    yield from _trace(session, recording)
+    session.loop.sizing = False
+    session.end(recording, Status.OK)
+
+
+def _skipped(watch: LiveWatch, recording: Recording[None]) -> Recording[None]:
+    """`recording`, whose steps the watch does not measure."""
+    while True:
+        try:
+            next(recording)
+        except StopIteration:
+            return
+        yield
+        watch.skip(time.perf_counter_ns())
+
+
+def _warm_up(session: Session, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
+    """Steps until steady, in which the modules that the program calls are found.
+
+    Ranks cannot ask each other whether they are steady without a collective: several run the least number of steps,
+    so that all pass on at the same one.
+    """
+    schedule = session.wishes.schedule
+    most = schedule.warmup if session.world.size > 1 else max(schedule.warmup, schedule.max_warmup)
+    warmup = recording.warmup
+    loop = session.loop
+    loop.called.clear()
+    hooks.listen(_down_to(session.roots, _DEEPEST))
+    found = False
+    while len(warmup) < most and not recording.steady:
+        if not found and loop.called:
+            found = True
+            called = [module for module in _down_to(session.roots, _DEEPEST) if id(module) in loop.called]
+            hooks.listen(list(dict.fromkeys([*session.roots, *called])))
+            loop.largest = max(called, key=_size, default=None)
+        yield from timed(loop, session.trained.device, 1, warmup)
+        recording.steady = len(warmup) >= schedule.warmup and is_steady(warmup.wall_s())
+    if not found:
+        hooks.listen(session.roots)
+
+
+def _down_to(roots: Iterable[nn.Module], depth: int) -> list[nn.Module]:
+    """`roots` and what is inside of them, down to `depth` modules deep, each once; only what holds parameters (a loss
+    is no forward pass of a model)."""
+    level, found = list(roots), list(roots)
+    for _ in range(depth):
+        level = [child for module in level for child in module.children() if _size(child)]
+        found += level
+    return list(dict.fromkeys(found))
+
+
+def _size(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _trace(session: Session, recording: VariantRecording) -> Recording[tuple[str, ...]]:
+    """Trace, and tell which ranges of the program may be open for longer than the next step."""
+    count, path = session.wishes.schedule.trace, recording.recorder.folder / TRACE_FILE
+    if not count or not _profiler_is_free(session, recording, "trace"):
+        return ()
+    lead = 1 if session.world.size > 1 else 0
+    steps = traced(count, path, device=session.trained.device, lead=lead)
+    try:
+        with session.profiler.taken():
+            return (yield from recording.instrumented("trace", steps, lead=lead))
+    except ProfilerTaken:
+        recording.warnings.append(f"the trace was cut short: {_BEGAN}")
+        return ()
+
+
+def _memory(session: Session, recording: VariantRecording) -> Recording[None]:
+    folder, trained = recording.recorder.folder, session.trained
+    with only_errors():
+        found = yield from recorded(
+            session.wishes.schedule.memory,
+            trained,
+            blocks=lambda: trained_blocks(trained),
+            history=allocator_history(folder / HISTORY_FILE, trained.device),
+        )
+    write_allocations(folder / MEMORY_FILE, found)
+
+
+def _profiler_is_free(session: Session, recording: VariantRecording, purpose: str) -> bool:
+    """torch has one profiler; the program's own goes first."""
+    busy = session.profiler.theirs or torch._C._autograd._profiler_enabled()
+    if busy:
+        recording.warnings.append(f"no {purpose} was recorded: the program's own torch profiler was on")
+    return not busy

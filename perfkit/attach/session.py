@@ -1,0 +1,208 @@
+"""What perfkit knows of a loop that it watches: what is trained, on which rank, and where it is written."""
+
+import sys
+import time
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean, median
+
+import msgspec
+import torch
+from torch import nn
+
+import perfkit
+from perfkit.attach.folder import claim
+from perfkit.attach.live.scalars import SCALARS
+from perfkit.attach.live.watch import LiveWatch
+from perfkit.attach.loop import Loop
+from perfkit.attach.models import distinct, named, trained_roots
+from perfkit.attach.profilers import ProfilerTurn
+from perfkit.attach.units import Units
+from perfkit.attach.variant import VariantRecording
+from perfkit.attach.world import current_world, first_ranks
+from perfkit.capture.marks import step_mark
+from perfkit.capture.trained import Trained
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.resolve import ceilings_for
+from perfkit.files import write_json
+from perfkit.record import Environment, Run, Status, value_of
+from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
+from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, run_path
+from perfkit.techniques.state import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the program's author asked for."""
+
+    folder: Path
+    name: str
+    models: dict[str, nn.Module]
+    schedule: Schedule
+    units_per_step: float | None
+    unit: str
+
+
+class Session:
+    """One rank's watching of one loop.
+
+    Attributes:
+        steps: how many boundaries there were.
+        profiler: whose turn it is with torch's profiler.
+        main: the recording that begins with the loop; None until the first boundary.
+        watch: of a loop that is watched all the time.
+    """
+
+    def __init__(self, wishes: Wishes, loop: Loop) -> None:
+        self.wishes = wishes
+        self.loop = loop
+        self.profiler = ProfilerTurn()
+        self.steps = 0
+        self.main: VariantRecording | None = None
+        self.watch: LiveWatch | None = None
+        self.ceilings: DeviceCeilings | None = None
+        self._mark: AbstractContextManager[None] | None = None
+        self._created_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._suite: Suite | None = None
+
+    def open(self) -> VariantRecording:
+        """Find out what is trained and where, claim the folder, and write what is known."""
+        self.world: World = current_world()
+        self.look()
+        self.folder = Path(first_ranks(self.world, "folder", lambda: str(claim(self.wishes.folder))))
+        self.main = self.begin(self.wishes.name)
+        self.ceilings = self._known_ceilings(self.main.recorder.record.environment)
+        if self.world.rank == 0:
+            write_json(self.folder / CEILINGS_FILE, self.ceilings)
+        return self.main
+
+    def look(self) -> Trained:
+        """What the optimizers that have stepped so far train."""
+        self.roots = tuple(self.wishes.models.values()) or trained_roots(self.loop.optimizers)
+        models = self.wishes.models or named(distinct(self.roots))
+        self.trained = Trained(_device(self.roots), models, self.loop.optimizers)
+        self.loop.device = self.trained.device.type
+        self.loop.heard = False  # these models have not been listened to yet
+        return self.trained
+
+    def let_go(self) -> None:
+        """What is trained is the program's alone again, which may want its memory back."""
+        if self.main is None:
+            return
+        self.roots, self.trained = (), Trained(self.trained.device, {}, ())
+        self.loop.let_go()
+        self.main.let_go(self.trained)
+
+    def begin(self, variant: str, trigger: str = "") -> VariantRecording:
+        """A recording of its own; those after the first are compared with it."""
+        path = run_path(variant, 0)
+        if self.world.rank == 0:
+            self._write_suite(variant, path)
+            write_json(self.folder / path / SPEC_FILE, self._spec())
+        self._began = datetime.now(UTC), time.monotonic()
+        return VariantRecording(self.folder / path, self.loop, self.trained, self.world, trigger=trigger)
+
+    def write_timing(self, recording: VariantRecording) -> Units:
+        wishes = self.wishes
+        return recording.write_timing(wishes.name, self.steps, units_per_step=wishes.units_per_step, unit=wishes.unit)
+
+    def end(self, recording: VariantRecording, status: Status, reason: str = "", traceback: str = "") -> None:
+        """Write how a recording ended. Rank 0 does so for all."""
+        if recording.recorder.record.workload is None:  # the loop ended before all timed steps were through
+            self.write_timing(recording)
+        recording.close(self.steps, status, reason, traceback)
+        self._write_run(recording, status, reason)
+
+    def abandon(self, reason: str) -> None:
+        """Write why nothing more is recorded, where the recording had not ended and its folder can be written."""
+        if self.main is not None and not (self.main.folder / RUN_FILE).exists():
+            with suppress(OSError):
+                if self.main.recorder.record.status == Status.CRASHED:
+                    self.main.recorder.update(status=Status.FAILED, reason=reason)
+                self._write_run(self.main, Status.FAILED, reason)
+
+    def figures(self) -> dict[str, float]:
+        """What the timed steps came to, by the names that trackers have for it; what is not known is left out."""
+        assert self.main is not None
+        record = self.main.recorder.record
+        times = record.samples.device_s or record.samples.wall_s
+        if not times:
+            return {}
+        assert record.workload is not None
+        assert record.memory is not None
+        waits = record.attached.data_wait_s if record.attached is not None else ()
+        step_s = median(times)
+        known: dict[str, float | None] = {
+            "step_s": step_s,
+            "step_max_s": max(times),
+            "data_wait_s": fmean(waits) if waits else None,
+            "units_per_s": record.workload.units_per_batch / step_s if record.workload.units_per_batch else None,
+            "allocated_bytes": value_of(record.memory.allocated),
+            "reserved_bytes": value_of(record.memory.reserved),
+            "rss_bytes": value_of(record.memory.rss),
+        }
+        return {SCALARS[field].name: value for field, value in known.items() if value is not None}
+
+    def mark_step(self) -> None:
+        """A step begins: instruments tell its events by this range. Without one it is not worth its time."""
+        if self.profiler.ours and torch._C._autograd._profiler_enabled():
+            self._mark = step_mark(self.steps)
+            self._mark.__enter__()
+
+    def unmark_step(self) -> None:
+        if self._mark is not None:
+            self._mark.__exit__(None, None, None)
+        self._mark = None
+
+    def _write_run(self, recording: VariantRecording, status: Status, reason: str) -> None:
+        if self.world.rank == 0:
+            started_at, start = self._began
+            run = Run(
+                status=status,
+                reason=reason,
+                started_at=started_at.isoformat(timespec="seconds"),
+                seconds=time.monotonic() - start,
+                perfkit=perfkit.__version__,
+            )
+            write_json(recording.folder / RUN_FILE, run)
+
+    def _write_suite(self, variant: str, path: str) -> None:
+        before = self._suite or Suite(
+            created_at=self._created_at,
+            perfkit=perfkit.__version__,
+            command=" ".join(sys.orig_argv),
+            variants=(),
+            baselines={},
+        )
+        self._suite = msgspec.structs.replace(
+            before,
+            variants=(*before.variants, variant),
+            baselines={**before.baselines, variant: before.variants[0]} if before.variants else {},
+            runs=(*before.runs, SuiteRun(variant=variant, repeat=0, path=path)),
+        )
+        write_json(self.folder / SUITE_FILE, self._suite)
+
+    def _spec(self) -> RunSpec:
+        return RunSpec(
+            workload=WorkloadSpec(name=self.wishes.name),
+            schedule=self.wishes.schedule,
+            launch=LaunchSpec(
+                device=self.trained.device.type, world_size=self.world.size, threads=torch.get_num_threads()
+            ),
+            passes=("trace", "memory"),
+        )
+
+    def _known_ceilings(self, where: Environment | None) -> DeviceCeilings:
+        assert where is not None
+        return ceilings_for(where.device, where.device_name, [torch.get_num_threads()], calibrate=False)
+
+
+def _device(roots: tuple[nn.Module, ...]) -> torch.device:
+    """Where the parameters are: on the device of most bytes."""
+    sizes: dict[torch.device, int] = {}
+    for root in roots:
+        for parameter in root.parameters():
+            sizes[parameter.device] = sizes.get(parameter.device, 0) + parameter.nbytes
+    return max(sizes, key=lambda device: sizes[device], default=torch.device("cpu"))

@@ -1,0 +1,83 @@
+"""Where a step of a loop ends, told by the steps of its optimizers."""
+
+# Of several optimizers each has stepped so often before they are held against each other.
+_ENOUGH = 2
+# For so many rounds of the others an optimizer may be silent: then it is rare, or gone.
+_MOST_SILENT = 10
+
+
+class StepFinder:
+    """Tells for every optimizer's step whether a step of the loop ends with it.
+
+    With one optimizer every step of it does. With several (a generator and a discriminator, one optimizer for each
+    group of parameters) it is the one that steps most rarely, of equally frequent ones the last: five steps of a
+    critic and one of a generator are one step. Until that is known nothing is a step.
+
+    An optimizer that was not there before starts the search anew when it steps in two of ten steps: others are made for
+    one step alone, or are no part of every step (a lazy regulariser). With `every`, each so many optimizer steps are
+    one, whoever makes them.
+
+    `searches` is how often a search was started: what was taken for steps before the last one may not have been any.
+    """
+
+    def __init__(self, every: int | None = None) -> None:
+        self.every = every
+        self.last: int | None = None
+        self.searches = 0
+        self._counts: dict[int, int] = {}
+        self._new: dict[int, int] = {}  # in which step of the loop those that are not counted yet were seen
+        self._steps = 0
+        self._since: set[int] = set()  # who has stepped since a step of the loop ended
+        self._again = 0  # and how often one of them stepped again
+        self._round = 1
+
+    def ends(self, optimizer: int) -> bool:
+        """Whether a step of the loop ends with the step just made by `optimizer` (any number that stands for it)."""
+        self._again += optimizer in self._since
+        self._since.add(optimizer)
+        if self.every is not None:
+            return self._ended(len(self._since) + self._again >= self.every)
+        if not self._counts:
+            self._search([optimizer])
+        elif self._again > self._patience():
+            self._give_up(optimizer)
+        elif optimizer not in self._counts and self._new.setdefault(optimizer, self._steps) < self._steps:
+            self._search([*self._counts, optimizer])
+        if optimizer in self._counts:
+            self._counts[optimizer] += 1
+            if self.last is None and min(self._counts.values()) >= (_ENOUGH if len(self._counts) > 1 else 1):
+                self._choose()
+        return self._ended(optimizer == self.last)
+
+    def _ended(self, ended: bool) -> bool:
+        if ended:
+            self._steps += 1
+            self._since = set()
+            self._again = 0
+            self._new = {each: step for each, step in self._new.items() if self._steps - step <= _MOST_SILENT}
+        return ended
+
+    def _search(self, among: list[int]) -> None:
+        self._counts = dict.fromkeys(among, 0)
+        for each in among:
+            self._new.pop(each, None)
+        self.last = None
+        self.searches += 1
+
+    def _patience(self) -> int:
+        """How often optimizers may step again without the end of a step of the loop."""
+        return _MOST_SILENT * (len(self._counts) if self.last is None else self._round)
+
+    def _give_up(self, optimizer: int) -> None:
+        """One has been silent for too long: the one that steps ended with, or another that is searched among."""
+        often = {each: count for each, count in self._counts.items() if count >= _ENOUGH}
+        if self.last is None and often:
+            self._counts = often
+            self._choose()
+        else:
+            self._search([optimizer])
+
+    def _choose(self) -> None:
+        fewest = min(self._counts.values())
+        self.last = [optimizer for optimizer, count in self._counts.items() if count == fewest][-1]
+        self._round = -(-sum(self._counts.values()) // fewest)

@@ -1,0 +1,49 @@
+"""What `summary()` of a profile returns: the text for a terminal, and the figures for a notebook."""
+
+import html
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfkit.attach.report import run_report
+from perfkit.store.layout import NOTEBOOK_FILE, RECORD_FILE, SUITE_FILE
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The summary of a run. A notebook shows `page`, everything else `text`."""
+
+    text: str
+    page: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        """A fragment that needs nothing from elsewhere and runs no script: Jupyter, VS Code and Colab all show it."""
+        return self.page
+
+
+def summary_of(folder: Path) -> Summary:
+    """The summary of the run in `folder`, whose report is drawn for it in a process of its own.
+
+    Where nothing was recorded, or no report can be drawn, the summary says so.
+    """
+    if not _has_records(folder):
+        return _told(f"Nothing has been recorded in {folder} yet: a step of the loop must have ended first.")
+    made = run_report(folder, "--notebook")
+    if made.returncode:
+        return _told(f"No report could be drawn of {folder}: {made.stderr.strip()}")
+    return Summary(text=made.stdout.strip(), page=(folder / NOTEBOOK_FILE).read_text(encoding="utf-8"))
+
+
+def _has_records(folder: Path) -> bool:
+    """Whether a step of the loop was seen."""
+    suite = folder / SUITE_FILE
+    return suite.is_file() and suite.stat().st_size > 0 and any(folder.glob(f"*/0/rank*/{RECORD_FILE}"))
+
+
+def _told(text: str) -> Summary:
+    return Summary(text=text, page=f"<p>{html.escape(text)}</p>")

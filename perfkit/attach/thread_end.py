@@ -1,0 +1,32 @@
+"""What is to be done when a thread ends, by that thread itself: torch's profiler can be ended by no other."""
+
+import threading
+from collections.abc import Callable
+
+
+class ThreadEnd:
+    """Calls a function on the thread that asked for it, right before that thread is gone (and joined)."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    def call(self, function: Callable[[], None]) -> None:
+        """At the end of the calling thread `function` is called, in place of what was to be before."""
+        last = getattr(self._own, "last", None)
+        if last is None:
+            self._own.last = _Last(function)
+        else:
+            last.function = function
+
+
+class _Last:
+    """Python drops what is local to a thread as the last thing that the thread does."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function = function
+        self._thread = threading.get_ident()
+
+    def __del__(self) -> None:
+        # Of threads that outlive the interpreter it is dropped by another one.
+        if threading.get_ident() == self._thread:
+            self.function()

@@ -1,0 +1,82 @@
+"""The times of somebody else's steps, taken at their boundaries with nothing on but the clock."""
+
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+
+from perfkit.attach.loop import Loop, StepCounts
+from perfkit.capture.recording import Recording
+from perfkit.record import Samples
+
+
+class Stamp(NamedTuple):
+    """A boundary: wall and process CPU time, and on a GPU the event that the device reaches then."""
+
+    wall_ns: int
+    cpu_ns: int
+    event: torch.cuda.Event | None
+
+
+def stamp(device: torch.device) -> Stamp:
+    """Now. On a GPU the event goes to the current stream, and nothing waits for it."""
+    event = None
+    if device.type == "cuda":
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+    return Stamp(time.perf_counter_ns(), time.process_time_ns(), event)
+
+
+@dataclass
+class StepSeries:
+    """Boundaries and, between two of them, what was counted: one more stamp than counts."""
+
+    stamps: list[Stamp] = field(default_factory=list)
+    counts: list[StepCounts] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def wall_s(self) -> list[float]:
+        return [(after.wall_ns - before.wall_ns) / 1e9 for before, after in self._pairs()]
+
+    def samples(self, chosen: list[int]) -> Samples:
+        """The times of the chosen steps. On a GPU this waits for the last of them."""
+        pairs = self._pairs()
+        found = [pairs[index] for index in chosen]
+        if found and found[-1][1].event is not None:
+            found[-1][1].event.synchronize()
+        return Samples(
+            wall_s=tuple((after.wall_ns - before.wall_ns) / 1e9 for before, after in found),
+            cpu_s=tuple((after.cpu_ns - before.cpu_ns) / 1e9 for before, after in found),
+            device_s=tuple(
+                before.event.elapsed_time(after.event) / 1e3
+                for before, after in found
+                if before.event is not None and after.event is not None
+            ),
+        )
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether most steps have an evaluation in them, which is then a part of a step."""
+        return 2 * sum(1 for counts in self.counts if counts.evaluations) >= len(self) > 0
+
+    def training(self) -> list[int]:
+        """The steps without an evaluation in them; all, where evaluations are a part of a step."""
+        evaluates = self.evaluates
+        return [index for index, counts in enumerate(self.counts) if evaluates or not counts.evaluations]
+
+    def _pairs(self) -> list[tuple[Stamp, Stamp]]:
+        return list(zip(self.stamps, self.stamps[1:], strict=False))
+
+
+def timed(loop: Loop, device: torch.device, count: int, series: StepSeries) -> Recording[None]:
+    """Add `count` steps to `series`, which holds what there is of them also when the loop ends before."""
+    loop.take()
+    if not series.stamps:
+        series.stamps.append(stamp(device))
+    for _ in range(count):
+        yield
+        series.stamps.append(stamp(device))
+        series.counts.append(loop.take())

@@ -1,0 +1,158 @@
+"""What is recorded of a loop in one go, written as one variant of the run's suite."""
+
+import time
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import torch
+
+from perfkit.attach.loop import Loop
+from perfkit.attach.models import unwrapped_module
+from perfkit.attach.timing import StepSeries
+from perfkit.attach.units import Units, units_of
+from perfkit.capture.environment import environment
+from perfkit.capture.peaks import memory_peaks
+from perfkit.capture.recording import Recording
+from perfkit.capture.sensors import open_sensors
+from perfkit.capture.session import Recorder
+from perfkit.capture.tensors import compute_dtype, short_dtype
+from perfkit.capture.trained import Trained
+from perfkit.record import Attached, RankRecord, Status, WorkloadFacts
+from perfkit.store.layout import rank_folder
+from perfkit.techniques.state import World
+
+T = TypeVar("T")
+
+
+class VariantRecording:
+    """The record of one rank, filled pass by pass.
+
+    Attributes:
+        folder: that of the run; the rank's own is within it.
+        series: the timed steps; `warmup` those before them, and `steady` whether they had become so.
+        first_timed: the step after which timing began.
+        instrumented_s: wall times of the steps under each instrument.
+        warnings: what the report should say beside the numbers.
+    """
+
+    def __init__(self, folder: Path, loop: Loop, trained: Trained, world: World, *, trigger: str = "") -> None:
+        self.folder = folder
+        self.trigger = trigger
+        self.warnings: list[str] = []
+        self._loop = loop
+        self.forget(trained)
+        record = RankRecord(
+            rank=world.rank,
+            world_size=world.size,
+            status=Status.CRASHED,
+            reason="the program ended without saying why before all was recorded",
+            environment=environment(trained.device),
+            attached=Attached(steps_by=loop.steps_by()),  # a reader must know at once that its end may yet come
+        )
+        self.recorder = Recorder(rank_folder(folder, world.rank), record)
+
+    def forget(self, trained: Trained) -> None:
+        """Nothing has been recorded yet, or no more; what is recorded from now on is of `trained`."""
+        self._trained = trained
+        self.series = StepSeries()
+        self.warmup = StepSeries()
+        self.steady = False
+        self.first_timed = 0
+        self.instrumented_s: dict[str, tuple[float, ...]] = {}
+
+    def let_go(self, nothing: Trained) -> None:
+        """All is written: what was trained is not held any longer."""
+        self._trained = nothing
+
+    def instrumented(self, name: str, recording: Recording[T], *, phases: bool = False, lead: int = 0) -> Recording[T]:
+        """`recording`, with the wall time of each step under it after the first `lead` written down, and phases marked
+        if asked for."""
+        walls: list[float] = []
+        evaluations = 0
+        self._loop.phases.on = phases
+        self._loop.take()
+        try:
+            while True:
+                try:
+                    next(recording)
+                except StopIteration as ended:
+                    result: T = ended.value
+                    return result
+                start = time.perf_counter()
+                yield
+                walls.append(time.perf_counter() - start)
+                evaluations += self._loop.take().evaluations
+        finally:
+            recording.close()
+            self._loop.phases.on = False
+            self.instrumented_s[name] = tuple(walls[lead:] or walls)
+            if evaluations and not self.series.evaluates:
+                self.warnings.append(f"an evaluation ran in a step under the {name} recording, and is in its figures")
+
+    def write_timing(self, name: str, steps: int, *, units_per_step: float | None, unit: str) -> Units:
+        """Write the timed steps and what was counted in them, after `steps` steps of the loop `name`."""
+        chosen = self.series.training()
+        counts = [self.series.counts[index] for index in chosen]
+        walls = self.series.wall_s()
+        # Of several models (a critic, called several times for a batch) no one's calls tell the samples of a step.
+        given = [each.given for each in counts] if len(self._trained.models) == 1 else []
+        units = units_of([each.fetched for each in counts], given, stated=units_per_step, unit=unit)
+        fetching = any(each.fetches for each in counts)
+        device = self._trained.device
+        sensors = open_sensors(str(torch.cuda.get_device_properties(device).uuid)) if device.type == "cuda" else None
+        self.recorder.update(
+            warmup=self.warmup.samples(list(range(len(self.warmup)))),
+            steady=self.steady,
+            samples=self.series.samples(chosen),
+            compute_dtype=self._compute_dtype(),
+            memory=memory_peaks(device, sensors, "since the program began, over warm-up and timed steps"),
+            workload=WorkloadFacts(
+                unit=units.unit,
+                units_per_batch=units.per_step,
+                parameters=sum(parameter.numel() for _, parameter in self._trained.named_parameters()),
+                description=f"{name}, a loop that perfkit was attached to",
+            ),
+            attached=Attached(
+                steps_by=self._loop.steps_by(),
+                optimizers=tuple(_described(each) for each in self._trained.optimizers),
+                models=tuple(type(unwrapped_module(model)).__name__ for model in self._trained.models.values()),
+                steps_seen=steps,
+                first_timed=self.first_timed,
+                optimizer_steps=tuple(each.optimizer_steps for each in counts),
+                backwards=tuple(each.backwards for each in counts),
+                forwards=tuple(each.forwards for each in counts),
+                data_wait_s=tuple(each.data_wait_ns / 1e9 for each in counts) if fetching else (),
+                left_out_s=tuple(walls[index] for index in range(len(walls)) if index not in set(chosen)),
+                units_source=units.source,
+                trigger=self.trigger,
+            ),
+        )
+        return units
+
+    def _compute_dtype(self) -> str:
+        """What autocast made of the last forward pass, else the dtype of most parameters."""
+        sizes: dict[torch.dtype, int] = {}
+        for _, parameter in self._trained.named_parameters():
+            sizes[parameter.dtype] = sizes.get(parameter.dtype, 0) + parameter.numel()
+        dtype = self._loop.autocast or max(sizes, key=lambda each: sizes[each], default=torch.float32)
+        return compute_dtype(short_dtype(dtype), self._trained.device)
+
+    def close(self, steps: int, status: Status, reason: str = "", traceback: str = "") -> None:
+        """Write how the recording ended, after `steps` steps of the loop."""
+        attached = self.recorder.record.attached
+        assert attached is not None, "the timing is written first"
+        self.recorder.update(
+            status=status,
+            reason=reason,
+            traceback=traceback,
+            failed_step=None if status == Status.OK else steps,
+            warnings=tuple(self.warnings),
+            attached=msgspec.structs.replace(attached, steps_seen=steps, instrumented_s=self.instrumented_s),
+        )
+
+
+def _described(optimizer: torch.optim.Optimizer) -> str:
+    """`AdamW, 148 parameters`."""
+    count = sum(len(group["params"]) for group in optimizer.param_groups)
+    return f"{type(optimizer).__name__}, {count} parameter{'' if count == 1 else 's'}"

@@ -1,0 +1,45 @@
+"""Which of several ranks this process is, and what they agree on, without a collective of the program's."""
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+
+import torch.distributed as dist
+
+from perfkit.errors import PerfkitError
+from perfkit.techniques.state import World
+
+_PATIENCE = timedelta(seconds=60)
+
+
+def current_world() -> World:
+    """The rank as the process group knows it; a process without one is alone."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return World()
+    local = os.environ.get("LOCAL_RANK", "0")
+    return World(rank=dist.get_rank(), size=dist.get_world_size(), local_rank=int(local) if local.isdigit() else 0)
+
+
+def first_ranks(world: World, name: str, decide: Callable[[], str]) -> str:
+    """What rank 0 decides, on every rank.
+
+    It goes through the store that the process group was made with: no collective, which would stand in the way of the
+    program's own. Ranks that wait for a rank 0 that failed raise a `PerfkitError`.
+    """
+    if world.size == 1:
+        return decide()
+    store = dist.distributed_c10d._get_default_store()
+    key = f"perfkit/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{name}"
+    if world.rank == 0:
+        try:
+            decided = decide()
+        except Exception:
+            store.set(key, "")
+            raise
+        store.set(key, decided)
+        return decided
+    store.wait([key], _PATIENCE)
+    decided = store.get(key).decode()
+    if not decided:
+        raise PerfkitError("rank 0 could not begin to record, see what it says")
+    return decided

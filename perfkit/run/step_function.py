@@ -1,0 +1,127 @@
+"""`--step-function`: each call of a function that the user names is a step of the loop."""
+
+import ast
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+from perfkit.errors import unknown_name
+
+# The name under which the decorator is found in the globals of the script.
+DECORATOR = "__perfkit_step__"
+
+
+class StepFunction:
+    """Makes a function tell when a call of it is over. Calls of it within a call of it are none.
+
+    What torch.compile traces tells nothing: a function must not be compiled after it was defined.
+
+    Attributes:
+        calls: how many steps were told.
+        found: whether the function was there.
+        on_step: called after each call, once there is somebody to be told.
+    """
+
+    def __init__(self, name: str) -> None:
+        module, _, function = name.rpartition(":")
+        self.module = module
+        self.function = function
+        self.calls = 0
+        self.found = False
+        self.on_step: Callable[[], None] | None = None
+        self._inside = False
+
+    def wrap(self, function: Any) -> Any:
+        """`function` (also a staticmethod or classmethod), telling."""
+        if isinstance(function, staticmethod | classmethod):
+            return type(function)(self.wrap(function.__func__))
+        self.found = True
+
+        @functools.wraps(function)
+        def told(*args: Any, **kwargs: Any) -> Any:
+            if self._inside or _is_compiling():
+                return function(*args, **kwargs)
+            self._inside = True
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                self._inside = False
+            self._ended()
+            return result
+
+        return told
+
+    def wrap_in(self, module: ModuleType) -> None:
+        """Replace the function in a module that has been imported."""
+        *outer, name = self.function.split(".")
+        owner: Any = module
+        for each in outer:
+            owner = getattr(owner, each, None)
+        found = vars(owner).get(name) if isinstance(owner, ModuleType | type) else None
+        if callable(found) or isinstance(found, classmethod):
+            setattr(owner, name, self.wrap(found))
+
+    def decorated(self, source: bytes | str, path: str) -> ast.Module:
+        """The script with the function's definitions decorated by `DECORATOR`; every line stays where it was."""
+        tree = ast.parse(source, path)
+        for name, node in _functions(tree.body):
+            if name == self.function:
+                place = node.decorator_list[0] if node.decorator_list else node
+                decorator = ast.Name(DECORATOR, ast.Load())
+                node.decorator_list.insert(0, ast.copy_location(decorator, place))
+        return tree
+
+    def complaint(self, main: ModuleType | None) -> str:
+        """What the user should know of the function at the end; "" where all was well. `main` is the script."""
+        if self.calls:
+            return ""
+        if self.found:
+            return (
+                f"no call of --step-function {self.function} was seen, so no step was: name a function that runs once "
+                "a step and is not compiled as a whole"
+            )
+        module = sys.modules.get(self.module) if self.module else main
+        if module is None:
+            return f"--step-function: the module {self.module} was never imported"
+        where = self.module or "the script"
+        return f"--step-function: {unknown_name(f'function of {where}', self.function, _defined(module))}"
+
+    def _ended(self) -> None:
+        if self.on_step is not None:
+            self.calls += 1
+            self.on_step()
+
+
+def _is_compiling() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
+
+
+def _functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Functions and methods that a script defines, also under `if`, `try` and `with`."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            yield prefix + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node.body, f"{prefix}{node.name}.")
+        else:
+            for field in ("body", "orelse", "finalbody"):
+                yield from _functions(getattr(node, field, []), prefix)
+            for handler in getattr(node, "handlers", []):
+                yield from _functions(handler.body, prefix)
+
+
+def _defined(module: ModuleType) -> list[str]:
+    """The functions and methods that a module defines itself."""
+    names = []
+    for name, value in vars(module).items():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if inspect.isfunction(value):
+            names.append(name)
+        elif inspect.isclass(value):
+            names += [f"{name}.{each}" for each, member in vars(value).items() if inspect.isfunction(member)]
+    return names

@@ -1,0 +1,144 @@
+"""Results are the same to the last bit with perfkit and without it, and what perfkit saw of odd loops is right."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import perfkit
+from perfkit.analysis.result import Estimate, Loop, Variant
+from perfkit.record import Status
+from tests.fixtures import train_workload
+from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, UNDER_PERFKIT, bare, finished, watched
+
+pytestmark = pytest.mark.slow
+
+WORKLOADS = Path(__file__).parents[1] / "fixtures" / "workloads"
+BUILT_IN = (
+    "gpt:size=nano:seq_len=64",
+    "resnet",
+    f"hf:{WORKLOADS}/llama",
+    f"hf:{WORKLOADS}/bert.json",  # has dropout
+    f"hf:{WORKLOADS}/vit.json",
+)
+
+
+def the_variant(folder: Path) -> Variant:
+    (variant,) = perfkit.analyse(folder).variants
+    return variant
+
+
+def the_loop(folder: Path) -> Loop:
+    variant = the_variant(folder)
+    assert variant.loop is not None
+    return variant.loop
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["by hooks", "by hand"])
+@pytest.mark.parametrize("workload", BUILT_IN, ids=lambda text: Path(text).stem)
+def test_training_of_a_built_in_workload(workload: str, by_hand: bool, tmp_path: Path) -> None:
+    script = [*PYTHON, train_workload.__file__, workload]
+    alone = finished(script, cwd=tmp_path)
+    options = ["--profile", tmp_path / "run", *(["--by-hand"] if by_hand else [])]
+    with_it = finished([*script, *options], cwd=tmp_path)
+    assert alone.returncode == with_it.returncode == 0, with_it.stderr.decode()
+    assert len(re.findall(rb"step \d+ -?0x", alone.stdout)) == train_workload.STEPS
+    assert with_it.stdout == alone.stdout
+    # It did record while these losses came about.
+    variant = the_variant(tmp_path / "run")
+    assert variant.status == Status.OK
+    assert isinstance(variant.step_time, Estimate)
+    assert variant.time_split
+    assert variant.memory is not None
+
+
+def compared(tmp_path: Path, program: str, *arguments: str, options: tuple[str, ...] = (*SMALL, "--no-report")) -> Loop:
+    """Run `program` with perfkit and without, hold the outputs against each other, and return what perfkit saw."""
+    alone = bare(program, *arguments, cwd=tmp_path)
+    with_it = watched(program, *arguments, cwd=tmp_path, options=options)
+    assert (with_it.returncode, with_it.stdout) == (alone.returncode, alone.stdout), with_it.stderr.decode()
+    assert alone.returncode == 0
+    assert b"perfkit switched itself off" not in with_it.stderr
+    return the_loop(tmp_path / "run")
+
+
+def test_five_steps_of_a_critic_and_one_of_the_generator_are_a_step(tmp_path: Path) -> None:
+    loop = compared(tmp_path, "wgan.py", "--steps", "70")
+    assert loop.optimizer_steps is not None
+    assert loop.backwards is not None
+    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (6, 6)
+    assert (loop.backwards.least, loop.backwards.most) == (6, 6)
+
+
+def test_a_loop_that_ends_before_all_is_recorded(tmp_path: Path) -> None:
+    loop = compared(tmp_path, "short.py")
+    assert loop.steps_seen == 7
+    (warning,) = the_variant(tmp_path / "run").warnings
+    assert "before all was recorded" in warning
+
+
+def test_a_loop_in_one_thread_beside_the_main_one(tmp_path: Path) -> None:
+    loop = compared(tmp_path, "threads.py", "--steps", "70")
+    assert loop.steps_timed == 12
+    assert loop.optimizer_steps is not None
+    assert loop.optimizer_steps.most == 1
+
+
+@pytest.mark.parametrize(("pretrain", "finetune", "recorded"), [(70, 20, "AdamW"), (5, 110, "SGD")])
+def test_two_phases_with_an_optimizer_for_each(pretrain: int, finetune: int, recorded: str, tmp_path: Path) -> None:
+    """The first is recorded if it lasts; else the second, once the first's optimizer has been silent for long."""
+    loop = compared(tmp_path, "two_phases.py", "--pretrain", str(pretrain), "--finetune", str(finetune))
+    assert recorded in loop.steps_by
+    assert loop.steps_timed == 12
+    assert loop.optimizer_steps is not None
+    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (1, 1)
+
+
+def test_an_optimizer_that_calls_the_model_itself(tmp_path: Path) -> None:
+    loop = compared(tmp_path, "lbfgs.py", "--steps", "70")
+    assert loop.optimizers[0].startswith("LBFGS")
+    assert loop.optimizer_steps is not None
+    assert loop.backwards is not None
+    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (1, 1)
+    assert loop.backwards.most > 1
+
+
+def test_optimizers_that_step_in_the_backward_pass(tmp_path: Path) -> None:
+    loop = compared(tmp_path, "optimizer_in_backward.py", "--steps", "70")
+    assert len(loop.optimizers) == 6
+    assert loop.optimizer_steps is not None
+    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (6, 6)
+
+
+def test_a_loop_whose_steps_the_user_states(tmp_path: Path) -> None:
+    loop = compared(tmp_path, "wgan.py", "--steps", "30", options=(*SMALL, "--no-report", "--step-every", "3"))
+    assert loop.optimizer_steps is not None
+    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (3, 3)
+
+
+def test_a_compiled_model(tmp_path: Path) -> None:
+    loop = compared(tmp_path, "nanogpt.py", "--compile", "--steps", "40", "--eval-interval", "100")
+    assert loop.backwards is not None
+    assert loop.backwards.median == 4
+
+
+def test_a_module_with_relative_imports(tmp_path: Path) -> None:
+    arguments = ["pack.train", "40"]
+    place = {"PYTHONPATH": str(PROGRAMS)}
+    alone = finished([sys.executable, "-m", *arguments], cwd=tmp_path, env=place)
+    with_it = finished(
+        [*UNDER_PERFKIT, "--out", tmp_path / "run", *SMALL, "--no-report", "-m", *arguments], cwd=tmp_path, env=place
+    )
+    assert (with_it.returncode, with_it.stdout) == (alone.returncode, alone.stdout), with_it.stderr.decode()
+    assert the_loop(tmp_path / "run").steps_seen > 0
+
+
+def test_a_script_sees_itself_as_if_it_was_run_alone(tmp_path: Path) -> None:
+    """`sys.argv`, `__file__`, `__main__`, stdin, a module beside it, a process that it spawns."""
+    arguments = ("reader.py", "--flag", "an argument", "--out", "its own")
+    alone = bare(*arguments, cwd=tmp_path, stdin=b"typed\n")
+    with_it = watched(*arguments, cwd=tmp_path, stdin=b"typed\n")
+    assert alone.returncode == 0, alone.stderr.decode()
+    assert with_it.stdout.decode() == alone.stdout.decode()
+    assert b"and this is on stderr\n" in with_it.stderr

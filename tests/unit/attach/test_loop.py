@@ -1,0 +1,303 @@
+"""Where a loop's steps end and what is counted in them, of loops told by hand and by a fake clock."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import nn
+
+from perfkit.attach import loop as loops
+from perfkit.attach.guard import Guard
+from perfkit.attach.hooks import LoopHooks
+from perfkit.attach.loop import Loop, StepCounts
+from perfkit.attach.steps import StepFinder
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class Told:
+    """A loop whose boundaries are written down among what it was told."""
+
+    def __init__(self, every: int | None = None) -> None:
+        self.log: list[str] = []
+        self.clock = Clock()
+        self.loop = Loop(StepFinder(every), lambda: self.log.append("|"), self.clock)
+        self.model = nn.Linear(2, 1)
+        self.optimizers = [torch.optim.SGD(self.model.parameters(), lr=0.1) for _ in range(3)]
+        self.loop.largest = self.model
+
+    def fetch(self, batch: object = None, wait: int = 0) -> None:
+        self.loop.began("data")
+        self.clock.now += wait
+        self.loop.ended("data", batch)
+        self.log.append("fetch")
+
+    def forward(self, inputs: object = None) -> None:
+        self.loop.forward(self.model, (inputs,), {})
+        self.log.append("forward")
+
+    def backward(self) -> None:
+        self.loop.began("backward")
+        self.loop.ended("backward", None)
+        self.log.append("backward")
+
+    def step(self, which: int = 0) -> None:
+        self.loop.stepping(self.optimizers[which])
+        self.loop.stepped(self.optimizers[which])
+        self.log.append("step")
+
+    def story(self) -> str:
+        return " ".join(self.log)
+
+
+@contextmanager
+def within_backward(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setattr(loops, "in_backward", lambda: True)
+        yield
+
+
+def test_a_step_ends_where_the_next_batch_is_fetched() -> None:
+    told = Told()
+    for _ in range(2):
+        told.fetch()
+        told.forward()
+        told.backward()
+        told.step()
+    assert told.story() == "fetch forward backward step | fetch forward backward step"
+
+
+def test_without_batches_where_the_next_forward_pass_begins() -> None:
+    told = Told()
+    for _ in range(2):
+        told.forward()
+        told.backward()
+        told.step()
+    assert told.story() == "forward backward step | forward backward step"
+
+
+def test_without_both_at_the_end_of_the_optimizers_step() -> None:
+    told = Told()
+    for _ in range(2):
+        told.backward()
+        told.step()
+    assert told.story() == "backward | step backward | step"
+
+
+def test_a_backward_pass_without_the_forward_pass_that_was_waited_for() -> None:
+    told = Told()
+    told.forward()
+    told.backward()
+    told.step()
+    told.backward()  # of another model, which is not listened to
+    told.step()
+    assert told.story() == "forward backward step | backward | step"
+
+
+def test_steps_of_an_optimizer_alone() -> None:
+    told = Told()
+    told.forward()
+    for _ in range(3):
+        told.step()
+    assert told.story() == "forward step | step | step"
+
+
+def test_within_a_backward_pass_no_step_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told()
+    for _ in range(2):
+        told.loop.began("backward")
+        with within_backward(monkeypatch):
+            told.step()
+            told.step()
+        told.loop.ended("backward", None)
+        told.log.append("backward")
+    assert told.story() == "step step backward | step step backward"
+
+
+def test_accumulation_is_one_step() -> None:
+    told = Told()
+    for _ in range(2):
+        for _ in range(2):
+            told.fetch()
+            told.forward()
+            told.backward()
+        told.step()
+    once = "fetch forward backward fetch forward backward step"
+    assert told.story() == f"{once} | {once}"
+    told.loop.settle()
+    counts = told.loop.take()
+    assert (counts.fetches, counts.forwards, counts.backwards, counts.optimizer_steps) == (4, 4, 4, 2)
+
+
+def test_steps_told_by_hand_are_the_only_ones() -> None:
+    told = Told()
+    told.step()
+    told.loop.step()
+    told.step()
+    told.forward()
+    told.step()
+    told.fetch()
+    told.loop.settle()
+    assert told.story() == "| step | step forward step fetch"
+    assert told.loop.steps_by() == "the program's own calls of step()"
+
+
+def test_a_step_that_was_ending_when_it_is_told_by_hand_ends_once() -> None:
+    told = Told()
+    told.forward()
+    told.step()
+    told.loop.step()
+    told.forward()
+    assert told.story() == "forward step | forward"
+
+
+def test_a_step_is_settled_once() -> None:
+    told = Told()
+    told.forward()
+    told.step()
+    told.loop.settle()
+    told.loop.settle()
+    assert told.story() == "forward step |"
+
+
+@pytest.mark.parametrize(
+    ("training", "grad", "evaluations", "forwards"),
+    [(False, False, 1, 0), (True, False, 0, 1), (False, True, 0, 1), (True, True, 0, 1)],
+)
+def test_what_an_evaluation_is(training: bool, grad: bool, evaluations: int, forwards: int) -> None:
+    """In evaluation mode without gradients. A GAN's generator is called without gradients in training mode, and a
+    frozen part of a model in evaluation mode with gradients."""
+    told = Told()
+    told.model.train(training)
+    with torch.set_grad_enabled(grad):
+        told.forward(torch.ones(4, 2))
+    counts = told.loop.take()
+    assert (counts.evaluations, counts.forwards) == (evaluations, forwards)
+    assert counts.given == 4 * forwards
+
+
+def test_an_evaluation_in_inference_mode() -> None:
+    told = Told()
+    told.model.eval()
+    with torch.inference_mode():
+        told.forward()
+    assert told.loop.take().evaluations == 1
+
+
+def test_an_evaluation_told_by_hand() -> None:
+    told = Told()
+    told.loop.evaluated()
+    assert told.loop.take().evaluations == 1
+
+
+def test_an_evaluation_after_a_step_is_a_part_of_the_next() -> None:
+    told = Told()
+    told.forward()
+    told.step()
+    told.model.eval()
+    with torch.no_grad():
+        told.forward()
+    assert told.story() == "forward step | forward"
+
+
+def test_waiting_for_data_and_samples_are_counted() -> None:
+    told = Told()
+    told.fetch((torch.zeros(8, 2), torch.zeros(8)), wait=5)
+    told.fetch({"ids": torch.zeros(3, 2)}, wait=7)
+    told.forward(torch.zeros(11, 2))
+    counts = told.loop.take()
+    assert counts == StepCounts(forwards=1, fetches=2, data_wait_ns=12, fetched=11, given=11)
+    assert told.loop.take() == StepCounts()
+    assert told.loop.fetches
+
+
+def test_samples_are_those_of_the_largest_module_alone() -> None:
+    told = Told()
+    told.loop.forward(nn.Linear(1, 1), (torch.zeros(64, 1),), {})
+    told.forward(torch.zeros(4, 2))
+    assert told.loop.take().given == 4
+
+
+def test_without_sizing_neither_samples_nor_autocast_are_looked_at() -> None:
+    told = Told()
+    told.loop.sizing = False
+    told.fetch(torch.zeros(8, 2), wait=5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        told.forward(torch.zeros(8, 2))
+    counts = told.loop.take()
+    assert (counts.fetched, counts.given, counts.data_wait_ns, told.loop.autocast) == (0, 0, 5, None)
+
+
+def test_autocast_is_that_of_the_last_training_pass() -> None:
+    told = Told()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        told.forward()
+    assert told.loop.autocast == torch.bfloat16
+    told.model.eval()
+    with torch.no_grad():
+        told.forward()
+    assert told.loop.autocast == torch.bfloat16
+    told.model.train()
+    told.forward()
+    assert told.loop.autocast is None
+
+
+def test_optimizers_are_kept_once_in_their_order() -> None:
+    told = Told()
+    for which in (1, 0, 1):
+        told.step(which)
+    assert told.loop.optimizers == (told.optimizers[1], told.optimizers[0])
+
+
+def test_what_steps_are_told_by() -> None:
+    told = Told()
+    assert told.loop.steps_by() == "no optimizer's steps"
+    told.step()
+    assert told.loop.steps_by() == "the steps of SGD"
+    for which in (1, 0) * 4:
+        told.step(which)
+    assert told.loop.steps_by() == "the steps of SGD, the rarest or last of 2 optimizers"
+    assert Told(every=3).loop.steps_by() == "every 3 optimizer steps, as asked for"
+
+
+def test_an_optimizer_that_runs_the_passes_itself() -> None:
+    boundaries: list[StepCounts] = []
+    loop = Loop(StepFinder(), lambda: boundaries.append(loop.take()))
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3, tolerance_grad=0, tolerance_change=0)
+    inputs = torch.ones(4, 2)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = (model(inputs) - 1).square().mean()
+        loss.backward()
+        return loss
+
+    hooks = LoopHooks(loop, Guard(lambda: pytest.fail("switched off")))
+    hooks.install()
+    hooks.listen([model])
+    try:
+        for _ in range(3):
+            optimizer.step(closure)
+        loop.settle()
+    finally:
+        hooks.remove()
+    assert [each.optimizer_steps for each in boundaries] == [1, 1, 1]
+    assert all(each.backwards == each.forwards >= 1 for each in boundaries)
+
+
+def test_an_optimizer_that_the_program_drops_is_not_held() -> None:
+    loop = Loop(StepFinder(), lambda: None)
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    for _ in range(3):
+        loop.stepped(torch.optim.SGD([parameter], lr=0.1))
+    gc.collect()
+    assert loop.optimizers == ()

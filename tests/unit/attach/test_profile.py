@@ -1,0 +1,428 @@
+"""`perfkit.profile` around small loops: how it begins and ends, and what is in the folder then."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import perfkit
+from perfkit.attach import profile as profiles
+from perfkit.attach.profile import Profile
+from perfkit.errors import UsageError
+from perfkit.record import RankRecord, Status
+from perfkit.spec import Schedule
+from perfkit.store.live import LiveEvent, LiveStart, LiveWindow, read_live
+from perfkit.store.read import StoredRun, read_suite
+
+SHORT = Schedule(warmup=1, max_warmup=1, timed=2, trace=1, memory=1)
+ENOUGH = 12  # steps: those of the schedule, the first, which tells what is trained, and those between instruments
+
+
+def short(folder: Path, **options: Any) -> Profile:
+    prof: Profile = perfkit.profile(folder, **{"schedule": SHORT, "report": False, **options})
+    return prof
+
+
+def train(steps: int, on_step: Callable[[int], object] = lambda step: None) -> None:
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(8, 4)).sum().backward()
+        optimizer.step()
+        on_step(step)
+
+
+def the_run(folder: Path) -> StoredRun:
+    [run] = read_suite(folder).runs
+    return run
+
+
+def record(folder: Path) -> RankRecord:
+    return the_run(folder).ranks[0].record
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays() -> Iterator[None]:
+    yield
+    left, profiles._watching = profiles._watching, None
+    assert left is None
+
+
+def test_a_whole_recording(tmp_path: Path) -> None:
+    with short(tmp_path / "run", name="mine", units_per_step=3, unit="tokens") as prof:
+        assert prof.active
+        train(ENOUGH)
+        assert not prof.active
+    run = the_run(prof.folder)
+    [rank] = run.ranks
+    assert (run.variant, run.spec.workload.name, run.run.status) == ("mine", "mine", Status.OK)
+    assert (rank.record.status, rank.record.reason, rank.record.warnings) == (Status.OK, "", ())
+    assert (rank.trace is not None, rank.memory is not None) == (True, True)
+    assert len(rank.record.samples.wall_s) == 2
+    attached = rank.record.attached
+    assert attached is not None
+    assert (attached.optimizer_steps, attached.backwards, attached.forwards) == ((1, 1),) * 3
+    assert attached.instrumented_s.keys() == {"trace", "memory"}
+    assert len(attached.instrumented_s["trace"]) == 1
+    assert attached.optimizers == ("SGD, 2 parameters",)
+    assert attached.models == ("Linear",)
+    assert rank.record.workload is not None
+    assert (rank.record.workload.units_per_batch, rank.record.workload.unit) == (3, "tokens")
+    assert rank.record.workload.parameters == 5
+
+
+@pytest.mark.parametrize("steps", [2, 3, 5, 6])
+def test_a_loop_that_is_too_short_keeps_what_was_recorded(steps: int, tmp_path: Path) -> None:
+    with short(tmp_path / "run"):
+        train(steps)
+    found = record(tmp_path / "run")
+    assert found.status == Status.OK
+    assert "the loop ended after" in found.warnings[-1]
+    assert found.attached is not None
+    assert found.attached.steps_seen == steps
+    assert len(found.samples.wall_s) == min(2, max(0, steps - 2))
+
+
+def test_a_loop_of_one_step(tmp_path: Path) -> None:
+    with short(tmp_path / "run"):
+        train(1)
+    assert record(tmp_path / "run").samples.wall_s == ()
+
+
+def test_no_loop_at_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with short(tmp_path / "run") as prof:
+        torch.ones(2).sum()
+    assert not prof.active
+    [line] = caplog.records
+    assert "saw no step of an optimizer" in line.getMessage()
+    assert not (tmp_path / "run" / "suite.json").exists()
+
+
+@pytest.mark.parametrize("at", [0, 2, 4, ENOUGH])
+def test_an_exception_passes_and_is_written_down(at: int, tmp_path: Path) -> None:
+    def fail(step: int) -> None:
+        if step == at:
+            raise ValueError("diverged")
+
+    with pytest.raises(ValueError, match="diverged"), short(tmp_path / "run"):
+        train(at + 1, fail)
+    run = the_run(tmp_path / "run")
+    found = run.ranks[0].record
+    assert (run.run.status, run.run.reason) == (Status.FAILED, "ValueError: diverged")
+    assert (found.status, found.reason) == (Status.FAILED, "ValueError: diverged")
+    assert "in fail" in found.traceback
+    assert "perfkit/attach" not in found.traceback
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(0, Status.OK), (None, Status.OK), (3, Status.FAILED), ("no data", Status.FAILED)]
+)
+def test_a_program_that_exits(code: Any, status: Status, tmp_path: Path) -> None:
+    def leave(step: int) -> None:
+        if step == ENOUGH - 1:
+            sys.exit(code)
+
+    with pytest.raises(SystemExit) as raised, short(tmp_path / "run"):
+        train(ENOUGH, leave)
+    assert raised.value.code == code
+    assert record(tmp_path / "run").status == status
+
+
+def test_an_interruption(tmp_path: Path) -> None:
+    def interrupt(step: int) -> None:
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), short(tmp_path / "run"):
+        train(ENOUGH, interrupt)
+    assert record(tmp_path / "run").status == Status.INTERRUPTED
+
+
+def test_started_stopped_and_started_again(tmp_path: Path) -> None:
+    prof = short(tmp_path / "run")
+    folders = []
+    for _ in range(2):
+        assert prof.start() is prof
+        train(ENOUGH)
+        prof.stop()
+        prof.stop()
+        folders.append(prof.folder)
+    assert folders == [tmp_path / "run", tmp_path / "run-2"]
+    assert [record(folder).status for folder in folders] == [Status.OK] * 2
+
+
+def test_an_interruption_of_its_end_passes_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(profiles, "write_report", interrupted)
+    prof = short(tmp_path / "run", report=True).start()
+    train(4)
+    with pytest.raises(KeyboardInterrupt):
+        prof.stop()
+    assert (prof.active, profiles._watching) == (False, None)
+    assert record(tmp_path / "run").status == Status.OK
+
+
+def test_without_being_started_nothing_happens(tmp_path: Path) -> None:
+    prof = short(tmp_path / "run")
+    prof.step()
+    prof.evaluated()
+    prof.stop()
+    train(2)
+    assert (prof.active, prof.folder, list(tmp_path.iterdir())) == (False, tmp_path / "run", [])
+
+
+def test_of_nested_ones_the_outer_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with short(tmp_path / "outer") as outer:
+        train(1)
+        with short(tmp_path / "inner") as inner:
+            train(ENOUGH)
+            inner.step()
+            assert not inner.active
+        train(1)
+    [line] = caplog.records
+    assert "watching this process already" in line.getMessage()
+    assert record(outer.folder).status == Status.OK
+    assert not (tmp_path / "inner").exists()
+
+
+def test_models_and_optimizers_that_are_given(tmp_path: Path) -> None:
+    used, unused = nn.Linear(3, 1), nn.Linear(2, 1)
+    optimizer = torch.optim.Adam([*used.parameters(), *unused.parameters()])
+    with short(tmp_path / "run", model={"used": used, "unused": unused}, optimizer=optimizer):
+        for _ in range(ENOUGH):
+            used(torch.ones(4, 3)).sum().backward()
+            optimizer.step()
+    found = record(tmp_path / "run")
+    assert found.attached is not None
+    assert found.attached.models == ("Linear", "Linear")
+    assert found.attached.optimizers == ("Adam, 4 parameters",)
+    assert found.workload is not None
+    assert (found.workload.parameters, found.workload.units_per_batch) == (7, 0), "which of two models is not known"
+
+
+def test_steps_by_hand_without_any_optimizer_of_torch(tmp_path: Path) -> None:
+    model = nn.Linear(4, 1)
+    with short(tmp_path / "run", model=model) as prof:
+        for _ in range(ENOUGH):
+            model(torch.ones(2, 4)).sum().backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    assert parameter.grad is not None
+                    parameter.sub_(0.01 * parameter.grad)
+                    parameter.grad = None
+            prof.step()
+    found = record(prof.folder)
+    assert (found.status, found.warnings) == (Status.OK, ())
+    assert found.attached is not None
+    assert (found.attached.steps_by, found.attached.optimizers) == ("the program's own calls of step()", ())
+    assert found.attached.optimizer_steps == (0, 0)
+    assert found.attached.backwards == (1, 1)
+
+
+def test_steps_by_hand_go_before_the_optimizers(tmp_path: Path) -> None:
+    with short(tmp_path / "run") as prof:
+        train(2 * ENOUGH, lambda step: prof.step() if step % 2 else None)
+    found = record(prof.folder).attached
+    assert found is not None
+    assert found.optimizer_steps == (2, 2)
+
+
+def test_so_many_optimizer_steps_as_are_asked_for(tmp_path: Path) -> None:
+    with short(tmp_path / "run", step_every=2) as prof:
+        train(2 * ENOUGH)
+    found = record(prof.folder).attached
+    assert found is not None
+    assert (found.optimizer_steps, found.steps_by) == ((2, 2), "every 2 optimizer steps, as asked for")
+
+
+class Board:
+    """A logger that writes down what it gets."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[int, Mapping[str, float]]] = []
+        self.reports: list[Path] = []
+        self.closed = 0
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        self.got.append((step, values))
+
+    def report(self, folder: Path) -> None:
+        self.reports.append(folder)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_loggers_get_the_figures_of_a_finished_recording(tmp_path: Path) -> None:
+    board = Board()
+    with short(tmp_path / "run", loggers=[board]):
+        train(ENOUGH)
+    [(_, values)] = board.got
+    assert values["perfkit/step_s"] > 0
+    assert (board.reports, board.closed) == ([], 1)
+
+
+def test_loggers_are_the_first_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from perfkit.attach import session
+    from perfkit.techniques.state import World
+
+    board, told = Board(), tmp_path / "run"
+    monkeypatch.setattr(session, "current_world", lambda: World(rank=1, size=2, local_rank=1))
+    monkeypatch.setattr(session, "first_ranks", lambda world, name, decide: str(told))
+    with short(told, loggers=[board]):
+        train(ENOUGH)
+    assert (board.got, board.closed) == ([], 0)
+    assert [each.name for each in told.rglob("record.json")] == ["record.json"]
+    assert not (told / "suite.json").exists()
+
+
+@pytest.mark.slow
+def test_watched_all_the_time_with_a_trace_when_asked_for(tmp_path: Path) -> None:
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with short(tmp_path / "run", name="loop", always_on=True, trace_on=["file"]) as prof:
+        for step in range(3000):  # once a second it is looked for the file
+            model(torch.ones(8, 4)).sum().backward()
+            optimizer.step()
+            if step == ENOUGH:
+                (prof.folder / "trace-now").touch()
+            if step > ENOUGH:
+                time.sleep(0.005)
+            if list(prof.folder.glob("loop@*/0/run.json")):
+                break
+        assert prof.active
+    assert not prof.active
+    runs = {run.variant: run for run in read_suite(prof.folder).runs}
+    [captured] = [name for name in runs if name != "loop"]
+    assert captured.startswith("loop@step")
+    assert read_suite(prof.folder).suite.baselines == {captured: "loop"}
+    assert runs[captured].ranks[0].trace is not None
+    lines = list(read_live(prof.folder / runs["loop"].path / "rank0" / "live.jsonl"))
+    assert isinstance(lines[0], LiveStart)
+    assert any(isinstance(line, LiveWindow) for line in lines)
+    assert [line.kind for line in lines if isinstance(line, LiveEvent)][-1] == "end"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trace_on": ["file"]}, "always_on=True"),
+        ({"on_outlier": print}, "always_on=True"),
+        ({"on_drift": print}, "always_on=True"),
+        ({"flops_per_step": 1e9}, "always_on=True"),
+        ({"always_on": True, "trace_on": ["regresion"]}, "did you mean 'regression'"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        short(tmp_path / "run", **options)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    with short(tmp_path / "file" / "run") as prof:
+        assert not prof.active
+        train(2)
+    [line] = caplog.records
+    assert "switched itself off" in line.getMessage()
+
+
+def test_when_switched_off_the_profiler_is_ended_and_training_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = 0
+
+    def spoil(step: int) -> None:
+        nonlocal failures
+        if torch._C._autograd._profiler_enabled() and not failures:
+            failures += 1
+            prof._guard(lambda: 1 / 0)  # type: ignore[misc]
+
+    with short(tmp_path / "run") as prof:
+        train(ENOUGH, spoil)
+        assert not torch._C._autograd._profiler_enabled()
+    assert failures == 1
+    [line] = caplog.records
+    assert "ZeroDivisionError" in line.getMessage()
+
+
+@pytest.mark.parametrize("steps", [3, ENOUGH])
+def test_what_is_trained_is_not_kept_once_it_is_not_watched_any_more(steps: int, tmp_path: Path) -> None:
+    gone: list[weakref.ref[Any]] = []
+
+    def train_and_forget() -> None:
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        gone.extend((weakref.ref(model), weakref.ref(optimizer)))
+        for _ in range(steps):
+            model(torch.ones(8, 4)).sum().backward()
+            optimizer.step()
+
+    with short(tmp_path / "run") as prof:
+        train_and_forget()
+        if steps < ENOUGH:
+            prof.stop()
+        gc.collect()
+        assert [each() for each in gone] == [None, None]
+
+
+PROGRAM = """
+import os, signal, sys, torch, perfkit
+from perfkit.spec import Schedule
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+prof = perfkit.profile("run", schedule=Schedule(warmup=1, max_warmup=1, timed=2, trace=1, memory=1), report=False)
+prof.start()
+for step in range(8):
+    model(torch.ones(8, 4)).sum().backward()
+    optimizer.step()
+    if step == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if step == int(sys.argv[2]):
+        raise ValueError("diverged")
+"""
+
+
+def run_program(folder: Path, *, kill: int = -1, fail: int = -1) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PROGRAM, str(kill), str(fail)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_a_program_that_never_stops_it(tmp_path: Path) -> None:
+    assert run_program(tmp_path).returncode == 0
+    assert record(tmp_path / "run").status == Status.OK
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_without_stopping_it(tmp_path: Path) -> None:
+    done = run_program(tmp_path, fail=5)
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("ValueError: diverged")
+    assert (record(tmp_path / "run").status, record(tmp_path / "run").reason) == (
+        Status.FAILED,
+        "ValueError: diverged",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kill", "timed"), [(2, 0), (5, 2), (7, 2)])
+def test_a_program_that_is_killed_leaves_what_can_be_read(kill: int, timed: int, tmp_path: Path) -> None:
+    assert run_program(tmp_path, kill=kill).returncode == -signal.SIGKILL
+    run = the_run(tmp_path / "run")
+    assert run.run.status == Status.INTERRUPTED
+    assert len(run.ranks[0].record.samples.wall_s) == timed

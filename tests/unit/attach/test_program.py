@@ -1,0 +1,154 @@
+"""What is done to a loop step by step, driven by hand, with instruments that only say that they are on."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from perfkit.attach import program as programs
+from perfkit.attach.loop import Loop
+from perfkit.attach.program import program
+from perfkit.attach.session import Session, Wishes
+from perfkit.attach.steps import StepFinder
+from perfkit.capture.open_ranges import OpenRangeError
+from perfkit.capture.recording import Recording
+from perfkit.record import Status
+from perfkit.spec import Schedule
+from perfkit.techniques.state import World
+
+
+class Hooks:
+    def __init__(self) -> None:
+        self.listened: list[tuple[nn.Module, ...]] = []
+
+    def listen(self, modules: Iterable[nn.Module]) -> None:
+        self.listened.append(tuple(modules))
+
+
+class Driven:
+    """A program over a small model; `log` has what is on during each step."""
+
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, lasting: tuple[str, ...] = (), **counts: Any
+    ) -> None:
+        self.on = "nothing"
+        self.log: list[str] = []
+        self.model = nn.Sequential(nn.Sequential(nn.Linear(2, 1)))
+        self.loop = Loop(StepFinder(), lambda: None)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.loop.stepped(self.optimizer)
+        self.hooks: Any = Hooks()
+        schedule = Schedule(**{"warmup": 1, "max_warmup": 1, "timed": 2, "trace": 1, "memory": 1, **counts})
+        wishes = Wishes(folder=folder, name="loop", models={}, schedule=schedule, units_per_step=None, unit="samples")
+        self.session = Session(wishes, self.loop)
+        self.recording = self.session.open()
+
+        def traced(count: int, *_: Any, **__: Any) -> Recording[tuple[str, ...]]:
+            yield from self._instrument("trace", count)
+            return lasting
+
+        monkeypatch.setattr(programs, "traced", traced)
+        monkeypatch.setattr(programs, "_memory", lambda session, _: self._instrument("memory", schedule.memory))
+
+    def _instrument(self, name: str, count: int) -> Recording[None]:
+        self.on = name
+        try:
+            for _ in range(count):
+                yield
+        finally:
+            self.on = "nothing"
+
+    def run(self, called: nn.Module | None = None) -> list[str]:
+        for _ in program(self.session, self.recording, self.hooks):
+            if called is not None and any(each is called for each in self.hooks.listened[-1]):
+                self.loop.forward(called, (), {})
+            self.log.append(self.on)
+            self.session.steps += 1
+        return self.log
+
+
+def test_one_pass_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driven = Driven(tmp_path / "run", monkeypatch, warmup=2, max_warmup=2, timed=3, trace=2, memory=1)
+    assert driven.run() == ["nothing"] * 5 + ["trace"] * 2 + ["nothing"] + ["memory"]
+    assert (len(driven.recording.warmup), len(driven.recording.series), driven.recording.first_timed) == (2, 3, 2)
+    found = driven.recording.recorder.record
+    assert (found.status, found.reason, len(found.samples.wall_s)) == (Status.OK, "", 3)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [({"trace": 0}, ["memory"]), ({"memory": 0}, ["trace"]), ({"trace": 0, "memory": 0}, [])],
+)
+def test_passes_that_are_not_wanted(
+    counts: dict[str, Any], expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Driven(tmp_path / "run", monkeypatch, **counts).run() == ["nothing"] * 3 + expected
+
+
+def test_a_range_that_lasts_keeps_memory_from_being_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driven = Driven(tmp_path / "run", monkeypatch, lasting=("epoch",))
+    assert "memory" not in driven.run()
+    assert driven.recording.warnings == [f"no memory was recorded: {OpenRangeError(('epoch',))}"]
+    assert driven.recording.recorder.record.status == Status.OK
+
+
+def test_the_programs_own_profiler_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driven = Driven(tmp_path / "run", monkeypatch)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        assert set(driven.run()) == {"nothing"}
+    assert [each.partition(":")[0] for each in driven.recording.warnings] == [
+        "no trace was recorded",
+        "no memory was recorded",
+    ]
+
+
+def test_warm_up_lasts_until_steady_and_no_longer_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "is_steady", lambda walls: len(walls) == 4)
+    driven = Driven(tmp_path / "run", monkeypatch, warmup=2, max_warmup=9)
+    driven.run()
+    assert (len(driven.recording.warmup), driven.recording.steady) == (4, True)
+    monkeypatch.setattr(programs, "is_steady", lambda walls: False)
+    driven = Driven(tmp_path / "run", monkeypatch, warmup=2, max_warmup=5)
+    driven.run()
+    assert (len(driven.recording.warmup), driven.recording.steady) == (5, False)
+
+
+def test_several_ranks_warm_up_for_the_same_number_of_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "is_steady", lambda walls: False)
+    driven = Driven(tmp_path / "run", monkeypatch, warmup=3, max_warmup=9)
+    driven.session.world = World(rank=0, size=2)
+    driven.run()
+    assert len(driven.recording.warmup) == 3
+
+
+def test_all_modules_are_listened_to_until_it_is_known_which_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "is_steady", lambda walls: False)
+    driven = Driven(tmp_path / "run", monkeypatch, warmup=9, max_warmup=9)
+    inner = driven.model[0]
+    driven.run(called=inner)
+    assert driven.hooks.listened == [(driven.model, inner, inner[0]), (driven.model, inner)]  # type: ignore[index]
+    assert driven.loop.largest is inner
+
+
+def test_where_no_module_is_ever_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "is_steady", lambda walls: False)
+    driven = Driven(tmp_path / "run", monkeypatch, warmup=12, max_warmup=12)
+    driven.run()
+    inner = driven.model[0]
+    assert driven.hooks.listened == [(driven.model, inner, inner[0]), (driven.model,)]  # type: ignore[index]
+    assert driven.loop.largest is None
+
+
+def test_a_loop_that_ends_within_a_pass_ends_its_instrument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driven = Driven(tmp_path / "run", monkeypatch, trace=5)
+    running = program(driven.session, driven.recording, driven.hooks)
+    while driven.on == "nothing":
+        next(running)
+    running.close()
+    assert driven.on == "nothing"
+    assert driven.recording.recorder.record.status == Status.CRASHED  # until the session says how it ended

@@ -1,0 +1,138 @@
+"""What a session finds out of a loop and writes of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from perfkit.attach import session as sessions
+from perfkit.attach.loop import Loop, StepCounts
+from perfkit.attach.session import Session, Wishes
+from perfkit.attach.steps import StepFinder
+from perfkit.attach.timing import Stamp, StepSeries
+from perfkit.errors import PerfkitError
+from perfkit.record import Status
+from perfkit.spec import Schedule
+from perfkit.store.read import read_suite
+from perfkit.techniques.state import World
+
+
+class Watched:
+    """A session over a model whose optimizer has stepped."""
+
+    def __init__(self, folder: Path, **wishes: Any) -> None:
+        self.model = nn.Linear(3, 1)
+        self.loop = Loop(StepFinder(), lambda: None)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.loop.stepped(self.optimizer)
+        stated: dict[str, Any] = {"models": {}, "schedule": Schedule(), "units_per_step": None, "unit": "samples"}
+        self.session = Session(Wishes(**{"folder": folder, "name": "loop", **stated, **wishes}), self.loop)
+
+
+def test_what_is_trained_is_found(tmp_path: Path) -> None:
+    watched = Watched(tmp_path / "run")
+    watched.session.open()
+    assert watched.session.trained.models == {"": watched.model}
+    assert watched.session.trained.device == torch.device("cpu")
+    assert len(watched.session.trained.optimizers) == 1
+
+
+def test_what_is_given_goes_first(tmp_path: Path) -> None:
+    given = nn.Linear(2, 2)
+    watched = Watched(tmp_path / "run", models={"mine": given})
+    watched.session.open()
+    assert watched.session.trained.models == {"mine": given}
+
+
+def test_recordings_after_the_first_are_compared_with_it(tmp_path: Path) -> None:
+    session = Watched(tmp_path / "run").session
+    recording = session.open()
+    session.end(recording, Status.OK)
+    captured = session.begin("loop@step7", "asked for")
+    session.end(captured, Status.FAILED, "a reason")
+    suite = read_suite(tmp_path / "run")
+    assert [(run.variant, run.run.status, run.run.reason) for run in suite.runs] == [
+        ("loop", Status.OK, ""),
+        ("loop@step7", Status.FAILED, "a reason"),
+    ]
+    assert suite.suite.baselines == {"loop@step7": "loop"}
+    assert suite.ceilings is not None
+    assert suite.runs[1].ranks[0].record.attached is not None
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_first_rank_writes_for_all(rank: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "current_world", lambda: World(rank=rank, size=2))
+    monkeypatch.setattr(sessions, "first_ranks", lambda world, name, decide: str(tmp_path))
+    session = Watched(tmp_path).session
+    session.end(session.open(), Status.OK)
+    written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.json")}
+    own = {f"loop/0/rank{rank}/record.json"}
+    assert written == own | (
+        {"suite.json", "ceilings.json", "loop/0/spec.json", "loop/0/run.json"} if not rank else set()
+    )
+
+
+def test_where_the_first_rank_failed_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(*_: object) -> str:
+        raise PerfkitError("rank 0 could not begin to record")
+
+    monkeypatch.setattr(sessions, "first_ranks", failed)
+    session = Watched(tmp_path / "run").session
+    with pytest.raises(PerfkitError):
+        session.open()
+    assert session.main is None
+    session.let_go()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_figures_are_of_the_timed_steps_and_unknown_ones_are_left_out(tmp_path: Path) -> None:
+    session = Watched(tmp_path / "run", units_per_step=8.0).session
+    recording = session.open()
+    walls = [0, 2, 4, 8]
+    recording.series = StepSeries([Stamp(wall * 10**9, 0, None) for wall in walls], [StepCounts() for _ in range(3)])
+    session.write_timing(recording)
+    figures = session.figures()
+    assert (figures["perfkit/step_s"], figures["perfkit/step_max_s"], figures["perfkit/units_per_s"]) == (2, 4, 4)
+    assert figures["perfkit/rss_bytes"] > 0
+    assert "perfkit/data_wait_s" not in figures
+    assert "perfkit/peak_allocated_bytes" not in figures
+
+
+def test_without_timed_steps_there_are_no_figures(tmp_path: Path) -> None:
+    session = Watched(tmp_path / "run").session
+    session.write_timing(session.open())
+    assert session.figures() == {}
+
+
+def test_steps_are_marked_for_our_profiler_alone(tmp_path: Path) -> None:
+    session = Watched(tmp_path / "run").session
+    session.mark_step()
+    session.unmark_step()
+    session.steps = 4
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        session.mark_step()  # a profiler of the program's
+        session.unmark_step()
+        with session.profiler.taken():
+            session.mark_step()
+            session.unmark_step()
+            session.unmark_step()
+    assert [event.name for event in profiler.events() or ()] == ["perfkit::step#4"]
+
+
+def test_the_device_of_most_bytes() -> None:
+    mixed = nn.ModuleList([nn.Linear(100, 1, device="meta"), nn.Linear(2, 1)])
+    assert sessions._device((mixed,)) == torch.device("meta")
+    assert sessions._device(()) == torch.device("cpu")
+
+
+def test_what_is_let_go_is_held_no_longer(tmp_path: Path) -> None:
+    watched = Watched(tmp_path / "run")
+    watched.session.open()
+    watched.loop.largest = watched.model
+    watched.session.let_go()
+    assert (watched.session.roots, watched.session.trained.models, watched.session.trained.optimizers) == ((), {}, ())
+    assert watched.loop.optimizers == ()
+    assert watched.loop.largest is None

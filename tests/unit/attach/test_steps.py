@@ -1,0 +1,116 @@
+"""Where a step ends, of loops written down as the order in which their optimizers step."""
+
+import pytest
+
+from perfkit.attach.steps import StepFinder
+
+
+def ends(order: str, every: int | None = None) -> str:
+    """For each optimizer step (a letter) `|` where a step of the loop ended with it, else `.`."""
+    finder = StepFinder(every)
+    return "".join("|" if finder.ends(ord(each)) else "." for each in order)
+
+
+def steady(order: str, after: int, every: int | None = None) -> str:
+    """The same, without the first `after` optimizer steps: before them it cannot be known."""
+    return ends(order, every)[after:]
+
+
+def test_one_optimizer() -> None:
+    assert ends("aaaaa") == "|||||"
+
+
+def test_a_discriminator_and_a_generator() -> None:
+    # The discriminator's is a step until the generator is seen again; then each is awaited twice.
+    assert ends("dgdgdgdgdg") == "|.|....|.|"
+
+
+def test_begun_in_the_middle_of_a_step() -> None:
+    # It cannot be told where the program has its own beginning: every second one is right either way.
+    assert ends("gdgdgdgdgd") == "|.|....|.|"
+
+
+def test_five_steps_of_a_critic_for_one_of_the_generator() -> None:
+    assert steady("cccccg" * 5, 18) == ".....|" * 2
+
+
+@pytest.mark.parametrize("begun", range(6))
+def test_critics_and_a_generator_begun_anywhere(begun: int) -> None:
+    order = ("cccccg" * 8)[begun:]
+    found = ends(order)
+    settled = 24  # so many optimizer steps are enough, wherever it began
+    assert found[settled:] == "".join("|" if each == "g" else "." for each in order[settled:])
+
+
+def test_an_optimizer_for_each_parameter() -> None:
+    assert steady("abcde" * 6, 20) == "....|" * 2
+
+
+def test_hundreds_of_optimizers() -> None:
+    finder = StepFinder()
+    found = [[finder.ends(each) for each in range(300)] for _ in range(6)]
+    assert [sum(each) for each in found[-2:]] == [1, 1]
+    assert found[-1][-1]
+
+
+def test_one_that_appears_later_starts_the_search_anew() -> None:
+    finder = StepFinder()
+    before = [finder.ends(each) for each in (1, 1, 1)]
+    searches = finder.searches
+    after = [finder.ends(each) for each in (1, 2) * 6]
+    assert before == [True] * 3
+    assert finder.searches == searches + 1
+    assert after[-4:] == [False, True, False, True]
+
+
+def test_one_that_vanishes() -> None:
+    # A second phase trains with an optimizer of its own: the first, which steps ended with, is never seen again.
+    assert steady("a" * 10 + "b" * 40, 21) == "|" * 29
+
+
+def test_phases_that_alternate() -> None:
+    assert steady("a" * 10 + "b" * 30 + "a" * 30, 51) == "|" * 19
+
+
+def test_of_two_the_one_that_vanishes() -> None:
+    assert steady("dg" * 10 + "d" * 50, 42) == "|" * 28
+
+
+def test_of_two_the_one_that_pauses() -> None:
+    assert steady("dg" * 10 + "d" * 50 + "dg" * 10, 80) == ".|" * 5
+
+
+def test_a_lazy_regulariser_is_no_part_of_every_step() -> None:
+    assert steady(("d" * 15 + "dr") * 4, 34) == ("|" * 16 + ".") * 2
+
+
+def test_a_lazy_regulariser_beside_two_others() -> None:
+    finder = StepFinder()
+    order = ("dg" * 15 + "dgr") * 6
+    found = [finder.ends(ord(each)) for each in order]
+    assert found[99:] == [each == "g" for each in order[99:]]
+    assert finder.searches == 2  # none for the regulariser, whenever it comes
+
+
+def test_one_that_is_rare_and_then_the_only_one() -> None:
+    assert steady(("d" * 15 + "dr") * 4 + "r" * 40, 4 * 17 + 10) == "|" * 30
+
+
+def test_an_optimizer_made_for_one_step_alone() -> None:
+    # An adversary, a style or a task is optimized for some steps within every step, by an optimizer of its own.
+    finder = StepFinder()
+    found = []
+    for step in range(40):
+        found.append([*(finder.ends(100 + step) for _ in range(3)), finder.ends(1)])
+    assert found[-20:] == [[False, False, False, True]] * 20
+
+
+def test_every() -> None:
+    assert ends("aaaaaa", every=3) == "..|..|"
+    assert ends("abcabc", every=2) == ".|.|.|"
+
+
+def test_a_scaler_that_skips_a_step_of_one_of_two() -> None:
+    # With an infinite gradient GradScaler leaves an optimizer's step out; the other's goes on.
+    order = "dgdgdgdg" + "d" + "dgdg" + "g" + "dgdg"
+    assert steady(order, 6) == ".|" + "." + ".|.|" + "|" + ".|.|"

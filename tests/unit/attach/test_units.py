@@ -1,0 +1,60 @@
+"""How many samples a step has, of batches as programs make them."""
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from perfkit.attach.units import leading, units_of
+
+
+class Pair(NamedTuple):
+    inputs: torch.Tensor
+    labels: torch.Tensor
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (torch.zeros(8, 3), 8),
+        (torch.tensor(1.0), 0),
+        ((torch.zeros(8, 3), torch.zeros(9)), 8),
+        ([torch.tensor(1.0), torch.zeros(5)], 5),
+        ({"ids": torch.zeros(4, 2), "mask": torch.zeros(4, 2)}, 4),
+        (Pair(torch.zeros(6, 1), torch.zeros(6)), 6),
+        (("name", {"x": [torch.zeros(7)]}), 7),
+        ([[[[torch.zeros(7)]]]], 7),
+        ([[[[[torch.zeros(7)]]]]], 0),
+        ("text", 0),
+        (None, 0),
+        ((), 0),
+        (torch.zeros(0, 3), 0),
+    ],
+)
+def test_the_first_dimension_of_the_first_tensor(batch: Any, expected: int) -> None:
+    assert leading(batch) == expected
+
+
+def test_what_the_user_states_goes_first() -> None:
+    assert units_of([8], [8], stated=4096.0, unit="tokens") == (4096, "tokens", "stated by the user")
+
+
+def test_batches_go_before_what_the_model_is_called_with() -> None:
+    per_step, unit, source = units_of([8, 8, 3], [16, 16, 6], stated=None, unit="samples")
+    assert (per_step, unit) == (8, "samples")
+    assert "DataLoader" in source
+
+
+def test_without_batches_what_the_model_is_called_with() -> None:
+    per_step, unit, source = units_of([0, 0, 0], [16, 16, 6], stated=None, unit="samples")
+    assert (per_step, unit) == (16, "samples")
+    assert "called with" in source
+
+
+def test_what_was_counted_are_samples_whatever_the_user_calls_a_unit() -> None:
+    assert units_of([8], [], stated=None, unit="tokens").unit == "samples"
+
+
+def test_unknown_is_unknown() -> None:
+    assert units_of([], [], stated=None, unit="tokens")[:2] == (0, "tokens")
+    assert units_of([0], [0], stated=None, unit="samples").source.startswith("not known")

@@ -1,0 +1,174 @@
+"""What one rank writes of a loop."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from perfkit.attach.loop import Loop, StepCounts
+from perfkit.attach.steps import StepFinder
+from perfkit.attach.timing import Stamp, StepSeries
+from perfkit.attach.variant import VariantRecording
+from perfkit.capture.recording import Recording
+from perfkit.capture.trained import Trained
+from perfkit.files import read_json
+from perfkit.record import RankRecord, Status
+from perfkit.store.layout import RECORD_FILE, rank_folder
+from perfkit.techniques.state import World
+
+
+class Watched:
+    """A recording of a loop that does nothing."""
+
+    def __init__(self, folder: Path, model: nn.Module | None = None) -> None:
+        self.loop = Loop(StepFinder(), lambda: None)
+        self.model = nn.Linear(3, 1) if model is None else model
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.trained = Trained(torch.device("cpu"), {"": self.model}, (optimizer,))
+        self.folder = folder
+        self.recording = VariantRecording(folder, self.loop, self.trained, World(rank=1, size=2))
+
+    def record(self) -> RankRecord:
+        return read_json(rank_folder(self.folder, 1) / RECORD_FILE, RankRecord)
+
+    def timed(self, *counts: StepCounts) -> None:
+        stamps = [Stamp(second * 10**9, 0, None) for second in range(1 + len(counts))]
+        self.recording.series = StepSeries(stamps, list(counts))
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+def test_until_more_is_known_it_is_a_loop_whose_end_was_not_written(watched: Watched) -> None:
+    found = watched.record()
+    assert (found.rank, found.world_size, found.status) == (1, 2, Status.CRASHED)
+    assert "without saying why" in found.reason
+    assert found.attached is not None
+    assert found.workload is None
+
+
+def test_timing_and_counts(watched: Watched) -> None:
+    once = StepCounts(optimizer_steps=1, forwards=2, backwards=2, fetches=2, data_wait_ns=5 * 10**8, fetched=16)
+    evaluated = StepCounts(optimizer_steps=1, evaluations=3, fetches=5, data_wait_ns=10**9, fetched=99)
+    watched.timed(once, evaluated, once)
+    watched.recording.first_timed = 4
+    units = watched.recording.write_timing("loop", 7, units_per_step=None, unit="samples")
+    found = watched.record()
+    assert found.attached is not None
+    assert found.workload is not None
+    assert units.per_step == found.workload.units_per_batch == 16
+    assert found.workload.parameters == 4
+    assert found.samples.wall_s == (1.0, 1.0)
+    assert found.attached.left_out_s == (1.0,)
+    assert found.attached.data_wait_s == (0.5, 0.5)
+    assert (found.attached.forwards, found.attached.backwards, found.attached.optimizer_steps) == (
+        (2, 2),
+        (2, 2),
+        (1, 1),
+    )
+    assert (found.attached.first_timed, found.attached.steps_seen) == (4, 7)
+    assert found.attached.optimizers == ("SGD, 2 parameters",)
+
+
+def test_without_a_loader_waiting_is_unknown(watched: Watched) -> None:
+    watched.timed(StepCounts(optimizer_steps=1))
+    watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
+    attached = watched.record().attached
+    assert attached is not None
+    assert attached.data_wait_s == ()
+
+
+def test_a_loader_of_which_some_steps_take_no_batch(watched: Watched) -> None:
+    watched.timed(StepCounts(fetches=1, data_wait_ns=10**9), StepCounts())
+    watched.recording.write_timing("loop", 2, units_per_step=None, unit="samples")
+    attached = watched.record().attached
+    assert attached is not None
+    assert attached.data_wait_s == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(("autocast", "dtype"), [(None, "fp64"), (torch.bfloat16, "bf16")])
+def test_the_dtype_computed_in(autocast: torch.dtype | None, dtype: str, tmp_path: Path) -> None:
+    mixed = nn.Sequential(nn.Linear(8, 8).double(), nn.Linear(1, 1))
+    watched = Watched(tmp_path, mixed)
+    watched.loop.autocast = autocast
+    watched.recording.write_timing("loop", 0, units_per_step=None, unit="samples")
+    assert watched.record().compute_dtype == dtype
+
+
+def three_steps(results: list[str]) -> Recording[str]:
+    try:
+        for _ in range(3):
+            yield
+        return "found"
+    finally:
+        results.append("ended")
+
+
+def test_an_instrument_and_the_times_of_its_steps(watched: Watched) -> None:
+    ended: list[str] = []
+    running = watched.recording.instrumented("trace", three_steps(ended), phases=True)
+    for _ in range(3):
+        next(running)
+        assert watched.loop.phases.on
+    with pytest.raises(StopIteration) as stopped:
+        next(running)
+    assert stopped.value.value == "found"
+    assert (ended, watched.loop.phases.on) == (["ended"], False)
+    assert len(watched.recording.instrumented_s["trace"]) == 3
+    assert watched.recording.warnings == []
+
+
+def test_an_instrument_that_is_closed_in_the_middle(watched: Watched) -> None:
+    ended: list[str] = []
+    running = watched.recording.instrumented("trace", three_steps(ended), phases=True)
+    next(running)
+    next(running)
+    running.close()
+    assert (ended, watched.loop.phases.on) == (["ended"], False)
+    assert len(watched.recording.instrumented_s["trace"]) == 1
+
+
+def test_an_evaluation_under_an_instrument_is_told_unless_every_step_has_one(watched: Watched) -> None:
+    def run(name: str) -> None:
+        running = watched.recording.instrumented(name, three_steps([]))
+        next(running)
+        watched.loop.evaluated()
+        for _ in running:
+            pass
+
+    run("trace")
+    [warning] = watched.recording.warnings
+    assert "under the trace recording" in warning
+    watched.timed(StepCounts(evaluations=1))
+    run("memory")
+    assert len(watched.recording.warnings) == 1
+
+
+@pytest.mark.parametrize(("status", "failed"), [(Status.OK, None), (Status.FAILED, 9)])
+def test_the_end(status: Status, failed: int | None, watched: Watched) -> None:
+    watched.recording.write_timing("loop", 5, units_per_step=None, unit="samples")
+    watched.recording.warnings.append("beware")
+    watched.recording.instrumented_s["trace"] = (1.0,)
+    watched.recording.close(9, status, "a reason", "a traceback")
+    found = watched.record()
+    assert (found.status, found.reason, found.traceback, found.failed_step) == (
+        status,
+        "a reason",
+        "a traceback",
+        failed,
+    )
+    assert found.warnings == ("beware",)
+    assert found.attached is not None
+    assert (found.attached.steps_seen, found.attached.instrumented_s) == (9, {"trace": (1.0,)})
+
+
+def test_what_was_recorded_is_forgotten_when_it_begins_anew(watched: Watched) -> None:
+    watched.timed(StepCounts())
+    watched.recording.steady, watched.recording.first_timed = True, 5
+    watched.recording.instrumented_s["trace"] = (1.0,)
+    watched.recording.forget(watched.trained)
+    assert (len(watched.recording.series), watched.recording.steady, watched.recording.first_timed) == (0, False, 0)
+    assert watched.recording.instrumented_s == {}
