@@ -1,0 +1,88 @@
+"""The profile of a framework's training, which begins and ends where the framework's hooks say."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from torch.optim import Optimizer
+
+from perfkit.attach.guard import Guard
+from perfkit.attach.profile import Profile, profile
+
+
+class Attachment:
+    """A `Profile` that is made when training begins: only then are model, optimizer and process group known.
+
+    Args:
+        folder: as `perfkit.profile` takes it.
+        options: its other arguments, which go before what the framework says. What it refuses is refused here, in the
+            user's own line.
+    """
+
+    def __init__(self, folder: str | Path | None, options: Mapping[str, Any]) -> None:
+        profile(folder, **options)
+        self.profile: Profile | None = None
+        self._folder = folder
+        self._options = dict(options)
+
+    def begin(self, found: Callable[[], Mapping[str, Any]] = dict, *, by_hand: bool = False) -> None:
+        """Start a profile; `found` returns the arguments of `perfkit.profile` that the framework knows.
+
+        With `by_hand`, calls of `step` tell the steps, else the optimizers do.
+
+        One that has not ended was left by an exception that the framework told nobody of, and is finished first.
+        """
+        self.end(RuntimeError("training ended early, and began again"))
+        # A guard acts only in the process that made it, and a framework may have started this one since.
+        Guard(self._forget)(self._begin, found, by_hand)
+
+    def step(self) -> None:
+        if self.profile is not None:
+            self.profile.step()
+
+    def evaluated(self) -> None:
+        """An evaluation has run since the last step."""
+        if self.profile is not None:
+            self.profile.evaluated()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Finish the profile that has begun, if there is one; `error` is what training ended with."""
+        ended, self.profile = self.profile, None
+        if ended is not None:
+            ended.stop(error)
+
+    def _begin(self, found: Callable[[], Mapping[str, Any]], by_hand: bool) -> None:
+        self.profile = profile(self._folder, **{**found(), **self._options}).start(by_hand=by_hand)
+
+    def _forget(self) -> None:
+        self.profile = None
+
+
+class Ending:
+    """What the callbacks share: how training's end is told where the framework does not tell it.
+
+    A callback is a context manager: `with PerfkitCallback("runs/x") as callback:` around the training finishes the
+    profile in any case, and records an exception that ends it. Without it, a profile that no hook has ended is finished
+    when the process exits.
+    """
+
+    _attachment: Attachment
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Finish the profile and write what there is; nothing where none has begun, or where it has ended."""
+        self._attachment.end(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close(error)
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """The optimizer that steps, inside of wrappers such as Accelerate's; None stays None."""
+    inner = getattr(optimizer, "optimizer", None)
+    return unwrapped(inner) if isinstance(inner, Optimizer) else optimizer

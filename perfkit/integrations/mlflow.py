@@ -1,0 +1,118 @@
+"""Figures of a watched loop in MLflow."""
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perfkit.attach.logger import Logger
+from perfkit.integrations.finished import figures_of, report_of
+from perfkit.integrations.libraries import library
+from perfkit.record import RankRecord
+from perfkit.store.read import read_suite
+
+DEFAULT_EXPERIMENT = "0"
+
+
+class MlflowLogger:
+    """Logs into the run `run_id`, else into the run that is in progress when figures come, else into one of its own.
+
+    A run in progress is used where `tracking_uri` is not given or is that run's. The run of its own lies in
+    `experiment` (default: MLflow's, as `MLFLOW_EXPERIMENT_NAME` or the program sets it) and is ended by `close`; a run
+    of the program's own never is.
+
+    Each call waits for the store. Where a server does not answer MLflow tries again for minutes, see
+    `MLFLOW_HTTP_REQUEST_MAX_RETRIES`.
+
+    Raises:
+        UnavailableError: MLflow is not installed.
+        MlflowException: `tracking_uri` is of no kind of store that MLflow knows.
+    """
+
+    def __init__(
+        self,
+        run_id: str | None = None,
+        *,
+        tracking_uri: str | None = None,
+        experiment: str | None = None,
+        name: str = "",
+    ) -> None:
+        self._mlflow = library("mlflow", package="mlflow", extra="mlflow")
+        self._fluent = library("mlflow.tracking.fluent", package="mlflow", extra="mlflow")
+        self._tracking_uri = tracking_uri
+        self._experiment = experiment
+        self._name = name
+        self._run_id = run_id
+        self._own = False
+        self._opened_client: Any = None
+        if tracking_uri is not None:
+            self._client()  # so that a store that cannot be used is told now, and not made ready while steps are timed
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        now_ms = int(time.time() * 1000)
+        metric = self._mlflow.entities.Metric
+        client, run_id = self._run()
+        client.log_batch(run_id, metrics=[metric(name, value, now_ms, step) for name, value in values.items()])
+
+    def report(self, folder: Path) -> None:
+        """The report and its static figures as artifacts under `perfkit/FOLDER`, where it ran as params.
+
+        A `PerfkitError` where no report was written.
+        """
+        report = report_of(folder)
+        client, run_id = self._run()
+        place = f"perfkit/{report.parent.name}"
+        client.log_artifact(run_id, str(report), place)
+        for path in figures_of(folder).values():
+            client.log_artifact(run_id, str(path), f"{place}/figures")
+        records = [rank.record for run in read_suite(folder).runs for rank in run.ranks]
+        if records:
+            param = self._mlflow.entities.Param
+            client.log_batch(run_id, params=[param(name, value) for name, value in _params(records[0]).items()])
+
+    def close(self) -> None:
+        if self._own:
+            self._client().set_terminated(self._run_id)
+
+    def _client(self) -> Any:
+        """Without a URI of its own made when it is first used, since the program may set one until then."""
+        if self._opened_client is None:
+            self._opened_client = self._mlflow.MlflowClient(self._tracking_uri)
+        return self._opened_client
+
+    def _run(self) -> tuple[Any, str]:
+        client = self._client()
+        if self._run_id is None:
+            self._run_id = self._in_progress()
+        if self._run_id is None:
+            self._run_id = client.create_run(self._experiment_id(), run_name=self._name or None).info.run_id
+            self._own = True
+        return client, self._run_id
+
+    def _in_progress(self) -> str | None:
+        """`mlflow.active_run` knows those of its own thread only, and figures come from a thread of perfkit's."""
+        if self._tracking_uri not in (None, self._mlflow.get_tracking_uri()):
+            return None
+        run = self._fluent._get_latest_active_run()
+        return None if run is None else str(run.info.run_id)
+
+    def _experiment_id(self) -> str:
+        name = self._experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME")
+        if name:
+            found = self._client().get_experiment_by_name(name)
+            return str(found.experiment_id if found is not None else self._client().create_experiment(name))
+        return str(self._fluent._get_experiment_id()) if self._tracking_uri is None else DEFAULT_EXPERIMENT
+
+
+def _params(record: RankRecord) -> dict[str, str]:
+    found = {"perfkit/world_size": str(record.world_size)}
+    if record.environment is not None:
+        found["perfkit/device"] = record.environment.device_name
+        found["perfkit/torch"] = record.environment.torch
+    return found
+
+
+def from_text(argument: str, name: str) -> Logger:
+    """`mlflow`, or `mlflow:TRACKING_URI`."""
+    return MlflowLogger(tracking_uri=argument or None, name=name)

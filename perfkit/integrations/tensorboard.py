@@ -1,0 +1,76 @@
+"""Figures of a watched loop in TensorBoard."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
+
+from perfkit.attach.logger import Logger
+from perfkit.errors import UsageError
+from perfkit.integrations.finished import figures_of, report_of
+from perfkit.integrations.libraries import library
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+FLUSH_S = 10  # a job that is watched should be seen sooner than torch's two minutes
+
+
+class TensorBoardLogger:
+    """Writes to a folder for TensorBoard, or through a `SummaryWriter` that is open already and stays so.
+
+    Figures become scalars `perfkit/...`; the report's static figures images `perfkit/roofline` and so on, and a text
+    `perfkit/report` says where the report lies.
+
+    Raises:
+        UnavailableError: TensorBoard is not installed.
+    """
+
+    def __init__(self, target: "str | Path | SummaryWriter") -> None:
+        module = library("torch.utils.tensorboard", package="tensorboard", extra="tensorboard")
+        self._own = isinstance(target, str | os.PathLike)
+        self._writer: SummaryWriter = (
+            module.SummaryWriter(str(target), flush_secs=FLUSH_S) if isinstance(target, str | os.PathLike) else target
+        )
+        self._step = 0
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        self._step = step
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+
+    def report(self, folder: Path) -> None:
+        """The figures, and where the report is. A `PerfkitError` where none was written."""
+        report = report_of(folder)
+        for name, path in figures_of(folder).items():
+            with Image.open(path) as image:
+                self._writer.add_image(
+                    f"perfkit/{name}", np.asarray(image.convert("RGB")), self._step, dataformats="HWC"
+                )
+        self._writer.add_text("perfkit/report", _link(report, str(self._writer.get_logdir())), self._step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        if self._own:
+            self._writer.close()
+        else:
+            self._writer.flush()
+
+
+def _link(report: Path, log_dir: str) -> str:
+    """Markdown. TensorBoard shows a link to a file as its text, to be copied: browsers do not follow it from a page."""
+    url = report.as_uri()
+    lines = [f"[{url}]({url})"]
+    if "://" not in log_dir:
+        lines.append(f"`{os.path.relpath(report, log_dir)}` from the log folder")
+    return "\n\n".join((f"perfkit's {report.name}:", *lines))
+
+
+def from_text(argument: str, _: str) -> Logger:
+    """`tensorboard:DIR`."""
+    if not argument:
+        raise UsageError("tensorboard needs the folder to write to: tensorboard:DIR")
+    return TensorBoardLogger(argument)

@@ -1,0 +1,90 @@
+"""Figures of a watched loop in Weights & Biases."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfkit.attach.logger import Logger
+from perfkit.errors import PerfkitError
+from perfkit.integrations.finished import figures_of, report_of
+from perfkit.integrations.libraries import library
+
+if TYPE_CHECKING:
+    import wandb
+
+STEP = "perfkit/step"  # the x axis of every figure, so that the run's own steps are left alone
+
+
+class WandbLogger:
+    """Logs into `run`, else into the run that is in progress when figures come, else into a run of its own.
+
+    `options` are `wandb.init`'s for a run of its own (`project=...`, `mode="offline"`); it is finished by `close`.
+
+    A run of the program's own is never finished, and its step never moved, since W&B drops what a program logs at a
+    step that has passed: figures wait for the program's next `log` and go along with it, the newest of those that came
+    in between. The whole series is in the run folder.
+
+    Raises:
+        UnavailableError: wandb is not installed.
+    """
+
+    def __init__(self, run: "wandb.Run | None" = None, **options: Any) -> None:
+        self._wandb = library("wandb", package="wandb", extra="wandb")
+        self._given = run
+        self._options = options
+        self._own: wandb.Run | None = None
+        self._theirs: wandb.Run | None = None  # the last run of the program that was logged into
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """A `PerfkitError` where the program has finished the run that was logged into."""
+        self._log({STEP: step, **values})
+
+    def report(self, folder: Path) -> None:
+        """The report as HTML, its static figures as images. A `PerfkitError` as in `scalars`, or without a report."""
+        media: dict[str, Any] = {"perfkit/report": self._wandb.Html(str(report_of(folder)), inject=False)}
+        for name, path in figures_of(folder).items():
+            media[f"perfkit/{name}"] = self._wandb.Image(str(path))
+        self._log(media)
+
+    def close(self) -> None:
+        if self._own is not None:
+            self._own.finish()
+
+    def _log(self, data: dict[str, Any]) -> None:
+        theirs: wandb.Run | None = self._given or self._wandb.run
+        if self._own is None and theirs is not None:
+            if theirs is not self._theirs:
+                self._theirs = _prepared(theirs)
+            theirs.log(data, commit=False)
+            return
+        if self._own is None:
+            self._own = self._opened()
+        self._own.log(data)
+
+    def _opened(self) -> "wandb.Run":
+        """A run beside whatever the program does: none of its output is taken, and a later `wandb.init` of its own does
+        not get it."""
+        if self._theirs is not None:
+            ended = f"the W&B run {self._theirs.id} was finished before perfkit was done"
+            raise PerfkitError(f"{ended}: stop perfkit before `wandb.finish()`")
+        mode = self._options.get("mode") or self._wandb.setup().settings.mode
+        if mode == "online" and not self._wandb.login(
+            prompt=False, verify=False
+        ):  # `init` would ask at the program's terminal
+            raise PerfkitError("not logged in to W&B: run `wandb login`, or set WANDB_MODE=offline")
+        settings = self._wandb.Settings(console="off")
+        run: wandb.Run = self._wandb.init(reinit="create_new", settings=settings, **self._options)
+        # `wandb.init` of a program returns the last run that is active, even one that was opened beside it.
+        self._wandb.setup().remove_active_run(run)
+        return _prepared(run)
+
+
+def _prepared(run: "wandb.Run") -> "wandb.Run":
+    run.define_metric(STEP, hidden=True)
+    run.define_metric("perfkit/*", step_metric=STEP)
+    return run
+
+
+def from_text(argument: str, name: str) -> Logger:
+    """`wandb`, or `wandb:PROJECT`."""
+    return WandbLogger(project=argument or None, name=name or None)

@@ -1,0 +1,104 @@
+"""The tracker in the real Accelerator."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from perfkit.attach.profile import Profile
+from perfkit.integrations.accelerate import PerfkitTracker
+from perfkit.record import Status
+from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, batches, record_of, variant_of
+
+ACCUMULATION = 2
+
+
+def train(trackers: list[Any], *, fails_at: int | None = None) -> list[str]:
+    torch.manual_seed(3)
+    accelerator = Accelerator(cpu=True, log_with=trackers, gradient_accumulation_steps=ACCUMULATION)
+    accelerator.init_trackers("cats", config={"rate": 0.1})
+    net = Net()
+    model, optimizer, data = accelerator.prepare(
+        net,
+        torch.optim.AdamW(net.parameters()),
+        batches(ACCUMULATION * BATCH * STEPS * accelerator.num_processes),
+    )
+    losses = []
+    for number, (x, labels) in enumerate(data, 1):
+        if number == fails_at:
+            raise RuntimeError("the disk is full of cats")
+        with accelerator.accumulate(model):
+            loss = nn.functional.cross_entropy(model(x), labels)
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item().hex())
+        accelerator.log({"loss": loss.item()}, step=number)
+    accelerator.end_training()
+    return losses
+
+
+def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path) -> None:
+    train([PerfkitTracker(tmp_path / "x", **OPTIONS)])
+    record = record_of(tmp_path / "x")
+    attached = record.attached
+    assert attached is not None
+    assert record.workload is not None
+    assert (record.status, record.reason, record.warnings) == (Status.OK, "", ())
+    assert attached.optimizers == ("AdamW, 4 parameters",)
+    assert attached.optimizer_steps == (1,) * 6
+    assert attached.backwards == attached.forwards == (ACCUMULATION,) * 6
+    assert record.workload.units_per_batch == ACCUMULATION * BATCH
+    variant, loop = variant_of(tmp_path / "x")
+    assert (variant.status, loop.microbatches, loop.steps_timed) == (Status.OK, ACCUMULATION, 6)
+
+
+def test_losses_are_the_same_to_the_last_bit(tmp_path: Path) -> None:
+    plain = train([])
+    assert len(plain) == ACCUMULATION * STEPS
+    assert train([PerfkitTracker(tmp_path / "x", **OPTIONS)]) == plain
+
+
+def test_an_exception_is_recorded_where_the_tracker_is_entered(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="cats"), PerfkitTracker(tmp_path / "x", **OPTIONS) as tracker:
+        train([tracker], fails_at=20)
+    record = record_of(tmp_path / "x")
+    assert record.status == Status.FAILED
+    assert "the disk is full of cats" in record.reason
+
+
+def test_the_program_gets_the_profile_from_accelerate(tmp_path: Path) -> None:
+    with PerfkitTracker(tmp_path / "x", **OPTIONS) as tracker:
+        accelerator = Accelerator(cpu=True, log_with=tracker)
+        accelerator.init_trackers("cats")
+        assert isinstance(accelerator.get_tracker("perfkit", unwrap=True), Profile)
+    assert tracker.tracker is None
+
+
+@pytest.mark.slow
+def test_every_rank_is_recorded(tmp_path: Path) -> None:
+    program = tmp_path / "job.py"
+    program.write_text(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from tests.integration.test_integration_accelerate import *\n"
+        "train([PerfkitTracker(Path(sys.argv[1]) / 'x', **OPTIONS)])\n"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", program, tmp_path],
+        check=True,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(root), "ACCELERATE_USE_CPU": "true"},
+    )
+    records = [record_of(tmp_path / "x", rank) for rank in (0, 1)]
+    assert [(record.rank, record.world_size, record.status) for record in records] == [
+        (0, 2, Status.OK),
+        (1, 2, Status.OK),
+    ]
