@@ -7,9 +7,9 @@ CPU has no such figure, so it is the measured matrix ceiling for the number of t
 
 from dataclasses import dataclass
 
-from perfkit.analysis.roofs import CPU, Roofs, describe
+from perfkit.analysis.roofs import Roofs, describe
 from perfkit.cost.call import Unit
-from perfkit.devices.ceiling import Kind
+from perfkit.devices.peak import conventional_kind
 from perfkit.record import How, Measurement, Quantity, Unknown
 
 
@@ -28,7 +28,7 @@ def peak(roofs: Roofs, dtype: str, world_size: int) -> Peak | Unknown:
 
 def peak_of(roofs: Roofs, unit: Unit, dtype: str, world_size: int) -> Peak | Unknown:
     """As `peak`, for products that may run on the vector units (fp32 without TF32)."""
-    conventional = Kind.MEASURED if roofs.device in ("", CPU) else Kind.DATASHEET
+    conventional = conventional_kind(roofs.device)
     ceiling = roofs.compute(unit, dtype, conventional)
     if ceiling is None:
         return Unknown(reason=f"no {conventional} {dtype} {unit} peak: {roofs.reason}")

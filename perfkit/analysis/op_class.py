@@ -39,7 +39,7 @@ _CLASSES: tuple[tuple[OpClass, str], ...] = (
         r"(b|add|badd|_scaled_|_int_|_?grouped_)?(b?mm|mv)|addbmm|matmul|einsum|(mkldnn_)?linear(_backward)?|"
         r".*gemm.*",
     ),
-    (OpClass.SOFTMAX, r"(_log|log|_masked)?_?softmax.*"),
+    (OpClass.SOFTMAX, r"(_log|log|_masked|_safe)?_?softmax.*"),
     (OpClass.NORM, r".*(batch|layer|group|instance|rms)_?norm.*"),
     (OpClass.LOSS, r".*(nll_loss|cross_entropy|(mse|l1|huber|smooth_l1|ctc)_loss|kl_div|bce).*"),
     (

@@ -11,10 +11,11 @@ def provenance(
     variants: Sequence[Variant], environment: Environment | None, ceilings: DeviceCeilings | None
 ) -> tuple[Provenance, ...]:
     """One entry for each figure that some variant has, and for the ceilings."""
+    attached = any(variant.loop is not None for variant in variants)
     entries = [
-        *_estimate("step time", (variant.step_time for variant in variants)),
-        *_estimate("CPU time", (variant.cpu_time for variant in variants)),
-        *_estimate("throughput", (variant.throughput for variant in variants)),
+        *_estimate("step time", (variant.step_time for variant in variants), alone=attached),
+        *_estimate("CPU time", (variant.cpu_time for variant in variants), alone=attached),
+        *_estimate("throughput", (variant.throughput for variant in variants), alone=attached),
         *_quantity("peak memory allocated", (variant.peak_allocated for variant in variants)),
         *_quantity("peak memory reserved", (variant.peak_reserved for variant in variants)),
         *_quantity("resident memory", (variant.rss for variant in variants)),
@@ -29,13 +30,16 @@ def provenance(
     return tuple(entries)
 
 
-def _estimate(figure: str, values: Iterable[object]) -> list[Provenance]:
+def _estimate(figure: str, values: Iterable[object], *, alone: bool) -> list[Provenance]:
+    """Of how many processes is said unless each variant is one (`alone`)."""
     known = [value for value in values if isinstance(value, Estimate)]
     if not known:
         return []
     processes = sorted({len(value.per_process) for value in known})
     count = " to ".join(str(number) for number in {processes[0]: None, processes[-1]: None})
-    return [Provenance(figure=figure, how=known[0].how, detail=f"{known[0].source}; {count} processes a variant")]
+    word = "process" if count == "1" else "processes"
+    of = "" if alone else f"; {count} {word} a variant"
+    return [Provenance(figure=figure, how=known[0].how, detail=f"{known[0].source}{of}")]
 
 
 def _quantity(figure: str, values: Iterable[Quantity]) -> list[Provenance]:
@@ -95,5 +99,5 @@ def _ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) 
         parts.append(f"{low} of them with low confidence")
     parts.append(f"{len(ceilings.ceilings) - len(measured)} from the datasheet")
     if environment is not None and environment.threads is not None and ceilings.device == "cpu":
-        parts.append(f"those for {environment.threads} threads are used")
+        parts.append(f"those for {environment.threads} thread{'' if environment.threads == 1 else 's'} are used")
     return [Provenance(figure="ceilings", how="measured" if measured else "datasheet", detail="; ".join(parts))]

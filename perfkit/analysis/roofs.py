@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.peak import CPU, matrix_ceiling
 from perfkit.record import Environment
 from perfkit.units import bandwidth, flops_per_s
-
-CPU = "cpu"
 
 
 @dataclass(frozen=True)
@@ -41,16 +40,13 @@ class Roofs:
 
         Where the vector units' rate is not known, the matrix peak stands in: it is no lower, so that a time derived
         from it is still one that cannot be beaten.
-        On a GPU matrix products of fp32 run on the vector units, or, where torch's float32 matmul precision
-        allows it, on the matrix units in TF32.
         """
         if unit == Unit.VECTOR:
             return self._find(Level.VECTOR, dtype, kind) or self._find(Level.MATRIX, dtype, kind)
-        if self.device not in ("", CPU) and dtype == "fp32":
-            if self.matmul_precision in ("high", "medium"):
-                return self._find(Level.MATRIX, "tf32", kind)
-            return self._find(Level.MATRIX, dtype, kind) or self._find(Level.VECTOR, dtype, kind)
-        return self._find(Level.MATRIX, dtype, kind)
+        if self.ceilings is None or not self.device or self.ceilings.device != self.device:
+            return None
+        tf32 = self.matmul_precision in ("high", "medium")
+        return matrix_ceiling(self.ceilings, dtype, threads=self.threads, tf32=tf32, kind=kind)
 
     def bandwidth(self, level: Level = Level.MEMORY) -> Ceiling | None:
         """The bandwidth of a level of memory or of a link."""

@@ -32,6 +32,11 @@ class VariantRuns:
         return () if self.main is None else tuple(rank.record for rank in self.main.ranks)
 
     @property
+    def attached(self) -> bool:
+        """Whether this is a loop of somebody else's that perfkit was attached to."""
+        return any(record.attached is not None for record in self.records)
+
+    @property
     def world_size(self) -> int:
         if self.runs:
             return self.runs[0].spec.launch.world_size
@@ -143,5 +148,6 @@ def _combined(
 
 
 def baseline_names(variants: Iterable[VariantRuns], baselines: Mapping[str, str]) -> set[str]:
-    """The variants that others are compared with, or that change nothing."""
-    return {variant.name for variant in variants if not variant.techniques} | set(baselines.values())
+    """The variants that others are compared with, or that change nothing and are compared with no other."""
+    unchanged = {variant.name for variant in variants if not variant.techniques}
+    return {name for name in unchanged if baselines.get(name, name) == name} | set(baselines.values())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from perfkit.analysis import timeline
 from perfkit.analysis.result import OpRow, RooflinePoint, TimeShare
 from perfkit.analysis.roofs import Roofs
+from perfkit.analysis.traces.result import RankTrace
 from perfkit.analysis.work.engine import analyse_work, summary_points
 from perfkit.analysis.work.placed import OUTSIDE, points, rows
 from perfkit.trace.counters.match import CounterColumns
@@ -47,6 +48,20 @@ def step_time(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None) ->
         modelled_share=_modelled(shares),
         points=(*summary_points(found), *points(found.by_op, "op", found.step_s, MOST_POINTS)),
         ops=tuple(by_time[:MOST_ROWS]),
+    )
+
+
+def of_trace(trace: RankTrace) -> StepTime | None:
+    """The same of a trace that was analysed as a whole; None where it marks no steps."""
+    if not trace.steps:
+        return None
+    within = sorted((row for row in trace.ops if row.phase != OUTSIDE), key=lambda row: -row.seconds)
+    return StepTime(
+        time_split=trace.time_split,
+        traced_step_s=trace.step_s,
+        modelled_share=_modelled(trace.time_split),
+        points=trace.points,
+        ops=tuple(within[:MOST_ROWS]),
     )
 
 

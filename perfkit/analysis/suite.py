@@ -48,7 +48,9 @@ def analyse(suite_folder: Path) -> Analysis:
         ceilings=stored.ceilings,
         variants=variants,
         pareto=pareto_front(variants),
-        findings=findings(variants, environment, stored.ceilings),
+        findings=findings(
+            variants, environment, stored.ceilings, {name: each.passes for name, each in subjects.items()}
+        ),
         provenance=provenance(variants, environment, stored.ceilings),
         warnings=suite.warnings,
     )

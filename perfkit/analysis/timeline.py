@@ -3,6 +3,9 @@
 At every moment one thing counts: arithmetic first, then communication, then copies. Communication and copies that run
 beside arithmetic cost nothing and are not shown: what is shown is exposed. Where none of these runs, a CPU was
 dispatching or waiting, which is the host's; a device was idle, and that is the host's too unless something was queued.
+
+Where a trace tells when the loop fetched its batches, that is a part of its own: on a CPU all of it, whatever ran
+meanwhile (the loop makes the batch itself, or waits for whoever does), on a device what is idle with nothing queued.
 """
 
 from collections.abc import Mapping
@@ -20,6 +23,7 @@ UNMODELLED = "unmodelled"
 COMMUNICATION = "communication"
 COPIES = "copies"
 LATENCY_BOUND = "latency-bound"  # the device ran calls too small to be bound by arithmetic or bytes
+DATA = "waiting for data"
 HOST = "host"  # idle with nothing to do: the host had launched nothing; on a CPU also dispatch and Python
 OTHER_IDLE = "other idle"  # idle although something was launched: latency, dependencies; or it is not known why
 
@@ -28,6 +32,13 @@ CPU_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, COMMUNICATION, COPIES
 DEVICE_CATEGORIES = (
     COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, LATENCY_BOUND, COMMUNICATION, COPIES, HOST, OTHER_IDLE
 )  # fmt: skip
+
+
+def categories(*, on_cpu: bool, with_data: bool) -> tuple[str, ...]:
+    """In that order; `with_data` of a trace that tells when data was fetched."""
+    if on_cpu:
+        return (DATA, *CPU_CATEGORIES) if with_data else CPU_CATEGORIES
+    return (*DEVICE_CATEGORIES[:-2], DATA, HOST, OTHER_IDLE) if with_data else DEVICE_CATEGORIES
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ def split(
     Args:
         windows: disjoint, ascending.
         work: per category, when it was going on, on whatever thread or stream.
-        categories: `CPU_CATEGORIES` or `DEVICE_CATEGORIES`; where several overlap the first one counts.
+        categories: as from `categories`; where several overlap the first one counts.
         queued: when the device had something to do that it had not begun. What is idle then is `OTHER_IDLE`, all
             other idle time the `HOST`'s. None where that is not known: all of it is `OTHER_IDLE`.
     """

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from perfkit.analysis.attached import loop_of
 from perfkit.analysis.compare import compare
 from perfkit.analysis.compile import compile_summary
 from perfkit.analysis.efficiency import Peak, peak, utilisation
@@ -14,8 +15,9 @@ from perfkit.analysis.passes import Passes
 from perfkit.analysis.result import CompileSummary, Difference, Estimate, MemoryAccount, Missing, Parity, Variant
 from perfkit.analysis.roofs import roofs_of
 from perfkit.analysis.runs import VariantRuns, largest, step_series, total
+from perfkit.analysis.trace_flops import flops_of_traces, peak_of_traces
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.record import Quantity, Samples, Status, Unknown, measured, value_of
+from perfkit.record import Flops, Quantity, Samples, Status, Unknown, measured, value_of
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,7 @@ def build_variant(
     steps = runs.steps(step_series)
     step_time = _estimate(steps, why, "s", _clock(runs))
     cpu_time = _estimate(runs.steps(lambda samples: samples.cpu_s), why, "s", "CPU time of the process, all threads")
-    flops = [record.flops for record in records]
-    model = total((each.model for each in flops if each is not None), "FLOPs were not counted: " + why)
-    hardware = total((each.hardware for each in flops if each is not None), "FLOPs were not counted: " + why)
-    limit = _peak(runs, ceilings)
+    flops, limit = _flops(subject, why), _peak(subject, ceilings)
     step_s = step_time.value if isinstance(step_time, Estimate) else None
     account = passes.account
     allocated = _allocated(runs, account)
@@ -68,10 +67,10 @@ def build_variant(
         peak_allocated=allocated,
         peak_reserved=largest((each.reserved for each in memory), why),
         rss=largest((each.rss for each in memory), why),
-        model_flops=model,
-        hardware_flops=hardware,
-        mfu=utilisation(model, step_s, limit),
-        hfu=utilisation(hardware, step_s, limit),
+        model_flops=flops.model,
+        hardware_flops=flops.hardware,
+        mfu=utilisation(flops.model, step_s, limit),
+        hfu=utilisation(flops.hardware, step_s, limit),
         mfu_peak=limit.text if isinstance(limit, Peak) else limit.reason,
         energy_per_step=total((record.energy for record in records), why),
         difference=difference,
@@ -92,6 +91,7 @@ def build_variant(
         points=() if step is None else step.points,
         ops=() if step is None else step.ops,
         warnings=runs.warnings,
+        loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live),
     )
 
 
@@ -103,6 +103,8 @@ def _clock(runs: VariantRuns) -> str:
     on_device = any(rank.record.samples.device_s for run in runs.runs for rank in run.ranks)
     clock = "device events" if on_device else "perf_counter_ns"
     slowest = ", the slowest rank's" if runs.world_size > 1 else ""
+    if runs.attached:
+        return f"median of the timed steps ({clock}{slowest})"
     return f"median over processes of each process's median step ({clock}{slowest})"
 
 
@@ -114,20 +116,47 @@ def _throughput(runs: VariantRuns, steps: Mapping[int, float], why: str) -> Esti
     if runs.main is None or None in workloads or len(workloads) != runs.world_size:
         return Missing(reason="a rank did not record the size of its batches")
     per_batch = sum(workload.units_per_batch for workload in workloads if workload is not None)
+    if not per_batch:
+        told = _units_source(runs) or "not known: nobody told them, and none could be seen"
+        return Missing(reason=f"the units of a step are {told}")
     units = per_batch * runs.main.spec.accumulation
+    if runs.attached:
+        told = _units_source(runs)
+        source = f"{units:,} per step{f' ({told})' if told else ''}, all ranks / step time"
+        return over_processes([units / seconds for seconds in steps.values()], _unit(runs), source)
     source = f"{units:,} per step ({runs.world_size} ranks x {runs.main.spec.accumulation} microbatches) / step time"
     return over_processes([units / seconds for seconds in steps.values()], _unit(runs), source)
 
 
+def _units_source(runs: VariantRuns) -> str:
+    return next((record.attached.units_source for record in runs.records if record.attached is not None), "")
+
+
 def _unit(runs: VariantRuns) -> str:
-    return next((f"{each.workload.unit}/s" for each in runs.records if each.workload is not None), "")
+    known = (each.workload for each in runs.records)
+    return next((f"{workload.unit}/s" for workload in known if workload is not None and workload.unit), "")
 
 
-def _peak(runs: VariantRuns, ceilings: DeviceCeilings | None) -> Peak | Unknown:
+def _flops(subject: Subject, why: str) -> Flops:
+    """FLOPs of a step over all ranks: counted while they ran, for a loop that perfkit was attached to those traced."""
+    if subject.runs.attached:
+        return flops_of_traces(subject.passes.traces, subject.runs.world_size)
+    flops = [record.flops for record in subject.runs.records]
+    return Flops(
+        model=total((each.model for each in flops if each is not None), "FLOPs were not counted: " + why),
+        hardware=total((each.hardware for each in flops if each is not None), "FLOPs were not counted: " + why),
+    )
+
+
+def _peak(subject: Subject, ceilings: DeviceCeilings | None) -> Peak | Unknown:
+    runs = subject.runs
     if not runs.records:
         return Unknown(reason="no run left a record")
     first = runs.records[0]
-    return peak(roofs_of(ceilings, first.environment), first.compute_dtype, runs.world_size)
+    roofs = roofs_of(ceilings, first.environment)
+    if runs.attached:
+        return peak_of_traces(subject.passes.traces, roofs, runs.world_size)
+    return peak(roofs, first.compute_dtype, runs.world_size)
 
 
 def _allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:
@@ -136,6 +165,8 @@ def _allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:
     quantity = largest(recorded, "no run recorded its memory")
     if isinstance(quantity, Unknown) and account is not None:
         return measured(account.peak_bytes, "bytes", account.source)
+    if isinstance(quantity, Unknown) and runs.attached and recorded:
+        return Unknown(reason="no step's allocations were recorded, and the allocator itself tells no peak")
     return quantity
 
 

@@ -11,3 +11,8 @@ class Bar:
 
     name: str
     shares: tuple[TimeShare, ...]
+
+    @property
+    def categories(self) -> list[str]:
+        """Those that took any time."""
+        return [share.category for share in self.shares if share.seconds > 0]

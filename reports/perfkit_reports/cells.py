@@ -39,7 +39,7 @@ def step_time(variant: Variant) -> Cell:
     time = variant.step_time
     if isinstance(time, Missing):
         return unknown(time.reason)
-    return Cell(units.seconds(time.value), detail=_interval(time), value=time.value)
+    return Cell(units.seconds(time.value), detail=_spread(variant) or _interval(time), value=time.value)
 
 
 def cpu_time(variant: Variant) -> Cell:
@@ -47,7 +47,7 @@ def cpu_time(variant: Variant) -> Cell:
     return (
         unknown(time.reason)
         if isinstance(time, Missing)
-        else Cell(units.seconds(time.value), detail=_interval(time), value=time.value)
+        else Cell(units.seconds(time.value), detail="" if variant.loop else _interval(time), value=time.value)
     )
 
 
@@ -106,8 +106,17 @@ def throughput(variant: Variant) -> Cell:
     return Cell(f"{units.significant(rate.value)} {throughput_unit(variant)}", value=rate.value)
 
 
+def data_wait(variant: Variant) -> Cell:
+    """How long a step of the loop waits for its data, as a share of the time."""
+    if variant.loop is None or variant.loop.data_wait_share is None:
+        return unknown("no DataLoader of torch's was seen at work")
+    wait_s, share = variant.loop.data_wait_s, variant.loop.data_wait_share
+    detail = "" if wait_s is None else f"median {units.seconds(wait_s)}"
+    return Cell(units.percent(share), detail=detail, value=share)
+
+
 def throughput_unit(variant: Variant) -> str:
-    unit = variant.throughput_unit
+    unit = variant.throughput_unit or "units"
     return unit if unit.endswith("/s") else f"{unit}/s"
 
 
@@ -207,6 +216,15 @@ def relative(value: float) -> str:
 
 def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _spread(variant: Variant) -> str:
+    """Of a loop, which ran once, within what the middle half of its steps lies."""
+    steps = sorted(step for run in variant.step_samples for step in run)
+    if variant.loop is None or len(steps) < 4:
+        return ""
+    low, high = units.seconds(steps[len(steps) // 4]), units.seconds(steps[(3 * len(steps)) // 4])
+    return "half of the steps " + span(low, high, f" {high.split(' ')[-1]}")
 
 
 def _interval(time: Estimate) -> str:

@@ -4,7 +4,7 @@ from perfkit import units
 from perfkit.analysis.result import Analysis
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import Environment
-from perfkit_reports.cells import Cell, unknown
+from perfkit_reports.cells import Cell, plural, unknown
 from perfkit_reports.columns import NOTHING, Column
 
 _UNREAD = "could not be read on this machine"
@@ -90,7 +90,11 @@ def machine_line(analysis: Analysis) -> str:
     environment = analysis.environment
     if environment is None:
         return ""
-    threads = "" if environment.device != "cpu" or environment.threads is None else f", {environment.threads} threads"
+    threads = (
+        ""
+        if environment.device != "cpu" or environment.threads is None
+        else f", {plural(environment.threads, 'thread')}"
+    )
     return f"{environment.device_name}{threads}, torch {environment.torch}"
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from perfkit import units
 from perfkit.analysis.result import Analysis, Estimate, Variant
 from perfkit.record import Measurement, Status
-from perfkit_reports import cells
+from perfkit_reports import cells, loop_headline
 
 
 def fastest(analysis: Analysis) -> Variant | None:
@@ -20,6 +20,7 @@ def leanest(analysis: Analysis) -> Variant | None:
         variant
         for variant in analysis.variants
         if variant.status == Status.OK
+        and variant.loop is None
         and _sound(variant)
         and variant.memory_ratio is not None
         and variant.memory_ratio < 1
@@ -27,8 +28,40 @@ def leanest(analysis: Analysis) -> Variant | None:
     return min(leaner, key=lambda variant: variant.memory_ratio or 0.0, default=None)
 
 
+def alone(analysis: Analysis) -> bool:
+    """Whether there is one variant, and nothing to compare it with."""
+    return len(analysis.variants) == 1
+
+
+def attached(analysis: Analysis) -> bool:
+    """Whether this is of a loop that perfkit was attached to, and not of its own."""
+    return any(variant.loop is not None for variant in analysis.variants)
+
+
+def names_owners(analysis: Analysis) -> bool:
+    """Whether findings say what they are about: that is clear of a lone variant on one rank."""
+    return not alone(analysis) or analysis.variants[0].world_size > 1
+
+
+def word(analysis: Analysis) -> str:
+    """What a row of the report is."""
+    return "loop" if attached(analysis) else "variant"
+
+
+def compares(analysis: Analysis) -> bool:
+    """Whether there are variants to choose from: later captures of a loop are none."""
+    return not alone(analysis) and not attached(analysis)
+
+
+def examined(analysis: Analysis) -> bool:
+    """Whether there is anything that findings could come from."""
+    return not attached(analysis) or any(variant.time_split or variant.memory for variant in analysis.variants)
+
+
 def headline(analysis: Analysis) -> str:
     """The main result."""
+    if attached(analysis):
+        return loop_headline.headline(analysis.variants[0])
     measured = [variant for variant in analysis.variants if isinstance(variant.step_time, Estimate)]
     if not measured:
         ended = {variant.status for variant in analysis.variants}
@@ -57,6 +90,8 @@ def _unmeasured(analysis: Analysis) -> str:
 
 def remarks(analysis: Analysis) -> list[str]:
     """What has to be known beside the headline."""
+    if attached(analysis):
+        return loop_headline.remarks(analysis.variants)
     lines = []
     best, least = fastest(analysis), leanest(analysis)
     if best is not None and "–" in cells.speed_interval(best):

@@ -3,15 +3,18 @@
 import msgspec
 
 from perfkit.analysis.result import Analysis, Estimate, Variant
-from perfkit.record import Measurement, Status
-from perfkit_reports import headline, memory_section, ops
+from perfkit.record import Status
+from perfkit_reports import headline, memory_section, ops, watched
 from perfkit_reports.columns import telling
 from perfkit_reports.figures import all_figures
 from perfkit_reports.figures.roofline import kinds, left_out
 from perfkit_reports.holders import of_variants
 from perfkit_reports.page import embed, page
 from perfkit_reports.palette import legend
-from perfkit_reports.variants import plane, variant_styles
+from perfkit_reports.summary_columns import summary_columns
+from perfkit_reports.variants import plane, time_bars, variant_styles
+
+_NOTHING_RECORDED = "No step was traced and no memory recorded, so there is nothing yet to find anything in."
 
 
 def render(analysis: Analysis) -> str:
@@ -26,14 +29,20 @@ def render(analysis: Analysis) -> str:
         ok=Status.OK,
         ops=telling(ops.COLUMNS, [row for variant in analysis.variants for row in variant.ops]),
         styles=variant_styles(analysis),
-        with_energy=any(isinstance(variant.energy_per_step, Measurement) for variant in analysis.variants),
+        columns=summary_columns(analysis),
+        alone=headline.alone(analysis),
+        name_owners=headline.names_owners(analysis),
+        attached=headline.attached(analysis),
+        compares=headline.compares(analysis),
+        watched=watched,
+        **({} if headline.examined(analysis) else {"nothing_found": _NOTHING_RECORDED}),
         plane=roofline,
         kinds=kinds(roofline),
         left_out=left_out(roofline),
         known_ceilings=[analysis.ceilings] if analysis.ceilings and analysis.ceilings.ceilings else [],
         report_json=embed(msgspec.json.encode(analysis).decode()),
-        time_legend=legend([[share.category for share in variant.time_split] for variant in analysis.variants]),
-        **memory_section.context(of_variants(analysis), "variant"),
+        time_legend=legend([bar.categories for bar in time_bars(analysis)]),
+        **memory_section.context(of_variants(analysis), headline.word(analysis)),
         expandable=_expandable,
     )
 

@@ -2,11 +2,16 @@
 
 from perfkit import units
 from perfkit.analysis.result import Analysis, Estimate, Variant
-from perfkit.record import Measurement, Status
-from perfkit_reports import cells, environment, headline, memory_markdown, memory_story, ops
+from perfkit.record import Status
+from perfkit_reports import environment, headline, memory_markdown, memory_story, ops, watched
+from perfkit_reports.cells import Cell
+from perfkit_reports.columns import is_known
 from perfkit_reports.footnotes import Footnotes
 from perfkit_reports.holders import of_variants
 from perfkit_reports.marks import cell, columns, folded, footnotes, found, method, safe, table
+from perfkit_reports.palette import ordered_categories
+from perfkit_reports.summary_columns import summary_columns
+from perfkit_reports.variants import time_bars
 
 _OPS_SHOWN = 10
 
@@ -21,45 +26,34 @@ def render(analysis: Analysis) -> str:
     parts += [_summary(analysis, notes), *_not_measured(analysis)]
     parts += footnotes(notes)
     parts += [
-        *found(analysis.findings, "Variant"),
+        *found(analysis.findings, headline.word(analysis).capitalize() if headline.names_owners(analysis) else ""),
         *_time(analysis),
-        *memory_markdown.section(of_variants(analysis), "Variant"),
+        *memory_markdown.section(of_variants(analysis), headline.word(analysis).capitalize()),
         *_ops(analysis),
+        *_watched(analysis),
         *_environment(analysis),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _summary(analysis: Analysis, notes: Footnotes) -> str:
-    shown = [
-        ("Step time", cells.step_time),
-        ("Speed-up", cells.speed_up),
-        ("Verdict", cells.verdict),
-        ("Throughput", cells.throughput),
-        ("Peak memory", cells.peak_memory),
-        ("MFU", cells.mfu),
-        ("HFU", cells.hfu),
-        ("Loss", cells.loss_parity),
-        ("Engaged", cells.engaged),
-    ]
-    if any(isinstance(variant.energy_per_step, Measurement) for variant in analysis.variants):
-        shown.insert(7, ("Energy a step", cells.energy))
+    shown = summary_columns(analysis)
     rows = []
     for variant in analysis.variants:
         row = [f"**{safe(variant.name)}**", safe(variant.status.value)]
         if _measured(variant):
-            row += [cell(column(variant), notes) for _, column in shown]
+            row += [cell(column.cell(variant), notes) for column in shown]
         else:
             row += ["–"] * len(shown)
         rows.append(row)
-    return table(["Variant", "Status", *(title for title, _ in shown)], rows)
+    return table([headline.word(analysis).capitalize(), "Status", *(column.title for column in shown)], rows)
 
 
 def _not_measured(analysis: Analysis) -> list[str]:
     """What stands in for the figures of variants that have none."""
     parts = []
     for variant in analysis.variants:
-        if not _measured(variant):
+        if not _measured(variant) and variant.loop is None:  # a loop's reason stands above
             reason = variant.reason or "no reason was recorded"
             alive = memory_story.failure(variant.memory)[:2] if variant.memory else []
             parts.append(f"- **{safe(variant.name)}** ({variant.status.value}): {safe(' '.join([reason, *alive]))}")
@@ -69,15 +63,16 @@ def _not_measured(analysis: Analysis) -> list[str]:
 
 
 def _time(analysis: Analysis) -> list[str]:
-    variants = [variant for variant in analysis.variants if variant.time_split]
-    if not variants:
+    bars = time_bars(analysis)
+    if not bars:
         return []
-    categories = list(dict.fromkeys(share.category for variant in variants for share in variant.time_split))
+    categories = ordered_categories([bar.categories for bar in bars])
     rows = []
-    for variant in variants:
-        shares = {share.category: share.share for share in variant.time_split}
-        rows.append([safe(variant.name), *(units.percent(shares.get(category, 0.0)) for category in categories)])
-    return ["## Where a step's time goes", table(["Variant", *map(safe, categories)], rows)]
+    for bar in bars:
+        shares = {share.category: share.share for share in bar.shares}
+        rows.append([safe(bar.name), *(units.percent(shares.get(category, 0.0)) for category in categories)])
+    title = headline.word(analysis).capitalize()
+    return ["## Where a step's time goes", table([title, *map(safe, categories)], rows)]
 
 
 def _ops(analysis: Analysis) -> list[str]:
@@ -94,6 +89,21 @@ def _ops(analysis: Analysis) -> list[str]:
         if column.title in ("Op", "Time", "Share", "To win", "Of roof", "Bound", "Phase", "Module")
     ]
     return [f"## Most expensive operations of {safe(traced[0].name)}", columns(some, rows)]
+
+
+def _watched(analysis: Analysis) -> list[str]:
+    parts = []
+    for variant, loop in watched.loops(analysis):
+        lines = [f"- {safe(name)}: {_value(item)}" for name, item in watched.facts(loop)]
+        lines += [f"- {safe(warning)}" for warning in variant.warnings]
+        parts += [f"## How {safe(variant.name)} was watched", "\n".join(lines)]
+        if len(loop.ranks) > 1:
+            parts.append(columns(watched.RANKS, loop.ranks))
+    return parts
+
+
+def _value(item: Cell) -> str:
+    return safe(f"n/a ({item.reason})") if not is_known(item) else cell(item)
 
 
 def _environment(analysis: Analysis) -> list[str]:

@@ -21,14 +21,14 @@ _TEMPLATES = Path(__file__).parent / "templates"
 def page(template: str, figures: dict[str, Figure], **content: object) -> str:
     """The whole page. Everything in `content` that is not Markup is escaped; nothing is fetched when it is opened."""
     return (
-        _templates()
+        templates()
         .get_template(template)
         .render(
             figures=figures,
             figures_json=embed(json.dumps(figures, ensure_ascii=False, separators=(",", ":"))),
-            style=Markup(_read("style.css")),
-            script=Markup(_read("report.js")),
-            plotly=Markup(_plotly()),
+            style=Markup(read_template("style.css")),
+            script=Markup(read_template("theme.js") + read_template("report.js")),
+            plotly=Markup(plotly_js()),
             notes=Footnotes(),
             cells=cells,
             environment=environment,
@@ -81,7 +81,8 @@ _PATTERNS = {
 }
 
 
-def _templates() -> jinja2.Environment:
+@cache
+def templates() -> jinja2.Environment:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -111,11 +112,11 @@ def _unbroken(sentence: str) -> str:
     return re.sub(r"(?<=\d) (?=(?:%|ns|us|ms|s|min|GB/s|[kMGTP]?FLOPs?|[KMGT]iB)\b|%)", "\u00a0", sentence)
 
 
-def _read(name: str) -> str:
+def read_template(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 @cache
-def _plotly() -> str:
+def plotly_js() -> str:
     """The plotly.js that ships with the plotly package."""
     return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")

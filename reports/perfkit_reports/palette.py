@@ -58,6 +58,7 @@ _FILLS = {
     "communication": Fill(VERMILLION, "/"),
     "copies": Fill(PINK, "\\"),
     "latency-bound": Fill(GREEN, "|"),
+    "waiting for data": Fill(YELLOW, "\\"),
     "host": Fill(SKY, "."),
     "other idle": Fill("#d9dce1", "-"),
     "idle": Fill(SKY, "."),

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from perfkit import units
 from perfkit.analysis.result import Analysis
-from perfkit_reports import cells, memory_static
+from perfkit_reports import cells, headline, memory_static
 from perfkit_reports.bars import Bar
 from perfkit_reports.canvas import files, plain, plot, stacked
 from perfkit_reports.figures.frame import byte_scale
@@ -21,7 +21,7 @@ from perfkit_reports.variants import plane, time_bars, variant_styles
 
 def images(analysis: Analysis) -> Iterator[tuple[str, bytes]]:
     """(`roofline.png`, content) and so on, for every figure of a bench that there is data for."""
-    yield from files("pareto", pareto(analysis))
+    yield from files("pareto", pareto(analysis) if headline.compares(analysis) else None)
     yield from files("roofline", roofline(plane(analysis)))
     yield from files("time-split", time_split(time_bars(analysis)))
     yield from files("memory-peak", memory_static.memory_peak(of_variants(analysis)))
@@ -131,5 +131,7 @@ def roofline(plane: Plane) -> Figure | None:
 
 def time_split(bars: Sequence[Bar]) -> Figure | None:
     """Where time goes, stacked to 100 %."""
-    shares = [(bar.name, {share.category: share.share * 100 for share in bar.shares}) for bar in bars]
+    shares = [
+        (bar.name, {share.category: share.share * 100 for share in bar.shares if share.seconds > 0}) for bar in bars
+    ]
     return stacked(shares, "share of the step (%)")

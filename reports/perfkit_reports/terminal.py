@@ -1,7 +1,7 @@
 """The summary on a terminal: a table that fits 100 columns, what failed, the findings, where the report lies."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from perfkit.analysis.result import Analysis, Estimate, Variant
 from perfkit.record import Status
-from perfkit_reports import cells, headline, memory_story
+from perfkit_reports import cells, headline, loop_headline, memory_story, summary_columns, watched
 from perfkit_reports.cells import Cell
 from perfkit_reports.screen import TONES, bare_table, print_findings, text
 
@@ -26,11 +26,16 @@ def render(analysis: Analysis, console: Console, folder: Path | None = None) -> 
         console.print(Text(line))
     console.print(_summary(analysis))
     for variant in analysis.variants:
-        if variant.reason:
+        if variant.reason and variant.loop is None:  # a loop's stands above
             console.print(Text.assemble((variant.name, "bold"), f" {variant.status.value}: {variant.reason}"))
         for line in memory_story.failure(variant.memory) if variant.memory else []:
             console.print(Text(f"  {line}"))
-    print_findings(analysis.findings, console)
+    for variant, loop in watched.loops(analysis):
+        name = "" if headline.alone(analysis) else f"{variant.name}: "
+        console.print(Text(f"{name}{watched.steps(loop)}; a step ends with {loop.steps_by}", style="dim"))
+        for warning in variant.warnings[loop_headline.told_above(variant) :]:
+            console.print(Text.assemble(("! ", "yellow"), name, warning))
+    print_findings(analysis.findings, console, owners=headline.names_owners(analysis))
     for warning in analysis.warnings:
         console.print(Text.assemble(("! ", "yellow"), warning))
     if folder is not None:
@@ -53,32 +58,43 @@ def _bare(column: Callable[[Variant], Cell]) -> Callable[[Variant], Cell]:
     return lambda variant: replace(column(variant), detail="")
 
 
-_COLUMNS: tuple[Callable[[Variant], Cell], ...] = (
-    cells.step_time,
-    _speed_up,
-    _rate,
-    cells.peak_memory,
-    cells.mfu,
-    _bare(cells.loss_parity),
-    _bare(cells.engaged),
-)
+@dataclass(frozen=True)
+class _Column:
+    """What a column of the summary is called here, and its cell; `least` is its width at least."""
+
+    title: str
+    cell: Callable[[Variant], Cell]
+    numeric: bool = True
+    least: int | None = None
+
+
+_COLUMNS = {
+    summary_columns.STEP_TIME: _Column("step time", cells.step_time, least=11),
+    summary_columns.DATA: _Column("waits for data", cells.data_wait),
+    summary_columns.SPEED_UP: _Column("speed-up", _speed_up, least=11),
+    summary_columns.THROUGHPUT: _Column("", _rate),
+    summary_columns.PEAK_MEMORY: _Column("peak mem.", cells.peak_memory),
+    summary_columns.MFU: _Column("MFU", cells.mfu),
+    summary_columns.LOSS: _Column("loss", _bare(cells.loss_parity), numeric=False),
+    summary_columns.ENGAGED: _Column("engaged", _bare(cells.engaged), numeric=False, least=7),
+}
 
 
 def _summary(analysis: Analysis) -> Table:
     table = bare_table()
-    table.add_column("variant", overflow="fold", min_width=14, max_width=24)
+    table.add_column(headline.word(analysis), overflow="fold", min_width=14, max_width=24)
     rates = {cells.throughput_unit(variant) for variant in analysis.variants}
-    for title in ("step time", "speed-up", " ".join(sorted(rates)), "peak mem.", "MFU"):
-        table.add_column(Text(title), justify="right", min_width=11 if title in ("step time", "speed-up") else None)
-    table.add_column("loss")
-    table.add_column("engaged", min_width=7)
+    shown = [_COLUMNS[each] for each in summary_columns.summary_columns(analysis) if each in _COLUMNS]
+    for column in shown:
+        title = Text(column.title or " ".join(sorted(rates)))
+        table.add_column(title, justify="right" if column.numeric else "left", min_width=column.least)
     for variant in analysis.variants:
-        table.add_row(Text(variant.name, style="bold"), *_row(variant))
+        table.add_row(Text(variant.name, style="bold"), *_row(variant, shown))
     return table
 
 
-def _row(variant: Variant) -> list[Text]:
+def _row(variant: Variant, shown: Sequence[_Column]) -> list[Text]:
     if variant.status == Status.OK or isinstance(variant.step_time, Estimate):
-        return [text(column(variant)) for column in _COLUMNS]
+        return [text(column.cell(variant)) for column in shown]
     status = cells.status(variant)
-    return [Text(status.text, style=TONES.get(status.tone, "")), *(Text("–", style="dim") for _ in _COLUMNS[1:])]
+    return [Text(status.text, style=TONES.get(status.tone, "")), *(Text("–", style="dim") for _ in shown[1:])]

@@ -20,6 +20,7 @@ _WORDS = {
     timeline.COMMUNICATION: "exposed communication",
     timeline.COPIES: "exposed copies",
     timeline.HOST: "waiting for the host",
+    timeline.DATA: "waiting for data",
     timeline.OTHER_IDLE: "idle with work queued",
 }
 _NAMED = 3  # parts of the step in the headline, if each is at least `_LARGE` of it
@@ -50,7 +51,8 @@ def _word(trace: RankTrace, category: str) -> str:
     if category == timeline.UNMODELLED and trace.unseen_device:
         return "in ops that start work"
     if category == timeline.HOST and trace.device == "cpu":
-        return "Python, dispatch and waiting"
+        fetches = any(part.category == timeline.DATA for part in trace.time_split)
+        return "Python and dispatch" if fetches else "Python, dispatch and waiting"
     if category == timeline.UNMODELLED and not has_roofs(trace):
         return "in ops" if trace.device == "cpu" else "in kernels"
     if category == timeline.OTHER_IDLE and (trace.launches is None or trace.launches.starved_s is None):
@@ -63,6 +65,7 @@ def _ways(trace: RankTrace) -> list[tuple[str, float]]:
     if trace.unseen_device:
         return []
     ways = {
+        timeline.DATA: "loading data sooner",
         timeline.HOST: "fewer ops and less Python" if trace.device == "cpu" else "launching sooner",
         timeline.COMMUNICATION: "hiding communication",
         timeline.COPIES: "hiding copies",

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE, TRACE_REPORT_FILE
 from perfkit_reports.write import as_json, written
 
 
 def write_trace_reports(analysis: TraceAnalysis, folder: Path, *, static: bool = False) -> list[Path]:
-    """Write `report.html`, `analysis.json`, `report.md`, `tables/*.parquet` and with `static` also `figures/*`.
+    """Write `report.html`, `analysis.json`, `summary.json`, `report.md`, `tables/*.parquet`,
+    and with `static` also `figures/*`.
 
     Each file is written whole or not at all, the ones people open first. Returns their paths.
     """
@@ -22,10 +24,11 @@ def trace_json(analysis: TraceAnalysis) -> bytes:
 
 def _files(analysis: TraceAnalysis, static: bool) -> Iterator[tuple[str, bytes]]:
     """(path in the folder, content). pyarrow and matplotlib are imported only when their turn comes."""
-    from perfkit_reports import trace_html, trace_markdown
+    from perfkit_reports import summaries, trace_html, trace_markdown
 
-    yield "report.html", trace_html.render(analysis).encode()
-    yield "analysis.json", trace_json(analysis)
+    yield REPORT_FILE, trace_html.render(analysis).encode()
+    yield TRACE_REPORT_FILE, trace_json(analysis)
+    yield SUMMARY_FILE, as_json(summaries.of_traces(analysis))
     yield "report.md", trace_markdown.render(analysis).encode()
 
     from perfkit_reports import arrow, trace_tables

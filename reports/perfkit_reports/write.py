@@ -7,10 +7,11 @@ import msgspec
 
 from perfkit.analysis.result import Analysis
 from perfkit.files import write_bytes
+from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE
 
 
 def write_reports(analysis: Analysis, folder: Path) -> list[Path]:
-    """Write `report.html`, `report.json`, `report.md`, `tables/*.parquet` and `figures/*.png, *.svg`.
+    """Write `report.html`, `report.json`, `summary.json`, `report.md`, `tables/*.parquet` and `figures/*.png, *.svg`.
 
     Each file is written whole or not at all, the ones people open first. Returns their paths.
     """
@@ -33,10 +34,11 @@ def as_json(analysis: msgspec.Struct) -> bytes:
 
 def _files(analysis: Analysis) -> Iterator[tuple[str, bytes]]:
     """(path in the folder, content). Imports are here because matplotlib and pyarrow take most of a second."""
-    from perfkit_reports import html, markdown
+    from perfkit_reports import html, markdown, summaries
 
-    yield "report.html", html.render(analysis).encode()
+    yield REPORT_FILE, html.render(analysis).encode()
     yield "report.json", as_json(analysis)
+    yield SUMMARY_FILE, as_json(summaries.of_suite(analysis))
     yield "report.md", markdown.render(analysis).encode()
 
     from perfkit_reports import arrow, tables

@@ -46,7 +46,8 @@ def test_a_trace_with_memory_events_becomes_a_report_that_balances(perfkit) -> N
     assert "Peak " in result.stdout
     assert result.stdout.rstrip().endswith("report: perfkit-memory/trace/report.html")
     folder = perfkit.folder / "perfkit-memory/trace"
-    assert {"report.html", "memory.json", "report.md", "tables", "figures"} == {path.name for path in folder.iterdir()}
+    written = {"report.html", "memory.json", "report.md", "summary.json", "tables", "figures"}
+    assert written == {path.name for path in folder.iterdir()}
     found = json.loads((folder / "memory.json").read_text())
     for account in found["accounts"]:
         assert sum(part["bytes"] for part in account["categories"]) == account["peak_bytes"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from perfkit.analysis.finding_rules import measurement, memory, outcomes, steps
+from perfkit.analysis.finding_rules import loops, measurement, memory, outcomes, steps
 from perfkit.analysis.finding_rules.context import Context
 from perfkit.analysis.result import Finding
 
@@ -27,10 +27,17 @@ STEPS: tuple[Rule, ...] = (
     steps.host_bound,
     steps.exposed_communication,
 )
+LOOPS: tuple[Rule, ...] = (
+    loops.traced,
+    loops.drifted,
+    loops.slower_since,
+    loops.outliers,
+    loops.left_out,
+)
 MEMORY: tuple[Rule, ...] = (memory.memory,)
 MEASUREMENT: tuple[Rule, ...] = (
     measurement.noisy,
     measurement.low_confidence_ceilings,
     measurement.unmodelled,
 )
-RULES = (OUTCOMES, STEPS, MEMORY, MEASUREMENT)
+RULES = (OUTCOMES, STEPS, LOOPS, MEMORY, MEASUREMENT)

@@ -1,7 +1,9 @@
 """What the rules look at."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from perfkit.analysis.passes import Passes
 from perfkit.analysis.result import Estimate, TimeShare, Variant
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment, Status
@@ -9,11 +11,18 @@ from perfkit.record import Environment, Status
 
 @dataclass(frozen=True)
 class Context:
-    """The variants of a suite, in the order of the report, where they ran, and the ceilings."""
+    """The variants of a suite, in the order of the report, where they ran, the ceilings, and by name what their
+    instrumented passes showed."""
 
     variants: tuple[Variant, ...]
     environment: Environment | None
     ceilings: DeviceCeilings | None
+    passes: Mapping[str, Passes] = field(default_factory=dict)
+
+    @property
+    def loops(self) -> tuple[Variant, ...]:
+        """Variants that are loops of somebody else's, watched from within, however they ended."""
+        return tuple(variant for variant in self.variants if variant.loop is not None)
 
     @property
     def measured(self) -> tuple[Variant, ...]:
@@ -29,6 +38,11 @@ class Context:
     def advised(self) -> tuple[Variant, ...]:
         """The baseline of the fewest ranks: what it could win the others could too, and it is told once."""
         return tuple(sorted(self.baselines, key=lambda variant: variant.world_size)[:1])
+
+    @property
+    def promising(self) -> tuple[Variant, ...]:
+        """Of those the ones whose step is judged by its ops alone: of a loop the whole trace is."""
+        return tuple(variant for variant in self.advised if variant.loop is None)
 
     def baseline_of(self, variant: Variant) -> Variant | None:
         """What a variant was compared with."""

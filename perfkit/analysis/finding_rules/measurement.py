@@ -12,7 +12,7 @@ def noisy(context: Context) -> Iterator[Finding]:
     """Comparisons that could not be decided, and what would decide them."""
     for variant in context.measured:
         difference = variant.difference
-        if difference is None or difference.verdict != "inconclusive":
+        if difference is None or difference.verdict != "inconclusive" or variant.loop is not None:
             continue
         if difference.low is None or difference.high is None or difference.detectable is None:
             evidence = f"ratio {difference.ratio:.3f} from a single pair of processes, which has no interval"
@@ -35,23 +35,22 @@ def noisy(context: Context) -> Iterator[Finding]:
 
 def low_confidence_ceilings(context: Context) -> Iterator[Finding]:
     """Ceilings whose next measurement may differ."""
-    if context.ceilings is None:
-        return
-    doubtful = [each for each in context.ceilings.ceilings if each.confidence == "low"]
+    if context.ceilings is None or not any(variant.points for variant in context.variants):
+        return  # nothing was held against them
+    threads = None if context.environment is None else context.environment.threads
+    held = [each for each in context.ceilings.ceilings if threads is None or each.threads in (None, threads)]
+    doubtful = [each for each in held if each.confidence == "low"]
     if doubtful:
-        names = ", ".join(
-            f"{each.dtype or ''} {each.level}".strip()
-            + (f" with {each.threads} thread{'s' if each.threads != 1 else ''}" if each.threads is not None else "")
-            + ("" if each.spread is None else f" (halves differ by {percent(each.spread)})")
-            for each in doubtful
-        )
+        names = ", ".join(dict.fromkeys(f"{each.dtype or ''} {each.level}".strip() for each in doubtful))
+        spreads = [each.spread for each in doubtful if each.spread is not None]
+        apart = f"; their repeats differ by up to {percent(max(spreads))}" if spreads else ""
         yield Finding(
             severity="note",
-            title="Some measured ceilings have low confidence",
+            title=f"{len(doubtful):,} of {len(held):,} measured ceilings have low confidence",
             variant="",
-            evidence=names,
-            action="Their repeats differ, or the clock or other work disturbed them: take shares of these roofs as "
-            "rough. `perfkit calibrate --force` on an idle machine may do better.",
+            evidence=f"{names}{apart}",
+            action="Take shares of these roofs as rough: other work or the clock disturbed them. "
+            "`perfkit calibrate --force` on an idle machine may do better.",
         )
 
 

@@ -18,7 +18,13 @@ def memory(context: Context) -> Iterator[Finding]:
     for variant in context.variants:
         if variant.memory is None:
             continue
-        found = memory_findings(variant.memory, variant=variant.name, techniques=variant.techniques, tried=tried)
+        found = memory_findings(
+            variant.memory,
+            variant=variant.name,
+            techniques=variant.techniques,
+            own_loop=variant.loop is not None,
+            tried=tried,
+        )
         if variant in context.advised:
             gains = [finding for finding in found if finding.severity == "gain"]
             yield from (finding for finding in found if finding not in gains[_MOST_GAINS:])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from perfkit.allocations import ACTIVATION
 from perfkit.analysis.finding_rules.context import Context, step_s
 from perfkit.analysis.memory.findings.remedies import REMEDIES, SMALLER_BATCH
 from perfkit.analysis.memory.findings.view import View
@@ -65,6 +66,9 @@ def out_of_memory(context: Context) -> Iterator[Finding]:
     for variant in context.variants:
         if variant.status != Status.OUT_OF_MEMORY or (variant.memory is not None and variant.memory.failed is not None):
             continue
+        if variant.loop is not None:
+            yield _loop_out_of_memory(variant)
+            continue
         account = variant.memory
         owner = variant.name
         if account is None:
@@ -91,6 +95,29 @@ def out_of_memory(context: Context) -> Iterator[Finding]:
             evidence=evidence,
             action=action,
         )
+
+
+def _loop_out_of_memory(variant: Variant) -> Finding:
+    """The reason is the program's own error, which is told with its status."""
+    account = variant.memory
+    if account is None:
+        evidence = "no step's memory had been recorded by then"
+        remedies = (SMALLER_BATCH, *REMEDIES[ACTIVATION][:2])
+        then = ". What fills it, at a size that fits: perfkit run --warmup 1 --timed 1 --trace 0"
+    else:
+        largest = account.categories[0]
+        evidence = (
+            f"at the recorded peak of {nbytes(account.peak_bytes)} most is {largest.category}, {nbytes(largest.bytes)}"
+        )
+        remedies, then = REMEDIES.get(largest.category, ()) or (SMALLER_BATCH,), ""
+    advice = "; ".join(remedy.how for remedy in remedies)
+    return Finding(
+        severity="warning",
+        title=f"{variant.name} ran out of memory",
+        variant=variant.name,
+        evidence=evidence,
+        action=f"{advice[:1].upper()}{advice[1:]}{then}.",
+    )
 
 
 def pays(context: Context) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ _FUSED_OPTIMIZER = ("aten::_fused_*",)
 
 def low_precision_peak(context: Context) -> Iterator[Finding]:
     """Matrix products in fp32 while the machine's bf16 peak is higher."""
-    for variant in context.advised:
+    for variant in context.promising:
         roofs = roofs_of(context.ceilings, context.environment)
         fp32, bf16 = roofs.compute(Unit.MATRIX, "fp32"), roofs.compute(Unit.MATRIX, "bf16")
         products = _of_class(variant, _MATRIX)
@@ -46,7 +46,7 @@ def low_precision_peak(context: Context) -> Iterator[Finding]:
 
 def attention_not_fused(context: Context) -> Iterator[Finding]:
     """Softmax as an op of its own means that attention writes its score matrix to memory."""
-    for variant in context.advised:
+    for variant in context.promising:
         rows = _rows(variant, _SOFTMAX)
         fraction = sum(row.share for row in rows)
         if fraction >= _NOTABLE:
@@ -62,7 +62,7 @@ def attention_not_fused(context: Context) -> Iterator[Finding]:
 
 def optimizer_not_fused(context: Context) -> Iterator[Finding]:
     """An optimizer that updates in many ops reads and writes its state once for each of them."""
-    for variant in context.advised:
+    for variant in context.promising:
         rows = [row for row in variant.ops if row.phase == "optimizer"]
         fraction = sum(row.share for row in rows)
         if fraction < _NOTABLE or _rows(variant, _FUSED_OPTIMIZER):
@@ -81,7 +81,7 @@ def optimizer_not_fused(context: Context) -> Iterator[Finding]:
 
 def memory_bound_chain(context: Context) -> Iterator[Finding]:
     """Pointwise ops bound by memory, which a compiler fuses so that the data is read once."""
-    for variant in context.advised:
+    for variant in context.promising:
         rows = [
             row
             for row in _of_class(variant, _POINTWISE)
@@ -102,7 +102,7 @@ def memory_bound_chain(context: Context) -> Iterator[Finding]:
 
 def host_bound(context: Context) -> Iterator[Finding]:
     """Time in which no op ran: Python, dispatch and launch."""
-    for variant in context.advised:
+    for variant in context.promising:
         part = share(variant, HOST)
         if part is None or part.share < 0.2:
             continue
@@ -125,7 +125,7 @@ def host_bound(context: Context) -> Iterator[Finding]:
 def exposed_communication(context: Context) -> Iterator[Finding]:
     """Communication that nothing hides."""
     for variant in context.variants:
-        part = share(variant, COMMUNICATION)
+        part = None if variant.loop is not None else share(variant, COMMUNICATION)
         if part is not None and part.share >= _NOTABLE:
             yield Finding(
                 severity="gain",

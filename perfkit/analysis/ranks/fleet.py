@@ -20,6 +20,7 @@ from perfkit.analysis.ranks.skew import Matched, lateness, match
 from perfkit.analysis.ranks.slots import Rows, Slots
 from perfkit.analysis.timeline import (
     COMPUTE_BOUND,
+    DATA,
     HOST,
     LATENCY_BOUND,
     MEMORY_BOUND,
@@ -30,7 +31,7 @@ from perfkit.analysis.traces.result import Fleet, RankRow, RankTrace, SkewRow
 from perfkit.trace.read import NONE, Ints
 
 _COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, LATENCY_BOUND)
-_IDLE = (HOST, OTHER_IDLE)
+_IDLE = (DATA, HOST, OTHER_IDLE)
 _COLUMNS = len(Rows._fields)
 
 # A rank stands out if it comes later than the middle one by more than this share of a step.

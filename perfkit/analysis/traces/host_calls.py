@@ -7,21 +7,20 @@ import numpy as np
 
 from perfkit.analysis.intervals import covered, union
 from perfkit.analysis.traces.result import HostCallRow
+from perfkit.analysis.work.fetching import fetches
 from perfkit.analysis.work.grouping import group
 from perfkit.analysis.work.launches import SYNCHRONISING, runtime_calls
 from perfkit.analysis.work.windows import Windows
-from perfkit.record import MARK_PREFIX
-from perfkit.trace.naming import named
 from perfkit.trace.nesting import around_times
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints
+from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Ints
 
 # Of each kind.
 MOST_CALLS = 1000
 
 WAIT = "wait"
 ALLOCATION = "allocation"
-DATA = "data"
+FETCH = "data"
 
 # Calls of CUDA's, HIP's and Level Zero's runtimes that take or release memory. A release waits, too: CUDA orders it
 # after everything that was launched.
@@ -29,7 +28,6 @@ _ALLOCATION = re.compile(
     r"(cuda|hip)(Host)?(Malloc|Free|Alloc)(Managed|Host|Pitch|Array)?(_v\d+)?|cuMem(Create|Map|Unmap)|"
     r"ze\w*MemAlloc\w*|zeMemFree"
 )
-_DATA = re.compile(rf"enumerate\(DataLoader\).*|{re.escape(MARK_PREFIX)}data")
 
 
 def host_calls(ops: Ops, windows: Windows) -> tuple[HostCallRow, ...]:
@@ -48,9 +46,8 @@ def _calls(ops: Ops, windows: Windows) -> Iterator[tuple[str, Ints]]:
     trace = ops.trace
     yield WAIT, runtime_calls(trace, windows, SYNCHRONISING)
     yield ALLOCATION, runtime_calls(trace, windows, _ALLOCATION)
-    ranges = trace.of(Category.RANGE, Category.OP)
-    loading = ranges[named(trace, ranges, lambda name: _DATA.fullmatch(name) is not None)]
-    yield DATA, loading[windows.at(trace.start_ns[loading]) != NONE]
+    loading = fetches(trace)
+    yield FETCH, loading[windows.at(trace.start_ns[loading]) != NONE]
 
 
 def _rows(ops: Ops, windows: Windows, kind: str, events: Ints, steps: int) -> Iterator[HostCallRow]:

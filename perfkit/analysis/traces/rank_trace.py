@@ -4,7 +4,7 @@ import numpy as np
 
 from perfkit.analysis.intervals import Ints, covered, length
 from perfkit.analysis.result import RooflinePoint
-from perfkit.analysis.roofs import CPU, Roofs
+from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.timeline import Split
 from perfkit.analysis.traces.collectives import collective_rows
 from perfkit.analysis.traces.counted_levels import level_points
@@ -15,7 +15,7 @@ from perfkit.analysis.traces.modules import module_rows, phase_rows
 from perfkit.analysis.traces.result import RankTrace, Reading, Recompute, StepRow
 from perfkit.analysis.traces.tables import cut_note, kernel_rows, op_rows
 from perfkit.analysis.traces.unseen import unseen_device, unused_device
-from perfkit.analysis.traces.useful import utilisations
+from perfkit.analysis.traces.useful import useful
 from perfkit.analysis.work.copies import copy_rows
 from perfkit.analysis.work.costs import PieceCosts
 from perfkit.analysis.work.engine import Engine, analyse_work, summary_points
@@ -26,6 +26,7 @@ from perfkit.analysis.work.split_time import overlap, split_streams
 from perfkit.analysis.work.stated import stated_costs
 from perfkit.analysis.work.windows import Windows
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.peak import CPU
 from perfkit.trace.counters.match import Counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import NONE, Trace
@@ -69,7 +70,7 @@ def analyse_ops(
     work, spans, parts, step_s = found.pieces, found.windows, found.parts, found.step_s
     exposed = _exposed(work)
     copied = work.of(Kind.COPY) & found.within
-    useful = utilisations(work, found.costs, step_s, roofs)
+    multiplied = useful(work, found.costs, step_s, roofs)
     return RankTrace(
         label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
         reading=Reading(
@@ -104,8 +105,12 @@ def analyse_ops(
         collectives=collective_rows(work, found.exchanged, exposed, parts, roofs),
         copies=copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
         recompute=_recompute(work, found.costs),
-        mfu=useful.mfu,
-        hfu=useful.hfu,
+        mfu=multiplied.mfu,
+        hfu=multiplied.hfu,
+        model_flops=multiplied.model_flops,
+        hardware_flops=multiplied.hardware_flops,
+        matrix_unit=multiplied.unit,
+        matrix_dtype=multiplied.dtype,
         host_calls=host_calls(ops, spans),
         ceilings=ceilings,
         unseen_device=unseen,

@@ -6,7 +6,7 @@ where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 
 from perfkit.analysis.result import Finding, MemoryAccount, OpRow, Provenance, RooflinePoint, TimeShare
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.record import Quantity
+from perfkit.record import NOT_MEASURED, Quantity
 from perfkit.spec import Struct
 
 TRACE_ANALYSIS_VERSION = 1
@@ -209,6 +209,8 @@ class RankTrace(Struct):
         unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
             times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
         memory: of the fullest GPU whose allocations were recorded, else of the CPU; None where none were.
+        model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `matrix_unit` and
+            `matrix_dtype` are those of most of them, empty where that is not known.
         level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
             `memory`): the same FLOP/s at several intensities.
     """
@@ -247,6 +249,10 @@ class RankTrace(Struct):
     level_points: tuple[RooflinePoint, ...] = ()
     ceilings: DeviceCeilings | None = None
     unseen_device: str = ""
+    model_flops: Quantity = NOT_MEASURED
+    hardware_flops: Quantity = NOT_MEASURED
+    matrix_unit: str = ""
+    matrix_dtype: str = ""
 
 
 class RankRow(Struct):

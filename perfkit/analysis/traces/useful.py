@@ -20,13 +20,27 @@ from perfkit.trace.read import NONE
 _LEAST_COVERED = 0.98
 
 
-class Utilisations(NamedTuple):
+class Useful(NamedTuple):
+    """Matrix FLOPs of a step, what forward and backward need and what ran, and the utilisations that follow.
+
+    `unit` and `dtype` are those of most of them, empty where they are not known.
+    """
+
+    model_flops: Quantity
+    hardware_flops: Quantity
     mfu: Quantity
     hfu: Quantity
+    unit: str = ""
+    dtype: str = ""
 
 
-def utilisations(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Utilisations:
-    """MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known."""
+def _unknown(reason: str) -> Useful:
+    nothing = Unknown(reason=reason)
+    return Useful(nothing, nothing, nothing, nothing)
+
+
+def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Useful:
+    """FLOPs, MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known."""
     # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
     matrix = costs.is_matrix & (costs.flops != 0) & pieces.of(Kind.WORK) & (pieces.step != NONE)
     known = matrix & ~np.isnan(costs.flops)
@@ -36,20 +50,25 @@ def utilisations(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs)
             if not matrix.any()
             else ("the FLOPs of its matrix products are not known: no shapes were recorded, or no op for the kernels")
         )
-        return Utilisations(Unknown(reason=why), Unknown(reason=why))
+        return _unknown(why)
     covered = int(pieces.busy_ns[known].sum()) / max(int(pieces.busy_ns[matrix].sum()), 1)
     if covered < _LEAST_COVERED:
         why = f"FLOPs are known for only {covered:.0%} of the time of matrix products"
-        return Utilisations(Unknown(reason=why), Unknown(reason=why))
+        return _unknown(why)
     sums = np.bincount(costs.precision[known], costs.flops[known])
     unit, dtype = costs.precisions[int(sums.argmax())]
     limit = peak_of(roofs, unit, dtype, 1)
     again = like_elsewhere(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
     ran = float(costs.flops[known].sum()) / parts_of(pieces)
     needed = float((costs.flops * (1 - again))[known].sum()) / parts_of(pieces)
-    return Utilisations(
-        utilisation(_flops(needed, "without what was recomputed"), step_s, limit),
-        utilisation(_flops(ran, "as run"), step_s, limit),
+    model, hardware = _flops(needed, "without what was recomputed"), _flops(ran, "as run")
+    return Useful(
+        model,
+        hardware,
+        utilisation(model, step_s, limit),
+        utilisation(hardware, step_s, limit),
+        str(unit),
+        dtype,
     )
 
 

@@ -10,6 +10,7 @@ from perfkit.analysis.result import RooflinePoint
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.timeline import Split
 from perfkit.analysis.work.costs import PieceCosts, piece_costs
+from perfkit.analysis.work.fetching import fetches, when
 from perfkit.analysis.work.grouping import Groups, group
 from perfkit.analysis.work.launches import Queue, queue
 from perfkit.analysis.work.messages import Messages, messages
@@ -72,7 +73,7 @@ def analyse_work(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None)
     by_kernel = place(work, costs, _kernel_groups(work), roofs, by_op=False)
     category = categories(by_kernel if work.on_device else by_op)
     waiting = queue(ops) if work.on_device else None
-    split = split_windows(work, category, waiting)
+    split = split_windows(work, category, waiting, when(ops.trace, fetches(ops.trace)))
     return Engine(spans, work, exchanged, costs, by_kernel, by_op, category, waiting, split)
 
 

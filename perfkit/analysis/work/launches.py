@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.intervals import Intervals, union
-from perfkit.analysis.timeline import HOST, OTHER_IDLE, Split
+from perfkit.analysis.timeline import DATA, HOST, OTHER_IDLE, Split
 from perfkit.analysis.traces.result import Launches
 from perfkit.analysis.work.windows import Windows, launched_before
 from perfkit.trace.naming import named
@@ -92,8 +92,8 @@ def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launch
         delay_s=None if delay is None else float(np.median(delay)) / 1e9,
         delay_p90_s=None if delay is None else float(np.percentile(delay, 90)) / 1e9,
         queue_depth=None if depth is None else float(np.median(depth)),
-        idle_s=split.of(HOST, OTHER_IDLE) / 1e9 / parts,
-        starved_s=split.of(HOST) / 1e9 / parts if waiting.known else None,
+        idle_s=split.of(DATA, HOST, OTHER_IDLE) / 1e9 / parts,
+        starved_s=split.of(DATA, HOST) / 1e9 / parts if waiting.known else None,
         sync_calls=calls / parts,
         sync_s=waited / 1e9 / parts,
         short_below_s=SHORT_S,

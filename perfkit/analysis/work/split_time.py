@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis import timeline
-from perfkit.analysis.intervals import Intervals, clipped, difference, length, union
+from perfkit.analysis.intervals import EMPTY, Intervals, clipped, difference, length, union
 from perfkit.analysis.roofline import BOUNDS, COMPUTE, MEMORY, OVERHEAD, UNKNOWN
 from perfkit.analysis.timeline import Split, split
 from perfkit.analysis.traces.result import Overlap, StreamRow
@@ -38,9 +38,12 @@ def categories(placed: Placed) -> NDArray[np.int8]:
     return result
 
 
-def split_windows(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None) -> Split:
-    """Split the windows of a trace. `waiting` is None on a CPU, which is never idle: it dispatches or waits."""
-    return _split(pieces.windows.spans, pieces, category, slice(None), waiting)
+def split_windows(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None, fetching: Intervals) -> Split:
+    """Split the windows of a trace.
+
+    `waiting` is None on a CPU, which is never idle: it dispatches or waits. `fetching` is when the loop fetched data.
+    """
+    return _split(pieces.windows.spans, pieces, category, slice(None), waiting, fetching)
 
 
 def split_streams(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None) -> tuple[StreamRow, ...]:
@@ -81,6 +84,7 @@ def _split(
     category: NDArray[np.int8],
     rows: NDArray[np.int64] | slice,
     waiting: Queue | None,
+    fetching: Intervals = EMPTY,
 ) -> Split:
     starts, ends, kinds = pieces.start_ns[rows], pieces.end_ns[rows], category[rows]
     work = {
@@ -88,9 +92,10 @@ def _split(
         for name, number in _NUMBERS.items()
         if name not in (timeline.HOST, timeline.OTHER_IDLE)
     }
-    if waiting is None:
-        return split(windows, work, timeline.CPU_CATEGORIES)
-    return split(windows, work, timeline.DEVICE_CATEGORIES, waiting.when(rows))
+    queued = EMPTY if waiting is None else waiting.when(rows)
+    if len(fetching):
+        work[timeline.DATA] = fetching if queued is None else difference(fetching, queued)
+    return split(windows, work, timeline.categories(on_cpu=waiting is None, with_data=len(fetching) > 0), queued)
 
 
 def overlap(pieces: Pieces, parts: int) -> Overlap:

@@ -1,6 +1,7 @@
 """The samples behind the figures: every timed step, the warm-up apart, and the losses."""
 
 import math
+from collections.abc import Sequence
 from statistics import median
 
 from perfkit import units
@@ -57,6 +58,10 @@ def step_times(analysis: Analysis) -> Figure | None:
                 "hoverinfo": "text",
             }
         )
+        waits = () if variant.loop is None else variant.loop.data_waits_s
+        if waits:
+            heights = [y for _, y, lane, *_ in dots if lane == 0]
+            traces.append(_waits(variant.name, waits, heights, scale, style.colour))
         traces.append(
             {
                 "type": "scatter",
@@ -89,6 +94,21 @@ def step_times(analysis: Analysis) -> Figure | None:
     )
 
 
+def _waits(name: str, waits: Sequence[float], heights: Sequence[float], scale: float, colour: str) -> Trace:
+    """A hollow dot a step, at the height of the step's own: how much of it was waiting for data."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [round(wait / scale, 5) for wait in waits],
+        "y": [round(y, 3) for y in heights],
+        "marker": {"color": colour, "symbol": "circle-open", "size": 5, "opacity": 0.8},
+        "hovertext": [
+            hover(name, f"step {step}: waited {units.seconds(wait)} for data") for step, wait in enumerate(waits, 1)
+        ],
+        "hoverinfo": "text",
+    }
+
+
 def warm_up(analysis: Analysis) -> Figure | None:
     """The steps before timing began, on a logarithmic scale since compiling happens in them."""
     variants = [variant for variant in analysis.variants if any(variant.warmup_samples)]
@@ -116,10 +136,11 @@ def warm_up(analysis: Analysis) -> Figure | None:
                 }
             )
     values = [value for variant in variants for run in variant.warmup_samples for value in run if value > 0]
+    longest = max(len(run) for variant in variants for run in variant.warmup_samples)
     return figure(
         traces,
         margin={"l": 64, "r": 16, "t": 10, "b": 52},
-        xaxis={"title": {"text": "warm-up step"}, "tickformat": "d"},
+        xaxis={"title": {"text": "warm-up step"}, "tickformat": "d", **_whole_ticks(longest)},
         yaxis={
             "title": {"text": "step time"},
             "type": "log",
@@ -128,6 +149,11 @@ def warm_up(analysis: Analysis) -> Figure | None:
             "range": [math.log10(min(values)) - 0.15, math.log10(max(values)) + 0.15],
         },
     )
+
+
+def _whole_ticks(count: int) -> dict[str, int]:
+    """Ticks at whole numbers where there are few; else plotly's own, which are."""
+    return {"tick0": 1, "dtick": 1} if count <= 10 else {}
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -168,6 +194,10 @@ def losses(analysis: Analysis) -> Figure | None:
     return figure(
         traces,
         margin={"l": 64, "r": 16, "t": 10, "b": 52},
-        xaxis={"title": {"text": "step"}, "tickformat": "d"},
+        xaxis={
+            "title": {"text": "step"},
+            "tickformat": "d",
+            **_whole_ticks(max(len(each.losses) for each in variants)),
+        },
         yaxis={"title": {"text": "loss"}},
     )

@@ -12,7 +12,7 @@ def time_split(bars: Sequence[Bar], whole: str = "of the step") -> Figure | None
     """None without bars; `whole` says in hover texts what 100 % is."""
     if not bars:
         return None
-    categories = ordered_categories([[share.category for share in bar.shares] for bar in bars])
+    categories = ordered_categories([bar.categories for bar in bars])
     fills = category_fills(categories)
     traces: list[Trace] = []
     for category in categories:

@@ -4,29 +4,6 @@
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const figures = JSON.parse(byId("figures").textContent);
 
-  // The page's own colours, as the browser resolves them, for plotly.
-  const probe = document.body.appendChild(Object.assign(document.createElement("i"), { hidden: true }));
-  function colour(name) {
-    probe.style.color = `var(${name})`;
-    return getComputedStyle(probe).color;
-  }
-  function template() {
-    const [ink, muted, line, panel] = ["--ink", "--muted", "--line", "--panel"].map(colour);
-    const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, title: { font: { size: 13 }, standoff: 10 }, ticklabelstandoff: 4 };
-    return {
-      layout: {
-        font: { family: getComputedStyle(document.body).fontFamily, size: 12.5, color: muted },
-        paper_bgcolor: "rgba(0,0,0,0)",
-        plot_bgcolor: "rgba(0,0,0,0)",
-        xaxis: axis,
-        yaxis: axis,
-        legend: { font: { color: ink, size: 12.5 } },
-        annotationdefaults: { font: { color: ink } },
-        hoverlabel: { bgcolor: panel, bordercolor: line, font: { color: ink, size: 13 } },
-      },
-    };
-  }
-
   // Figures are drawn when they come near the screen: drawing all at once would hold up the first view.
   const touch = matchMedia("(pointer: coarse)").matches;
   const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], doubleClick: "reset" };
@@ -34,7 +11,7 @@
   const drawn = new Set();
   function draw(chart) {
     const { data, layout } = structuredClone(figures[chart.dataset.figure]);
-    layout.template = template();
+    layout.template = plotTheme.template();
     if (touch) layout.dragmode = false; // a finger scrolls the page
     if (chart.dataset.figure === "roofline") {
       layers(data, layout);

@@ -202,9 +202,18 @@ def test_where_a_step_goes_tells_what_to_try(analysis: Analysis) -> None:
 
 
 def test_ceilings_that_did_not_repeat_are_named(analysis: Analysis) -> None:
-    doubtful = changed(CEILINGS, ceilings=(changed(CEILINGS.ceilings[0], confidence=Confidence.LOW, spread=0.2),))
-    found = told(analysis, ceilings=doubtful)
-    assert any("fp32 matrix with 2 threads (halves differ by 20.0 %)" in finding.evidence for finding in found)
+    doubtful = changed(CEILINGS.ceilings[0], confidence=Confidence.LOW, spread=0.2)
+    others = changed(doubtful, threads=16), *CEILINGS.ceilings[1:]
+    ceilings = changed(CEILINGS, ceilings=(doubtful, *others))
+    step = RooflinePoint(
+        kind="step", name="step", calls=1.0, seconds=0.1, share=1.0, flops=1e9, bytes=1e6, intensity=1e3, achieved=1e10,
+        unit="matrix", dtype="fp32", bound="compute", attainable_s=0.01,
+    )  # fmt: skip
+    held = sum(each.threads in (None, 2) for each in ceilings.ceilings)
+    (found,) = [each for each in told(analysis, base={"points": (step,)}, ceilings=ceilings) if "ceil" in each.title]
+    assert found.title == f"1 of {held} measured ceilings have low confidence"
+    assert found.evidence == "fp32 matrix; their repeats differ by up to 20.0 %"  # that of 16 threads held nothing
+    assert not any("ceilings" in each.title for each in told(analysis, ceilings=ceilings))  # nothing was held against
 
 
 def test_warnings_come_first(analysis: Analysis) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.analysis.intervals import length, union
-from perfkit.analysis.timeline import CPU_CATEGORIES, DEVICE_CATEGORIES, split
+from perfkit.analysis.timeline import CPU_CATEGORIES, DEVICE_CATEGORIES, categories, split
 
 
 def test_overlapping_work_is_counted_once_and_the_rest_is_the_hosts() -> None:
@@ -47,6 +47,15 @@ def test_idle_time_is_the_hosts_only_while_nothing_is_queued() -> None:
     assert (known.of("host"), known.of("other idle"), known.of("memory-bound")) == (16, 4, 10)
     unknown = split(union([0], [30]), work, DEVICE_CATEGORIES, None)
     assert (unknown.of("host"), unknown.of("other idle")) == (0, 20)
+
+
+def test_fetching_data_is_all_of_it_on_a_cpu_and_what_is_idle_with_nothing_queued_on_a_device() -> None:
+    work = {"waiting for data": union([0], [12]), "memory-bound": union([8], [20])}
+    on_cpu = split(union([0], [30]), work, categories(on_cpu=True, with_data=True))
+    assert (on_cpu.of("waiting for data"), on_cpu.of("memory-bound"), on_cpu.of("host")) == (12, 8, 10)
+    on_device = split(union([0], [30]), work, categories(on_cpu=False, with_data=True))
+    assert (on_device.of("waiting for data"), on_device.of("memory-bound"), on_device.of("host")) == (8, 12, 10)
+    assert "waiting for data" not in categories(on_cpu=True, with_data=False)
 
 
 def test_no_windows_no_split() -> None:

@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.store.summary import MEMORY_REPORT_FILE
 from perfkit_reports import memory_markdown, memory_tables, memory_terminal
-from perfkit_reports.memory_write import MEMORY_FILE, memory_json, write_memory_reports
+from perfkit_reports.memory_write import memory_json, write_memory_reports
 from tests.fixtures import sample_memory_analysis as sample
 from tests.fixtures.sample_analysis import HOSTILE
 
@@ -31,7 +32,7 @@ def shown(analysis: MemoryAnalysis, width: int = 100) -> str:
 def test_every_form_is_written(analysis: MemoryAnalysis, tmp_path: Path) -> None:
     paths = write_memory_reports(analysis, tmp_path, static=True)
     names = {path.relative_to(tmp_path).as_posix() for path in paths}
-    assert names >= {"report.html", MEMORY_FILE, "report.md", "tables/memory_rows.parquet"}
+    assert names >= {"report.html", MEMORY_REPORT_FILE, "report.md", "tables/memory_rows.parquet"}
     assert ("figures/memory-peak.png" in names) == bool(analysis.accounts)
     assert all(path.stat().st_size for path in paths)
     assert paths[0].name == "report.html"

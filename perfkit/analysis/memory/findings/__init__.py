@@ -39,6 +39,7 @@ def memory_findings(
     *,
     variant: str = "",
     techniques: tuple[str, ...] | None = None,
+    own_loop: bool = False,
     tried: Mapping[str, str] | None = None,
 ) -> tuple[Finding, ...]:
     """All rules' findings: warnings, then gains by bytes, then notes.
@@ -47,7 +48,8 @@ def memory_findings(
         account: of one device.
         variant: whose account it is, for the findings.
         techniques: those that are on, which are not advised; None where that is not known.
+        own_loop: whether it is of a loop that is not perfkit's own.
         tried: what came of techniques that were tried elsewhere, by technique, as `tried as ckpt: ...`.
     """
-    view = View(account, variant, techniques, {} if tried is None else tried)
+    view = View(account, variant, techniques, {} if tried is None else tried, own_loop)
     return ordered((0, finding) for rule in RULES for finding in rule(view))

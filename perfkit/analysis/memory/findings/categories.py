@@ -78,11 +78,13 @@ def unexplained(view: View) -> Iterator[Finding]:
     size = view.bytes_of(UNKNOWN)
     if view.share(size) <= UNEXPLAINED:
         return
-    made = origins([row for row in view.account.rows if row.category == UNKNOWN])
+    rows = [row for row in view.account.rows if row.category == UNKNOWN and (row.op or row.module)]
+    old = "allocated before the recording began, such as data held in memory, or with nothing that tells what for"
+    made = origins(rows) if 2 * sum(row.bytes for row in rows) > size else ""
     yield view.remark(
         "note",
         f"{percent(view.share(size))} of the peak is of no known category",
-        f"{nbytes(size)}: {made or 'allocated before the recording began, or without anything that tells for what'}",
+        f"{nbytes(size)}: {made or old}",
         "begin to record before the model is built, and record stacks (torch.cuda.memory._record_memory_history with "
         "context='all') or run the loop under perfkit"
         if view.techniques is None

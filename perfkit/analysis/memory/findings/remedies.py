@@ -19,13 +19,14 @@ class Remedy(NamedTuple):
     """What to do and by which API; `technique` is perfkit's, "" where it has none.
 
     It is of no use where a technique in `unless` is on, which does more or does not go with it. `on_cpu` is what to do
-    instead where the memory is the host's.
+    instead where the memory is the host's; without an API (`api_on_cpu`) it is no advice for somebody's own loop.
     """
 
     how: str
     technique: str = ""
     unless: tuple[str, ...] = ()
     on_cpu: str = ""
+    api_on_cpu: bool = True
 
 
 SMALLER_BATCH = Remedy("take smaller batches and accumulate their gradients")
@@ -68,6 +69,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
             "offload:what=optimizer",
             ("zero2:offload=cpu", "zero3:offload=cpu"),
             on_cpu="keep it on disk between updates",
+            api_on_cpu=False,
         ),
         Remedy("keep it in 8 bits: torchao.optim.AdamW8bit, bitsandbytes.optim.AdamW8bit"),
     ),
@@ -85,6 +87,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
             "offload:what=parameters",
             ("zero1", "zero2", "zero3"),
             on_cpu="keep blocks on disk until they run",
+            api_on_cpu=False,
         ),
         Remedy(
             "keep them in bf16: model.to(torch.bfloat16), with an optimizer that rounds stochastically "

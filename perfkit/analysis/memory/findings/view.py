@@ -14,13 +14,15 @@ from perfkit.units import nbytes, percent
 class View:
     """One account. `techniques` are those that are on, None where that is not known (a file of somebody else's).
 
-    `tried` says what came of techniques that were tried beside it.
+    `tried` says what came of techniques that were tried beside it. `own_loop` is set where the loop is not perfkit's:
+    what to change in it comes first, and what would try that second.
     """
 
     account: MemoryAccount
     variant: str = ""
     techniques: tuple[str, ...] | None = None
     tried: Mapping[str, str] = field(default_factory=dict)
+    own_loop: bool = False
 
     def bytes_of(self, category: str) -> int:
         return sum(share.bytes for share in self.account.categories if share.category == category)
@@ -49,7 +51,14 @@ class View:
     def advice(self, remedies: Iterable[Remedy]) -> str:
         """What is left to do, each with the technique that does it and what came of it where it was tried."""
         left = [each for each in remedies if not any(map(self.is_on, (each.technique, *each.unless)))]
+        if self.own_loop:
+            return self._advice_for_own_loop([each for each in left if each.api_on_cpu or not self._on_cpu])
         return "; ".join(f"{self._how(each)}{self._named(each.technique)}" for each in left)
+
+    def _advice_for_own_loop(self, remedies: Sequence[Remedy]) -> str:
+        told = "; ".join(map(self._how, remedies))
+        techniques = ",".join(self._technique(each.technique) for each in remedies if each.technique)
+        return f"{told} (perfkit bench --technique {techniques} tries it on a model)" if techniques else told
 
     @property
     def _on_cpu(self) -> bool:
@@ -64,8 +73,10 @@ class View:
         tried = next((text for name, text in self.tried.items() if is_on(technique, (name,))), "")
         if tried:
             return f" ({tried})"
-        where = ":to=disk" if technique.startswith("offload:") and self._on_cpu else ""
-        return f" (perfkit bench --technique {technique}{where})"
+        return f" (perfkit bench --technique {self._technique(technique)})"
+
+    def _technique(self, technique: str) -> str:
+        return f"{technique}:to=disk" if technique.startswith("offload:") and self._on_cpu else technique
 
     def gain(
         self, title: str, evidence: str, action: str, gain_bytes: int | None, *, details: Iterable[str] = ()

@@ -66,25 +66,32 @@ def trace_findings(
     traces: Sequence[RankTrace],
     fleet: Fleet | None,
     difference: TraceDifference | None,
+    *,
+    limits: Sequence[Rule] = LIMITS,
 ) -> tuple[Finding, ...]:
     """All rules' findings: warnings, then gains by seconds per step, then notes.
 
     Findings on memory come after those on time of their severity.
 
     What traces of one kind of device have in common is told once, for the one with the most to win. No gain below 1 %
-    of the step is told. Gains are upper bounds.
+    of the step is told. Gains are upper bounds. `limits` are the rules about what limits the figures.
     """
     found: list[tuple[int, Finding]] = []
     # Where the work itself was not recorded, nothing tells what would make it faster.
     seen = [trace for trace in traces if not trace.unseen_device]
-    for group, (rules, about) in enumerate(((GAINS, seen), (LIMITS, traces))):
+    for group, (rules, about) in enumerate(((GAINS, seen), (limits, traces))):
         found += [(group, finding) for finding in _common([_of(View(trace), rules) for trace in about])]
     found += [(2, finding) for finding in _memory(traces)]
     if fleet is not None:
         found += [(0, finding) for rule in FLEET for finding in rule(fleet)]
     if difference is not None:
-        found += [(0, finding) for rule in DIFFERENCE for finding in rule(difference)]
+        found += [(0, finding) for finding in difference_findings(difference)]
     return ordered(found)
+
+
+def difference_findings(difference: TraceDifference) -> tuple[Finding, ...]:
+    """What changed between two traces."""
+    return tuple(finding for rule in DIFFERENCE for finding in rule(difference))
 
 
 def _memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:

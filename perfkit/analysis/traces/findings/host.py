@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from perfkit.analysis.timeline import HOST
+from perfkit.analysis.timeline import DATA, HOST
 from perfkit.analysis.traces.findings.thresholds import COMMON, NOTABLE
 from perfkit.analysis.traces.findings.view import CPU, IDLE, Told, View
-from perfkit.analysis.traces.host_calls import ALLOCATION, DATA, WAIT
+from perfkit.analysis.traces.host_calls import ALLOCATION, FETCH, WAIT
 from perfkit.analysis.traces.result import HostCallRow, Launches
 from perfkit.units import percent, seconds
 
@@ -33,6 +33,11 @@ _MORE_IN_GRAPHS = (
     "CUDA graphs are in use: capture more of the step in them, or give each more to do (a larger batch); take logging "
     "and data preparation off the training loop."
 )
+DATA_TITLE = "The step waits for its data"
+LOAD_SOONER = (
+    "Raise num_workers and prefetch_factor of the DataLoader, with persistent_workers=True (and pin_memory=True for a "
+    "GPU), so that batches are made in other processes; make what is done to each sample cheaper, or do it once before."
+)
 _FEWER_CALLS = (
     "Give each op more to do (a larger batch), or have fewer ops (torch.compile, fused and foreach optimizers)."
 )
@@ -42,13 +47,16 @@ def host_bound(view: View) -> Iterator[Told]:
     """The device idle with nothing queued; on a CPU, time in which no op worked."""
     launches = view.trace.launches
     idle = sum(part.seconds for part in view.trace.time_split if part.category == HOST)
+    fetching = sum(part.seconds for part in view.trace.time_split if part.category == DATA)
     if launches is not None and launches.starved_s is not None:
-        idle = launches.starved_s
+        idle = launches.starved_s - fetching  # which is told by itself
     if view.share(idle) < COMMON:
         return
     if launches is None or view.trace.device == CPU:
-        title = f"{percent(view.share(idle), 0)} of the {view.whole} is Python, dispatch and waiting"
-        evidence, action = f"no op works for {view.took(idle)}", _FEWER_CALLS
+        what = "Python and dispatch" if fetching else "Python, dispatch and waiting"
+        title = f"{percent(view.share(idle), 0)} of the {view.whole} is {what}"
+        beside = " beside fetching data" if fetching else ""
+        evidence, action = f"no op works for {view.took(idle)}{beside}", _FEWER_CALLS
     else:
         title = f"The device waits for the host {percent(view.share(idle), 0)} of the {view.whole}"
         evidence = f"idle with nothing queued for {view.took(idle)}; {_feeding(launches)}"
@@ -107,7 +115,7 @@ def allocations(view: View) -> Iterator[Told]:
 
 def data_loading(view: View) -> Iterator[Told]:
     """The device idle while the loop waits for a batch."""
-    rows = _calls(view, DATA)
+    rows = _calls(view, FETCH)
     if not rows:
         return
     idle = _idle_s(rows)
@@ -115,12 +123,11 @@ def data_loading(view: View) -> Iterator[Told]:
     if view.share(took) >= NOTABLE:
         what = "the device is idle for" if idle is not None else "it takes"
         yield view.gain(
-            "The step waits for its data",
+            DATA_TITLE,
             f"{what} {view.took(took)} meanwhile: {_named(rows)}",
-            "Raise num_workers and prefetch_factor of the DataLoader, with persistent_workers=True, pin_memory=True; "
-            "move decoding and augmentation off the main process.",
+            LOAD_SOONER,
             took,
-            scope=(IDLE,),
+            scope=() if idle is None else (IDLE,),
         )
 
 

@@ -11,6 +11,22 @@ from perfkit.units import flops_per_s, percent
 
 _PRODUCTS = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)
 
+_STAY_IN_FP32 = (
+    "Other products run in 16 bits already: see why these get fp32 operands, such as a call outside of torch.autocast, "
+    "or a result of an op that it keeps in fp32."
+)
+
+# What F.scaled_dot_product_attention calls where none of its fused kernels takes the inputs.
+_MATH_SOFTMAX = "aten::_safe_softmax"
+_FUSED_ATTENTION = (
+    "Call F.scaled_dot_product_attention (transformers: attn_implementation='sdpa') instead of bmm, softmax, bmm."
+)
+_FELL_BACK = (
+    "F.scaled_dot_product_attention is called, but none of its fused kernels takes these inputs. On a CPU that is so "
+    "with dropout (dropout_p > 0); elsewhere `with torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)` around "
+    "the call warns of the reason: dtype, mask, or size of the heads."
+)
+
 # Tensor cores work on 16 bytes of a row at a time: NVIDIA, "Matrix Multiplication Background User's Guide", table 1.
 _MULTIPLES = {"fp16": 8, "bf16": 8, "fp8": 16, "fp8_e4m3": 16, "fp8_e5m2": 16, "int8": 16}
 
@@ -42,11 +58,15 @@ def vector_units(view: View) -> Iterator[Told]:
         f"Matrix products run in fp32; the device is {best / now:.1f} times faster in {fastest}",
         f"{evidence}; peaks {flops_per_s(now)} in fp32, "
         + ", ".join(f"{flops_per_s(peak)} in {dtype}" for dtype, peak in higher.items()),
-        _reduced(view, higher),
+        _STAY_IN_FP32 if _some_reduced(view) else _reduced(view, higher),
         sum(_won(row, now / best, view.bandwidth) for row in rows),
         basis="the same share of the higher peak, but no faster than memory allows",
         rows=rows,
     )
+
+
+def _some_reduced(view: View) -> bool:
+    return any(row.dtype in ("bf16", "fp16") for row in view.ops(*_PRODUCTS))
 
 
 def _won(row: OpRow, ratio: float, bandwidth: float | None) -> float:
@@ -114,7 +134,7 @@ def attention(view: View) -> Iterator[Told]:
     yield view.gain(
         "Attention is not fused: its score matrix goes through memory",
         f"softmax and what else works on score matrices ({sizes}) take {view.took(took)}: {named(rows)}",
-        "Call F.scaled_dot_product_attention (transformers: attn_implementation='sdpa') instead of bmm, softmax, bmm.",
+        _FELL_BACK if any(row.name == _MATH_SOFTMAX for row in rows) else _FUSED_ATTENTION,
         took,
         basis="a fused kernel leaves the products alone",
         rows=rows,

@@ -61,8 +61,15 @@ class View:
         return "step" if self.trace.steps else "trace"
 
     def ops(self, *classes: OpClass) -> list[OpRow]:
-        """Rows of ops within steps that compute, of these classes if some are named."""
-        rows = (row for row in self.trace.ops if row.phase != OUTSIDE and row.bound not in (COMMUNICATION, COPY))
+        """Rows of ops within steps that compute, of these classes if some are named.
+
+        What makes a batch is none of them: a loader that works elsewhere helps it, not a compiler.
+        """
+        rows = (
+            row
+            for row in self.trace.ops
+            if row.phase not in (OUTSIDE, "data") and row.bound not in (COMMUNICATION, COPY)
+        )
         return [row for row in rows if not classes or op_class(row.name) in classes]
 
     def kernels(self, pattern: str) -> list[OpRow]:

@@ -68,3 +68,23 @@ def test_the_kernels_of_a_graph_share_its_launch(tmp_path: Path) -> None:
     assert (found.graph_launches, found.kernels) == (1.0, 2.0)
     assert found.starved_s == pytest.approx((14 + 150) * 1e-6)  # the gap within the graph is not the host's
     assert found.idle_s == pytest.approx((20 + 10 + 150) * 1e-6)
+
+
+def test_the_device_without_data_is_starved_but_not_by_the_host(tmp_path: Path) -> None:
+    events = [
+        mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 60),
+        op("aten::mm", 60, 50),
+        launch(1, 8),  # of before: what is queued is not waited for
+        kernel("gemm", 1, 20, 10),
+        launch(2, 70),
+        kernel("gemm", 2, 80, 100),
+    ]
+    ops = read_ops(read_trace(write_trace(tmp_path / "t.json.gz", [mark("ProfilerStep#1", 0, 200), *events])))
+    found = analyse_work(ops, Roofs(None, "cuda"))
+    parts = {share.category: round(share.seconds * 1e6) for share in found.split.shares()}
+    # Idle from 0 to 20, queued from 9 on, and from 30 to 80, queued from 71 on; fetching lasts until 60.
+    assert (parts["waiting for data"], parts["other idle"], parts["host"]) == (39, 20, 31)
+    assert found.waiting is not None
+    result = launches(ops, found.windows, found.waiting, found.split)
+    assert result is not None
+    assert (result.starved_s, result.idle_s) == (pytest.approx(70e-6), pytest.approx(90e-6))

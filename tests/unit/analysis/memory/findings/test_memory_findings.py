@@ -326,3 +326,23 @@ def test_only_counting_parts_of_a_modules_name_are_left_out() -> None:
     assert origin("aten::mm", "layer1.0.conv2") == "aten::mm in layer1.*.conv2"
     assert origin("aten::mm", "Gpt_0/Block_11/Linear_40") == "aten::mm in Gpt_*/Block_*/Linear_*"
     assert origin("", "fc_1", "a.py:1 f") == "in fc_1 at a.py:1 f"
+
+
+def test_what_to_change_in_ones_own_loop_comes_before_what_would_try_it() -> None:
+    held = account({"optimizer state": 900, "parameter": 100})
+    action = only(
+        [each for each in memory_findings(held, techniques=(), own_loop=True) if "state" in each.title]
+    ).action
+    assert action.startswith("Deal it out over ranks: ZeroRedundancyOptimizer")
+    assert action.count("perfkit bench") == 1
+    assert action.endswith("tries it on a model).")
+    on_cpu = msgspec.structs.replace(held, device="cpu")
+    found = [each for each in memory_findings(on_cpu, techniques=(), own_loop=True) if "state" in each.title]
+    assert "disk" not in only(found).action  # which only a technique of perfkit's does
+
+
+def test_little_that_is_named_does_not_explain_much_that_is_not() -> None:
+    rows = (row("unknown", "", "aten::full", 2), row("unknown", "", "", 18))
+    finding = only(memory_findings(account({"unknown": 20}, rows=rows)))
+    assert "allocated before the recording began, such as data held in memory" in finding.evidence
+    assert "aten::full" not in finding.evidence

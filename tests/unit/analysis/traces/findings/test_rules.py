@@ -55,6 +55,10 @@ def test_fp32_products_gain_what_the_higher_peak_allows_but_not_more_than_memory
     finding = of(ops(mm("fp32", bytes=0.1e12)), "run in fp32")
     assert finding is not None
     assert finding.title == "Matrix products run in fp32; the device is 8.0 times faster in bf16"
+    assert "torch.autocast(" in finding.action
+    beside = of(ops(mm("fp32", bytes=0.1e12), mm("bf16")), "run in fp32")
+    assert beside is not None
+    assert "run in 16 bits already" in beside.action
     # 0.4 s at 10 TFLOP/s are 0.05 s at 80, but 0.1 TB takes 0.1 s at 1 TB/s.
     assert finding.gain_s == pytest.approx(0.3)
     assert 'torch.set_float32_matmul_precision("high")' in finding.action
@@ -108,6 +112,9 @@ def test_attention_written_out() -> None:
     softmax = row("aten::_softmax", 0.2, shapes=SCORES)
     dropout = row("aten::native_dropout", 0.1, shapes=SCORES)
     other = row("aten::gelu", 0.1, shapes="bf16[4,128,2048]")
+    fell_back = of(ops(products, row("aten::_safe_softmax", 0.2, shapes=SCORES)), "Attention is not fused")
+    assert fell_back is not None
+    assert "none of its fused kernels" in fell_back.action
     finding = of(ops(products, softmax, dropout, other), "Attention is not fused")
     assert finding is not None
     assert finding.gain_s == pytest.approx(0.3)
@@ -417,3 +424,9 @@ def test_a_trace_of_nothing_is_told_what_it_lacks_and_no_more() -> None:
         coverage=coverage(kernel_s=0.0, linked_s=0.0),
     )
     assert [finding.title for finding in told(empty)] == ["No steps were found: figures are of the whole trace"]
+
+
+def test_what_makes_a_batch_is_nothing_to_compile() -> None:
+    names = ("mul", "add", "gelu")
+    assert of(ops(*(pointwise(name, 0.1) for name in names)), "could be fused") is not None
+    assert of(ops(*(pointwise(name, 0.1, phase="data") for name in names)), "could be fused") is None

@@ -1,0 +1,26 @@
+"use strict";
+const plotTheme = (() => {
+  // The page's own colours, as the browser resolves them, for plotly.
+  const probe = document.body.appendChild(Object.assign(document.createElement("i"), { hidden: true }));
+  function colour(name) {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  }
+  function template() {
+    const [ink, muted, line, panel] = ["--ink", "--muted", "--line", "--panel"].map(colour);
+    const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, title: { font: { size: 13 }, standoff: 10 }, ticklabelstandoff: 4 };
+    return {
+      layout: {
+        font: { family: getComputedStyle(document.body).fontFamily, size: 12.5, color: muted },
+        paper_bgcolor: "rgba(0,0,0,0)",
+        plot_bgcolor: "rgba(0,0,0,0)",
+        xaxis: axis,
+        yaxis: axis,
+        legend: { font: { color: ink, size: 12.5 } },
+        annotationdefaults: { font: { color: ink } },
+        hoverlabel: { bgcolor: panel, bordercolor: line, font: { color: ink, size: 13 } },
+      },
+    };
+  }
+  return { colour, template };
+})();

@@ -1,0 +1,104 @@
+"""How a loop that perfkit was attached to was watched, in words and tables."""
+
+from perfkit import units
+from perfkit.analysis.result import Analysis, Loop, LoopRank, PerStep, Slowdown, Variant
+from perfkit_reports.cells import Cell, plural, times, unknown
+from perfkit_reports.columns import Column, known
+
+NO_LOADER = "no DataLoader of torch's was seen at work"
+_INSTRUMENTS = {"trace": "While traced", "memory": "While memory was recorded"}
+
+
+def loops(analysis: Analysis) -> list[tuple[Variant, Loop]]:
+    """The variants that are loops of somebody else's."""
+    return [(variant, variant.loop) for variant in analysis.variants if variant.loop is not None]
+
+
+def facts(loop: Loop) -> list[tuple[str, Cell]]:
+    """(name, value) of what is known of the loop and of the watching."""
+    items = [
+        ("A step ends with", Cell(loop.steps_by)),
+        ("Steps", Cell(steps(loop))),
+        ("In a step", _in_a_step(loop)),
+        ("Optimizers", _named(loop.optimizers, "none was seen")),
+        ("Models", _named(loop.models, "none was found")),
+        ("Waiting for data", data_wait(loop)),
+    ]
+    if loop.units_source and loop.steps_timed:
+        items.append((f"{loop.unit.capitalize() or 'Samples'} in a step", _units(loop)))
+    if loop.left_out_s:
+        longest = units.seconds(max(loop.left_out_s))
+        said = f"{plural(len(loop.left_out_s), 'step')} with an evaluation, of up to {longest}"
+        items.append(("Left out of the step time", Cell(said)))
+    items += [(_INSTRUMENTS.get(each.instrument, each.instrument), Cell(slowdown(each))) for each in loop.slowdowns]
+    if loop.trigger:
+        items.append(("Triggered by", Cell(loop.trigger)))
+    return items
+
+
+def steps(loop: Loop) -> str:
+    """`60 timed, from step 11 on; 71 seen`."""
+    if not loop.steps_timed:
+        return f"none timed of {loop.steps_seen:,} seen"
+    return f"{loop.steps_timed:,} timed, from step {loop.first_timed:,} on; {loop.steps_seen:,} seen"
+
+
+def slowdown(found: Slowdown) -> str:
+    """Stated, since no figure is corrected for it."""
+    of = f", median of {found.steps:,}" if found.steps > 1 else ""
+    return f"{times(found.ratio)} the time of a timed step: {units.seconds(found.seconds)}{of}"
+
+
+def data_wait(loop: Loop) -> Cell:
+    """`31 %` of the time, and what that is in the median step."""
+    if loop.data_wait_share is None:
+        return unknown(NO_LOADER)
+    detail = "" if loop.data_wait_s is None else f"{units.seconds(loop.data_wait_s)} in the median step"
+    return Cell(f"{units.percent(loop.data_wait_share)} of the time", detail=detail, value=loop.data_wait_share)
+
+
+def _units(loop: Loop) -> Cell:
+    """`16`, counted where; all ranks together."""
+    if not loop.units_per_step:
+        return unknown(loop.units_source.removeprefix("not known: "))
+    ranks = f", of {plural(len(loop.ranks), 'rank')} together" if len(loop.ranks) > 1 else ""
+    return Cell(f"{loop.units_per_step:,.10g}{ranks}", detail=loop.units_source, value=loop.units_per_step)
+
+
+def _in_a_step(loop: Loop) -> Cell:
+    counted = [
+        _count(each, one, many)
+        for each, one, many in (
+            (loop.forwards, "forward pass", "forward passes"),
+            (loop.backwards, "backward pass", "backward passes"),
+            (loop.optimizer_steps, "optimizer step", "optimizer steps"),
+        )
+        if each is not None
+    ]
+    return Cell(", ".join(counted), detail=_accumulation(loop)) if counted else unknown("no step was timed")
+
+
+def _count(found: PerStep, one: str, many: str) -> str:
+    if found.least != found.most:
+        return f"{found.least:,} to {found.most:,} {many}"
+    return plural(found.most, one, many)
+
+
+def _accumulation(loop: Loop) -> str:
+    batches = loop.microbatches
+    if batches is None or batches == 1:
+        return ""
+    number = f"{batches:,.0f}" if batches == int(batches) else f"{batches:.1f} (mean)"
+    return f"gradients of {number} microbatches are accumulated"
+
+
+def _named(names: tuple[str, ...], reason: str) -> Cell:
+    return Cell("; ".join(names)) if names else unknown(reason)
+
+
+RANKS: tuple[Column[LoopRank], ...] = (
+    Column("Rank", lambda rank: Cell(str(rank.rank), value=rank.rank)),
+    Column("Step time", lambda rank: known(rank.step_s, units.seconds, "no step was timed")),
+    Column("Waits for data", lambda rank: known(rank.data_wait_s, units.seconds, NO_LOADER)),
+    Column("Share of the time", lambda rank: known(rank.data_wait_share, units.percent, NO_LOADER)),
+)

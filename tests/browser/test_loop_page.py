@@ -1,0 +1,32 @@
+"""The report of a loop that perfkit was attached to, in a browser at desktop and phone width."""
+
+from typing import Any
+
+import pytest
+
+from tests.fixtures import sample_loops
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("name", ["alone", "with_capture", "out_of_memory", "hostile"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_opens_cleanly(open_report: Any, name: str, width: int) -> None:
+    open_report(getattr(sample_loops, name)(), width=width).opens_cleanly(width)
+
+
+def test_a_lone_loop_is_compared_with_nothing(open_report: Any) -> None:
+    page = open_report(sample_loops.alone()).page
+    assert page.locator("#tradeoff").count() == 0
+    titles = page.locator("#summary-table thead th").all_inner_texts()
+    assert titles == ["Loop", "Status", "Step time", "Waits for data", "Throughput", "Peak memory", "MFU"]
+    page.get_by_role("link", name="How it was watched").click()
+    assert page.get_by_text("gradients of 4 microbatches are accumulated").is_visible()
+
+
+def test_the_traceback_of_a_loop_opens_on_demand(open_report: Any) -> None:
+    page = open_report(sample_loops.out_of_memory()).page
+    traceback = page.get_by_text("ZeroDivisionError: <b>division</b> by zero")
+    assert not traceback.is_visible()
+    page.locator("#summary-table").get_by_role("button", name="Details").click()
+    assert traceback.is_visible()
