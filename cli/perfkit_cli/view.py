@@ -1,0 +1,57 @@
+"""`perfkit view`: the reports of a folder and the jobs that run, in a browser."""
+
+import signal
+import sys
+import webbrowser
+from pathlib import Path
+
+import click
+
+EXAMPLES = """\b
+Examples:
+  perfkit view runs                  every report below it, and the jobs that write there now
+  perfkit view                       of this folder
+  perfkit view runs --open           open the page in the browser
+  perfkit view runs --port 9000
+\b
+From another machine, through a tunnel:
+  ssh -L 8787:localhost:8787 MACHINE     then open http://localhost:8787
+\b
+Exit codes: 0 ended with Ctrl-C, 2 the request is wrong.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Show the reports of a folder and running jobs in a browser.")
+@click.argument("runs", metavar="[RUNS]", type=click.Path(path_type=Path), default=".")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port to serve on.  [default: 8787, or a free one where that is taken]",
+)
+@click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
+def command(runs: Path, host: str, port: int | None, open_page: bool) -> None:
+    """List the suites and reports below RUNS, and show jobs while they run.
+
+    Serves a page on this machine until Ctrl-C. Nothing is written below RUNS, and no file outside of it is served.
+    The list and the charts of a running job (`perfkit.profile(..., always_on=True)`) refresh by themselves.
+    """
+    from perfkit.errors import UsageError
+    from perfkit_reports.view.headers import is_loopback
+    from perfkit_reports.view.server import serving
+
+    if not runs.is_dir():
+        what = "is no folder" if runs.exists() else "does not exist"
+        raise UsageError(f"{runs} {what}: name the folder that holds the runs, such as runs/")
+    with serving(runs.resolve(), host, port) as server:
+        if not is_loopback(host):
+            click.echo(f"warning: whoever can reach {host} can read every run below {runs}", err=True)
+        click.echo(f"{runs}: {server.url}  (Ctrl-C ends)")
+        # So that what was drawn meanwhile is removed.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+        if open_page:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("ended", err=True)

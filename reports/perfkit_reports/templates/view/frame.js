@@ -1,0 +1,17 @@
+"use strict";
+// Light or dark, as chosen last on any page of the dashboard.
+(() => {
+  const root = document.documentElement;
+  const kept = localStorage.getItem("perfkit-theme");
+  if (kept === "light" || kept === "dark") root.dataset.theme = kept;
+  addEventListener("DOMContentLoaded", () => {
+    for (const button of document.querySelectorAll("[data-theme-toggle]"))
+      button.addEventListener("click", () => {
+        const now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+        root.dataset.theme = now === "dark" ? "light" : "dark";
+        localStorage.setItem("perfkit-theme", root.dataset.theme);
+        dispatchEvent(new Event("theme"));
+      });
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("theme")));
+})();

@@ -1,0 +1,138 @@
+"use strict";
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const [words, kind, state, body] = [byId("words"), byId("kind"), byId("state"), byId("list").tBodies[0]];
+  const OFTEN = 3000; // ms between two looks while something runs
+  const SELDOM = 15000;
+
+  // Every text is set as text: names of runs are whatever their folders say.
+  function element(tag, content = "", attributes = {}) {
+    const made = document.createElement(tag);
+    made.append(...[content].flat());
+    for (const [name, value] of Object.entries(attributes)) if (value) made.setAttribute(name, value);
+    return made;
+  }
+  const address = (first, path) => ["", first, ...(path === "." ? [] : path.split("/").map(encodeURIComponent))].join("/");
+
+  const titles = [...byId("list").tHead.rows[0].cells].map((cell) => cell.textContent);
+  function figure(found, of) {
+    const known = found.value !== null;
+    const text = known ? element("span", found.text, { title: `${found.how}: ${found.source}` }) : element("span", "n/a", { class: "na", title: found.reason });
+    return element("td", known && of ? [text, element("small", of)] : [text], { class: "num" });
+  }
+  function line(run) {
+    const links = [];
+    if (run.live.length) links.push(element("a", "live", { href: address("live", run.path), "aria-label": `Live figures of ${run.path}` }));
+    const open = run.state === "damaged" ? run.name : element("a", run.name, { href: address(run.state === "running" && run.live.length ? "live" : "report", run.path) });
+    const what = element("small", [run.kind === "suite" ? "" : `${run.kind} · `, run.path, links.length ? " · " : "", ...links]);
+    const pill = element("span", run.state, { class: `pill ${run.tone}` });
+    const names = run.outcomes.map((outcome) => outcome.variant);
+    const shown = names.length > 3 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
+    const { of, step, throughput, peak, mfu } = run.figures;
+    const row = element("tr", [
+      element("th", [open, what], { scope: "row" }),
+      element("td", run.reason ? [pill, element("small", run.reason, { title: run.reason })] : [pill], { class: "state" }),
+      element("td", run.created || element("span", "n/a", { class: "na", title: "the folder does not tell" })),
+      figure(step, of), figure(throughput), figure(peak), figure(mfu),
+      element("td", shown, { class: "wrap", title: names.length > 3 ? names.join(", ") : "" }),
+      element("td", run.device || element("span", "n/a", { class: "na", title: "the folder does not tell" }), { class: "wrap" }),
+    ]);
+    row.dataset.path = run.path;
+    for (const [index, cell] of [...row.cells].entries()) cell.dataset.title = titles[index]; // for narrow screens
+    return row;
+  }
+
+  // What a run is sorted by; null where that is not known, which stays last.
+  const KEYS = {
+    name: (run) => run.name, state: (run) => run.state, created: (run) => run.created_at || null, device: (run) => run.device || null,
+    variants: (run) => run.outcomes.length, step: (run) => run.figures.step.value, throughput: (run) => run.figures.throughput.value,
+    peak: (run) => run.figures.peak.value, mfu: (run) => run.figures.mfu.value,
+  };
+  let sorted = { key: "created", order: "descending" };
+  function compare(left, right) {
+    const [a, b] = [KEYS[sorted.key](left.run), KEYS[sorted.key](right.run)];
+    if (a === null || b === null) return (a === null) - (b === null);
+    return (sorted.order === "ascending" ? 1 : -1) * (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
+  }
+
+  // One entry a run, with its row, made again only where the run has changed.
+  let entries = [];
+  function take(data) {
+    const before = new Map(entries.map((entry) => [entry.run.path, entry]));
+    entries = data.runs.map((run) => {
+      const text = JSON.stringify(run);
+      const known = before.get(run.path);
+      if (known?.text === text) return known;
+      const found = [run.name, run.path, run.kind, run.state, run.reason, run.device, run.created, ...run.outcomes.map((outcome) => outcome.variant)];
+      return { run, text, row: line(run), words: found.join(" ").toLowerCase() };
+    });
+    byId("folder").textContent = data.folder;
+    show();
+  }
+  function show() {
+    const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const matches = (entry) =>
+      (!kind.value || entry.run.kind === kind.value) && (!state.value || entry.run.state === state.value) && wanted.every((word) => entry.words.includes(word));
+    const shown = entries.filter(matches).sort(compare); // the server's order, newest first, is kept among equals
+    body.replaceChildren(...shown.map((entry) => entry.row));
+    const running = entries.filter((entry) => entry.run.state === "running").length;
+    byId("count").textContent = `${shown.length} of ${entries.length}${running ? `, ${running} running` : ""}`;
+    byId("none").hidden = shown.length > 0;
+    byId("list").closest(".scroll").hidden = shown.length === 0;
+    byId("none").textContent = entries.length ? "No run matches." : "There are no runs in this folder yet: no suite.json, analysis.json or memory.json below it.";
+  }
+
+  // The filter and the order are in the address, so that they outlive a reload.
+  function keep() {
+    const asked = new URLSearchParams();
+    for (const box of [words, kind, state]) if (box.value) asked.set(box.id, box.value);
+    if (sorted.key !== "created" || sorted.order !== "descending") asked.set("sort", `${sorted.key} ${sorted.order}`);
+    history.replaceState(null, "", asked.size ? `?${asked}` : location.pathname);
+  }
+  const buttons = [...document.querySelectorAll("#list thead button")];
+  function mark() {
+    for (const button of buttons) button.parentElement.removeAttribute("aria-sort");
+    buttons.find((button) => button.dataset.key === sorted.key).parentElement.setAttribute("aria-sort", sorted.order);
+  }
+  for (const button of buttons)
+    button.addEventListener("click", () => {
+      const { key, first = "ascending" } = button.dataset;
+      const other = first === "ascending" ? "descending" : "ascending";
+      sorted = { key, order: sorted.key === key && sorted.order === first ? other : first };
+      mark();
+      show();
+      keep();
+    });
+  for (const box of [words, kind, state])
+    box.addEventListener("input", () => {
+      show();
+      keep();
+    });
+
+  const asked = new URLSearchParams(location.search);
+  for (const box of [words, kind, state]) box.value = asked.get(box.id) ?? "";
+  const [key, order] = (asked.get("sort") ?? "").split(" ");
+  if (key in KEYS && ["ascending", "descending"].includes(order)) sorted = { key, order };
+  mark();
+  take(JSON.parse(byId("data").textContent));
+
+  let last = "";
+  async function look() {
+    if (!document.hidden) {
+      try {
+        const answer = await fetch("/api/runs");
+        if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+        const text = await answer.text();
+        if (text !== last) take(JSON.parse(text));
+        last = text;
+        byId("trouble").hidden = true;
+      } catch (error) {
+        byId("trouble").textContent = `The list cannot be refreshed (${error.message}): is perfkit view still running?`;
+        byId("trouble").hidden = false;
+      }
+    }
+    setTimeout(look, entries.some((entry) => entry.run.state === "running") ? OFTEN : SELDOM);
+  }
+  setTimeout(look, OFTEN);
+  document.documentElement.dataset.ready = "true";
+})();

@@ -1,0 +1,189 @@
+"""What each address answers. Nothing here writes, and nothing is read but what the folder's runs hold.
+
+/                             the list of runs
+/live/RUN                     the live logs of a run, drawn
+/report/RUN                   its report, drawn now where there is none
+/files/RUN/FILE               a file of a run
+/api/runs                     the list as JSON
+/api/live/RUN/.../rank0       a live log as JSON, `?since=BYTE` for what came after
+/assets/DIGEST/NAME           style, scripts and plotly.js
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import parse_qs, quote
+
+from perfkit.errors import RunFormatError
+from perfkit.store.listing import Listed, list_runs
+from perfkit.store.live import LIVE_FILE
+from perfkit.store.suite_state import State
+from perfkit_reports.view import live, rows
+from perfkit_reports.view.content import as_json, assets, embedded, page
+from perfkit_reports.view.headers import FILE_POLICY, PAGE_POLICY
+from perfkit_reports.view.paths import inside, run_file, segments
+from perfkit_reports.view.rendering import Renderer
+
+_HTML = "text/html; charset=utf-8"
+_JSON = "application/json"
+_KEPT_S = 1.0  # a list is used again for so long: several open pages cost what one does
+_FOREVER = "max-age=31536000, immutable"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status, its content (bytes or a file), and what else the header says."""
+
+    status: HTTPStatus
+    media: str
+    body: bytes | Path
+    policy: str = PAGE_POLICY
+    cache: str = "no-cache"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Runs:
+    """A folder of runs as listed a moment ago. Requests come from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._listed: tuple[Listed, ...] = ()
+        self._at_s = float("-inf")
+
+    def listed(self) -> tuple[Listed, ...]:
+        with self._lock:
+            if time.monotonic() - self._at_s > _KEPT_S:
+                self._listed = list_runs(self.folder)
+                self._at_s = time.monotonic()
+            return self._listed
+
+    def find(self, steps: tuple[str, ...]) -> Listed | None:
+        path = "/".join(steps) or "."
+        return next((item for item in self.listed() if item.path == path), None)
+
+
+class Site:
+    """Answers requests about one folder of runs."""
+
+    def __init__(self, folder: Path, renderer: Renderer) -> None:
+        self._runs = Runs(folder)
+        self._renderer = renderer
+        self._pages: dict[str, Callable[[tuple[str, ...], str], Answer]] = {
+            "live": self._live_page,
+            "report": self._report,
+            "files": self._file,
+            "assets": self._asset,
+            "api": self._api,
+        }
+
+    def answer(self, target: str) -> Answer:
+        """What a GET of `target` (path and query, as sent) yields."""
+        path, _, query = target.partition("?")
+        steps = segments(path)
+        if steps is None:
+            return refused(HTTPStatus.BAD_REQUEST, "No page has such an address.")
+        if not steps:
+            return self._index()
+        found = self._pages.get(steps[0])
+        return found(steps[1:], query) if found is not None else _nothing()
+
+    def _index(self) -> Answer:
+        data = self._list()
+        return _page("index.html.j2", title=self._runs.folder.name or "runs", data=embedded(data))
+
+    def _list(self) -> dict[str, object]:
+        listed = self._runs.listed()
+        return {"folder": str(self._runs.folder), "runs": [rows.row(item) for item in listed]}
+
+    def _api(self, steps: tuple[str, ...], query: str) -> Answer:
+        if steps == ("runs",):
+            return Answer(HTTPStatus.OK, _JSON, as_json(self._list()))
+        if steps[:1] != ("live",):
+            return _nothing()
+        since = parse_qs(query).get("since", ["0"])[-1]
+        if not since.isdecimal() or len(since) > 18:
+            return _problem(HTTPStatus.BAD_REQUEST, f"since={since[:40]!r}: expected a number of bytes")
+        folder = inside(self._runs.folder, steps[1:])
+        # Resolved again with the file's own name: the log may itself be a link.
+        if folder is None or run_file(self._runs.folder, (*steps[1:], LIVE_FILE)) is None:
+            return _problem(HTTPStatus.NOT_FOUND, "there is no live log")
+        try:
+            return Answer(HTTPStatus.OK, _JSON, as_json(live.read(folder, int(since))), cache="no-store")
+        except RunFormatError as error:
+            return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+
+    def _live_page(self, steps: tuple[str, ...], query: str) -> Answer:
+        item = self._runs.find(steps)
+        if item is None or not item.live:
+            return _nothing()
+        alone = len({path.rpartition("/")[0] for path in item.live}) == 1
+        logs = [
+            {"label": _log_label(path, alone), "api": _address("api", "live", *steps, *path.split("/"))}
+            for path in item.live
+        ]
+        return _page("live.html.j2", title=item.name, item=item, report=_address("report", *steps), data=embedded(logs))
+
+    def _report(self, steps: tuple[str, ...], query: str) -> Answer:
+        item = self._runs.find(steps)
+        if item is None:
+            return _nothing()
+        if item.state == State.DAMAGED:
+            return refused(HTTPStatus.UNPROCESSABLE_ENTITY, item.reason)
+        if item.reported:
+            return self._file((*steps, "report.html"), query)
+        folder = inside(self._runs.folder, steps)
+        if folder is None:
+            return _nothing()
+        made = self._renderer.report(folder, (item.changed_s, item.state, item.outcomes))
+        if made.page is not None:
+            return Answer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
+        status = HTTPStatus.INTERNAL_SERVER_ERROR if made.error else HTTPStatus.ACCEPTED
+        return _page("making.html.j2", status, title=item.name, path=item.path, error=made.error)
+
+    def _file(self, steps: tuple[str, ...], query: str) -> Answer:
+        found = run_file(self._runs.folder, steps)
+        if found is None:
+            return _nothing()
+        file, media, shown = found
+        how = {} if shown else {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
+        return Answer(HTTPStatus.OK, media, file, policy=FILE_POLICY, headers=how)
+
+    def _asset(self, steps: tuple[str, ...], query: str) -> Answer:
+        asset = assets().get(steps[-1]) if steps else None
+        if asset is None or asset.address != _address("assets", *steps):
+            return _nothing()
+        return Answer(HTTPStatus.OK, asset.media, asset.data, cache=_FOREVER)
+
+
+def refused(status: HTTPStatus, text: str) -> Answer:
+    """A page that says why there is no other."""
+    return _page("refused.html.j2", status, title=status.phrase, text=text)
+
+
+def _nothing() -> Answer:
+    return refused(
+        HTTPStatus.NOT_FOUND, "There is nothing here. It may have been moved or removed since the list was made."
+    )
+
+
+def _problem(status: HTTPStatus, text: str) -> Answer:
+    return Answer(status, _JSON, as_json({"error": text}))
+
+
+def _page(template: str, status: HTTPStatus = HTTPStatus.OK, **content: object) -> Answer:
+    return Answer(status, _HTML, page(template, **content))
+
+
+def _address(*steps: str) -> str:
+    return "/" + "/".join(quote(step, safe="@+:") for step in steps)
+
+
+def _log_label(path: str, alone: bool) -> str:
+    """`training/0/rank1` as `rank 1` where all logs are of one run, else as `training, rank 1`."""
+    run, _, rank = path.rpartition("/")
+    shown = rank.replace("rank", "rank ")
+    return shown if alone else f"{run.removesuffix('/0')}, {shown}"

@@ -1,0 +1,46 @@
+"""What every answer says so that a page shown here can reach nothing else, and no other page can reach this one."""
+
+# Everything is ours and comes from here. plotly.js writes styles, and no script but the files we serve can run.
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+# A report holds its own scripts and needs nothing from anywhere. It may come from somebody else: in a sandbox it has
+# no origin, and so cannot ask for other runs.
+FILE_POLICY = (
+    "sandbox allow-scripts allow-downloads allow-modals; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+COMMON = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to bind to is reached from this machine alone."""
+    return host in _LOOPBACK or host.startswith("127.")
+
+
+def names_this_machine(host_header: str | None) -> bool:
+    """Whether a request's `Host` is this machine itself, on any port (a tunnel may have another one).
+
+    A page of another site can have its own name point to 127.0.0.1 (DNS rebinding); its requests still carry that name.
+    """
+    if not host_header:
+        return False
+    host, bracket, rest = host_header.strip().lower().removeprefix("[").partition("]")
+    if not bracket:
+        host, _, rest = host.partition(":")
+        rest = f":{rest}" if rest else ""
+    return is_loopback_name(host) and (not rest or (rest[0] == ":" and rest[1:].isdecimal()))
+
+
+def is_loopback_name(host: str) -> bool:
+    return host in _LOOPBACK

@@ -1,0 +1,105 @@
+"""A live log as the JSON that its page and other programs read: lines since a place in it, and how its job stands."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from perfkit import units
+from perfkit.store.live import LIVE_FILE, LiveStart
+from perfkit.store.live_tail import SILENT_S, LogEnd, log_end, read_since
+
+Tile = dict[str, str]
+
+
+def read(rank_folder: Path, since: int) -> dict[str, Any]:
+    """What a live log says from byte `since` on, and how its job stands.
+
+    `from` is where the lines begin: 0 where the log is not the one that `since` was told of. The next request asks
+    since `next`, at once where there is `more`.
+    """
+    path = rank_folder / LIVE_FILE
+    chunk = read_since(path, since)
+    end = log_end(path)
+    return {
+        "from": chunk.since,
+        "next": chunk.next,
+        "more": chunk.more,
+        "lines": msgspec.to_builtins(chunk.lines),
+        **standing(end, time.time()),
+        "tiles": tiles(end),
+        "absent": absent(end.start),
+    }
+
+
+def standing(end: LogEnd, now: float) -> dict[str, Any]:
+    """`running` (whether to ask again), `tone`, and a sentence."""
+    silent_s = max(0.0, now - end.changed_s)
+    if end.end is not None:
+        text = f"ended at step {end.end.step:,}, {_whole(silent_s)} ago"
+        return {
+            "running": False,
+            "tone": "good",
+            "state": "ended",
+            "text": text + (f": {end.end.text}" if end.end.text else ""),
+        }
+    if silent_s < SILENT_S:
+        return {
+            "running": True,
+            "tone": "live",
+            "state": "running",
+            "text": f"last line {_whole(silent_s)} ago",
+        }
+    alive = end.running(now)
+    text = f"nothing was written for {_whole(silent_s)}, and the log has no end: "
+    text += "the process is alive" if alive else "the process is not alive on this host"
+    return {"running": True, "tone": "unsure", "state": "silent", "text": text}
+
+
+def _whole(seconds: float) -> str:
+    """A time that is known to the second at best."""
+    return f"{seconds:.0f} s" if seconds < 120 else units.seconds(seconds)
+
+
+def tiles(end: LogEnd) -> list[Tile]:
+    """The figures of the latest window: title, text, detail. What the log does not tell is `n/a` with the reason."""
+    window, start = end.window, end.start
+    if window is None:
+        return []
+    why = absent(start)
+    unit = (start.unit if start is not None else "") or "units"
+    spread = f"median of {window.steps:,} steps, the longest {units.seconds(window.step_max_s)}"
+    waited = window.data_wait_s
+    wait_share = "" if waited is None else f"{units.percent(waited / window.step_s)} of a step"
+    on_device = window.allocated_bytes is not None
+    return [
+        {"title": "Step time", "text": units.seconds(window.step_s), "detail": spread},
+        _tile("Throughput", window.units_per_s, units.significant, why["throughput"], f"{unit}/s"),
+        _tile("Wait for data", waited, units.seconds, why["data"], wait_share),
+        _tile("Peak memory", window.allocated_bytes, units.nbytes, why["memory"], "handed out by the allocator")
+        if on_device
+        else _tile("Resident memory", window.rss_bytes, units.nbytes, why["memory"], "of the process"),
+        _tile("MFU", window.mfu, units.percent, why["mfu"]),
+        _tile("Power", window.power_w, lambda power: f"{units.significant(power)} W", why["power"]),
+    ]
+
+
+def _tile(title: str, value: float | None, text: Callable[[float], str], why: str, detail: str = "") -> Tile:
+    if value is None:
+        return {"title": title, "text": "n/a", "detail": why}
+    return {"title": title, "text": text(value), "detail": detail}
+
+
+def absent(start: LiveStart | None) -> dict[str, str]:
+    """Why a figure may not be in the log, by the name of its chart."""
+    no_peak = start is not None and start.flops_per_step is not None and start.peak_flops is None
+    return {
+        "step": "no step has ended yet",
+        "throughput": "how many samples or tokens a step is of is not known",
+        "data": "no DataLoader of torch was seen",
+        "memory": "it could not be read",
+        "mfu": "the peak of the device is not known" if no_peak else "the FLOPs of a step are not known",
+        "power": "the device does not report it",
+    }

@@ -1,0 +1,71 @@
+"""Reports that are missing, drawn in processes of their own into a folder of our own: the runs are only read."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+AT_ONCE = 2  # analysing takes memory
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """How a report stands: `page` once it is there, `error` where it could not be drawn, neither while it is made."""
+
+    page: Path | None = None
+    error: str = ""
+
+
+class Renderer:
+    """Draws each report once, into a folder below `scratch`. `version` tells one state of a run from a later one."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._lock = threading.Lock()
+        self._slots = threading.Semaphore(AT_ONCE)
+        self._done: dict[tuple[Path, Hashable], Rendering] = {}
+        self._processes: set[subprocess.Popen[str]] = set()
+        self._closed = False
+
+    def report(self, run: Path, version: Hashable) -> Rendering:
+        """How the report of the run's folder stands; asking for the first time starts it."""
+        key = (run, version)
+        with self._lock:
+            if key not in self._done:
+                self._done[key] = Rendering()
+                out = self._scratch / str(len(self._done))
+                threading.Thread(target=self._draw, args=(key, out), daemon=True).start()
+            return self._done[key]
+
+    def close(self) -> None:
+        """End what is still being drawn."""
+        with self._lock:
+            self._closed = True
+            for process in self._processes:
+                process.terminate()
+        for process in list(self._processes):
+            process.wait()
+
+    def _draw(self, key: tuple[Path, Hashable], out: Path) -> None:
+        command = [sys.executable, "-m", "perfkit_cli", "report", str(key[0]), "--out", str(out), "--quiet"]
+        with self._slots:
+            result = self._run(command)
+        page = out / "report.html"
+        with self._lock:
+            self._done[key] = Rendering(page=page) if page.is_file() else Rendering(error=result)
+
+    def _run(self, command: Sequence[str]) -> str:
+        """Run to the end; the last lines of what it complained of."""
+        with self._lock:
+            if self._closed:
+                return "perfkit view has ended"
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
+            self._processes.add(process)
+        _, complaint = process.communicate()
+        with self._lock:
+            self._processes.discard(process)
+        return complaint.strip()[-2000:] or f"it ended with exit code {process.returncode} and wrote no report"

@@ -1,0 +1,50 @@
+"""The list of runs as the JSON that the page and other programs read."""
+
+from typing import Any
+
+import msgspec
+
+from perfkit import units
+from perfkit.record import Quantity, Unknown
+from perfkit.store.listing import Listed
+from perfkit.store.suite_state import State
+
+TONES = {
+    State.OK: "good",
+    State.RUNNING: "live",
+    State.INTERRUPTED: "unsure",
+    State.FAILED: "bad",
+    State.DAMAGED: "bad",
+}
+
+
+def row(item: Listed) -> dict[str, Any]:
+    """One run: as listed, with each figure also as text."""
+    figures = item.figures
+    return {
+        **msgspec.to_builtins(item),
+        "tone": TONES[item.state],
+        "created": item.created_at[:16].replace("T", " "),
+        "figures": {
+            "of": figures.of,
+            "step": _figure(figures.step),
+            "throughput": _figure(figures.throughput),
+            "peak": _figure(figures.peak),
+            "mfu": _figure(figures.mfu),
+        },
+    }
+
+
+def _figure(quantity: Quantity) -> dict[str, Any]:
+    """A quantity with its text: `value` is null and `reason` says why where it is not known."""
+    if isinstance(quantity, Unknown):
+        return {"value": None, "text": "n/a", "reason": quantity.reason}
+    text = {"s": units.seconds, "bytes": units.nbytes, "1": units.percent}.get(quantity.unit)
+    shown = text(quantity.value) if text else f"{units.significant(quantity.value)} {quantity.unit}"
+    return {
+        "value": quantity.value,
+        "text": shown,
+        "unit": quantity.unit,
+        "how": quantity.how,
+        "source": quantity.source,
+    }

@@ -1,0 +1,160 @@
+"""The server of the dashboard: GET and HEAD, each request in a thread of its own."""
+
+import hashlib
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import perfkit
+from perfkit.errors import UsageError
+from perfkit_reports.view.answers import Answer, Site, refused
+from perfkit_reports.view.headers import COMMON, is_loopback, names_this_machine
+from perfkit_reports.view.rendering import Renderer
+
+PORT = 8787
+_CHUNK_BYTES = 1 << 20
+_TIMEOUT_S = 30.0  # of a connection on which nothing comes
+
+
+@contextmanager
+def serving(folder: Path, host: str, port: int | None) -> Iterator["Server"]:
+    """A server bound and ready for `serve_forever`. Without a port it is 8787, or a free one where that is taken.
+
+    A `UsageError` says why it cannot be bound.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfkit-view-") as scratch:
+        renderer = Renderer(Path(scratch))
+        site = Site(folder, renderer)
+        try:
+            with _bound(host, port, site) as server:
+                yield server
+        finally:
+            renderer.close()
+
+
+def _bound(host: str, port: int | None, site: Site) -> "Server":
+    wanted = (PORT, 0) if port is None else (port,)
+    for number in wanted:
+        try:
+            return Server(host, number, site)
+        except OSError as error:
+            refusal = error
+    why = refusal.strerror or refusal
+    raise UsageError(f"cannot serve on {host} port {wanted[0]} ({why}): name another one with --host or --port")
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one site. `url` is where."""
+
+    daemon_threads = True
+    block_on_close = False  # a browser that keeps its connection open does not hold up the end
+
+    def __init__(self, host: str, port: int, site: Site) -> None:
+        self.site = site
+        self.loopback = is_loopback(host)
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self.server_address[1]}/"
+
+    def server_bind(self) -> None:
+        """Bind without the base class's look-up of our own name, which can take seconds and is used for nothing."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that leaves before it has its answer is no error."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = f"perfkit/{perfkit.__version__}"
+    sys_version = ""
+    timeout = _TIMEOUT_S
+
+    def do_GET(self) -> None:
+        self._send(self._checked(), with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._send(self._checked(), with_body=False)
+
+    def _checked(self) -> Answer:
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # a body that nobody reads
+        hosts = self.headers.get_all("Host", [])
+        if self.server.loopback and not (len(hosts) == 1 and names_this_machine(hosts[0])):
+            return refused(
+                HTTPStatus.FORBIDDEN,
+                "The request does not name this machine. Open it as http://127.0.0.1 or http://localhost; to reach it "
+                "from another machine, forward a port with ssh -L.",
+            )
+        return self.server.site.answer(self.path)
+
+    def _send(self, answer: Answer, *, with_body: bool) -> None:
+        if isinstance(answer.body, Path):
+            self._send_file(answer, answer.body, with_body=with_body)
+            return
+        tag = f'"{hashlib.sha256(answer.body).hexdigest()[:32]}"'
+        if answer.status == HTTPStatus.OK and self.headers.get("If-None-Match") == tag:
+            self._begin(answer, HTTPStatus.NOT_MODIFIED, None, tag)
+            return
+        self._begin(answer, answer.status, len(answer.body), tag)
+        if with_body:
+            self.wfile.write(answer.body)
+
+    def _send_file(self, answer: Answer, path: Path, *, with_body: bool) -> None:
+        try:
+            file = path.open("rb")
+        except OSError:
+            self._send(refused(HTTPStatus.NOT_FOUND, f"{path.name} cannot be read."), with_body=with_body)
+            return
+        with file:
+            left = file.seek(0, 2)
+            file.seek(0)
+            self._begin(answer, answer.status, left, "")
+            while with_body and left:  # no more than was promised of a file that grows
+                data = file.read(min(left, _CHUNK_BYTES))
+                self.wfile.write(data)
+                left -= len(data)
+                if not data:  # it has become shorter: what was promised cannot be kept
+                    self.close_connection = True
+                    return
+
+    def _begin(self, answer: Answer, status: HTTPStatus, length: int | None, tag: str) -> None:
+        self.send_response(status)
+        if length is not None:
+            self.send_header("Content-Type", answer.media)
+            self.send_header("Content-Length", str(length))
+        if tag:
+            self.send_header("ETag", tag)
+        self.send_header("Cache-Control", answer.cache)
+        self.send_header("Content-Security-Policy", answer.policy)
+        for name, value in (COMMON | answer.headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """The base class's word for a request that is no HTTP, or of a method that it does not know."""
+        self.close_connection = True  # what else the request holds is not read
+        self.request_version = self.protocol_version  # else an answer to a garbled request would have no header
+        unknown_method = code == HTTPStatus.NOT_IMPLEMENTED
+        status = HTTPStatus.METHOD_NOT_ALLOWED if unknown_method else HTTPStatus(code)
+        text = b"only GET and HEAD\n" if unknown_method else f"{message or status.phrase}\n".encode()
+        headers = {"Connection": "close", "Allow": "GET, HEAD"} if unknown_method else {"Connection": "close"}
+        answer = Answer(status, "text/plain; charset=utf-8", text, headers=headers)
+        self._begin(answer, status, len(text), "")
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the terminal is the user's."""
