@@ -68,7 +68,7 @@ class Opened:
 Open = Callable[..., Opened]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright runs an event loop on this thread, which no later test is to find
 def browser(browser_path: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=browser_path, args=ARGUMENTS)

@@ -6,6 +6,7 @@ import io
 import logging
 import pickle
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import perfkit
 from perfkit.analysis.result import Loop, Variant
 from perfkit.attach.loop import Loop as Attending
+from perfkit.capture.memory.holders import held_tensors
 from perfkit.record import Status
 from perfkit.spec import Schedule
 
@@ -161,6 +163,16 @@ def test_a_profiler_within_a_step(tmp_path: Path, caplog: Any) -> None:
 WEIGHTS = 4 * (17 * 32 + 33 * 4)  # bytes of `mlp()`
 
 
+def held() -> Counter[str]:
+    """Bytes by category of what models and optimizers hold that earlier tests left alive."""
+    gc.collect()
+    storages = {tensor.untyped_storage().data_ptr(): (category, tensor) for category, _, tensor in held_tensors()}
+    found: Counter[str] = Counter()
+    for category, tensor in storages.values():
+        found[category] += tensor.untyped_storage().nbytes()
+    return found
+
+
 def test_memory_of_loops_with_more_than_one_model_and_data_in_memory(tmp_path: Path, caplog: Any) -> None:
     def train() -> list[str]:
         model = mlp()
@@ -178,13 +190,12 @@ def test_memory_of_loops_with_more_than_one_model_and_data_in_memory(tmp_path: P
             losses.append(loss.item().hex())
         return losses
 
-    gc.collect()  # what earlier tests left is alive, and unknown
+    left = held()
     found = parts(watched(train, tmp_path / "run", caplog))
-    assert found["parameter"] == pytest.approx(2 * WEIGHTS, rel=0.01)  # models that other tests left are alive
+    assert found["parameter"] - left["parameter"] == pytest.approx(2 * WEIGHTS, rel=0.01)
     assert found["gradient"] == WEIGHTS
-    assert found["optimizer state"] == pytest.approx(
-        2 * WEIGHTS + 4 * 4, rel=0.01
-    )  # and a count of steps for each parameter
+    counts = 4 * 4  # of steps, one for each parameter
+    assert found["optimizer state"] - left["optimizer state"] == pytest.approx(2 * WEIGHTS + counts, rel=0.01)
     assert found["input"] == 4 * 16 * (4096 + 8)
     assert found.get("unknown", 0) < 0.01 * sum(found.values())
 
@@ -204,10 +215,11 @@ def test_sparse_gradients(tmp_path: Path, caplog: Any) -> None:
             losses.append(loss.item().hex())
         return losses
 
+    left = held()
     found = parts(watched(train, tmp_path / "run", caplog))
     weights = 4 * (1000 * 32 + 33 * 4)
-    assert found["parameter"] == pytest.approx(weights, rel=0.01)
-    assert found["optimizer state"] == pytest.approx(2 * weights + 4 * 2, rel=0.01)
+    assert found["parameter"] - left["parameter"] == pytest.approx(weights, rel=0.01)
+    assert found["optimizer state"] - left["optimizer state"] == pytest.approx(2 * weights + 4 * 2, rel=0.01)
 
 
 def test_a_recording_that_perfkit_gave_up_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -289,8 +289,9 @@ def test_optimizers_that_step_in_the_backward_pass(hooks: LoopHooks, told: Told)
         within.append(in_backward())
         optimizer.step()
 
-    parameter.register_post_accumulate_grad_hook(step)
+    hook = parameter.register_post_accumulate_grad_hook(step)
     parameter.sum().backward()
+    hook.remove()  # it and the parameter hold each other where the garbage collector does not see it
     assert within == [True]
     assert not in_backward()
     assert told.story() == "+backward +SGD -SGD -backward"

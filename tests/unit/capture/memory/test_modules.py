@@ -127,7 +127,6 @@ def test_names_of_other_ranges() -> None:
 
 
 def test_a_compiled_model_is_not_compiled_again() -> None:
-    torch._dynamo.reset()
     counters = torch._dynamo.utils.counters
     model = nn.Sequential(nn.Linear(3, 3), nn.GELU(), nn.Linear(3, 1))
     compiled = torch.compile(model, backend="aot_eager")
@@ -140,11 +139,9 @@ def test_a_compiled_model_is_not_compiled_again() -> None:
         assert found == [], "compiled code runs as it was compiled"
     compiled(x).sum().backward()
     assert {name: dict(counts) for name, counts in counters.items()} == before
-    torch._dynamo.reset()
 
 
 def test_modules_that_were_compiled_in_place_are_marked_around() -> None:
-    torch._dynamo.reset()
     counters = torch._dynamo.utils.counters
     model = nn.Sequential(Twice(), nn.Linear(3, 1))
     before = counters["stats"]["unique_graphs"]
@@ -156,7 +153,6 @@ def test_modules_that_were_compiled_in_place_are_marked_around() -> None:
     found = [name for name, _ in marked(model, lambda: model(x).sum().backward())]
     assert counters["stats"]["unique_graphs"] == compiled
     assert found == ["0", "1"]
-    torch._dynamo.reset()
 
 
 def test_copies_and_pickles_of_marked_modules_are_as_ever() -> None:

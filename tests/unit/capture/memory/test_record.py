@@ -1,6 +1,5 @@
 """Real recordings of a tiny model on a CPU: what each block is told to be, by sizes that no two kinds share."""
 
-import gc
 from collections import Counter
 from collections.abc import Callable
 
@@ -120,13 +119,6 @@ def told(found: Allocations, step: int, size: int) -> list[tuple[str, str, str, 
         for event in range(len(found))
         if found.step[event] == step and found.size[event] == size
     ]
-
-
-@pytest.fixture(autouse=True)
-def _no_models_of_other_tests() -> None:
-    """What they left is alive until it is collected, and its weights are parameters, too."""
-    torch._dynamo.reset()
-    gc.collect()
 
 
 def known(found: Allocations) -> Counter[str]:
@@ -269,7 +261,6 @@ def test_gradients_that_stay_where_they_are() -> None:
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_compiled_model_is_recorded_without_compiling_again(backend: str) -> None:
-    torch._dynamo.reset()
     model = Net()
     training = Training(model)
     training.state.model = torch.compile(model, backend=backend)
@@ -283,7 +274,6 @@ def test_a_compiled_model_is_recorded_without_compiling_again(backend: str) -> N
     for step in (4, 5):
         gradients = [row for row in told(found, step, FC) if row[2] == GRADIENT]
         assert gradients == [("backward", "fc", GRADIENT, f"[{INNER}, {WIDE}]")]
-    torch._dynamo.reset()
 
 
 @pytest.mark.parametrize("failing", [3, 4, 6, 7])
