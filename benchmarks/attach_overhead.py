@@ -35,7 +35,7 @@ from perfkit.analysis.compare import compare
 from perfkit.analysis.result import Difference
 from perfkit.attach.live.triggers import REASONS, Triggers
 from perfkit.attach.live.watch import open_watch
-from perfkit.files import write_json
+from perfkit.files import read_json, write_json
 from perfkit.spec import Schedule, Struct
 from perfkit.store.live import LIVE_FILE, LiveStart
 
@@ -43,8 +43,10 @@ WIDTH = 256
 BATCH = 32
 SETTLE = 24  # steps before those that are measured: what attaches warms up in them
 BLOCK_S = 3.0  # a block holds whole periods of what comes once a second
+RESULT = "attach_overhead.json"
 LEAST_STEPS = 30  # of a block
 MEASURED_STEPS = 200  # of each side in a process, at least
+TRACED_STEPS = 60  # the same where all of them are traced and written
 FOREVER = 10**9
 TITLE = """# What watching a loop costs it
 
@@ -158,6 +160,8 @@ class Case:
     watched: Instrument
     reference: Instrument
     limits: dict[float, float]
+    steps: int = MEASURED_STEPS
+    block_s: float | None = None  # else what is asked for
 
 
 CASES = {
@@ -165,7 +169,7 @@ CASES = {
     "watch alone": Case(watch_alone, nothing, {}),
     "always-on": Case(always_on, nothing, {20: 1.005}),
     "idle": Case(idle, nothing, {20: 1.01, 100: 1.01}),
-    "tracing": Case(tracing, torch_profiler, {20: 1.0, 100: 1.0}),
+    "tracing": Case(tracing, torch_profiler, {20: 1.0, 100: 1.0}, steps=TRACED_STEPS, block_s=0),
 }
 
 
@@ -237,9 +241,9 @@ def _block(step: Callable[[], None], end: StepEnd, steps: int) -> Block:
 def measure(case: Case, step_ms: float, folder: Path, block_s: float) -> Process:
     """The blocks of this process."""
     trained = train(step_ms)
-    steps = max(LEAST_STEPS, ceil(block_s * 1e3 / step_ms))
+    steps = max(LEAST_STEPS, ceil((block_s if case.block_s is None else case.block_s) * 1e3 / step_ms))
     blocks: dict[bool, list[Block]] = {False: [], True: []}
-    for pair in range(max(2, ceil(MEASURED_STEPS / steps))):
+    for pair in range(max(2, ceil(case.steps / steps))):
         for watched in (False, True) if pair % 2 == 0 else (True, False):
             instrument = case.watched if watched else case.reference
             with instrument(trained, folder / f"{pair}{watched}", steps) as end:
@@ -327,8 +331,17 @@ def main() -> None:
     costs = [Cost(case=name, step_ms=step_ms, processes=tuple(each)) for (name, step_ms), each in found.items()]
     print(table(costs))
     if options.out:
+        costs = [*_kept(options.out / RESULT, costs), *costs]
         (options.out / "attach_overhead.md").write_text(TITLE + table(costs), encoding="utf-8")
-        write_json(options.out / "attach_overhead.json", Result(torch=version("torch"), costs=tuple(costs)))
+        write_json(options.out / RESULT, Result(torch=version("torch"), costs=tuple(costs)))
+
+
+def _kept(path: Path, new: list[Cost]) -> list[Cost]:
+    """What an earlier run measured with the same torch, and this one did not."""
+    if not path.exists() or (earlier := read_json(path, Result)).torch != version("torch"):
+        return []
+    measured = {(cost.case, cost.step_ms) for cost in new}
+    return [cost for cost in earlier.costs if (cost.case, cost.step_ms) not in measured]
 
 
 if __name__ == "__main__":
