@@ -1,0 +1,1 @@
+"""Did this change make it worse? Thresholds, statistics and verdicts: data in, data out."""

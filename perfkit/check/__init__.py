@@ -1,0 +1,1 @@
+"""`perfkit check`: measures what was asked for, judges it, and writes down why."""

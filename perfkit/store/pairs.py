@@ -1,0 +1,34 @@
+"""Steps of two sides that were timed beside each other, in pairs of processes: `pairs.json`."""
+
+from perfkit.record import Samples
+from perfkit.spec import Struct
+
+PAIRS_VERSION = 1
+PAIRS_FILE = "pairs.json"
+
+# How the two processes of a pair took turns.
+LOCK_STEP = "lock-step"  # both resident, a step each in turn, in ABBA order
+ALTERNATING = "alternating"  # one whole process after the other, the first of each pair in turn
+
+
+class Pair(Struct):
+    """Two processes of the same age, one of each side. The pair is the unit of statistics, never its steps.
+
+    `before` and `after` are the steps of the two sides, in the order in which they were run: in lock step the n-th of
+    one was run next to the n-th of the other. With several ranks a step is that of its slowest rank. `seconds` is what
+    the pair took in all, starting the processes included.
+    """
+
+    before: Samples
+    after: Samples
+    seconds: float
+
+
+class Pairs(Struct):
+    """All pairs of one variant. `turns` is `lock-step` or `alternating`; `ended` why there are no more."""
+
+    schema_version: int = PAIRS_VERSION
+    variant: str
+    turns: str
+    pairs: tuple[Pair, ...] = ()
+    ended: str = ""
