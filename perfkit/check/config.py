@@ -1,33 +1,182 @@
-"""What to check and how strictly: `[tool.perfkit.check]` of pyproject.toml, a perfkit.toml, or options."""
+"""What to check and how strictly: `[tool.perfkit.check]` of pyproject.toml, or `[check]` of a perfkit.toml.
 
-from perfkit.analysis.check.thresholds import Threshold
-from perfkit.spec import Struct
+The keys of a case are those of `Case`; dashes and underscores are the same. A threshold of a case goes before the one for
+all cases, and that before the quantity's own.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from perfkit.analysis.check.amounts import parse_amount
+from perfkit.analysis.check.quantities import QUANTITIES, Quantity
+from perfkit.analysis.check.thresholds import Threshold, parse_threshold
+from perfkit.errors import UsageError, unknown_name
+from perfkit.spec import BASELINE, Struct
+from perfkit.store.baseline import BASELINE_FILE
+
+OWN_FILE, SHARED_FILE = "perfkit.toml", "pyproject.toml"
+EXAMPLE = """[[tool.perfkit.check.cases]]
+workload = "train.py:build"
+technique = "baseline,amp"
+"""
+
+T = TypeVar("T", bound=Struct)
+
+# The word for a quantity that is reported and cannot fail.
+UNGATED = "off"
+
+# By the name of the quantity; None where it is not gated.
+Thresholds = dict[str, Threshold | None]
+
+_BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 
 
 class Case(Struct):
     """A workload with the variants of it to check, as written: `technique` as `perfkit bench --technique` takes it."""
 
     workload: str
-    technique: str = "baseline"
+    technique: str = BASELINE
     batch_size: int | None = None
     seq_len: int | None = None
     dtype: str = "fp32"
     accumulate: int = 1
     world_size: int | None = None
-    thresholds: dict[str, Threshold] = {}
+    seed: int = 0
+    thresholds: Thresholds = {}
+
+    def threshold(self, quantity: Quantity) -> Threshold | None:
+        """The threshold that holds here for a quantity; None where it is reported only."""
+        if quantity.name in self.thresholds:
+            return self.thresholds[quantity.name]
+        if quantity.default is None:
+            return None
+        return parse_threshold(quantity.default, quantity.unit, more_is_worse=quantity.more_is_worse)
 
 
 class CheckConfig(Struct):
-    """A whole configuration. Times in seconds. `thresholds` by quantity hold for every case that sets no other.
+    """A whole configuration; every case has the thresholds that hold for it.
 
-    `python_path` are folders, relative to a side's root, from which that side imports its code before all else.
+    `baseline` is the file of the stored baseline, relative to `root`, the folder that workloads and everything else are
+    found in. `budget_s` is the time for sampling, shared by all variants. `python_path` are folders, relative to a
+    side's root, from which that side imports its code before all else.
     """
 
-    cases: tuple[Case, ...]
-    thresholds: dict[str, Threshold] = {}
-    baseline: str = ""
+    root: str
+    cases: tuple[Case, ...] = ()
+    baseline: str = BASELINE_FILE
     device: str = "auto"
     threads: int | None = None
     budget_s: float = 180.0
     python_path: tuple[str, ...] = ()
     exit_inconclusive: int = 3
+
+
+class _Written(Struct):
+    """A configuration as it is written."""
+
+    cases: tuple[dict[str, Any], ...] = ()
+    thresholds: dict[str, str | int | float] = {}
+    baseline: str = BASELINE_FILE
+    device: str = "auto"
+    threads: int | None = None
+    budget: str = "3min"
+    python_path: tuple[str, ...] = ()
+    inconclusive: int = 3
+
+
+def load_config(folder: Path) -> CheckConfig:
+    """The configuration for `folder`: of the nearest file above it that has one, or one without cases.
+
+    A `UsageError` names the file and the key that is wrong.
+    """
+    for root in (folder.resolve(), *folder.resolve().parents):
+        for name in (OWN_FILE, SHARED_FILE):
+            table = _table(root / name)
+            if table is not None:
+                return _config(table, root, root / name)
+    return CheckConfig(root=str(folder.resolve()))
+
+
+def thresholds_of(written: Mapping[str, str | int | float], where: str) -> Thresholds:
+    """Thresholds by the name of the quantity. A `UsageError` says where the wrong one is."""
+    found: Thresholds = {}
+    for key, text in written.items():
+        name = key.replace("-", "_")
+        if name not in _BY_NAME:
+            error = unknown_name("quantity", key, _BY_NAME)
+            raise UsageError(f"{where}: {error}")
+        found[name] = _threshold(_BY_NAME[name], text, where)
+    return found
+
+
+def budget_of(text: str, where: str) -> float:
+    """Seconds of `3min`, `90s`."""
+    try:
+        seconds = parse_amount(text, "s")
+    except UsageError as error:
+        raise UsageError(f"{where}: budget: {error}") from None
+    if seconds <= 0:
+        raise UsageError(f"{where}: budget: {text!r} leaves no time to measure; expected such as 3min")
+    return seconds
+
+
+def _threshold(quantity: Quantity, text: str | int | float, where: str) -> Threshold | None:
+    if text == UNGATED:
+        return None
+    try:
+        return parse_threshold(text, quantity.unit, more_is_worse=quantity.more_is_worse)
+    except UsageError as error:
+        raise UsageError(f"{where}: {quantity.name}: {error}") from None
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    """The table of a file that is for the check, None where there is none."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: is no TOML: {error}") from None
+    for key in () if path.name == OWN_FILE else ("tool", "perfkit"):
+        content = content.get(key, {})
+    return content.get("check")
+
+
+def _config(table: Mapping[str, Any], root: Path, path: Path) -> CheckConfig:
+    written = _converted(_Written, table, str(path))
+    common = thresholds_of(written.thresholds, str(path))
+    return CheckConfig(
+        root=str(root),
+        cases=tuple(
+            _case(case, common, f"{path}: case {number}") for number, case in enumerate(written.cases, start=1)
+        ),
+        baseline=written.baseline,
+        device=written.device,
+        threads=written.threads,
+        budget_s=budget_of(written.budget, str(path)),
+        python_path=written.python_path,
+        exit_inconclusive=written.inconclusive,
+    )
+
+
+def _case(table: Mapping[str, Any], common: Thresholds, where: str) -> Case:
+    own = thresholds_of(table.get("thresholds", {}), where)
+    case = _converted(Case, {key: value for key, value in table.items() if key != "thresholds"}, where)
+    return msgspec.structs.replace(case, thresholds={**common, **own})
+
+
+def _converted(kind: type[T], table: Mapping[str, Any], where: str) -> T:
+    fields = {field.name for field in msgspec.structs.fields(kind)}
+    plain = {key.replace("-", "_"): value for key, value in table.items()}
+    for key in plain:
+        if key not in fields:
+            error = unknown_name("key", key, fields)
+            raise UsageError(f"{where}: {error}")
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: {error}") from None

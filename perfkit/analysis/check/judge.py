@@ -1,0 +1,150 @@
+"""From the figures of both sides and the pairs of processes to the verdict on every quantity of a variant."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from perfkit.analysis.check.environments import Differing, why_not_times
+from perfkit.analysis.check.exact import judge_exact_quantities, not_compared
+from perfkit.analysis.check.figures import Figures
+from perfkit.analysis.check.looks import Plan
+from perfkit.analysis.check.paired import Gate, judge_pairs
+from perfkit.analysis.check.processes import judge_processes
+from perfkit.analysis.check.quantities import QUANTITIES, Judging, Quantity
+from perfkit.analysis.check.result import CheckedVariant, Judged, Verdict
+from perfkit.analysis.check.thresholds import Threshold
+from perfkit.store.pairs import Pairs
+
+Thresholds = Mapping[str, Threshold | None]
+
+_STEP_TIME = "step_time"
+
+# The worst first: what a check as a whole comes to.
+_SEVERITY = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.IMPROVED, Verdict.PASS, Verdict.NOT_COMPARED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What was measured of one variant.
+
+    `pairs` is None where none were asked for: then times are compared between the processes of each side, if those of
+    the two can be. `interleaved`: the n-th process of one side ran next to the n-th of the other. `timed` False: only
+    what is exact is judged.
+    """
+
+    before: Figures
+    after: Figures
+    differs: tuple[Differing, ...] = ()
+    pairs: Pairs | None = None
+    interleaved: bool = False
+    timed: bool = True
+
+
+def judge_variant(evidence: Evidence, thresholds: Thresholds, plan: Plan | None = None) -> tuple[Judged, ...]:
+    """All quantities: what is gated first, each in the order of the table.
+
+    `plan` is that of the looks at the pairs, needed where there are any.
+    """
+    exact = judge_exact_quantities(evidence.before, evidence.after, thresholds, evidence.differs)
+    timed = _timed(evidence, thresholds, plan) if evidence.timed else ()
+    order = {quantity.name: index for index, quantity in enumerate(QUANTITIES)}
+    return tuple(sorted((*exact, *timed), key=lambda each: (each.threshold is None, order[each.quantity])))
+
+
+def gates(before: Figures, after: Figures, thresholds: Thresholds) -> tuple[Gate, ...]:
+    """The quantities that pairs of processes tell of a variant."""
+    found = []
+    for quantity in _of(Judging.PAIRED):
+        per_step = _per_step(quantity, before, after)
+        if quantity.more_is_worse or per_step is not None:
+            found.append(Gate(quantity=quantity, threshold=thresholds.get(quantity.name), per_step=per_step))
+    return tuple(found)
+
+
+def overall(judged: Iterable[Judged]) -> Verdict:
+    """The verdict on all gated quantities together; `not compared` where there is not one that could be judged.
+
+    What could not be compared although it is gated leaves the others' verdict as it is: it is said beside it.
+    """
+    verdicts = {each.verdict for each in judged if each.threshold is not None}
+    return next((each for each in _SEVERITY if each in verdicts), Verdict.NOT_COMPARED)
+
+
+def overall_of(variants: Iterable[CheckedVariant]) -> Verdict:
+    """The verdict on a whole check."""
+    return overall(each for variant in variants for each in variant.judged)
+
+
+def _timed(evidence: Evidence, thresholds: Thresholds, plan: Plan | None) -> tuple[Judged, ...]:
+    refused = why_not_times(evidence.differs)
+    if refused:
+        quantities = (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
+        return tuple(
+            not_compared(
+                each,
+                refused,
+                before=_median(each, evidence.before),
+                after=_median(each, evidence.after),
+                threshold=thresholds.get(each.name),
+            )
+            for each in quantities
+        )
+    alone = [each for each in _of(Judging.PROCESSES) if _known(each, evidence)]
+    paired = gates(evidence.before, evidence.after, thresholds) if evidence.pairs is not None else ()
+    if evidence.pairs is None:
+        alone = [*(each for each in _of(Judging.PAIRED) if _known(each, evidence)), *alone]
+    family = sum(thresholds.get(each.name) is not None for each in alone) + sum(
+        gate.threshold is not None for gate in paired
+    )
+    judged = [
+        judge_processes(
+            each,
+            evidence.before.processes[each.name],
+            evidence.after.processes[each.name],
+            thresholds.get(each.name),
+            paired=evidence.interleaved,
+            family=max(1, family),
+        )
+        for each in alone
+    ]
+    if evidence.pairs is not None and plan is not None:
+        judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.turns, paired, plan, family=family)
+    there = {each.quantity for each in judged}
+    lacking = [each for each in (*_of(Judging.PAIRED), *_of(Judging.PROCESSES)) if each.name not in there]
+    return (*judged, *(_lacking(each, evidence, thresholds) for each in lacking))
+
+
+def _lacking(quantity: Quantity, evidence: Evidence, thresholds: Thresholds) -> Judged:
+    sides = (("before", evidence.before), ("now", evidence.after))
+    reasons = [f"{side}: {found.missing[quantity.name]}" for side, found in sides if quantity.name in found.missing]
+    return not_compared(
+        quantity,
+        "; ".join(dict.fromkeys(reasons)) or "it was not measured",
+        before=_median(quantity, evidence.before),
+        after=_median(quantity, evidence.after),
+        threshold=thresholds.get(quantity.name),
+    )
+
+
+def _of(judging: Judging) -> tuple[Quantity, ...]:
+    return tuple(quantity for quantity in QUANTITIES if quantity.judging is judging)
+
+
+def _known(quantity: Quantity, evidence: Evidence) -> bool:
+    return bool(evidence.before.processes.get(quantity.name) and evidence.after.processes.get(quantity.name))
+
+
+def _median(quantity: Quantity, figures: Figures) -> float | None:
+    values = figures.processes.get(quantity.name)
+    return median(values) if values else None
+
+
+def _per_step(quantity: Quantity, before: Figures, after: Figures) -> tuple[float, float] | None:
+    """What a step does on both sides, for a rate: the rate times the step time."""
+    done = []
+    for figures in (before, after):
+        rates, steps = figures.processes.get(quantity.name), figures.processes.get(_STEP_TIME)
+        if quantity.more_is_worse or not rates or not steps:
+            return None
+        done.append(rates[0] * steps[0])
+    return done[0], done[1]
