@@ -46,8 +46,8 @@ def log_interval(logs: Sequence[float]) -> tuple[float, float] | None:
     return centre - half, centre + half
 
 
-def t_quantile(probability: float, n: int) -> float:
-    """Student's t quantile with n - 1 degrees of freedom.
+def t_quantile(probability: float, n: float) -> float:
+    """Student's t quantile with n - 1 degrees of freedom, which need not be a whole number.
 
     `scipy.special.stdtrit` is what `scipy.stats.t.ppf` calls, without the second that importing `scipy.stats` takes.
     """

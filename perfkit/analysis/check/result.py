@@ -35,11 +35,12 @@ class Judged(Struct):
     """One quantity of one variant, judged.
 
     `before` and `after` are in the quantity's unit (`""` for counts), None where not known. `change` is relative,
-    after / before - 1, positive where there is more; None where `before` is 0 or unknown. `low` and `high` bound it at
-    the one-sided `level` each where it was estimated. `threshold` None: it is reported and cannot fail. `detectable` is
-    the smallest relative worsening that this much data finds with a probability of 95 %. `reason` says in words what
-    the verdict rests on, `to_decide` what it would take where it is inconclusive. `samples` are pairs of processes, or
-    processes of each side; 0 for what is counted exactly.
+    after / before - 1, positive where there is more; None where `before` is 0 or unknown. Where it was estimated it is
+    the mean over the pairs, which may differ a little from that of the medians `before` and `after`, and `low` and
+    `high` bound it at the one-sided `level` each, over all looks at the growing data together. `threshold` None: it is
+    reported and cannot fail. `detectable` is the smallest relative worsening that this much data finds with a
+    probability of 95 %. `reason` says in words what the verdict rests on, `to_decide` what it would take where it is
+    inconclusive. `samples` are pairs of processes, or processes of each side; 0 for what is counted exactly.
     """
 
     quantity: str
@@ -71,15 +72,49 @@ class MemoryChange(Struct):
     op: str = ""
 
 
+class CountChange(Struct):
+    """How often torch.compile did something (`graph`, `graph break`, `recompilation`), `what` for that reason."""
+
+    kind: str
+    what: str
+    before: int
+    after: int
+
+
+class SetupChange(Struct):
+    """Seconds of one set-up cost of one process of each side; None on the side that has no such cost."""
+
+    name: str
+    before_s: float | None
+    after_s: float | None
+
+
+class ClaimChange(Struct):
+    """Whether what a technique claims holds; None where that could not be decided. `evidence` is that after."""
+
+    technique: str
+    statement: str
+    before: bool | None
+    after: bool | None
+    evidence: str
+
+
 class Why(Struct):
     """What changed between the sides: time by op and module from their traces, memory at the peak by category and by
-    what made it, both the largest first. `suspects` say in words what stands out, the op or module named, for a line in
-    a comment; empty where nothing does. `notes` say what could not be compared, and why."""
+    what made it, the largest changes first. `suspects` say in words what stands out, the op or module named, for a line
+    in a comment; empty where nothing does. `notes` say what could not be compared, and why.
+
+    The seconds of `time` are medians over the traced steps, and each of its `changes` says what kind of evidence it is.
+    `memory` has every category, `memory_rows`, `compiled` and `claims` only what differs, `setup` every cost.
+    """
 
     suspects: tuple[str, ...] = ()
     time: TraceDifference | None = None
     memory: tuple[MemoryChange, ...] = ()
     memory_rows: tuple[MemoryChange, ...] = ()
+    compiled: tuple[CountChange, ...] = ()
+    setup: tuple[SetupChange, ...] = ()
+    claims: tuple[ClaimChange, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -117,4 +152,46 @@ class Check(Struct):
     differs: tuple[str, ...] = ()
     seconds: float = 0.0
     budget_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+class Noise(Struct):
+    """How much identical sides differ in one quantity. `spread` is the standard deviation of a pair's log ratio.
+
+    `change` is the mean relative change that was found between the identical sides, with two-sided 95 % bounds: 0 lies
+    outside of them where measuring itself favours one side. `false_alarms` counts the resampled comparisons that
+    failed.
+    """
+
+    quantity: str
+    spread: float
+    change: float
+    low: float
+    high: float
+    false_alarms: int
+
+
+class DetectableRow(Struct):
+    """What a budget buys: the pairs, and by quantity the smallest worsening (relative) that so many pairs tell from
+    none with a probability of 95 %, which is also the smallest threshold worth setting; None with too few pairs."""
+
+    budget_s: float
+    pairs: int
+    detectable: dict[str, float | None]
+
+
+class Calibration(Struct):
+    """What this machine can tell, from `pairs` pairs of processes that ran the same code.
+
+    `pair_s` is the median time a pair takes. `comparisons` of the default thresholds were drawn from those pairs by
+    shuffling them and swapping sides at random, each `compared` pairs long.
+    """
+
+    turns: str
+    pairs: int
+    pair_s: float
+    compared: int
+    comparisons: int
+    noise: tuple[Noise, ...]
+    rows: tuple[DetectableRow, ...]
     notes: tuple[str, ...] = ()
