@@ -1,0 +1,173 @@
+"""What a check says in words: its verdict, what was compared, why each verdict that is no pass, what to do."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from perfkit import units
+from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Side, Verdict
+from perfkit_reports.cells import plural
+from perfkit_reports.check.cells import change
+from perfkit_reports.check.plain import one_line
+
+_TO_DO = {
+    Verdict.PASS: "",
+    Verdict.IMPROVED: "`perfkit check --update` keeps what was won: a stored baseline then holds later changes to it.",
+    Verdict.FAIL: (
+        "If it is meant, set a wider threshold in [tool.perfkit.check], or write a stored baseline anew with "
+        "`perfkit check --update`."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why quantities of one variant have their verdict; those with equal reasons together."""
+
+    verdict: Verdict
+    judged: tuple[Judged, ...]
+    reason: str
+    to_decide: str
+
+    @property
+    def titles(self) -> str:
+        return ", ".join(one_line(each.title) for each in self.judged)
+
+
+def gated(variant: CheckedVariant) -> tuple[Judged, ...]:
+    """The quantities that can fail."""
+    return tuple(each for each in variant.judged if each.threshold is not None)
+
+
+def reported(variant: CheckedVariant) -> tuple[Judged, ...]:
+    """The quantities that no threshold is set for."""
+    return tuple(each for each in variant.judged if each.threshold is None)
+
+
+def having(check: Check, verdict: Verdict) -> list[tuple[CheckedVariant, Judged]]:
+    """Every gated quantity with this verdict, with its variant."""
+    return [(variant, each) for variant in check.variants for each in gated(variant) if each.verdict is verdict]
+
+
+def uneventful(variant: CheckedVariant) -> bool:
+    """It has gated quantities, and all of them pass."""
+    return bool(gated(variant)) and all(each.verdict is Verdict.PASS for each in gated(variant))
+
+
+def name(variant: CheckedVariant) -> str:
+    return one_line(variant.name)
+
+
+def reasons(variant: CheckedVariant) -> list[Reason]:
+    """Of the gated quantities that are neither a pass nor better, in their order."""
+    found: dict[tuple[Verdict, str, str], list[Judged]] = {}
+    for each in gated(variant):
+        if each.verdict not in (Verdict.PASS, Verdict.IMPROVED):
+            found.setdefault((each.verdict, each.reason, each.to_decide), []).append(each)
+    return [
+        Reason(verdict, tuple(judged), one_line(reason), one_line(to_decide))
+        for (verdict, reason, to_decide), judged in found.items()
+    ]
+
+
+def notes(variant: CheckedVariant) -> list[str]:
+    """What is known of the variant besides, without what a reason says already."""
+    told = {reason.reason for reason in reasons(variant)}
+    return [note for note in map(one_line, variant.notes) if note not in told]
+
+
+def suspects(variant: CheckedVariant) -> list[str]:
+    return [one_line(suspect) for suspect in variant.why.suspects] if variant.why else []
+
+
+def summary(variant: CheckedVariant) -> str:
+    """Of an uneventful variant: how many quantities pass, and what can be said of the estimated ones."""
+    judged = gated(variant)
+    sizes = [
+        f"{one_line(each.title)} {change(each).text}" for each in judged if not each.exact and each.change is not None
+    ]
+    told = f"{plural(len(judged), 'quantity', 'quantities')} pass"
+    return ", ".join([told, *sizes])
+
+
+def headline(check: Check) -> str:
+    """`2 of 15 gated quantities got worse, in 1 of 4 variants`: what the verdict rests on."""
+    total = sum(len(gated(variant)) for variant in check.variants)
+    if not total:
+        return "nothing is gated: no variant has a quantity with a threshold"
+    found = having(check, check.verdict)
+    variants = {id(variant) for variant, _ in found}
+    where = f", in {len(variants)} of {plural(len(check.variants), 'variant')}" if len(check.variants) > 1 else ""
+    every = plural(total, "gated quantity", "gated quantities")
+    share = f"{len(found)} of {every}"
+    match check.verdict:
+        case Verdict.FAIL if found:
+            return f"{share} got worse by more than the threshold{where}"
+        case Verdict.IMPROVED if found:
+            return f"{share} got better{where}, and nothing got worse"
+        case Verdict.INCONCLUSIVE if found:
+            return f"{share} cannot be told with this much data{where}"
+        case Verdict.PASS if len(found) == total:
+            return f"{every}: nothing got worse by more than its threshold"
+        case Verdict.PASS if found:
+            return f"{share} pass, the others were not compared"
+        case _:
+            return f"{len(having(check, Verdict.NOT_COMPARED))} of {every} could not be compared"
+
+
+def to_do(check: Check) -> str:
+    """What to do now; empty where nothing is."""
+    if check.verdict in _TO_DO:
+        return _TO_DO[check.verdict]
+    open_ = [each.to_decide for _, each in having(check, Verdict.INCONCLUSIVE) if each.to_decide]
+    if open_:
+        more = f" (and {len(set(open_)) - 1} more, above)" if len(set(open_)) > 1 else ""
+        return f"To decide it takes {one_line(open_[0])}{more}."
+    return "See the reasons above." if any(map(gated, check.variants)) else "Set thresholds in [tool.perfkit.check]."
+
+
+def sides(check: Check) -> str:
+    """`origin/main (4f2a9c1) → working tree (9c1e77a)`."""
+    return f"{side(check.before)} → {side(check.after)}"
+
+
+def side(known: Side) -> str:
+    label, revision = one_line(known.label), one_line(known.revision)
+    return f"{label} ({revision})" if revision and revision != label else label
+
+
+def sampled(check: Check) -> str:
+    """`4 variants, 57 pairs of processes in lock-step, 2 min 53 s of a budget of 3 min 0 s`."""
+    parts = [plural(len(check.variants), "variant")]
+    pairs = sum(len(variant.pairs) for variant in check.variants)
+    if pairs:
+        turns = sorted({one_line(variant.turns) for variant in check.variants if variant.turns})
+        parts.append(" ".join([f"{plural(pairs, 'pair')} of processes", *(f"({each})" for each in turns)]))
+    if check.seconds:
+        parts.append(f"took {units.seconds(check.seconds)}")
+    return ", ".join(parts)
+
+
+def warnings(check: Check) -> list[str]:
+    """What to know of the comparison as a whole: how the machines differ, and what happened."""
+    told = [f"the environments differ: {one_line(each)}" for each in check.differs]
+    return [*told, *map(one_line, check.notes)]
+
+
+def detectable(judged: Iterable[Judged]) -> str:
+    """How small a worsening the data of these would have shown; empty where none is estimated."""
+    known = [
+        f"{one_line(each.title)} by {units.percent(each.detectable)}" for each in judged if each.detectable is not None
+    ]
+    return f"what this much data finds in 95 % of cases: more {', '.join(known)}" if known else ""
+
+
+def line(reason: Reason) -> str:
+    """`CPU time a step, step time: the interval contains 0. To decide: about 107 pairs`."""
+    apart = " not compared: " if reason.verdict is Verdict.NOT_COMPARED else ": "
+    said = f"{reason.titles}{apart}{reason.reason or 'no reason was recorded'}"
+    return f"{said.rstrip('.')}. To decide: {reason.to_decide}" if reason.to_decide else said
+
+
+def ordered(variants: Sequence[CheckedVariant]) -> list[CheckedVariant]:
+    """Those that need a look first, in the order that they were checked."""
+    return sorted(variants, key=uneventful)
