@@ -42,10 +42,15 @@ def footnotes(notes: Footnotes) -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
-def folded(title: str, text: str) -> str:
-    """A block of code that GitHub folds; its fence is longer than any run of backticks within."""
+def fenced(text: str) -> str:
+    """A block of code, whose fence is longer than any run of backticks within."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"<details><summary>{safe(title)}</summary>\n\n{fence}\n{text.rstrip()}\n{fence}\n\n</details>"
+    return f"{fence}\n{text.rstrip()}\n{fence}"
+
+
+def folded(title: str, text: str) -> str:
+    """A block of code that GitHub folds."""
+    return f"<details><summary>{safe(title)}</summary>\n\n{fenced(text)}\n\n</details>"
 
 
 def found(items: Sequence[Finding], owner: str) -> list[str]:

@@ -11,10 +11,10 @@ from perfkit_reports.check.plain import one_line
 
 _TO_DO = {
     Verdict.PASS: "",
-    Verdict.IMPROVED: "`perfkit check --update` keeps what was won: a stored baseline then holds later changes to it.",
+    Verdict.IMPROVED: "perfkit check --update keeps what was won: a stored baseline then holds later changes to it.",
     Verdict.FAIL: (
         "If it is meant, set a wider threshold in [tool.perfkit.check], or write a stored baseline anew with "
-        "`perfkit check --update`."
+        "perfkit check --update."
     ),
 }
 

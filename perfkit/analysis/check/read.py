@@ -1,0 +1,14 @@
+"""Reading a check back: `check.json`, strictly."""
+
+from pathlib import Path
+
+from perfkit.analysis.check.result import CHECK_FILE, Check
+from perfkit.files import read_json
+
+
+def read_check(path: Path) -> Check:
+    """The check of a `check.json`, or of the folder that holds one.
+
+    Raises `RunFormatError` for what is no check, is damaged, or was written by a newer perfkit.
+    """
+    return read_json(path / CHECK_FILE if path.is_dir() else path, Check)
