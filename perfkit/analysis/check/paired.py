@@ -59,12 +59,11 @@ def pair_ratio(pair: Pair, quantity: str, turns: str) -> float | None:
     before, after = _series(pair, quantity)
     if not before or not after:
         return None
-    if turns == LOCK_STEP:
-        ratios = [b / a for a, b in zip(before, after, strict=False) if a > 0]
-        ratio = median(ratios) if ratios else 0.0
-    else:
-        ratio = median(after) / median(before) if median(before) > 0 else 0.0
-    return math.log(ratio) if ratio > 0 else None
+    if turns != LOCK_STEP:
+        before, after = (median(before),), (median(after),)
+    if 0.0 in before or 0.0 in after:
+        return None
+    return median(math.log(b / a) for a, b in zip(before, after, strict=False))
 
 
 def judge_pairs(
