@@ -13,6 +13,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.errors import UsageError
 from perfkit.files import write_bytes, write_json
 from perfkit.launch.process import launch
+from perfkit.launch.ranks import HERE, Place
 from perfkit.plan import BenchRequest, Plan, PlannedRun, Techniques, plan
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
@@ -80,29 +81,44 @@ def bench(
     every variant of one rank is then run once more with its kernels counted; why one was not is a warning of the suite.
     """
     schedule = plan(request, min_world_size)
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} exists already: name another folder with --out, or remove it; nothing was run")
-    suite = _new_suite(schedule, command)
-    write_json(folder / SUITE_FILE, suite)
-    if ceilings is not None:
-        write_json(folder / CEILINGS_FILE, ceilings)
-    ended: set[str] = set()
-    for index, item in enumerate(schedule.runs):
+    making = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
+    for index in range(len(schedule.runs)):
+        making.run(index, progress)
+    if ncu is None:
+        return making.suite
+    specs = [item.spec for item in schedule.runs if item.repeat == 0]
+    return _count(making.suite, specs, making.ended, folder, ncu, progress)
+
+
+class SuiteInMaking:
+    """A suite whose planned runs are made one by one; `suite.json` is written after each."""
+
+    def __init__(self, schedule: Plan, folder: Path, *, command: str, ceilings: DeviceCeilings | None) -> None:
+        if folder.exists() and any(folder.iterdir()):
+            raise UsageError(f"{folder} exists already: name another folder with --out, or remove it; nothing was run")
+        self.suite = _new_suite(schedule, command)
+        self.ended: set[str] = set()  # variants that are not run again
+        self._schedule = schedule
+        self._folder = folder
+        write_json(folder / SUITE_FILE, self.suite)
+        if ceilings is not None:
+            write_json(folder / CEILINGS_FILE, ceilings)
+
+    def run(self, index: int, progress: Callable[[Event], None], place: Place = HERE) -> None:
+        """Make run `index` of the plan, in `place`, unless its variant has ended before."""
+        item, total = self._schedule.runs[index], len(self._schedule.runs)
         variant = item.spec.variant
-        if variant in ended:
-            continue
+        if variant in self.ended:
+            return
         path = run_path(variant, item.repeat)
         entry = SuiteRun(variant=variant, repeat=item.repeat, path=path)
-        suite = msgspec.structs.replace(suite, runs=(*suite.runs, entry))
-        write_json(folder / SUITE_FILE, suite)
-        progress(RunStarted(index, len(schedule.runs), variant, item.repeat))
-        run = _run(item, folder / path, progress)
-        progress(RunFinished(index, len(schedule.runs), variant, item.repeat, run.status, run.reason, run.seconds))
+        self.suite = msgspec.structs.replace(self.suite, runs=(*self.suite.runs, entry))
+        write_json(self._folder / SUITE_FILE, self.suite)
+        progress(RunStarted(index, total, variant, item.repeat))
+        run = _run(item, self._folder / path, progress, place)
+        progress(RunFinished(index, total, variant, item.repeat, run.status, run.reason, run.seconds))
         if run.status != Status.OK:
-            ended.add(variant)
-    if ncu is None:
-        return suite
-    return _count(suite, [item.spec for item in schedule.runs if item.repeat == 0], ended, folder, ncu, progress)
+            self.ended.add(variant)
 
 
 def _count(
@@ -139,9 +155,9 @@ def _count_one(spec: RunSpec, folder: Path, ncu: Path, progress: Callable[[Event
     return run, reason
 
 
-def _run(item: PlannedRun, folder: Path, progress: Callable[[Event], None]) -> Run:
+def _run(item: PlannedRun, folder: Path, progress: Callable[[Event], None], place: Place) -> Run:
     if not item.skip:
-        return launch(item.spec, folder, lambda name: progress(PassStarted(name)))
+        return launch(item.spec, folder, lambda name: progress(PassStarted(name)), place=place)
     run = Run(status=Status.SKIPPED, reason=item.skip, perfkit=perfkit.__version__)
     write_json(folder / SPEC_FILE, item.spec)
     write_json(folder / RUN_FILE, run)

@@ -1,7 +1,7 @@
 """A rank's life: set-up, the passes in their order, and a record that says how it ended."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 
@@ -12,6 +12,7 @@ from perfkit.allocations import FailedRequest
 from perfkit.capture import passes
 from perfkit.capture.echo import echo_pass
 from perfkit.capture.failure import first_line, status_of
+from perfkit.capture.imported import check_imports
 from perfkit.capture.memory.failed import failed_request
 from perfkit.capture.out_of_memory import record_failure
 from perfkit.capture.session import Recorder, Session, peak_rss_bytes
@@ -24,9 +25,11 @@ from perfkit.techniques.state import World
 from perfkit.units import nbytes
 from perfkit.workloads.user import source_file, user_traceback
 
-ALWAYS = {"warm-up": passes.warm_up_pass, "timed steps": passes.timed_pass}
+Pass = Callable[[Session], None]
+
+ALWAYS: dict[str, Pass] = {"warm-up": passes.warm_up_pass, "timed steps": passes.timed_pass}
 # The trace before the memory pass, which counts bytes and does not mind the heap that an earlier recording leaves.
-INSTRUMENTED = {
+INSTRUMENTED: dict[str, Pass] = {
     "trace": passes.trace_pass,
     "memory": passes.memory_pass,
     "evidence": passes.evidence_pass,
@@ -35,8 +38,19 @@ INSTRUMENTED = {
 }
 
 
-def run_rank(spec: RunSpec, folder: Path, *, rank: int, local_rank: int, report: Callable[[str], None]) -> Status:
-    """Run all passes of `spec` in this process. The record under `folder` is complete whatever happens."""
+def run_rank(
+    spec: RunSpec,
+    folder: Path,
+    *,
+    rank: int,
+    local_rank: int,
+    report: Callable[[str], None],
+    chosen: Mapping[str, Pass] | None = None,
+) -> Status:
+    """Run all passes of `spec`, or `chosen` in their place, in this process.
+
+    The record under `folder` is complete whatever happens.
+    """
     world = World(rank=rank, size=spec.launch.world_size, local_rank=local_rank)
     unfinished = RankRecord(
         rank=rank, world_size=world.size, status=Status.CRASHED, reason="the process ended without saying why"
@@ -51,13 +65,15 @@ def run_rank(spec: RunSpec, folder: Path, *, rank: int, local_rank: int, report:
         start = perf_counter()
         session = set_up(spec, world, recorder, report)
         taken = {name: perf_counter() - start}
+        check_imports()
         asked = {key: run for key, run in INSTRUMENTED.items() if key in spec.passes}
-        for name, run in (ALWAYS | asked).items():
+        for name, run in (ALWAYS | asked if chosen is None else chosen).items():
             report(name)
             start = perf_counter()
             run(session)
             taken[name] = perf_counter() - start
             recorder.update(pass_s=dict(taken))
+        check_imports()  # again: a step may import too
         recorder.update(status=Status.OK, reason="")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - however the run ends, the record says so
         traceback.print_exception(error)  # the whole of it, for the log

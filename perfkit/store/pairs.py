@@ -1,5 +1,8 @@
 """Steps of two sides that were timed beside each other, in pairs of processes: `pairs.json`."""
 
+from pathlib import Path
+
+from perfkit.files import read_json, write_json
 from perfkit.record import Samples
 from perfkit.spec import Struct
 
@@ -32,3 +35,13 @@ class Pairs(Struct):
     turns: str
     pairs: tuple[Pair, ...] = ()
     ended: str = ""
+
+
+def write_pairs(path: Path, pairs: Pairs) -> None:
+    """Write `pairs.json`, atomically."""
+    write_json(path, pairs)
+
+
+def read_pairs(path: Path) -> Pairs:
+    """Read `pairs.json`. A `RunFormatError` names the file and what is wrong with it."""
+    return read_json(path, Pairs)

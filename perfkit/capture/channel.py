@@ -1,0 +1,40 @@
+"""What a worker process says to its parent and hears from it, kept apart from what the user's program prints.
+
+Imports nothing but the standard library: it is used before limits are set and torch is imported.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+def end_with_parent() -> None:
+    """Have the system end this process when the parent dies, which could otherwise not tell it to (Linux)."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG, prctl(2)
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def progress_channel(log: Path) -> Callable[[str], None]:
+    """Keep standard output for progress and send everything that is printed from now on to the log."""
+    channel = os.fdopen(os.dup(1), "w", buffering=1)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    return lambda text: print(text, file=channel)
+
+
+def command_channel() -> Iterator[str]:
+    """Keep standard input for the parent's commands, a line each; the program's own input is empty from now on.
+
+    The iterator waits for the next line, and ends when the parent has gone.
+    """
+    channel = os.fdopen(os.dup(0), "r")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return (line.rstrip("\n") for line in iter(channel.readline, ""))

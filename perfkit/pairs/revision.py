@@ -1,0 +1,197 @@
+"""Code of another revision, checked out beside the working tree for as long as it is measured."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfkit.errors import PerfkitError, UsageError
+
+# The folder's name has the process that made it, so that what a killed one left can be told from what is in use.
+_PREFIX = "perfkit-worktree-"
+_OWNED = re.compile(_PREFIX + r"(\d+)-")
+# What points git at a repository in a hook, where it is another one's (git rev-parse --local-env-vars).
+_LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """Code as it lies in a folder.
+
+    Attributes:
+        path: the folder that stands for the one that was asked from.
+        tree: the top folder of the code; `path` is this or a folder in it.
+        hash: the full hash of its commit; "" outside of git.
+        label: as a user calls it, `origin/main (1a2b3c4)`.
+        notes: what a checkout lacks, in words.
+    """
+
+    path: Path
+    tree: Path
+    hash: str
+    label: str
+    notes: tuple[str, ...] = ()
+
+
+@contextmanager
+def worktree(repository: Path, ref: str) -> Iterator[Revision]:
+    """Check out `ref` of the repository that `repository` is (a folder in) into a temporary folder while the body runs.
+
+    The folder is removed however the body ends; a SIGTERM is a KeyboardInterrupt meanwhile. What an earlier process
+    left because it was killed is removed first.
+
+    Raises:
+        UsageError: no repository, no such revision, or the folder is not part of that revision.
+    """
+    top = _top(repository)
+    commit = _resolve(top, ref)
+    _remove_left_over(top)
+    inside = repository.resolve().relative_to(top)
+    with _terminating_as_interrupt():
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")).resolve()
+        tree = folder / "code"
+        try:
+            _check_out(top, tree, commit)
+            if not (tree / inside).is_dir():
+                raise UsageError(f"{ref} ({commit[:7]}) has no folder {inside}: run from a folder that both sides have")
+            label = f"{ref} ({commit[:7]})"
+            yield Revision(path=tree / inside, tree=tree, hash=commit, label=label, notes=_lacking(tree))
+        finally:
+            _remove(top, tree)
+            folder.rmdir()
+
+
+def working_tree(folder: Path) -> Revision:
+    """The code as it lies in `folder`, with what is not committed. Outside of git too."""
+    folder = folder.resolve()
+    found = _git(folder, "rev-parse", "--show-toplevel")
+    if found.returncode != 0:
+        return Revision(path=folder, tree=folder, hash="", label="working tree")
+    top = Path(found.stdout.strip())
+    head = _git(top, "rev-parse", "--verify", "--quiet", "HEAD")
+    if head.returncode != 0:
+        return Revision(path=folder, tree=top, hash="", label="working tree (no commit yet)")
+    changed = ", with uncommitted changes" if _git(top, "status", "--porcelain").stdout.strip() else ""
+    commit = head.stdout.strip()
+    return Revision(path=folder, tree=top, hash=commit, label=f"working tree ({commit[:7]}{changed})")
+
+
+def _top(folder: Path) -> Path:
+    found = _git(folder, "rev-parse", "--show-toplevel")
+    if found.returncode != 0:
+        raise UsageError(f"{folder.resolve()}: git finds no repository: {_said(found)}")
+    return Path(found.stdout.strip())
+
+
+def _resolve(top: Path, ref: str) -> str:
+    found = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    if found.returncode == 0:
+        return found.stdout.strip()
+    shallow = _git(top, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
+    remote, _, branch = ref.rpartition("/")
+    fetch = f"git fetch {remote or 'origin'} {branch}" + (f":refs/remotes/{ref}" if remote else "")
+    why = "; this clone is shallow, as in most CI: it has only the revision that was checked out" if shallow else ""
+    names = _git(top, "for-each-ref", "--count=10", "--sort=-committerdate", "--format=%(refname:short)").stdout.split()
+    there = f"; there is {', '.join(names)}" if names else ""
+    raise UsageError(f"no revision {ref!r} in {top}{why}; get it with `{fetch}`{there}")
+
+
+def _check_out(top: Path, tree: Path, commit: str) -> None:
+    # Without the repository's hooks: they are made for people's checkouts, and may ask, download or fail.
+    added = _git(top, "-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", str(tree), commit)
+    if added.returncode != 0:
+        lfs = "; files in Git LFS must be there: `git lfs fetch`" if "lfs" in added.stderr.lower() else ""
+        raise PerfkitError(f"revision {commit[:7]} cannot be checked out: {_said(added)}{lfs}")
+
+
+def _remove(top: Path, tree: Path) -> None:
+    _git(top, "worktree", "remove", "--force", str(tree))
+    if tree.exists():  # not registered (yet), or git cannot remove it, as with submodules in old versions
+        shutil.rmtree(tree, ignore_errors=True)
+        _git(top, "worktree", "prune")
+
+
+def _delete(tree: Path) -> None:
+    import shutil
+
+    shutil.rmtree(tree, ignore_errors=True)
+
+
+def _remove_left_over(top: Path) -> None:
+    """Remove what processes that are no longer there have left of this repository."""
+    listed = _git(top, "worktree", "list", "--porcelain").stdout
+    for line in listed.splitlines():
+        kind, _, path = line.partition(" ")
+        owner = _OWNED.search(path) if kind == "worktree" else None
+        if owner is None or _alive(int(owner[1])):
+            continue
+        tree = Path(path)
+        _remove(top, tree)
+        if tree.parent.is_dir() and not any(tree.parent.iterdir()):
+            tree.parent.rmdir()
+        _git(top, "worktree", "prune")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _lacking(tree: Path) -> tuple[str, ...]:
+    """What a fresh checkout does not have although the working tree may: it explains why code fails only here."""
+    notes = []
+    if (tree / ".gitmodules").is_file():
+        notes.append("it has submodules, which are empty in a temporary checkout: their code must be installed instead")
+    pointers = _lfs_pointers(tree)
+    if pointers:
+        notes.append(f"files in Git LFS are not there ({', '.join(pointers)}): `git lfs install && git lfs fetch`")
+    return tuple(notes)
+
+
+def _lfs_pointers(tree: Path) -> list[str]:
+    """A few of the files that are still pointers."""
+    found = _git(tree, "grep", "-l", _LFS_POINTER.decode(), "--", ".")
+    names = found.stdout.splitlines()
+    return [name for name in names if (tree / name).read_bytes().startswith(_LFS_POINTER)][:3]
+
+
+@contextmanager
+def _terminating_as_interrupt() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt in the body, as Ctrl-C does. Signals reach the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if key not in _LOCAL}
+    try:
+        return subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True, text=True, check=False, env={**environment, "LC_ALL": "C"}, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise UsageError("git is not installed, and is needed to get at another revision") from None
+
+
+def _said(answer: subprocess.CompletedProcess[str]) -> str:
+    """What git printed, in one line."""
+    return " ".join(answer.stderr.split()) or f"git ended with exit code {answer.returncode}"

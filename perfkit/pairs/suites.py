@@ -1,0 +1,38 @@
+"""The instrumented runs of both sides, as two ordinary suites: what is counted, and what shows why times differ."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from perfkit.bench import Event, SuiteInMaking, min_world_size
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.pairs.side import Side, places
+from perfkit.plan import BenchRequest, plan
+from perfkit.store.layout import Suite
+
+
+def measure_sides(
+    before: Side,
+    after: Side,
+    request: BenchRequest,
+    folder: Path,
+    *,
+    repeats: int,
+    command: str,
+    ceilings: DeviceCeilings | None,
+    progress: Callable[[str, Event], None],
+) -> tuple[Suite, Suite]:
+    """Run every variant of `request` on both sides, into `folder/before` and `folder/after`, which must not exist.
+
+    Instruments run in the first of the `repeats`. A variant's runs take turns in the order ABBA. `progress` gets the
+    side's label with each event. A run that fails is a result in its suite, and is not repeated on its side.
+    """
+    schedule = plan(replace(request, repeats=repeats), min_world_size)
+    making = [
+        (side, place, SuiteInMaking(schedule, folder / name, command=command, ceilings=ceilings))
+        for side, place, name in zip((before, after), places(before, after), ("before", "after"), strict=True)
+    ]
+    for index, item in enumerate(schedule.runs):
+        for side, place, suite in making if item.repeat % 2 == 0 else reversed(making):
+            suite.run(index, lambda event, label=side.label: progress(label, event), place)
+    return making[0][2].suite, making[1][2].suite
