@@ -52,10 +52,15 @@ def read_json(path: Path, kind: type[T], migrations: Migrations = _NONE) -> T:
         raise RunFormatError(
             f"{path}: cannot be read ({error.strerror}); is this a folder written by perfkit?"
         ) from None
+    return decode_json(path, data, kind, migrations)
+
+
+def decode_json(name: Path | str, data: bytes, kind: type[T], migrations: Migrations = _NONE) -> T:
+    """What `read_json` makes of the bytes of a file, which errors call `name`."""
     try:
-        return msgspec.json.decode(_migrated(path, data, kind, migrations), type=kind)
+        return msgspec.json.decode(_migrated(name, data, kind, migrations), type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RunFormatError(f"{path}: not a valid {kind.__name__}: {error}") from None
+        raise RunFormatError(f"{name}: not a valid {kind.__name__}: {error}") from None
 
 
 class _Versioned(msgspec.Struct):
@@ -68,7 +73,7 @@ def _known_version(kind: type[msgspec.Struct]) -> Any:
     return {field.name: field.default for field in msgspec.structs.fields(kind)}.get("schema_version")
 
 
-def _migrated(path: Path, data: bytes, kind: type[msgspec.Struct], migrations: Migrations) -> bytes:
+def _migrated(name: Path | str, data: bytes, kind: type[msgspec.Struct], migrations: Migrations) -> bytes:
     """The file in today's format. What has no version is left to the strict decode, which names what is wrong."""
     known = _known_version(kind)
     if known is None:
@@ -79,7 +84,7 @@ def _migrated(path: Path, data: bytes, kind: type[msgspec.Struct], migrations: M
         return data
     if found > known:
         raise RunFormatError(
-            f"{path}: written in format {found}, this perfkit reads up to {known}: upgrade perfkit to read it"
+            f"{name}: written in format {found}, this perfkit reads up to {known}: upgrade perfkit to read it"
         )
     if found == known:
         return data

@@ -1,22 +1,41 @@
 """A stored baseline: the figures that a check compares with, in a file made to be read in a diff."""
 
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from perfkit.errors import UsageError
+from perfkit.files import Migrations, decode_json, write_bytes
 from perfkit.record import Environment
 from perfkit.spec import Struct
 
 BASELINE_VERSION = 1
 BASELINE_FILE = "perfkit-baseline.json"
 
+# Significant digits that are kept of what varies. Times of processes differ by tenths of a per cent on a quiet machine
+# and by several on a shared one: at four digits rounding moves a figure by at most 0.05 %, below what any check finds.
+PROCESS_DIGITS = 4
+
+# And of losses: another number of threads changes them from the seventh digit on, and losses count as equal up to 1e-5.
+LOSS_DIGITS = 6
+
+_MIGRATIONS: Migrations = {}
+
 
 class StoredVariant(Struct):
     """One variant's figures, as a check names its quantities.
 
     `exact` holds what every process counts alike; `processes` one figure a process of what varies; `losses` those of
-    the first steps.
+    the first steps, None where one was not finite.
     """
 
     exact: dict[str, float] = {}
     processes: dict[str, tuple[float, ...]] = {}
-    losses: tuple[float, ...] = ()
+    losses: tuple[float | None, ...] = ()
 
 
 class Baseline(Struct):
@@ -26,3 +45,80 @@ class Baseline(Struct):
     perfkit: str
     environment: Environment
     variants: dict[str, dict[str, StoredVariant]]
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline. Raises `UsageError` where there is none, `RunFormatError` for a file that is something else."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: there is no such file; `perfkit check --update` writes a baseline") from None
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror}); expected a baseline as `perfkit check --update` writes it"
+        ) from None
+    return decode_baseline(str(path), data)
+
+
+def decode_baseline(name: str, data: bytes) -> Baseline:
+    """The baseline in the bytes of a file, which errors call `name`."""
+    return decode_json(name, data, Baseline, _MIGRATIONS)
+
+
+def write_baseline(path: Path, baseline: Baseline) -> None:
+    """Write a baseline, atomically.
+
+    Keys are sorted, each figure has its line, and what varies is rounded where noise begins, so that a diff shows what
+    changed. Two baselines of equal figures are the same file. The name of the host is not written.
+    """
+    content = msgspec.to_builtins(_rounded(baseline))
+    # What could not be read is not there, and the name of the host changes with every machine and says nothing of it.
+    told = {key: value for key, value in content["environment"].items() if value is not None}
+    content["environment"] = {**told, "hostname": ""}
+    write_bytes(path, ("\n".join(_lines(content)) + "\n").encode())
+
+
+def _rounded(baseline: Baseline) -> Baseline:
+    return replace(
+        baseline,
+        variants={
+            workload: {name: _rounded_variant(variant) for name, variant in variants.items()}
+            for workload, variants in baseline.variants.items()
+        },
+    )
+
+
+def _rounded_variant(variant: StoredVariant) -> StoredVariant:
+    return StoredVariant(
+        exact=variant.exact,
+        processes={
+            name: tuple(_to_digits(value, PROCESS_DIGITS) for value in values)
+            for name, values in variant.processes.items()
+        },
+        losses=tuple(None if loss is None else _to_digits(loss, LOSS_DIGITS) for loss in variant.losses),
+    )
+
+
+def _to_digits(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def _lines(value: Any, indent: int = 0, before: str = "", after: str = "") -> Iterator[str]:
+    """JSON with a line for every entry of an object; arrays hold plain values and stay on theirs."""
+    margin = " " * indent
+    if not isinstance(value, Mapping) or not value:
+        yield f"{margin}{before}{json.dumps(_whole(value), ensure_ascii=False)}{after}"
+        return
+    yield f"{margin}{before}{{"
+    last = max(value)
+    for key in sorted(value):
+        name = json.dumps(key, ensure_ascii=False)
+        yield from _lines(value[key], indent + 2, f"{name}: ", "" if key == last else ",")
+    yield f"{margin}}}{after}"
+
+
+def _whole(value: Any) -> Any:
+    """Counts without a point: 86440308.0 is 86440308."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return [_whole(each) for each in value] if isinstance(value, list | tuple) else value
