@@ -349,7 +349,11 @@ class Loop(Struct):
 
 
 class Variant(Struct):
-    """One row of the report. `loop` is there for what perfkit was attached to, and None for what it ran itself."""
+    """One row of the report. `loop` is there for what perfkit was attached to, and None for what it ran itself.
+
+    `kernels_per_step` are the kernels and copies of a device in a traced step, on a CPU the ops that do work
+    themselves; None where no step was traced.
+    """
 
     name: str
     techniques: tuple[str, ...]
@@ -391,6 +395,7 @@ class Variant(Struct):
     ops: tuple[OpRow, ...]
     warnings: tuple[str, ...]
     loop: Loop | None = None
+    kernels_per_step: float | None = None
 
 
 class Finding(Struct):

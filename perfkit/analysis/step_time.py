@@ -19,13 +19,15 @@ MOST_POINTS = 120
 
 @dataclass(frozen=True)
 class StepTime:
-    """What a trace shows of a step. `modelled_share` is the share of working time with a cost and a ceiling."""
+    """What a trace shows of a step. `modelled_share` is the share of working time with a cost and a ceiling, `kernels`
+    the number of kernels and copies of a device, on a CPU of ops that do work themselves."""
 
     time_split: tuple[TimeShare, ...]
     traced_step_s: float
     modelled_share: float | None
     points: tuple[RooflinePoint, ...]
     ops: tuple[OpRow, ...]
+    kernels: float
 
 
 def step_time(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None) -> StepTime | None:
@@ -48,6 +50,7 @@ def step_time(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None) ->
         modelled_share=_modelled(shares),
         points=(*summary_points(found), *points(found.by_op, "op", found.step_s, MOST_POINTS)),
         ops=tuple(by_time[:MOST_ROWS]),
+        kernels=found.kernels_per_step,
     )
 
 
@@ -62,6 +65,7 @@ def of_trace(trace: RankTrace) -> StepTime | None:
         modelled_share=_modelled(trace.time_split),
         points=trace.points,
         ops=tuple(within[:MOST_ROWS]),
+        kernels=trace.kernels_per_step,
     )
 
 

@@ -91,6 +91,7 @@ def build_variant(
         points=() if step is None else step.points,
         ops=() if step is None else step.ops,
         warnings=runs.warnings,
+        kernels_per_step=None if step is None else step.kernels,
         loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live),
     )
 

@@ -92,6 +92,7 @@ def analyse_ops(
         steps=_step_rows(spans, found.split),
         step_basis=_step_basis(ops, spans),
         step_s=step_s,
+        kernels_per_step=found.kernels_per_step,
         time_split=found.split.shares(parts=parts),
         coverage=coverage(work, found.costs, found.by_kernel.limits.above_roof[found.by_kernel.groups.of], counted),
         streams=split_streams(work, found.category, found.waiting),

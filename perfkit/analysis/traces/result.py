@@ -198,6 +198,8 @@ class RankTrace(Struct):
         device_basis: where the name comes from (the trace, the user, this machine).
         step_basis: how steps were found: marked, by periodicity, or not at all.
         step_s: mean step, from the beginning of the first step to the end of its last kernel / number of steps.
+        kernels_per_step: kernels and copies of a device, on a CPU ops that do work themselves: the median over steps,
+            of the whole trace where it has no steps.
         span_s: from the first event to the last; `outside_s` of it lies before the first step or after the last.
         kernels, ops, modules, phases: rows ranked by what could be won (`seconds - attainable_s`). Kernel rows and op
             rows each sum to the time of all kernels; work outside of every step is in rows of the phase
@@ -253,6 +255,7 @@ class RankTrace(Struct):
     hardware_flops: Quantity = NOT_MEASURED
     matrix_unit: str = ""
     matrix_dtype: str = ""
+    kernels_per_step: float = 0.0
 
 
 class RankRow(Struct):
@@ -298,7 +301,8 @@ class Fleet(Struct):
 class ChangeRow(Struct):
     """An op before and after, matched by name, module, phase and shapes; None on the side where it does not occur.
 
-    Seconds and calls are per step.
+    Seconds and calls are per step. `evidence` is there where a check judged the change: `new`, `gone`, `more calls`,
+    `fewer calls` and `other inputs` are exact; `slower` and `faster` stand out of the steps' spread, `noise` does not.
     """
 
     name: str
@@ -313,6 +317,7 @@ class ChangeRow(Struct):
     after_flops: float | None
     before_bytes: float | None
     after_bytes: float | None
+    evidence: str = ""
 
 
 class TraceDifference(Struct):

@@ -62,6 +62,11 @@ class Engine:
         found: Flags = self.pieces.step != NONE
         return found
 
+    @property
+    def kernels_per_step(self) -> float:
+        """Pieces of work that began in a step: the median over steps, of which the first and last may hold others'."""
+        return float(np.median(np.bincount(self.pieces.step[self.within], minlength=self.parts)))
+
 
 def analyse_work(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None) -> Engine:
     """Cost, group and place all work of a trace, and split the time of its steps."""
