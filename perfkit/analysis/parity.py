@@ -47,7 +47,7 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
         if not _finite(ours):
             reason = f"the loss of step {index + 1} is not finite; {basis}"
             return Parity(verdict="differs", max_relative=None, tolerance=tolerance, basis=reason, steps=steps)
-        worst = max(worst, _relative(ours, theirs))
+        worst = max(worst, loss_distance(ours, theirs))
     if worst <= EQUAL:
         verdict = "equal"
     elif tolerance is None:
@@ -63,7 +63,7 @@ def _predictable_steps(baseline: RankRecord) -> int | None:
         return None
     together = 0
     for theirs, echo in zip(baseline.losses, baseline.echo_losses, strict=False):
-        if not (_finite(theirs) and _finite(echo) and _relative(echo, theirs) <= PREDICTABLE):
+        if not (_finite(theirs) and _finite(echo) and loss_distance(echo, theirs) <= PREDICTABLE):
             break
         together += 1
     return max(1, together)
@@ -73,7 +73,7 @@ def _finite(loss: float | None) -> TypeGuard[float]:
     return loss is not None and math.isfinite(loss)
 
 
-def _relative(ours: float, theirs: float) -> float:
+def loss_distance(ours: float, theirs: float) -> float:
     """|ours - theirs| / |theirs|; of two losses of zero none differs."""
     return abs(ours - theirs) / abs(theirs) if theirs else (0.0 if ours == 0 else math.inf)
 
