@@ -8,7 +8,7 @@ from perfkit.analysis.findings import findings
 from perfkit.analysis.pareto import pareto_front
 from perfkit.analysis.passes import read_passes
 from perfkit.analysis.provenance import provenance
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.result import Analysis, Variant
 from perfkit.analysis.runs import VariantRuns, baseline_names
 from perfkit.analysis.variant import Subject, build_variant
 from perfkit.record import Environment, WorkloadFacts
@@ -53,6 +53,18 @@ def analyse(suite_folder: Path) -> Analysis:
         ),
         provenance=provenance(variants, environment, stored.ceilings),
         warnings=suite.warnings,
+    )
+
+
+def analyse_variant(stored: StoredSuite, name: str) -> Variant:
+    """One variant of a suite, with what it is compared with there; nothing else of the suite is read."""
+    baseline = stored.suite.baselines.get(name, name)
+    subjects = _subjects(stored, dict.fromkeys((name, baseline)))
+    return build_variant(
+        subjects[name],
+        subjects[baseline] if baseline != name else None,
+        is_baseline=name == baseline,
+        ceilings=stored.ceilings,
     )
 
 

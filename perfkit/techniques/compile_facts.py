@@ -1,6 +1,10 @@
 """What torch.compile did in this process so far: graphs, breaks, recompilations, time, caches."""
 
+from pathlib import Path
+
 import torch
+
+_LONGEST_LINE = 80
 
 
 def compile_facts() -> dict[str, float]:
@@ -32,7 +36,9 @@ def compile_notes() -> dict[str, str]:
         entry.recompile_reason for entry in torch._dynamo.utils.get_compilation_metrics() if entry.recompile_reason
     ]
     notes = {
-        "graph_breaks": "; ".join(f"{count} x {_first_line(reason)}" for reason, count in breaks.items()),
+        "graph_breaks": "; ".join(
+            f"{count} x {_first_line(reason)}{_where(reason)}" for reason, count in breaks.items()
+        ),
         "recompiles": "; ".join(_first_line(reason) for reason in recompiles),
     }
     return {fact: note for fact, note in notes.items() if note}
@@ -40,3 +46,17 @@ def compile_notes() -> dict[str, str]:
 
 def _first_line(text: str) -> str:
     return text.strip().splitlines()[0]
+
+
+def _break(reason: str) -> str:
+    """`Unsupported ... at train.py:12 in forward: y = x.item()`: the reason, and the user's line where dynamo kept it.
+
+    The reason alone seldom says which call it was: every builtin that cannot be traced has the same.
+    """
+    first = _first_line(reason)
+    stacks = (each.user_stack for each in torch._dynamo.utils.graph_break_reasons if each.reason.startswith(reason))
+    frame = next((stack[-1] for stack in stacks if stack), None)
+    if frame is None:
+        return first
+    line = " ".join((frame.line or "").split())[:_LONGEST_LINE]
+    return f"{first} at {Path(frame.filename).name}:{frame.lineno} in {frame.name}" + (f": {line}" if line else "")

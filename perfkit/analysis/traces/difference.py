@@ -23,7 +23,7 @@ _LEVELS: tuple[Callable[[OpRow], _Key], ...] = (
 )
 
 
-class _Pair(NamedTuple):
+class OpPair(NamedTuple):
     """Equal ops on both sides; one side is empty where they do not occur. `level` is the one they matched at."""
 
     before: Sequence[OpRow]
@@ -41,7 +41,7 @@ def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
     Ops are matched by name, phase, module and shapes; those left over by name, phase and module; then by name and
     phase. Rows and rests sum to the time of all ops on each side.
     """
-    pairs = sorted(_pairs(before.ops, after.ops), key=lambda pair: -abs(pair.change_s))
+    pairs = sorted(paired_ops(before.ops, after.ops), key=lambda pair: -abs(pair.change_s))
     shown = pairs[:MOST_CHANGES]
     return TraceDifference(
         before=before.label,
@@ -50,7 +50,7 @@ def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
         after_step_s=after.step_s,
         before_split=before.time_split,
         after_split=after.time_split,
-        changes=tuple(_row(pair) for pair in shown),
+        changes=tuple(change_row(pair) for pair in shown),
         rest_before_s=fsum(_seconds(pair.before) for pair in pairs[MOST_CHANGES:]),
         rest_after_s=fsum(_seconds(pair.after) for pair in pairs[MOST_CHANGES:]),
         before_trace=before,
@@ -58,17 +58,18 @@ def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
     )
 
 
-def _pairs(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[_Pair]:
-    found: list[_Pair] = []
+def paired_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
+    """Ops of two traces that are the same, as `difference` matches them."""
+    found: list[OpPair] = []
     for level, key in enumerate(_LEVELS):
         old, new = _by(before, key), _by(after, key)
         common = [each for each in old if each in new]
-        found += [_Pair(old.pop(each), new.pop(each), level) for each in common]
+        found += [OpPair(old.pop(each), new.pop(each), level) for each in common]
         before = [row for rows in old.values() for row in rows]
         after = [row for rows in new.values() for row in rows]
     strict = _LEVELS[0]
-    found += [_Pair(rows, (), 0) for rows in _by(before, strict).values()]
-    found += [_Pair((), rows, 0) for rows in _by(after, strict).values()]
+    found += [OpPair(rows, (), 0) for rows in _by(before, strict).values()]
+    found += [OpPair((), rows, 0) for rows in _by(after, strict).values()]
     return found
 
 
@@ -79,7 +80,8 @@ def _by(rows: Iterable[OpRow], key: Callable[[OpRow], _Key]) -> dict[_Key, list[
     return result
 
 
-def _row(pair: _Pair) -> ChangeRow:
+def change_row(pair: OpPair) -> ChangeRow:
+    """What both sides have in common, and their figures."""
     first = (pair.before or pair.after)[0]
     return ChangeRow(
         name=first.name,
@@ -108,7 +110,7 @@ def _sum(rows: Sequence[OpRow], value: Callable[[OpRow], float | None]) -> float
     return fsum(known) if values and len(known) == len(values) else None
 
 
-def _text(pair: _Pair, value: Callable[[OpRow], str]) -> str:
+def _text(pair: OpPair, value: Callable[[OpRow], str]) -> str:
     """What both sides have in common, else `before -> after`."""
     sides = [_one(rows, value) for rows in (pair.before, pair.after) if rows]
     return sides[0] if len(set(sides)) == 1 else " -> ".join(side or "(none)" for side in sides)
@@ -119,7 +121,7 @@ def _one(rows: Sequence[OpRow], value: Callable[[OpRow], str]) -> str:
     return distinct[0] if len(distinct) == 1 else f"{len(distinct)} different"
 
 
-def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[_Pair]) -> Iterator[str]:
+def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iterator[str]:
     for what, new, old in (
         ("devices", after.device_name or after.device, before.device_name or before.device),
         ("numbers of ranks", after.world_size, before.world_size),
@@ -138,7 +140,7 @@ def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[_Pair]) -> Itera
         yield f"ops with {percent(other / total)} of the time have other shapes than before: the work is not the same"
 
 
-def _shapes_differ(pair: _Pair) -> bool:
+def _shapes_differ(pair: OpPair) -> bool:
     return {row.shapes for row in pair.before} != {row.shapes for row in pair.after}
 
 
