@@ -36,9 +36,7 @@ def compile_notes() -> dict[str, str]:
         entry.recompile_reason for entry in torch._dynamo.utils.get_compilation_metrics() if entry.recompile_reason
     ]
     notes = {
-        "graph_breaks": "; ".join(
-            f"{count} x {_first_line(reason)}{_where(reason)}" for reason, count in breaks.items()
-        ),
+        "graph_breaks": "; ".join(f"{count} x {_break(reason)}" for reason, count in breaks.items()),
         "recompiles": "; ".join(_first_line(reason) for reason in recompiles),
     }
     return {fact: note for fact, note in notes.items() if note}
