@@ -6,7 +6,7 @@ in hidden folders, or behind symbolic links.
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -59,7 +59,7 @@ class Listed(Struct):
 def list_runs(folder: Path) -> tuple[Listed, ...]:
     """Everything under a folder, the newest first."""
     now = time.time()
-    found = (_listed(folder, path, marker, now) for path, marker in _marked(folder))
+    found = (_listed(folder, path, marker, now) for path, marker in marked(folder, KINDS))
     return tuple(sorted(found, key=_newest))
 
 
@@ -71,8 +71,11 @@ def _newest(item: Listed) -> tuple[float, str]:
     return -(created if created.tzinfo else created.replace(tzinfo=UTC)).timestamp(), item.path
 
 
-def _marked(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Each folder that is a suite or a report, with the file that it is told by. What cannot be opened is left out."""
+def marked(folder: Path, markers: Collection[str]) -> Iterator[tuple[Path, str]]:
+    """Each folder with one of these files, and the first of them that it has. What cannot be opened is left out.
+
+    Nothing is looked for inside such a folder, in hidden ones, or behind symbolic links.
+    """
     waiting = [folder]
     while waiting:
         current = waiting.pop()
@@ -82,7 +85,7 @@ def _marked(folder: Path) -> Iterator[tuple[Path, str]]:
         except OSError:
             continue
         files = {entry.name for entry in inside if entry.is_file(follow_symlinks=False)}
-        marker = next((marker for marker in KINDS if marker in files), None)
+        marker = next((marker for marker in markers if marker in files), None)
         if marker is not None:
             yield current, marker
         else:
