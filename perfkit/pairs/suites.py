@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from perfkit.bench import Event, SuiteInMaking, min_world_size
@@ -34,5 +35,5 @@ def measure_sides(
     ]
     for index, item in enumerate(schedule.runs):
         for side, place, suite in making if item.repeat % 2 == 0 else reversed(making):
-            suite.run(index, lambda event, label=side.label: progress(label, event), place)
+            suite.run(index, partial(progress, side.label), place)
     return making[0][2].suite, making[1][2].suite
