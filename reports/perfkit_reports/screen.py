@@ -1,9 +1,11 @@
 """Pieces of a report on a terminal: cells, tables and findings. Nothing given is read as rich's markup."""
 
+import sys
 from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -41,6 +43,12 @@ def table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
     for row in rows:
         drawn.add_row(*(text(column.cell(row)) for column in columns))
     return drawn
+
+
+def fits(drawn: Table, console: Console, folding: int = 0) -> bool:
+    """Whether the terminal is wide enough for nothing of it to be cut; `folding` columns can be saved by wrapping."""
+    unbounded = console.options.update_width(sys.maxsize)
+    return Measurement.get(console, unbounded, drawn).maximum - folding <= console.width
 
 
 def print_findings(items: Sequence[Finding], console: Console, *, owners: bool = True) -> None:

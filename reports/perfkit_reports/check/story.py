@@ -1,6 +1,6 @@
 """What a check says in words: its verdict, what was compared, why each verdict that is no pass, what to do."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfkit import units
@@ -118,10 +118,10 @@ def to_do(check: Check) -> str:
     """What to do now; empty where nothing is."""
     if check.verdict in _TO_DO:
         return _TO_DO[check.verdict]
-    open_ = [each.to_decide for _, each in having(check, Verdict.INCONCLUSIVE) if each.to_decide]
-    if open_:
-        more = f" (and {len(set(open_)) - 1} more, above)" if len(set(open_)) > 1 else ""
-        return f"To decide it takes {one_line(open_[0])}{more}."
+    found = [each for _, each in having(check, Verdict.INCONCLUSIVE) if each.to_decide]
+    if found:
+        more = f" (and {len(found) - 1:,} more, above)" if len(found) > 1 else ""
+        return f"To decide {one_line(found[0].title)}: {one_line(found[0].to_decide)}{more}."
     return "See the reasons above." if any(map(gated, check.variants)) else "Set thresholds in [tool.perfkit.check]."
 
 
@@ -156,18 +156,14 @@ def warnings(check: Check) -> list[str]:
 def detectable(judged: Iterable[Judged]) -> str:
     """How small a worsening the data of these would have shown; empty where none is estimated."""
     known = [
-        f"{one_line(each.title)} by {units.percent(each.detectable)}" for each in judged if each.detectable is not None
+        f"{one_line(each.title)} {units.percent(each.detectable)}" for each in judged if each.detectable is not None
     ]
-    return f"what this much data finds in 95 % of cases: more {', '.join(known)}" if known else ""
+    return f"found in 95 % of cases with this much data: {', '.join(known)} worse" if known else ""
 
 
 def line(reason: Reason) -> str:
     """`CPU time a step, step time: the interval contains 0. To decide: about 107 pairs`."""
     apart = " not compared: " if reason.verdict is Verdict.NOT_COMPARED else ": "
-    said = f"{reason.titles}{apart}{reason.reason or 'no reason was recorded'}"
+    named = len(reason.judged) == 1 and reason.reason.startswith(f"{reason.titles} ")
+    said = reason.reason if named else f"{reason.titles}{apart}{reason.reason or 'no reason was recorded'}"
     return f"{said.rstrip('.')}. To decide: {reason.to_decide}" if reason.to_decide else said
-
-
-def ordered(variants: Sequence[CheckedVariant]) -> list[CheckedVariant]:
-    """Those that need a look first, in the order that they were checked."""
-    return sorted(variants, key=uneventful)

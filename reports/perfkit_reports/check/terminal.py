@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,7 +13,7 @@ from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Verdict
 from perfkit_reports import palette
 from perfkit_reports.check import cells, story
 from perfkit_reports.check.plain import one_line
-from perfkit_reports.screen import bare_table, text
+from perfkit_reports.screen import bare_table, fits, text
 
 COLOURS = {
     Verdict.PASS: palette.GREEN,
@@ -21,8 +22,7 @@ COLOURS = {
     Verdict.INCONCLUSIVE: palette.ORANGE,
     Verdict.NOT_COMPARED: palette.NEUTRAL,
 }
-_TABLE = 72  # columns that a table takes at least; with less, each quantity has lines of its own
-_WIDE = 92  # columns that one with the values before takes; `change` tells them too
+_TITLE = 13  # characters of a line of a quantity's name, which is a word of the longest
 _WHOLE = 6  # with more variants than that, those where everything passes take a line each
 
 
@@ -68,17 +68,20 @@ def _variant(variant: CheckedVariant, console: Console, verbose: bool) -> None:
 
 
 def _quantities(judged: Sequence[Judged], console: Console) -> None:
-    if judged and console.width >= _TABLE:
-        console.print(_table(judged, with_before=console.width >= _WIDE))
-    else:
-        for each in judged:
-            _stacked(each, console)
+    """A table; on a narrow terminal without the values before, which the change tells too; else lines."""
+    folding = max((cell_len(cells.title(each).text) - _TITLE for each in judged), default=0)
+    for drawn in (_table(judged, with_before=True), _table(judged, with_before=False)) if judged else ():
+        if fits(drawn, console, max(0, folding)):
+            console.print(drawn)
+            return
+    for each in judged:
+        _stacked(each, console)
 
 
 def _table(judged: Sequence[Judged], *, with_before: bool) -> Table:
     sides = (("before", cells.before), ("after", cells.after))[0 if with_before else 1 :]
     drawn = bare_table()
-    drawn.add_column(Text("quantity"), overflow="fold", min_width=13)
+    drawn.add_column(Text("quantity"), overflow="fold", min_width=_TITLE)
     for title in (*(title for title, _ in sides), "change", "allowed"):
         drawn.add_column(Text(title), justify="right", no_wrap=True)
     drawn.add_column(Text("verdict"), no_wrap=True)

@@ -1,0 +1,30 @@
+"""Writes every form of a check into a folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from perfkit.analysis.check.result import CHECK_FILE, Check
+from perfkit.store.summary import REPORT_FILE
+from perfkit_reports.check import junit, markdown
+from perfkit_reports.check.junit import JUNIT_FILE, Outcome
+from perfkit_reports.write import as_json, written
+
+COMMENT_FILE = "comment.md"
+
+
+def write_check(
+    check: Check, folder: Path, *, report: str = REPORT_FILE, inconclusive: Outcome = "skipped"
+) -> list[Path]:
+    """Write `check.json`, `comment.md` and `junit.xml`.
+
+    `report` is the address of the report that the comment names, `inconclusive` what that is in JUnit's terms. Each
+    file is written whole or not at all, `check.json` first. Returns their paths.
+    """
+    return written(_files(check, report, inconclusive), folder)
+
+
+def _files(check: Check, report: str, inconclusive: Outcome) -> Iterator[tuple[str, bytes]]:
+    """(path in the folder, content)."""
+    yield CHECK_FILE, as_json(check)
+    yield COMMENT_FILE, markdown.render(check, report=report).encode()
+    yield JUNIT_FILE, junit.render(check, inconclusive=inconclusive).encode()
