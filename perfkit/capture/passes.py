@@ -39,6 +39,7 @@ def timed_pass(session: Session) -> None:
     What techniques counted and what torch.compile did until here is read afterwards.
     """
     state, recorder, count = session.state, session.recorder, session.spec.schedule.timed
+    session.gather_losses()
     if state.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(state.device)
     readings = recorder.folder / "sensors.jsonl"
@@ -53,6 +54,7 @@ def timed_pass(session: Session) -> None:
         losses=mean_losses(session.losses, session.state.world),
         device_samples=read_samples(readings),
     )
+    session.losses.clear()  # nobody asks for those of the steps to come, and these would be in their peaks
     if session.sensors:
         recorder.update(energy=energy_per_step(before, after, count))
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}

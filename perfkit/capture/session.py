@@ -65,6 +65,11 @@ class Session:
         self.losses.append(train_step(self.state, self.data.step(index, self.spec.accumulation), index))
         self.next_step = index + 1
 
+    def gather_losses(self) -> None:
+        """Put all losses so far into one tensor: how many steps came before shall not show in the peaks of the next."""
+        if self.losses:
+            self.losses = [torch.cat([loss.float().reshape(-1) for loss in self.losses])]
+
     def agree(self, answer: bool) -> bool:
         """Whether all ranks say yes."""
         if self.state.world.size == 1:
@@ -76,7 +81,7 @@ class Session:
 
 def mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float, ...]:
     """The losses of consecutive steps, averaged over ranks."""
-    series = torch.stack([loss.float() for loss in losses])
+    series = torch.cat([loss.float().reshape(-1) for loss in losses])
     if world.size > 1:
         dist.all_reduce(series)
         series /= world.size

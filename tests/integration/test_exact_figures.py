@@ -1,0 +1,64 @@
+"""What a check compares exactly is the same in every process: to the byte, whatever ran before the measured steps."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfkit.analysis.check.exact import judge_exact_quantities
+from perfkit.analysis.check.figures import Figures, figures
+from perfkit.analysis.check.quantities import QUANTITIES
+from perfkit.analysis.check.result import Verdict
+from perfkit.analysis.check.thresholds import Threshold
+from perfkit.analysis.suite import analyse
+from perfkit.files import write_json
+from perfkit.record import Run, Status
+from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_variants, parse_workload
+from perfkit.store.layout import RUN_FILE, SPEC_FILE, SuiteRun
+from perfkit.workloads.table import WORKLOADS
+from tests.fixtures.suites import write_suite_file
+
+GPT = "gpt:vocab=64:seq_len=32"
+NOT_WORSE_AT_ALL = {quantity.name: Threshold(text="+0", change=0.0) for quantity in QUANTITIES}
+
+
+def measure(folder: Path, workload: str = GPT, technique: str = "baseline", *, warmup: int = 1) -> Figures:
+    spec = RunSpec(
+        workload=parse_workload(workload, WORKLOADS.names()),
+        techniques=parse_variants(technique)[0],
+        schedule=Schedule(warmup=warmup, max_warmup=warmup, timed=3, memory=2, trace=2),
+        launch=LaunchSpec(threads=1),
+    )
+    run = folder / technique / "0"
+    write_json(run / SPEC_FILE, spec)
+    subprocess.run([sys.executable, "-m", "perfkit.worker", str(run)], check=True, timeout=300, capture_output=True)
+    write_json(run / RUN_FILE, Run(status=Status.OK))
+    write_suite_file(folder, [technique], [SuiteRun(variant=technique, repeat=0, path=f"{technique}/0")])
+    (variant,) = analyse(folder).variants
+    assert variant.status == Status.OK, variant.reason
+    return figures(variant)
+
+
+@pytest.mark.parametrize("technique", ["baseline", "amp+ckpt"])
+def test_two_processes_count_alike_to_the_byte(tmp_path: Path, technique: str) -> None:
+    short = measure(tmp_path / "short", technique=technique, warmup=1)
+    longer = measure(tmp_path / "longer", technique=technique, warmup=6)
+    assert short.exact.keys() == {"peak_allocated", "flops", "kernel_count"}
+    assert short.exact == longer.exact
+    # As many losses as both have: those of warming up are among them.
+    both = len(short.losses)
+    assert both == 4
+    assert short.losses == longer.losses[:both]
+    for judged in judge_exact_quantities(short, longer, NOT_WORSE_AT_ALL):
+        assert judged.verdict in (Verdict.PASS, Verdict.NOT_COMPARED), judged.reason
+
+
+def test_a_per_cent_of_memory_is_found_and_named(tmp_path: Path) -> None:
+    """`seq_len` 33 in the place of 32 takes some per cent more of activations, and more FLOPs."""
+    before, after = measure(tmp_path / "a"), measure(tmp_path / "b", "gpt:vocab=64:seq_len=33")
+    judged = {each.quantity: each for each in judge_exact_quantities(before, after, NOT_WORSE_AT_ALL)}
+    assert judged["peak_allocated"].verdict is Verdict.FAIL
+    assert judged["flops"].verdict is Verdict.FAIL
+    assert judged["kernel_count"].verdict is Verdict.PASS
+    assert judged["peak_allocated"].reason.startswith("peak allocated grew from ")
