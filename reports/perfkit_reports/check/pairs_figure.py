@@ -1,0 +1,101 @@
+"""The pairs of a variant: one dot a pair and clock, and the estimate as it was after each pair."""
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate
+
+from perfkit import units
+from perfkit.analysis.check.paired import pair_ratio
+from perfkit.analysis.check.result import CheckedVariant
+from perfkit_reports.figures.frame import Figure, Trace, figure, hover
+from perfkit_reports.palette import BLUE, ORANGE
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How a clock's dots and lines look. `quantity` is the judged quantity whose threshold is drawn."""
+
+    quantity: str
+    name: str
+    colour: str
+    symbol: str
+    dash: str
+
+
+WALL = Clock("step_time", "step time", BLUE, "circle", "solid")
+CPU = Clock("cpu_time", "CPU time", ORANGE, "diamond", "dash")
+
+
+def clocks(variant: CheckedVariant) -> list[Clock]:
+    """Those that timed any pair."""
+    return [clock for clock in (WALL, CPU) if _changes(variant, clock)]
+
+
+def pairs_figure(variant: CheckedVariant) -> Figure | None:
+    """None without pairs."""
+    shown = clocks(variant)
+    if not shown:
+        return None
+    traces = [trace for clock in shown for trace in _traces(variant, clock)]
+    return figure(
+        traces,
+        height=320,
+        margin={"l": 70, "r": 16, "t": 12, "b": 52},
+        xaxis={"title": {"text": "pair of processes"}, "tickformat": "d", "rangemode": "tozero", "zeroline": False},
+        yaxis={
+            "title": {"text": "after against before"},
+            "ticksuffix": " %",
+            "tickformat": "+.1~f",
+            "zerolinewidth": 2,
+        },
+        shapes=[line for clock in shown for line in _threshold(variant, clock)],
+    )
+
+
+def _changes(variant: CheckedVariant, clock: Clock) -> list[tuple[int, float]]:
+    """(number of the pair, log ratio)."""
+    found = ((number, pair_ratio(pair, clock.quantity, variant.turns)) for number, pair in enumerate(variant.pairs, 1))
+    return [(number, ratio) for number, ratio in found if ratio is not None]
+
+
+def _traces(variant: CheckedVariant, clock: Clock) -> list[Trace]:
+    changes = _changes(variant, clock)
+    numbers = [number for number, _ in changes]
+    percents = [100 * math.expm1(ratio) for _, ratio in changes]
+    sums = accumulate(ratio for _, ratio in changes)
+    running = [100 * math.expm1(total / count) for count, total in enumerate(sums, 1)]
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": numbers,
+            "y": [round(value, 4) for value in percents],
+            "marker": {"color": clock.colour, "symbol": clock.symbol, "size": 8, "opacity": 0.75},
+            "hovertext": [
+                hover(f"pair {number}", f"{clock.name} {units.signed_percent(value / 100)}")
+                for number, value in zip(numbers, percents, strict=True)
+            ],
+            "hoverinfo": "text",
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": numbers,
+            "y": [round(value, 4) for value in running],
+            "line": {"color": clock.colour, "dash": clock.dash, "width": 2},
+            "hovertext": [
+                hover(f"mean of {number} pairs", f"{clock.name} {units.signed_percent(value / 100)}")
+                for number, value in enumerate(running, 1)
+            ],
+            "hoverinfo": "text",
+        },
+    ]
+
+
+def _threshold(variant: CheckedVariant, clock: Clock) -> list[dict[str, object]]:
+    judged = next((each for each in variant.judged if each.quantity == clock.quantity), None)
+    if judged is None or judged.threshold is None or judged.threshold.relative is None:
+        return []
+    at = 100 * judged.threshold.relative
+    line = {"color": clock.colour, "width": 1.2, "dash": "dot"}
+    return [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": line, "layer": "below"}]
