@@ -58,7 +58,7 @@ class Case(Struct):
 
 
 class CheckConfig(Struct):
-    """A whole configuration; every case has the thresholds that hold for it.
+    """A whole configuration. Every case has the thresholds that hold for it, `thresholds` are those for all cases.
 
     `baseline` is the file of the stored baseline, relative to `root`, the folder that workloads and everything else are
     found in. `budget_s` is the time for sampling, shared by all variants. `python_path` are folders, relative to a
@@ -67,6 +67,7 @@ class CheckConfig(Struct):
 
     root: str
     cases: tuple[Case, ...] = ()
+    thresholds: Thresholds = {}
     baseline: str = BASELINE_FILE
     device: str = "auto"
     threads: int | None = None
@@ -99,6 +100,11 @@ def load_config(folder: Path) -> CheckConfig:
             if table is not None:
                 return _config(table, root, root / name)
     return CheckConfig(root=str(folder.resolve()))
+
+
+def thresholds_of_case(case: Case) -> Thresholds:
+    """The thresholds of every quantity in a case, its own or the quantities'."""
+    return {quantity.name: case.threshold(quantity) for quantity in QUANTITIES}
 
 
 def thresholds_of(written: Mapping[str, str | int | float], where: str) -> Thresholds:
@@ -154,6 +160,7 @@ def _config(table: Mapping[str, Any], root: Path, path: Path) -> CheckConfig:
         cases=tuple(
             _case(case, common, f"{path}: case {number}") for number, case in enumerate(written.cases, start=1)
         ),
+        thresholds=common,
         baseline=written.baseline,
         device=written.device,
         threads=written.threads,

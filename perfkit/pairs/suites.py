@@ -37,3 +37,21 @@ def measure_sides(
         for side, place, suite in making if item.repeat % 2 == 0 else reversed(making):
             suite.run(index, partial(progress, side.label), place)
     return making[0][2].suite, making[1][2].suite
+
+
+def measure_side(
+    side: Side,
+    request: BenchRequest,
+    folder: Path,
+    *,
+    command: str,
+    ceilings: DeviceCeilings | None,
+    progress: Callable[[str, Event], None],
+) -> Suite:
+    """Run every variant of `request` once on one side alone, into `folder`, which must not exist."""
+    schedule = plan(replace(request, repeats=1), min_world_size)
+    suite = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
+    place, _ = places(side, side)
+    for index in range(len(schedule.runs)):
+        suite.run(index, partial(progress, side.label), place)
+    return suite.suite

@@ -1,5 +1,8 @@
 """What an analysed variant says of every quantity that a check compares, or why it says nothing."""
 
+import math
+from collections.abc import Sequence
+
 from perfkit.analysis.check.quantities import QUANTITIES, Judging
 from perfkit.analysis.result import Estimate, Missing, Variant
 from perfkit.analysis.timeline import COMMUNICATION, DATA
@@ -57,6 +60,30 @@ def figures(variant: Variant) -> Figures:
         exact={name: value[0] for name, value in known.items() if name in exact},
         processes={name: value for name, value in known.items() if name not in exact},
         losses=losses,
+        missing=missing,
+    )
+
+
+def pooled(rounds: Sequence[Figures]) -> Figures:
+    """The figures of equal runs, one each round: what varies has one figure a process, in the order of the rounds.
+
+    A count that is not the same in every round cannot be compared as one, and is missing with its values. Losses are
+    the first round's.
+    """
+    first = rounds[0]
+    exact, missing = {}, dict(first.missing)
+    for name, value in first.exact.items():
+        values = sorted({each.exact.get(name, math.nan) for each in rounds})
+        if len(values) == 1:
+            exact[name] = value
+        else:
+            missing[name] = f"it differs from process to process ({', '.join(f'{each:,.0f}' for each in values)})"
+    return Figures(
+        exact=exact,
+        processes={
+            name: tuple(value for each in rounds for value in each.processes.get(name, ())) for name in first.processes
+        },
+        losses=first.losses,
         missing=missing,
     )
 

@@ -61,13 +61,26 @@ def gates(before: Figures, after: Figures, thresholds: Thresholds) -> tuple[Gate
     return tuple(found)
 
 
+def family_of(before: Figures, after: Figures, thresholds: Thresholds, *, paired: bool) -> int:
+    """How many gated quantities are estimated; `paired`: times of steps come from pairs of processes."""
+    steps = [gate.quantity for gate in gates(before, after, thresholds)] if paired else []
+    alone = _alone(before, after, paired=paired)
+    return max(1, sum(thresholds.get(each.name) is not None for each in (*steps, *alone)))
+
+
 def overall(judged: Iterable[Judged]) -> Verdict:
     """The verdict on all gated quantities together; `not compared` where there is not one that could be judged.
 
-    What could not be compared although it is gated leaves the others' verdict as it is: it is said beside it.
+    What is gated and known of one side alone is inconclusive: whatever made it fall silent may hide a regression. What
+    neither side knows, or what must not be compared, leaves the others' verdict as it is, and is said beside it.
     """
-    verdicts = {each.verdict for each in judged if each.threshold is not None}
+    verdicts = {_effective(each) for each in judged if each.threshold is not None}
     return next((each for each in _SEVERITY if each in verdicts), Verdict.NOT_COMPARED)
+
+
+def _effective(judged: Judged) -> Verdict:
+    one_side = (judged.before is None) != (judged.after is None)
+    return Verdict.INCONCLUSIVE if judged.verdict is Verdict.NOT_COMPARED and one_side else judged.verdict
 
 
 def overall_of(variants: Iterable[CheckedVariant]) -> Verdict:
@@ -89,13 +102,8 @@ def _timed(evidence: Evidence, thresholds: Thresholds, plan: Plan | None) -> tup
             )
             for each in quantities
         )
-    alone = [each for each in _of(Judging.PROCESSES) if _known(each, evidence)]
-    paired = gates(evidence.before, evidence.after, thresholds) if evidence.pairs is not None else ()
-    if evidence.pairs is None:
-        alone = [*(each for each in _of(Judging.PAIRED) if _known(each, evidence)), *alone]
-    family = sum(thresholds.get(each.name) is not None for each in alone) + sum(
-        gate.threshold is not None for gate in paired
-    )
+    paired = evidence.pairs is not None
+    family = family_of(evidence.before, evidence.after, thresholds, paired=paired)
     judged = [
         judge_processes(
             each,
@@ -103,12 +111,13 @@ def _timed(evidence: Evidence, thresholds: Thresholds, plan: Plan | None) -> tup
             evidence.after.processes[each.name],
             thresholds.get(each.name),
             paired=evidence.interleaved,
-            family=max(1, family),
+            family=family,
         )
-        for each in alone
+        for each in _alone(evidence.before, evidence.after, paired=paired)
     ]
     if evidence.pairs is not None and plan is not None:
-        judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.turns, paired, plan, family=family)
+        told = gates(evidence.before, evidence.after, thresholds)
+        judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.turns, told, plan, family=family)
     there = {each.quantity for each in judged}
     lacking = [each for each in (*_of(Judging.PAIRED), *_of(Judging.PROCESSES)) if each.name not in there]
     return (*judged, *(_lacking(each, evidence, thresholds) for each in lacking))
@@ -130,8 +139,10 @@ def _of(judging: Judging) -> tuple[Quantity, ...]:
     return tuple(quantity for quantity in QUANTITIES if quantity.judging is judging)
 
 
-def _known(quantity: Quantity, evidence: Evidence) -> bool:
-    return bool(evidence.before.processes.get(quantity.name) and evidence.after.processes.get(quantity.name))
+def _alone(before: Figures, after: Figures, *, paired: bool) -> tuple[Quantity, ...]:
+    """The quantities that are judged from one figure a process."""
+    found = _of(Judging.PROCESSES) if paired else (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
+    return tuple(each for each in found if before.processes.get(each.name) and after.processes.get(each.name))
 
 
 def _median(quantity: Quantity, figures: Figures) -> float | None:

@@ -1,0 +1,83 @@
+"""From the cases of a configuration to what is run for them."""
+
+import re
+from dataclasses import dataclass
+
+from perfkit.bench import min_world_size
+from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds, thresholds_of_case
+from perfkit.errors import UsageError
+from perfkit.plan import BenchRequest, plan
+from perfkit.spec import RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
+from perfkit.techniques.compose import compose
+from perfkit.workloads.table import WORKLOADS
+
+# What is counted needs few steps; times come from elsewhere. All losses that are compared are among them.
+COUNTED = Schedule(warmup=5, max_warmup=5, timed=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The device to check on: `cpu` or `cuda`, its name, how many there are, and the CPU's cores."""
+
+    device: str
+    name: str
+    count: int
+    cores: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCase:
+    """A case with its runs. `specs` are the variants to judge: the request has also what these are compared with."""
+
+    case: Case
+    request: BenchRequest
+    specs: tuple[RunSpec, ...]
+    folder: str
+
+    @property
+    def workload(self) -> str:
+        return self.request.workload.label
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """By quantity, None where it is reported only."""
+        return thresholds_of_case(self.case)
+
+
+def planned_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tuple[PlannedCase, ...]:
+    """All cases. A `UsageError` names what is wrong with one, or says how to write one where there is none."""
+    if not config.cases:
+        raise UsageError(
+            "nothing to check: name a workload with --workload, or write cases into pyproject.toml, such as\n\n"
+            f"{EXAMPLE}"
+        )
+    return tuple(_planned(number, case, config, machine, schedule) for number, case in enumerate(config.cases, start=1))
+
+
+def _planned(number: int, case: Case, config: CheckConfig, machine: Machine, schedule: Schedule) -> PlannedCase:
+    named = tuple(parse_variants(case.technique))
+    for techniques in named:
+        compose(techniques)
+    spec = parse_workload(case.workload, WORKLOADS.names())
+    sizes = {"batch_size": case.batch_size, "seq_len": case.seq_len}
+    given = {key: value for key, value in sizes.items() if value is not None}
+    request = BenchRequest(
+        workload=WorkloadSpec(name=spec.name, params={**spec.params, **given}),
+        variants=named,
+        device=machine.device,
+        device_count=machine.count,
+        cores=machine.cores,
+        dtype=case.dtype,
+        seed=case.seed,
+        accumulation=case.accumulate,
+        schedule=schedule,
+        repeats=1,
+        world_size=case.world_size,
+        threads=config.threads,
+    )
+    wanted = {variant_label(techniques) for techniques in named}
+    specs = tuple(
+        item.spec for item in plan(request, min_world_size).runs if variant_label(item.spec.techniques) in wanted
+    )
+    folder = f"{number}-{re.sub(r'[^A-Za-z0-9._-]+', '-', request.workload.label).strip('-')[:60]}"
+    return PlannedCase(case=case, request=request, specs=specs, folder=folder)

@@ -1,0 +1,29 @@
+"""What a check tells while it measures."""
+
+from dataclasses import dataclass
+
+from perfkit.bench import Event
+from perfkit.pairs.measure import PairEvent
+
+
+@dataclass(frozen=True)
+class SideEvent:
+    """A run with instruments on one side, called `label`; round `index` of `rounds`, from 0."""
+
+    workload: str
+    label: str
+    index: int
+    rounds: int
+    event: Event
+
+
+@dataclass(frozen=True)
+class SamplingEvent:
+    """Pairs of processes of one variant."""
+
+    workload: str
+    variant: str
+    event: PairEvent
+
+
+CheckEvent = SideEvent | SamplingEvent

@@ -1,0 +1,59 @@
+"""Both sides of a variant, judged: its verdicts, and why it changed."""
+
+from collections.abc import Mapping
+
+from perfkit.analysis.check.environments import Differing, differences
+from perfkit.analysis.check.judge import Evidence, judge_variant
+from perfkit.analysis.check.looks import Plan
+from perfkit.analysis.check.outcome import judge_outcome
+from perfkit.analysis.check.result import CheckedVariant, Why
+from perfkit.analysis.check.thresholds import Threshold
+from perfkit.analysis.check.why import why
+from perfkit.check.observed import ObservedVariant
+from perfkit.store.pairs import Pairs
+
+
+def checked_variant(
+    workload: str,
+    name: str,
+    before: ObservedVariant,
+    after: ObservedVariant,
+    thresholds: Mapping[str, Threshold | None],
+    *,
+    pairs: Pairs | None = None,
+    plan: Plan | None = None,
+    interleaved: bool = False,
+    timed: bool = True,
+) -> CheckedVariant:
+    """The verdicts on one variant. Arguments are as in `Evidence`; `plan` is that of the looks at `pairs`."""
+    evidence = Evidence(
+        before=before.figures,
+        after=after.figures,
+        differs=differing(before, after),
+        pairs=pairs,
+        interleaved=interleaved,
+        timed=timed,
+    )
+    outcome = judge_outcome(before.result, after.result)
+    return CheckedVariant(
+        workload=workload,
+        variant=name,
+        judged=(*outcome, *judge_variant(evidence, thresholds, plan)),
+        pairs=() if pairs is None else pairs.pairs,
+        turns="" if pairs is None else pairs.turns,
+        why=_why(before, after, name),
+        notes=() if pairs is None else (f"{len(pairs.pairs)} pairs of processes: {pairs.ended}",),
+    )
+
+
+def differing(before: ObservedVariant, after: ObservedVariant) -> tuple[Differing, ...]:
+    """What differs between where the sides ran; nothing where one does not tell."""
+    if before.environment is None or after.environment is None:
+        return ()
+    return differences(before.environment, after.environment)
+
+
+def _why(before: ObservedVariant, after: ObservedVariant, name: str) -> Why | None:
+    if before.suite is None or after.suite is None:
+        return None
+    return why(before.suite, after.suite, name)

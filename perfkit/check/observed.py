@@ -1,0 +1,51 @@
+"""What one side's suites say of each variant: its figures, its status, and where it ran."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perfkit.analysis.check.figures import Figures, figures, pooled
+from perfkit.analysis.result import Analysis, Variant
+from perfkit.analysis.suite import analyse
+from perfkit.record import Environment
+from perfkit.store.read import StoredSuite, read_suite
+
+
+@dataclass(frozen=True)
+class ObservedVariant:
+    """A variant as its runs left it. `suite` is that of the first round, which tells why; None for stored figures."""
+
+    figures: Figures
+    environment: Environment | None
+    result: Variant | None = None
+    suite: StoredSuite | None = None
+
+
+@dataclass(frozen=True)
+class ObservedCase:
+    """All variants of one workload on one side, by name."""
+
+    workload: str
+    variants: Mapping[str, ObservedVariant] = field(default_factory=dict)
+
+
+def observed_case(folders: Sequence[Path]) -> ObservedCase:
+    """What a side's suites hold, one of each round: figures of all rounds, everything else of the first."""
+    analyses = [analyse(folder) for folder in folders]
+    first, suite = analyses[0], read_suite(folders[0])
+    return ObservedCase(
+        workload=first.workload,
+        variants={
+            variant.name: ObservedVariant(
+                figures=pooled([figures(each) for each in _in_all(analyses, variant.name)]),
+                environment=first.environment,
+                result=variant,
+                suite=suite,
+            )
+            for variant in first.variants
+        },
+    )
+
+
+def _in_all(analyses: Sequence[Analysis], name: str) -> list[Variant]:
+    return [variant for analysis in analyses for variant in analysis.variants if variant.name == name]

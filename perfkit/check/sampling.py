@@ -1,0 +1,41 @@
+"""Pairs of processes of one variant, measured until they have told enough: looks are planned by what a pair takes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from perfkit.analysis.check.looks import Plan, plan_for
+from perfkit.analysis.check.paired import Gate, decided, judge_pairs
+from perfkit.store.pairs import Pairs
+
+# However much time there is: beyond it each pair narrows an interval by less than a thousandth of its width.
+MOST_PAIRS = 500
+
+
+@dataclass
+class Sampling:
+    """When to stop. `plan` is made after the first pair, from the time that it took, and does not change."""
+
+    gates: tuple[Gate, ...]
+    budget_s: float
+    family: int
+    plan: Plan | None = field(default=None, init=False)
+
+    def enough(self, pairs: Pairs) -> bool:
+        """Whether the pairs so far decide all that is gated, asked after each of them."""
+        count = len(pairs.pairs)
+        if self.plan is None:
+            self.plan = plan_for(self.budget_s, pairs.pairs[0].seconds)
+        if count >= self.plan.maximum:
+            return True
+        if count not in self.plan.looks:
+            return False
+        return decided(judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family))
+
+    def plan_at(self, pairs: Pairs) -> Plan | None:
+        """The plan for the last look: where the budget ended before the last one, this is the last."""
+        if self.plan is None or not pairs.pairs:
+            return None
+        return self.plan if len(pairs.pairs) in self.plan.looks else self.plan.ending_at(len(pairs.pairs))
+
+
+Enough = Callable[[Pairs], bool]

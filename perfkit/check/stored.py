@@ -1,0 +1,139 @@
+"""The working tree, or a run that is there, against figures that were stored: a baseline file or another run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import perfkit
+from perfkit.analysis.check.figures import figures_of, stored
+from perfkit.analysis.check.result import Check, Side
+from perfkit.check.cases import COUNTED, Machine, planned_cases
+from perfkit.check.config import Case, CheckConfig, Thresholds, thresholds_of_case
+from perfkit.check.judged import checked_variant
+from perfkit.check.observed import ObservedCase, ObservedVariant, observed_case
+from perfkit.check.order import ROUNDS, Order
+from perfkit.check.whole import whole_check
+from perfkit.errors import PerfkitError, UsageError
+from perfkit.pairs.revision import working_tree
+from perfkit.pairs.side import side_of
+from perfkit.pairs.suites import measure_side
+from perfkit.record import Environment, Status
+from perfkit.spec import Schedule
+from perfkit.store.baseline import Baseline
+
+
+@dataclass(frozen=True)
+class Source:
+    """Figures that are there: `label` as a user calls them, `cases` by workload."""
+
+    label: str
+    cases: Mapping[str, ObservedCase]
+
+    @property
+    def environment(self) -> Environment | None:
+        found = (variant.environment for case in self.cases.values() for variant in case.variants.values())
+        return next((each for each in found if each is not None), None)
+
+
+def of_baseline(baseline: Baseline, label: str) -> Source:
+    """What a baseline file holds."""
+    cases = {
+        workload: ObservedCase(
+            workload=workload,
+            variants={
+                name: ObservedVariant(figures=figures_of(each), environment=baseline.environment)
+                for name, each in variants.items()
+            },
+        )
+        for workload, variants in baseline.variants.items()
+    }
+    return Source(label, cases)
+
+
+def of_run(folder: Path) -> Source:
+    """What a folder of `perfkit bench` or `perfkit run` holds."""
+    case = observed_case([folder])
+    return Source(str(folder), {case.workload: case})
+
+
+def measured_here(config: CheckConfig, out: Path, order: Order) -> Source:
+    """The working tree around `config.root`, measured into `out`: a process of each variant, several to compare times."""
+    side = side_of(working_tree(Path(config.root)), config.python_path)
+    rounds, schedule = (ROUNDS, Schedule()) if order.timed else (1, COUNTED)
+    found: dict[str, ObservedCase] = {}
+    for case in planned_cases(config, order.machine, schedule):
+        for index in range(rounds):
+            measure_side(
+                side,
+                case.request,
+                out / case.folder / str(index),
+                command=order.command,
+                ceilings=order.ceilings(case),
+                progress=order.side_progress(case, index, rounds),
+            )
+        observed = observed_case([out / case.folder / str(index) for index in range(rounds)])
+        before = found[case.workload].variants if case.workload in found else {}
+        wanted = {spec.variant: observed.variants[spec.variant] for spec in case.specs}
+        found[case.workload] = ObservedCase(workload=case.workload, variants={**before, **wanted})
+    return Source(side.label, found)
+
+
+def baseline_of(source: Source) -> Baseline:
+    """A baseline of what was measured. A `PerfkitError` names what did not train to the end: it is no baseline."""
+    for case in source.cases.values():
+        for name, each in case.variants.items():
+            if each.result is not None and each.result.status != Status.OK:
+                why = f"{each.result.status}: {each.result.reason}"
+                raise PerfkitError(f"{case.workload} {name} cannot be a baseline: {why}")
+    environment = source.environment
+    if environment is None:
+        raise PerfkitError("no run says where it ran: there is no baseline to write")
+    return Baseline(
+        perfkit=perfkit.__version__,
+        environment=environment,
+        variants={
+            case.workload: {name: stored(each.figures) for name, each in case.variants.items()}
+            for case in source.cases.values()
+        },
+    )
+
+
+def compare_stored(config: CheckConfig, before: Source, after: Source, order: Order, *, began: float) -> Check:
+    """What is there on both sides, judged. What only one of them has is a note.
+
+    `began` is the monotonic time at which the check began. Raises `UsageError` where they have nothing in common.
+    """
+    configured = _thresholds(config, order.machine)
+    common = thresholds_of_case(Case(workload="", thresholds=config.thresholds))
+    variants, notes = [], []
+    for workload, new in after.cases.items():
+        old = before.cases.get(workload)
+        for name, found in new.variants.items():
+            if old is None or name not in old.variants:
+                notes.append(f"{workload} {name}: {before.label} does not have it, nothing to compare with")
+                continue
+            thresholds = configured.get((workload, name), common)
+            variants.append(checked_variant(workload, name, old.variants[name], found, thresholds, timed=order.timed))
+    notes += [
+        f"{workload} {name}: not measured now, {before.label} has it"
+        for workload, case in before.cases.items()
+        for name in case.variants
+        if workload not in after.cases or name not in after.cases[workload].variants
+    ]
+    if not variants:
+        raise UsageError(f"{before.label} and {after.label} have no workload and variant in common: {'; '.join(notes)}")
+    return whole_check(
+        variants,
+        command=order.command,
+        before=Side(label=before.label, environment=before.environment),
+        after=Side(label=after.label, environment=after.environment),
+        seconds=monotonic() - began,
+        notes=tuple(notes),
+    )
+
+
+def _thresholds(config: CheckConfig, machine: Machine) -> Mapping[tuple[str, str], Thresholds]:
+    """By workload and variant, those of the configured cases."""
+    cases = planned_cases(config, machine, COUNTED) if config.cases else ()
+    return {(case.workload, spec.variant): case.thresholds for case in cases for spec in case.specs}

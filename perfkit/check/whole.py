@@ -1,0 +1,38 @@
+"""The verdicts on all variants as one check."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import perfkit
+from perfkit.analysis.check.environments import differences
+from perfkit.analysis.check.judge import overall_of
+from perfkit.analysis.check.result import Check, CheckedVariant, Side
+
+
+def whole_check(
+    variants: Sequence[CheckedVariant],
+    *,
+    command: str,
+    before: Side,
+    after: Side,
+    seconds: float = 0.0,
+    budget_s: float = 0.0,
+    notes: tuple[str, ...] = (),
+) -> Check:
+    """A check as it is written; `seconds` is how long it took, `budget_s` what timing was given."""
+    differs: tuple[str, ...] = ()
+    if before.environment is not None and after.environment is not None:
+        differs = tuple(str(each) for each in differences(before.environment, after.environment))
+    return Check(
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        before=before,
+        after=after,
+        verdict=overall_of(variants),
+        variants=tuple(variants),
+        differs=differs,
+        seconds=seconds,
+        budget_s=budget_s,
+        notes=notes,
+    )
