@@ -58,7 +58,7 @@ def of_run(folder: Path) -> Source:
 
 
 def measured_here(config: CheckConfig, out: Path, order: Order) -> Source:
-    """The working tree around `config.root`, measured into `out`: a process of each variant, several to compare times."""
+    """The working tree around `config.root`, measured into `out`; several times where times count."""
     side = side_of(working_tree(Path(config.root)), config.python_path)
     rounds, schedule = (ROUNDS, Schedule()) if order.timed else (1, COUNTED)
     found: dict[str, ObservedCase] = {}
