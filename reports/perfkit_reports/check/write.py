@@ -15,7 +15,7 @@ COMMENT_FILE = "comment.md"
 def write_check(
     check: Check, folder: Path, *, report: str = REPORT_FILE, inconclusive: Outcome = "skipped"
 ) -> list[Path]:
-    """Write `check.json`, `comment.md` and `junit.xml`.
+    """Write `check.json`, `comment.md`, `junit.xml` and `report.html`.
 
     `report` is the address of the report that the comment names, `inconclusive` what that is in JUnit's terms. Each
     file is written whole or not at all, `check.json` first. Returns their paths.
@@ -24,7 +24,11 @@ def write_check(
 
 
 def _files(check: Check, report: str, inconclusive: Outcome) -> Iterator[tuple[str, bytes]]:
-    """(path in the folder, content)."""
+    """(path in the folder, content). The HTML report comes last: drawing its figures takes longest."""
     yield CHECK_FILE, as_json(check)
     yield COMMENT_FILE, markdown.render(check, report=report).encode()
     yield JUNIT_FILE, junit.render(check, inconclusive=inconclusive).encode()
+
+    from perfkit_reports.check import html
+
+    yield REPORT_FILE, html.render(check).encode()

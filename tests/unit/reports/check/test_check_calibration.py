@@ -1,0 +1,78 @@
+import io
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from perfkit import units
+from perfkit.analysis.check.result import Calibration
+from perfkit_reports.check import calibration
+from tests.fixtures import sample_calibration
+
+
+@pytest.fixture(scope="module")
+def steady() -> Calibration:
+    return sample_calibration.steady()
+
+
+@pytest.fixture(scope="module")
+def biased() -> Calibration:
+    return sample_calibration.biased()
+
+
+def printed(known: Calibration, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    calibration.print_calibration(known, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_it_fits_the_terminal_and_no_number_is_cut(steady: Calibration, width: int) -> None:
+    text = printed(steady, width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("width", [40, 100])
+def test_every_budget_is_told_with_what_it_finds(steady: Calibration, width: int) -> None:
+    text = flat(printed(steady, width))
+    for row in steady.rows:
+        assert units.seconds(row.budget_s) in text
+        assert all(value is not None and units.percent(value) in text for value in row.detectable.values())
+
+
+def test_the_headline_is_of_the_default_budget(steady: Calibration) -> None:
+    (row,) = (row for row in steady.rows if row.budget_s == 180.0)
+    cpu, wall = (units.percent(value or 0.0) for value in row.detectable.values())
+    assert calibration.headline(steady) == (
+        f"In 3 min 0 s this machine finds what is worse by: CPU time a step {cpu}, step time {wall}"
+    )
+
+
+def test_budgets_that_are_too_small_say_so(biased: Calibration) -> None:
+    text = calibration.markdown(biased)
+    assert "| 4.00 s | 0 | n/a (1) | n/a (1) |" in text
+    assert "1. n/a: a budget for fewer than two pairs tells nothing" in text
+    none = msgspec.structs.replace(biased, rows=biased.rows[:1])
+    assert calibration.headline(none).startswith("No budget")
+
+
+def test_a_side_that_measuring_favours_is_told(steady: Calibration, biased: Calibration) -> None:
+    assert calibration.remarks(steady) == []
+    first, second, note = calibration.remarks(biased)
+    assert first.startswith("CPU time a step: identical sides differ by +1.9 %")
+    assert second.startswith("step time: identical sides differ by")
+    assert note == "2 pairs were left out: a worker ended early"
+    assert f"! {first}" in flat(printed(biased))
+    assert f"- {first}" in calibration.markdown(biased)
+
+
+def test_false_alarms_are_counted_of_all_comparisons(steady: Calibration) -> None:
+    assert f"{steady.noise[0].false_alarms:,} of 1,000" in printed(steady)
+    assert "24 pairs of processes (lock-step)" in flat(printed(steady))

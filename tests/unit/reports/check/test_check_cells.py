@@ -1,0 +1,62 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfkit.analysis.check.result import Judged, Verdict
+from perfkit_reports.check import cells
+from perfkit_reports.check.plain import one_line
+
+JUDGED = Judged(
+    quantity="flops", title="FLOPs", unit="FLOP", more_is_worse=True, verdict=Verdict.PASS, reason="r", exact=True
+)
+
+
+def judged(**changes: object) -> Judged:
+    return msgspec.structs.replace(JUDGED, **changes)
+
+
+def test_sides_that_differ_are_never_shown_alike() -> None:
+    close = judged(before=2.173e10, after=2.173e10 + 1, change=1 / 2.173e10)
+    assert cells.before(close).text == "21,730,000,000 FLOP"
+    assert cells.after(close).text == "21,730,000,001 FLOP"
+    assert cells.change(close).text == "+4.6e-09 %"
+
+
+def test_a_change_from_nothing_is_absolute() -> None:
+    assert cells.change(judged(unit="", before=0.0, after=3.0)).text == "+3"
+    assert cells.change(judged(unit="bytes", before=0.0, after=-2048.0)).text == "-2.00 KiB"
+
+
+def test_what_is_not_known_is_not_a_number() -> None:
+    missing = judged(verdict=Verdict.NOT_COMPARED, reason="not measured")
+    assert (cells.before(missing).text, cells.before(missing).reason) == ("n/a", "not measured")
+    assert cells.change(missing).text == "–"
+    assert cells.before(judged(after=0.1)).text == "–"  # a limit needs no value before
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "+0.0 %"), (0.0714, "+7.1 %"), (-0.25, "-25.0 %"), (0.0005, "+0.1 %"), (0.0001, "+1.0e-02 %")],
+)
+def test_a_change_has_a_sign_and_is_never_rounded_to_nothing(value: float, text: str) -> None:
+    assert cells.signed(value) == text
+
+
+def test_an_interval_names_its_unit_once() -> None:
+    estimated = judged(before=1.0, after=1.07, change=0.07, low=0.06, high=0.08, exact=False)
+    assert cells.change(estimated).detail == "+6.0 to +8.0 %"
+    assert cells.change(judged(before=1.0, after=1.0, change=0.0)).detail == "exactly"
+    assert cells.change(judged(before=1.0, after=1.0, change=0.0, exact=False)).detail == ""
+
+
+def test_every_verdict_has_a_symbol_of_its_own() -> None:
+    assert len({cells.said(verdict) for verdict in Verdict}) == len(Verdict) == len(set(cells.SYMBOLS.values()))
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_one_line_is_a_line_that_can_be_encoded(text: str) -> None:
+    shown = one_line(text)
+    assert len(shown.splitlines()) <= 1
+    assert one_line(shown) == shown
+    shown.encode()
