@@ -13,7 +13,7 @@ from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, read_pairs
 
 @pytest.fixture
 def pairs_of(monkeypatch, tmp_path):
-    """Measure pairs that take the given seconds each, within limits; returns the pairs, their indices and the events."""
+    """Measure pairs that take the given seconds each, within limits; gives the pairs, their indices and the events."""
 
     def run(seconds, *, most=100, budget_s=1000.0, enough=lambda pairs: False, turns=LOCK_STEP):
         indices, events = [], []

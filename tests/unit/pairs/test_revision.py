@@ -81,15 +81,18 @@ def test_changes_and_branches_stay_as_they_are(repository):
 def test_from_a_folder_within(repository):
     with worktree(repository / "sub", "v1") as revision:
         assert revision.path == revision.tree / "sub"
-    with pytest.raises(UsageError, match="v1 .* has no folder later"), worktree(repository / "later", "v1"):
+    with pytest.raises(UsageError, match=r"v1 .* has no folder later"), worktree(repository / "later", "v1"):
         pass
     assert worktrees(repository) == 1
 
 
 def test_it_is_removed_when_the_body_fails(repository):
-    with pytest.raises(KeyError), worktree(repository, "v1") as revision:
+    def fail(revision):
         (revision.tree / "new").write_text("made while running")
         raise KeyError
+
+    with pytest.raises(KeyError), worktree(repository, "v1") as revision:
+        fail(revision)
     assert not revision.tree.parent.exists()
     assert worktrees(repository) == 1
 
