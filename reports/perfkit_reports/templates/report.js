@@ -123,6 +123,19 @@
     show();
   });
 
+  // Things of a group are shown that have, in their data, what each of the group's selects names.
+  all("[data-narrow]").forEach((box) => {
+    const things = all(`[data-narrowed="${box.dataset.narrow}"]`);
+    const selects = all("select", box);
+    const show = () => {
+      for (const thing of things) thing.hidden = !selects.every((select) => !select.value || thing.dataset[select.name] === select.value);
+      const plots = things.filter((thing) => thing.querySelector(".chart"));
+      box.querySelector("[data-count]").textContent = `${plots.filter((plot) => !plot.hidden).length} of ${plots.length} series`;
+    };
+    box.addEventListener("change", show);
+    show();
+  });
+
   // Columns that are hidden until they are asked for.
   all("[data-columns]").forEach((box) =>
     box.addEventListener("change", () => all(`.${box.dataset.columns}-panel`).forEach((panel) => panel.classList.toggle("few", !box.checked))),

@@ -1,0 +1,178 @@
+"""What is said about a change in a history: one function a column, shared by the page and the terminal."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfkit import units
+from perfkit.analysis.check.amounts import amount, precise_amount
+from perfkit.analysis.check.history_result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
+from perfkit_reports.cells import Cell, plural
+from perfkit_reports.check.cells import signed
+from perfkit_reports.columns import NOTHING, Column
+
+WORSE, BETTER = "▲ worse", "▼ better"
+_SHORT = 7  # digits of a revision, as git shows them
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a series. `stands` says that no other has followed it, `id` is its place in the page."""
+
+    series: Series
+    point: ChangePoint
+    stands: bool
+    id: str = ""
+
+    @property
+    def first(self) -> Point:
+        return self.series.points[self.point.at]
+
+
+def changes(history: History) -> list[Change]:
+    """Regressions of gated quantities that still stand first, then what stands, then the others; the newest first."""
+    found = [
+        Change(series, point, point is series.changes[-1], f"change-{number}-{place}")
+        for number, series in enumerate(history.series)
+        for place, point in enumerate(series.changes)
+    ]
+    found.sort(key=lambda each: each.first.time, reverse=True)
+    return sorted(found, key=_weight)
+
+
+def _weight(change: Change) -> int:
+    return 0 if is_regression(change) else 1 if change.stands and change.point.worse else 2 if change.stands else 3
+
+
+def is_regression(change: Change) -> bool:
+    """What `--history` fails for."""
+    return change.stands and change.point.worse and change.series.gated
+
+
+def headline(history: History) -> str:
+    if not history.series:
+        return "No figure was found in these runs."
+    worse = latest_regressions(history)
+    total = sum(len(series.changes) for series in history.series)
+    if not total:
+        return f"No change in {plural(len(history.series), 'series', 'series')} of {plural(history.runs, 'run')}."
+    if not worse:
+        return (
+            f"{plural(total, 'change')} in {plural(history.runs, 'run')}; no gated quantity stands worse than before."
+        )
+    return (
+        f"{plural(len(worse), 'quantity', 'quantities')} got worse and stayed so, "
+        f"of {plural(total, 'change')} in {plural(history.runs, 'run')}."
+    )
+
+
+def sentence(change: Change) -> str:
+    """`+3.1 % step time of gpt amp, between abc1234 and def5678 (4 commits)`."""
+    return f"{what(change).text} {change.series.name}, {where(change.point.commits)}"
+
+
+def where(commits: CommitRange) -> str:
+    before, after = short(commits.before), short(commits.after)
+    if commits.before and commits.before == commits.after:
+        return f"within {after}: no commit lies between"
+    count = "" if commits.count is None else f" ({plural(commits.count, 'commit')})"
+    return f"between {before} and {after}{count}"
+
+
+def short(revision: str) -> str:
+    return revision[:_SHORT] or "an unknown revision"
+
+
+def what(change: Change) -> Cell:
+    """The relative change with its interval; the absolute one from zero."""
+    point, tone = change.point, "bad" if change.point.worse else "good"
+    if point.change is None:
+        difference = point.after.value - point.before.value
+        text = f"{'+' if difference > 0 else ''}{amount(difference, change.series.unit)}"
+        return Cell(text, detail="from 0", tone=tone)
+    detail = "exactly"
+    if point.low is not None and point.high is not None:
+        detail = f"{signed(point.low).removesuffix(' %')} to {signed(point.high)}"
+    return Cell(signed(point.change), detail=detail, value=point.change, tone=tone)
+
+
+def direction(change: Change) -> Cell:
+    tone = "bad" if change.point.worse else "good"
+    return Cell(WORSE if change.point.worse else BETTER, detail="" if change.stands else "changed again", tone=tone)
+
+
+def of(change: Change) -> Cell:
+    series = change.series
+    return Cell(f"{series.title} of {series.workload} {series.variant}", detail=f"{series.how}, {series.machine}")
+
+
+def level(value: float, change: Change) -> Cell:
+    unit = change.series.unit
+    values = change.point.before.value, change.point.after.value
+    show = precise_amount if amount(values[0], unit) == amount(values[1], unit) else amount
+    return Cell(show(value, unit), value=value)
+
+
+def commits(change: Change) -> Cell:
+    found = change.point.commits
+    lines = [found.reason, *change.point.differs]
+    return Cell(where(found), detail="; ".join(filter(None, lines)))
+
+
+def confidence(change: Change) -> Cell:
+    """How sure it is that there is a change, and where."""
+    point = change.point
+    if point.p_value is None:
+        return Cell("exact", detail="counted, nothing is by chance")
+    return Cell(f"p {chance(point.p_value)}", detail=place(change), value=point.p_value)
+
+
+def chance(p_value: float) -> str:
+    """Tiny probabilities are no better known than that they are tiny."""
+    return "< 0.0001" if p_value < 1e-4 else f"= {units.significant(p_value, 1)}"
+
+
+def place(change: Change) -> str:
+    """`run 24 of 40; with 95 % confidence 23 to 26 (9 commits)`. Runs are counted from 1."""
+    point = change.point
+    text = f"run {point.at + 1} of {len(change.series.points)}"
+    if point.within is None:
+        return f"{text}, with 95 % confidence"
+    count = "" if point.within.count is None else f", {plural(point.within.count, 'commit')}"
+    return f"{text}; with 95 % confidence {point.earliest + 1} to {point.latest + 1}{count}"
+
+
+def day(point: Point) -> str:
+    return point.time[:16].replace("T", " ") or "time not known"
+
+
+def noise(series: Series) -> str:
+    """What a series could show; empty for what is counted exactly."""
+    if series.noise is None or series.detectable is None:
+        return ""
+    return (
+        f"a run varies by {units.percent(series.noise)}; a step of {units.percent(series.detectable)} would show "
+        "within 5 runs, 4 times out of 5"
+    )
+
+
+COLUMNS: tuple[Column[Change], ...] = (
+    Column("Quantity", of, numeric=False, wrap=True),
+    Column("", direction, numeric=False),
+    Column("Change", what),
+    Column("Before", lambda each: level(each.point.before.value, each)),
+    Column("After", lambda each: level(each.point.after.value, each)),
+    Column("Since", lambda each: Cell(day(each.first), value=each.first.time or NOTHING), numeric=False),
+    Column("Commits", commits, numeric=False, wrap=True),
+    Column("Confidence", confidence, numeric=False, wrap=True),
+)
+
+
+def notes(history: History) -> list[str]:
+    """Those of the history, then each of the series' once, with how many have it."""
+    count = Counter(note for series in history.series for note in series.notes)
+    return [*history.notes, *(f"{plural(many, 'series', 'series')}: {note}" for note, many in count.items())]
+
+
+def pending(history: History) -> Sequence[Series]:
+    return [series for series in history.series if series.pending]

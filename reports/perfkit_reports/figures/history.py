@@ -1,0 +1,170 @@
+"""A series of runs: its points, its levels as steps, and where it changed."""
+
+from typing import Any
+
+from perfkit.analysis.check.amounts import amount
+from perfkit.analysis.check.history_result import ChangePoint, Point, Series
+from perfkit_reports.cells import plural
+from perfkit_reports.check.cells import signed
+from perfkit_reports.figures.frame import Figure, Trace, byte_scale, figure, hover, safe, time_scale
+from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION
+
+_TICKS = 3
+_HEIGHT = 230
+
+
+def history_figure(series: Series) -> Figure:
+    """Runs stand side by side in their order: two of the same time do not hide each other."""
+    scale, unit = _scale(series)
+    return figure(
+        [*_levels(series, scale), _points(series, scale)],
+        height=_HEIGHT,
+        margin={"l": 56, "r": 34, "t": 26, "b": 30},
+        xaxis=_runs_axis(series),
+        yaxis={"title": {"text": safe(unit)}, "range": _range(series, scale), "fixedrange": True, "nticks": 5},
+        shapes=[shape for change in series.changes for shape in _shapes(change)],
+        annotations=[_label(change, series) for change in series.changes],
+    )
+
+
+def _scale(series: Series) -> tuple[float, str]:
+    largest = max(abs(point.value) for point in series.points)
+    if series.unit == "s":
+        return time_scale(largest)
+    if series.unit == "bytes":
+        return byte_scale(largest)
+    if series.unit == "FLOP":
+        for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
+            if largest >= factor:
+                return factor, f"{prefix}FLOP"
+    return 1.0, "" if series.unit == "1" else series.unit
+
+
+def _range(series: Series, scale: float) -> list[float]:
+    """Never so narrow that a per cent of noise looks like a mountain, with room for the labels."""
+    values = [point.value / scale for point in series.points]
+    low, high = min(values), max(values)
+    room = max(0.14 * (high - low), 0.02 * max(abs(low), abs(high))) or 1.0
+    return [low - room, high + room]
+
+
+def _runs_axis(series: Series) -> dict[str, Any]:
+    count = len(series.points)
+    places = sorted({round(place * (count - 1) / max(1, _TICKS - 1)) for place in range(_TICKS)})
+    return {
+        "range": [-0.7, count - 0.3],
+        "fixedrange": True,
+        "showgrid": False,
+        "zeroline": False,
+        "tickvals": places,
+        "ticktext": [series.points[place].time[:10] or f"run {place + 1}" for place in places],
+        "tickangle": 0,
+    }
+
+
+def _points(series: Series, scale: float) -> Trace:
+    """Runs far off their level are crosses, runs with uncommitted changes open circles."""
+    symbols = ["x" if point.far else "circle-open" if point.dirty else "circle" for point in series.points]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": list(range(len(series.points))),
+        "y": [point.value / scale for point in series.points],
+        "marker": {"color": BLUE, "size": 6, "symbol": symbols, "opacity": 0.85},
+        "hovertext": [_hover(point, place, series) for place, point in enumerate(series.points)],
+        "hoverinfo": "text",
+    }
+
+
+def _hover(point: Point, place: int, series: Series) -> str:
+    values = point.processes
+    spread = ""
+    if len(values) > 1:
+        low, high = amount(min(values), series.unit), amount(max(values), series.unit)
+        spread = f"{plural(len(values), 'process', 'processes')}, {low} to {high}"
+    revision = point.revision or "revision not recorded"
+    return hover(
+        amount(point.value, series.unit),
+        f"{revision}{' with uncommitted changes' if point.dirty else ''}",
+        point.time[:16].replace("T", " "),
+        spread,
+        "far off its level" if point.far else "",
+        f"run {place + 1}: {point.source}",
+    )
+
+
+def _levels(series: Series, scale: float) -> list[Trace]:
+    ends = [(level.first - 0.5, level.last + 0.5, level) for level in series.levels]
+    bands: list[Trace] = []
+    for left, right, level in ends:
+        if level.low is not None and level.high is not None:
+            low, high = level.low / scale, level.high / scale
+            bands.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "x": [left, right, right, left],
+                    "y": [low, low, high, high],
+                    "fill": "toself",
+                    "fillcolor": "rgba(125, 132, 143, 0.22)",
+                    "line": {"width": 0},
+                    "hoverinfo": "skip",
+                }
+            )
+    line = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [x for left, right, _ in ends for x in (left, right, None)],
+        "y": [y for _, _, level in ends for y in (level.value / scale, level.value / scale, None)],
+        "line": {"color": NEUTRAL, "width": 2.5},
+        "hoverinfo": "skip",
+    }
+    return [*bands, line]
+
+
+def _shapes(change: ChangePoint) -> list[dict[str, Any]]:
+    """A line where the level changed, and all places where it may have."""
+    colour = _colour(change)
+    common = {"yref": "paper", "y0": 0, "y1": 1}
+    line = {
+        "type": "line",
+        "x0": change.at - 0.5,
+        "x1": change.at - 0.5,
+        "line": {"color": colour, "width": 1.5, "dash": "dash"},
+        **common,
+    }
+    if change.earliest == change.latest:
+        return [line]
+    place = {
+        "type": "rect",
+        "x0": change.earliest - 0.5,
+        "x1": change.latest - 0.5,
+        "fillcolor": colour,
+        "opacity": 0.12,
+        "line": {"width": 0},
+        "layer": "below",
+        **common,
+    }
+    return [place, line]
+
+
+def _label(change: ChangePoint, series: Series) -> dict[str, Any]:
+    mark = "▲" if change.worse else "▼"
+    text = (
+        signed(change.change) if change.change is not None else f"from 0 to {amount(change.after.value, series.unit)}"
+    )
+    early = change.at < len(series.points) / 2
+    return {
+        "x": change.at - 0.5,
+        "y": 1,
+        "yref": "paper",
+        "yanchor": "bottom",
+        "xanchor": "left" if early else "right",
+        "text": safe(f"{mark} {text}"),
+        "showarrow": False,
+        "font": {"size": 12},
+    }
+
+
+def _colour(change: ChangePoint) -> str:
+    return VERMILLION if change.worse else BLUE
