@@ -114,7 +114,9 @@ def measure(step: Callable[[], object], trained: Trained, warmup: int) -> Measur
 def _followed(trained: Trained) -> Iterator[Loop]:
     """The phases of the steps are marked while this is entered."""
     loop = Loop(StepFinder(), lambda: None)
-    loop.by_hand, loop.sizing, loop.phases.on = True, False, True
+    loop.by_hand, loop.sizing = True, False
+    # Marked phases stand for all there are. Without a model whose calls are seen, what torch itself records tells more.
+    loop.phases.on = bool(trained.models)
     guard = Guard(lambda: None)
     hooks = LoopHooks(loop, guard)
     try:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
 
 import perfkit
 from perfkit.capture.environment import environment
-from perfkit.files import read_json, write_json
+from perfkit.files import read_json, write_bytes
 from perfkit.record import Environment
 from perfkit.store.baseline import Baseline, StoredVariant
 
@@ -52,10 +53,18 @@ def write_stored(path: Path, change: Change) -> None:
         variants[test] = dict(sorted({**kept, **new}.items()))
     for test in change.gone:
         variants.pop(test, None)
-    write_json(
-        path,
-        Baseline(perfkit=perfkit.__version__, environment=change.environment, variants=dict(sorted(variants.items()))),
-    )
+    variants = dict(sorted(variants.items()))
+    baseline = Baseline(perfkit=perfkit.__version__, environment=change.environment, variants=variants)
+    text = msgspec.json.encode(_short(msgspec.to_builtins(baseline)))
+    write_bytes(path, msgspec.json.format(text, indent=1) + b"\n")
+
+
+def _short(value: Any) -> Any:
+    """Without what says nothing (defaults are put in again when it is read), and whole numbers as such."""
+    if isinstance(value, dict):
+        shortened = {key: _short(each) for key, each in value.items()}
+        return {key: each for key, each in shortened.items() if each not in (None, {}, ())}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def environment_here(device: torch.device) -> Environment:
