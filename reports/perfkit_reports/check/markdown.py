@@ -1,14 +1,13 @@
 """A check as Markdown, for a comment on a pull request and a step's summary: within what the host takes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from perfkit import units
-from perfkit.analysis.check.result import Check, CheckedVariant, Judged, MemoryChange, Verdict
+from perfkit.analysis.check.result import Check, CheckedVariant, MemoryChange, Verdict, Why
 from perfkit.analysis.traces.result import ChangeRow
-from perfkit_reports import marks, trace_columns
+from perfkit_reports import marks
 from perfkit_reports.cells import Cell, plural
-from perfkit_reports.check import cells, story
+from perfkit_reports.check import cells, story, why_rows
 from perfkit_reports.check.markdown_text import escaped, link
 from perfkit_reports.check.plain import one_line
 from perfkit_reports.columns import Column, Row, text
@@ -23,7 +22,7 @@ MARK = "<!-- perfkit check -->"
 
 _FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.IMPROVED)
 _NAME, _COMMAND = 200, 2000  # characters, of which more would hide the rest
-_CHANGED_OPS, _CHANGED_MEMORY = 8, 6
+_CHANGED = 8  # rows of each variant
 _ROOM = 600  # bytes for what is said of what was left out
 
 
@@ -94,7 +93,10 @@ def _blocks(check: Check) -> list[Block]:
             [f"{_name(variant)}: {escaped(note)}" for variant in check.variants for note in story.notes(variant)],
         ),
         _table("changed ops", _OPS, _ops(check), "What changed by op"),
-        _table("changes of memory", _MEMORY, _memory(check), "What changed in memory at the peak"),
+        _table(
+            "categories of memory", _CATEGORIES, _categories(check), "What changed in memory at the peak, by category"
+        ),
+        _table("changes of memory", _MAKERS, _makers(check), "What changed in memory at the peak, by what made it"),
         _table("quantities", _QUANTITIES, every, title),
     ]
 
@@ -135,14 +137,20 @@ def _suspect(variant: CheckedVariant, suspect: str) -> str:
     return f"→ {_name(variant)}, suspect: {escaped(suspect)}"
 
 
-def _of(column: Column[Judged]) -> Column[tuple[CheckedVariant, Judged]]:
+def _beside_variant(columns: Sequence[Column[Row]]) -> tuple[Column[tuple[CheckedVariant, Row]], ...]:
+    """These columns, of rows that have their variant with them."""
+    variant: Column[tuple[CheckedVariant, Row]] = Column("Variant", lambda row: text(row[0].name), numeric=False)
+    return (variant, *map(_second, columns))
+
+
+def _second(column: Column[Row]) -> Column[tuple[CheckedVariant, Row]]:
     return Column(column.title, lambda row: column.cell(row[1]), numeric=column.numeric)
 
 
-_QUANTITIES: tuple[Column[tuple[CheckedVariant, Judged]], ...] = (
-    Column("Variant", lambda row: text(row[0].name), numeric=False),
-    *map(_of, cells.COLUMNS),
-)
+_QUANTITIES = _beside_variant(cells.COLUMNS)
+_OPS = _beside_variant([column for column in why_rows.op_columns(()) if column.title != "Shapes"])
+_MAKERS = _beside_variant(why_rows.MAKERS)
+_CATEGORIES = _beside_variant([column for column in why_rows.MAKERS if column.title not in ("Made by", "Module")])
 
 
 def _reproduce(check: Check) -> list[str]:
@@ -151,49 +159,23 @@ def _reproduce(check: Check) -> list[str]:
     return [f"To reproduce{at}:", marks.fenced(middle(one_line(check.command), _COMMAND))] if check.command else []
 
 
+def _explained(check: Check) -> Iterator[tuple[CheckedVariant, Why]]:
+    return ((variant, variant.why) for variant in check.variants if variant.why)
+
+
 def _ops(check: Check) -> list[tuple[CheckedVariant, ChangeRow]]:
-    """The largest changes of each variant whose traces were compared."""
+    """The surest and largest changes of each variant whose traces were compared."""
     return [
         (variant, change)
-        for variant in check.variants
-        if variant.why and variant.why.time
-        for change in variant.why.time.changes[:_CHANGED_OPS]
+        for variant, why in _explained(check)
+        for change in why_rows.ops(why)[:_CHANGED]
+        if change.evidence != "noise"
     ]
 
 
-def _memory(check: Check) -> list[tuple[CheckedVariant, MemoryChange]]:
-    """Of each variant the largest changes by category, and by what made it."""
-    return [
-        (variant, change)
-        for variant in check.variants
-        if variant.why
-        for change in (*variant.why.memory[:_CHANGED_MEMORY], *variant.why.memory_rows[:_CHANGED_MEMORY])
-        if change.before != change.after
-    ]
+def _categories(check: Check) -> list[tuple[CheckedVariant, MemoryChange]]:
+    return [(variant, each) for variant, why in _explained(check) for each in why.memory if each.before != each.after]
 
 
-def _of_change(column: Column[ChangeRow]) -> Column[tuple[CheckedVariant, ChangeRow]]:
-    return Column(column.title, lambda row: column.cell(row[1]), numeric=column.numeric)
-
-
-_OPS: tuple[Column[tuple[CheckedVariant, ChangeRow]], ...] = (
-    Column("Variant", lambda row: text(row[0].name), numeric=False),
-    *(
-        _of_change(column)
-        for column in trace_columns.CHANGES
-        if column.title in ("Op", "Change", "Before", "Now", "Calls before", "Calls now", "Phase", "Module")
-    ),
-)
-_MEMORY: tuple[Column[tuple[CheckedVariant, MemoryChange]], ...] = (
-    Column("Variant", lambda row: text(row[0].name), numeric=False),
-    Column("Category", lambda row: text(row[1].category), numeric=False),
-    Column("Module", lambda row: text(row[1].module), numeric=False),
-    Column("Op", lambda row: text(row[1].op), numeric=False),
-    Column("Change", lambda row: Cell(_signed_bytes(row[1].after - row[1].before))),
-    Column("Before", lambda row: Cell(units.nbytes(row[1].before))),
-    Column("After", lambda row: Cell(units.nbytes(row[1].after))),
-)
-
-
-def _signed_bytes(value: int) -> str:
-    return f"{'+' if value > 0 else ''}{units.nbytes(value)}"
+def _makers(check: Check) -> list[tuple[CheckedVariant, MemoryChange]]:
+    return [(variant, each) for variant, why in _explained(check) for each in why.memory_rows[:_CHANGED]]

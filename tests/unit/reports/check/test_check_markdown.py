@@ -53,7 +53,16 @@ def test_all_quantities_are_in_a_fold_after_it(every_verdict: Check) -> None:
     text = markdown.render(every_verdict)
     fold = text[text.index("<summary>All 22 quantities</summary>") :]
     assert fold.count("\n| gpt ") + fold.count("\n| mlp ") == 22
-    assert text.count("<details>") == text.count("</details>") == 3
+    assert text.count("<details>") == text.count("</details>") == 4
+
+
+def test_what_changed_is_in_folds_without_what_is_noise(every_verdict: Check) -> None:
+    text = markdown.render(every_verdict)
+    assert "| gpt amp+compile | aten::\\_softmax | slower | +910 us | 310 us | 1.22 ms | 6 | blocks.\\*.attn |" in text
+    assert "aten::mm" not in text
+    assert "| gpt amp+compile | activation | +18.0 MiB | 241 MiB | 259 MiB |" in text
+    assert "| gpt amp+compile | aten::\\_softmax | blocks.\\*.attn | activation | +18.0 MiB | 18.0 MiB |" in text
+    assert "parameter" not in text
 
 
 def test_a_pass_is_short() -> None:
