@@ -110,14 +110,18 @@ def _measure(gate: Gate, pairs: Sequence[Pair], turns: str) -> _Measured:
         before, after = gate.per_step[0] / before, gate.per_step[1] / after
         done = math.log(gate.per_step[1] / gate.per_step[0])
     question = replace(question, before=before, after=after)
+    allowed = None
+    if gate.threshold is not None:
+        allowed = margin(gate.threshold, before, more_is_worse=quantity.more_is_worse)
     mean = mean_of([ratio - done for _, ratio in known])
-    allowed = gate.threshold and margin(gate.threshold, before, more_is_worse=quantity.more_is_worse)
-    worsening = mean and Worsening(
-        mean=mean,
-        samples=len(known),
-        more_is_worse=quantity.more_is_worse,
-        margin=on_log_scale(allowed, more_is_worse=quantity.more_is_worse),
-    )
+    worsening = None
+    if mean is not None:
+        worsening = Worsening(
+            mean=mean,
+            samples=len(known),
+            more_is_worse=quantity.more_is_worse,
+            margin=on_log_scale(allowed, more_is_worse=quantity.more_is_worse),
+        )
     clock = CPU_TIME if quantity.name == CPU_TIME else "step_time"
     bound = worsening.bound if worsening else 0.0
     return _Measured(question=question, key=(clock, done, bound, allowed is not None), worsening=worsening)

@@ -71,7 +71,9 @@ def _worsening(question: Question, before: Sequence[float], after: Sequence[floa
     mean = mean_of([b - a for a, b in zip(left, right, strict=True)]) if paired else mean_difference(left, right)
     if mean is None:
         return None
-    allowed = question.threshold and margin(question.threshold, median(before) or scale, more_is_worse=worse)
+    allowed = None
+    if question.threshold is not None:
+        allowed = margin(question.threshold, median(before) if logarithmic else scale, more_is_worse=worse)
     return Worsening(
         mean=mean if worse else Mean(value=-mean.value, error=mean.error, freedom=mean.freedom),
         samples=question.samples,

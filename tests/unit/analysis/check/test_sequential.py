@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from perfkit.analysis.check.looks import ALPHA, Plan, looks_up_to, plan_of
 from perfkit.analysis.check.result import Verdict
@@ -18,7 +19,7 @@ Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 CPU, WALL = "cpu_time", "step_time"
 MARGINS = {CPU: math.log1p(0.03), WALL: math.log1p(0.05)}
 # Between pairs, as measured on a shared machine: what gives the power that was found there with 20 pairs.
-SPREADS = {CPU: 0.026, WALL: 0.08}
+SPREADS = {CPU: 0.029, WALL: 0.054}
 SEQUENCES = 3000
 
 
@@ -52,13 +53,15 @@ def _ends(draw: Draw, plan: Plan, worse: dict[str, float], *, seed: int, sequenc
 @pytest.mark.parametrize("most", [3, 8, 36])
 def test_identical_sides_rarely_fail_over_all_looks_and_quantities(draw: Draw, most: int) -> None:
     ends = _ends(draw, plan_of(looks_up_to(most)), dict.fromkeys(MARGINS, 0.0), seed=most, sequences=2000)
-    assert ends["any fail"] <= ALPHA * 2000
-    assert ends["any improved"] <= ALPHA * 2000
+    # What a true rate of 1 % exceeds in one of a thousand simulations.
+    most_alarms = binom.ppf(0.999, 2000, ALPHA)
+    assert ends["any fail"] <= most_alarms
+    assert ends["any improved"] <= most_alarms
 
 
 def test_a_regression_of_the_threshold_is_found_in_the_cpu_time() -> None:
     plan = plan_of(looks_up_to(36))
-    ends = _ends(_normal, plan, dict.fromkeys(MARGINS, math.log1p(0.03)), seed=1)
+    ends = _ends(_normal, plan, {CPU: math.log1p(0.03), WALL: 0.0}, seed=1)
     assert ends[f"{CPU} fail"] >= 0.95 * SEQUENCES
 
 

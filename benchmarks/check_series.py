@@ -1,0 +1,204 @@
+"""Series of real step times for `benchmarks.check_quality`: recorded pairs of processes, kept in one Parquet file.
+
+`same` are pairs of the same code, `slower` pairs whose second side does extra work in every step. A row is a step; the
+rest (what a pair took, peaks of memory, the machine) is JSON beside the table's schema.
+"""
+
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from perfkit.analysis.check.figures import figures
+from perfkit.analysis.suite import analyse
+from perfkit.pairs.measure import measure_pairs
+from perfkit.pairs.side import Side
+from perfkit.pairs.suites import measure_sides
+from perfkit.plan import BenchRequest
+from perfkit.record import Samples
+from perfkit.spec import LaunchSpec, RunSpec, Struct, WorkloadSpec
+from perfkit.store.pairs import LOCK_STEP, Pair
+
+META = b"perfkit_check_series"
+SHARE = 0.03
+MEMORY_SHARE = 0.01
+SIDES = ("before", "after")
+
+# gpt:size=nano with extra work in each step: products of small matrices, and bytes held until the next step.
+_WORKLOAD = """
+import dataclasses
+
+import torch
+
+from perfkit.workloads.gpt import Gpt
+
+PRODUCTS, BYTES = {products}, {held}
+
+
+def build():
+    base = Gpt(size="nano").build()
+    matrix = torch.full((192, 192), 0.5)
+    held = []
+
+    def loss(model, batch):
+        held[:] = [torch.empty(BYTES, dtype=torch.uint8)] if BYTES else []
+        for _ in range(PRODUCTS):
+            matrix @ matrix
+        return base.loss(model, batch)
+
+    return dataclasses.replace(base, loss=loss)
+"""
+
+
+class Recorded(Struct):
+    """What was recorded: pairs, and the peak of allocated bytes by side of each memory comparison."""
+
+    same: tuple[Pair, ...] = ()
+    slower: tuple[Pair, ...] = ()
+    share: float = SHARE
+    same_peaks: tuple[tuple[float, float], ...] = ()
+    more_peaks: tuple[tuple[float, float], ...] = ()
+    machine: dict[str, str] = {}
+
+
+def record(count: int, memory: int, threads: int | None) -> Recorded:
+    """`count` pairs of either kind, in turn, so that both see the same moods of the machine, and `memory` peaks."""
+    launch = LaunchSpec(threads=threads or os.cpu_count())
+    spec = RunSpec(workload=WorkloadSpec(name="workload.py:build"), launch=launch)
+    with tempfile.TemporaryDirectory(prefix="perfkit-series-") as name:
+        folder = Path(name)
+        base = _side(folder / "base", products=0, held=0)
+        first = _pair(base, base, spec, folder / "first")
+        products = round(SHARE * statistics.median(first.before.cpu_s) / _product_s(launch.threads or 1))
+        slow = _side(folder / "slow", products=max(1, products), held=0)
+        same, slower = [], []
+        for index in range(count):
+            same.append(_pair(base, base, spec, folder / f"same{index}", index))
+            slower.append(_pair(base, slow, spec, folder / f"slow{index}", index))
+            print(f"{index + 1} of {count} pairs of each kind, {same[-1].seconds:.1f} s a pair", flush=True)
+        same_peaks = [_peaks(base, base, launch, folder / f"peaks{index}") for index in range(memory)]
+        held = round(MEMORY_SHARE * same_peaks[0][0]) if memory else 0
+        heavy = _side(folder / "heavy", products=0, held=held)
+        more_peaks = [_peaks(base, heavy, launch, folder / f"more{index}") for index in range(memory)]
+    return Recorded(
+        same=tuple(same),
+        slower=tuple(slower),
+        same_peaks=tuple(same_peaks),
+        more_peaks=tuple(more_peaks),
+        machine={
+            "platform": platform.platform(),
+            "cpus": str(os.cpu_count()),
+            "threads": str(launch.threads),
+            "torch": torch.__version__,
+        },
+    )
+
+
+def write_series(path: Path, recorded: Recorded) -> None:
+    """The file of a recording; times as 32-bit floats (relative error below 1e-7)."""
+    rows = [
+        (kind, index, side, wall_s, cpu_s)
+        for kind in ("same", "slower")
+        for index, pair in enumerate(getattr(recorded, kind))
+        for side in SIDES
+        for wall_s, cpu_s in zip(getattr(pair, side).wall_s, getattr(pair, side).cpu_s, strict=True)
+    ]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    kinds = (pa.string(), pa.int16(), pa.string(), pa.float32(), pa.float32())
+    names = ("kind", "pair", "side", "wall_s", "cpu_s")
+    table = pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, kinds, strict=True)})
+    slim = msgspec.structs.replace(recorded, same=_emptied(recorded.same), slower=_emptied(recorded.slower))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.replace_schema_metadata({META: msgspec.json.encode(slim)}), path, compression="zstd")
+
+
+def read_series(path: Path) -> Recorded:
+    """What `write_series` wrote."""
+    table = pq.read_table(path)
+    slim = msgspec.json.decode((table.schema.metadata or {})[META], type=Recorded)
+    steps: dict[tuple[str, int, str], tuple[list[float], list[float]]] = {}
+    for row in table.to_pylist():
+        wall, cpu = steps.setdefault((row["kind"], row["pair"], row["side"]), ([], []))
+        wall.append(row["wall_s"])
+        cpu.append(row["cpu_s"])
+
+    def filled(kind: str, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+        found = []
+        for index, pair in enumerate(pairs):
+            before, after = (
+                Samples(wall_s=tuple(wall), cpu_s=tuple(cpu))
+                for wall, cpu in (steps[kind, index, side] for side in SIDES)
+            )
+            found.append(Pair(before=before, after=after, seconds=pair.seconds))
+        return tuple(found)
+
+    return msgspec.structs.replace(slim, same=filled("same", slim.same), slower=filled("slower", slim.slower))
+
+
+def _emptied(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    return tuple(Pair(before=Samples(), after=Samples(), seconds=pair.seconds) for pair in pairs)
+
+
+def _side(folder: Path, *, products: int, held: int) -> Side:
+    folder.mkdir()
+    (folder / "workload.py").write_text(_WORKLOAD.format(products=products, held=held), encoding="utf-8")
+    return Side(label=folder.name, root=folder, tree=folder)
+
+
+def _pair(before: Side, after: Side, spec: RunSpec, folder: Path, index: int = 0) -> Pair:
+    """One pair. Odd ones are measured with the sides exchanged, so that neither is always first."""
+    sides = (before, after) if index % 2 == 0 else (after, before)
+    found = measure_pairs(
+        *sides,
+        spec,
+        turns=LOCK_STEP,
+        most=1,
+        budget_s=600,
+        folder=folder,
+        enough=_always,
+        progress=_ignored,
+    ).pairs[0]
+    return found if index % 2 == 0 else Pair(before=found.after, after=found.before, seconds=found.seconds)
+
+
+def _product_s(threads: int) -> float:
+    """The process CPU time of one product of the extra work."""
+    torch.set_num_threads(threads)
+    matrix = torch.full((192, 192), 0.5)
+    times = []
+    for _ in range(200):
+        start = time.process_time()
+        for _ in range(10):
+            matrix @ matrix
+        times.append((time.process_time() - start) / 10)
+    return statistics.median(times)
+
+
+def _peaks(before: Side, after: Side, launch: LaunchSpec, folder: Path) -> tuple[float, float]:
+    """The peak of allocated bytes of both sides, from one instrumented run of each."""
+    request = BenchRequest(
+        workload=WorkloadSpec(name="workload.py:build"),
+        variants=((),),
+        device="cpu",
+        device_count=0,
+        cores=launch.threads or 1,
+    )
+    measure_sides(before, after, request, folder, repeats=1, command="", ceilings=None, progress=_ignored)
+    before_, after_ = (figures(analyse(folder / side).variants[0]).exact["peak_allocated"] for side in SIDES)
+    return before_, after_
+
+
+def _always(*_: object) -> bool:
+    return True
+
+
+def _ignored(*_: object) -> None:
+    """Progress that nobody watches."""
