@@ -92,7 +92,7 @@ def _top(folder: Path) -> Path:
 
 
 def _resolve(top: Path, ref: str) -> str:
-    found = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    found = _git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
     if found.returncode == 0:
         return found.stdout.strip()
     shallow = _git(top, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"

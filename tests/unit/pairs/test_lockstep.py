@@ -56,7 +56,7 @@ def test_warm_up_ends_when_both_sides_are_steady():
     sides = FakeSides(first_s=(9, 2, 1), second_s=(9, 9, 9, 2, 1, 1))
     first, second = warm_up(sides.steppers, 2, 30)
     assert first.cpu_s[:3] == (9, 2, 1)
-    # Of the second side the median of the last three steps is that of the three before after nine: (2, 1, 1), (1, 1, 1).
+    # Of the second side, the medians of the last three steps and of the three before then agree: (2, 1, 1), (1, 1, 1).
     assert len(second.cpu_s) == 9
 
 
