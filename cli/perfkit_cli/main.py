@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "perfkit_cli.run",
     "analyze": "perfkit_cli.analyze",
     "memory": "perfkit_cli.memory",
+    "check": "perfkit_cli.check",
     "report": "perfkit_cli.report",
     "view": "perfkit_cli.view",
     "calibrate": "perfkit_cli.calibrate",
@@ -33,6 +34,7 @@ Examples:
   perfkit run train.py                      where does the time of my own training go?
   perfkit analyze trace.json.gz             where did the time of this trace go?
   perfkit memory snapshot.pickle            what filled the memory?
+  perfkit check --against-ref origin/main   did this change make it worse?
   perfkit report runs/NAME                  draw a report again
   perfkit view runs                         all reports and running jobs, in a browser
   perfkit calibrate                         what can this machine do at most?

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from msgspec.structs import replace
+
 import perfkit
 from perfkit.analysis.check.figures import figures_of, stored
 from perfkit.analysis.check.result import Check, Side
@@ -20,7 +22,7 @@ from perfkit.pairs.side import side_of
 from perfkit.pairs.suites import measure_side
 from perfkit.record import Environment, Status
 from perfkit.spec import Schedule
-from perfkit.store.baseline import Baseline
+from perfkit.store.baseline import Baseline, StoredVariant
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,11 @@ def measured_here(config: CheckConfig, out: Path, order: Order) -> Source:
     return Source(side.label, found)
 
 
-def baseline_of(source: Source) -> Baseline:
-    """A baseline of what was measured. A `PerfkitError` names what did not train to the end: it is no baseline."""
+def baseline_of(source: Source, *, timed: bool) -> Baseline:
+    """A baseline of what was measured; `timed` False leaves out what varies from process to process.
+
+    A `PerfkitError` names what did not train to the end: it is no baseline.
+    """
     for case in source.cases.values():
         for name, each in case.variants.items():
             if each.result is not None and each.result.status != Status.OK:
@@ -93,10 +98,15 @@ def baseline_of(source: Source) -> Baseline:
         perfkit=perfkit.__version__,
         environment=environment,
         variants={
-            case.workload: {name: stored(each.figures) for name, each in case.variants.items()}
+            case.workload: {name: _stored(each, timed) for name, each in case.variants.items()}
             for case in source.cases.values()
         },
     )
+
+
+def _stored(variant: ObservedVariant, timed: bool) -> StoredVariant:
+    kept = stored(variant.figures)
+    return kept if timed else replace(kept, processes={})
 
 
 def compare_stored(config: CheckConfig, before: Source, after: Source, order: Order, *, began: float) -> Check:

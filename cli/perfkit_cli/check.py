@@ -1,0 +1,77 @@
+"""`perfkit check`: did this change make it worse? Compare, judge against thresholds, and say why."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import click
+
+from perfkit_cli.checking import Options, carry_out
+from perfkit_cli.device import DEVICES
+from perfkit_cli.values import one_of
+
+EXAMPLES = """\b
+Examples:
+  perfkit check --against-ref origin/main            both sides measured now, by turns: the fair way
+  perfkit check --update                             write the baseline, to be committed
+  perfkit check --exact                              memory, FLOPs, kernels, graph breaks, losses against it: no timing
+  perfkit check runs/new --baseline runs/old         two runs that are there already; nothing is run
+  perfkit check --against-ref main -w train.py:build -t amp --threshold step_time=4% --budget 5min
+  perfkit check --calibrate                          what can be detected on this machine, in which time?
+  perfkit check --history runs                       when did it change, and with which commits?
+\b
+What to check and how strictly stands in pyproject.toml ([tool.perfkit.check]) or perfkit.toml ([check]); options go
+before it. Thresholds: 3% (a relative change), +64MiB (an absolute one), <=2GiB (a limit), off (reported only).
+\b
+Exit codes: 0 pass, 1 a regression (or a side that cannot be run), 2 the request is wrong, 3 inconclusive
+(--inconclusive CODE), 130 interrupted.
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("run", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--against-ref", metavar="REF", help="Compare with this revision, checked out and measured beside yours.")
+@click.option("--baseline", metavar="FILE|RUN|BRANCH", help="Compare with stored ones.  [default: the baseline file]")
+@click.option("--update", is_flag=True, help="Measure, and write the baseline file.")
+@click.option("--calibrate", is_flag=True, help="Compare this machine with itself: what can it detect, in which time?")
+@click.option(
+    "--history",
+    metavar="DIR",
+    type=click.Path(path_type=Path, exists=True),
+    help="Find change points over the runs in a folder; nothing is run.",
+)
+@click.option("-w", "--workload", metavar="NAME[:KEY=VALUE]", help="What to train.  [default: the configured cases]")
+@click.option("-t", "--technique", metavar="LIST", help="The variants of it to check.  [default: baseline]")
+@click.option("--threshold", "thresholds", multiple=True, metavar="QUANTITY=T", help="May be given several times.")
+@click.option("--exact", is_flag=True, help="Only what every process counts alike: nothing is timed.")
+@click.option("--budget", metavar="TIME", help="For timing, over all variants, such as 90s.  [default: 3min]")
+@click.option(
+    "--device",
+    metavar=f"[{'|'.join(DEVICES)}]",
+    callback=one_of("device", DEVICES),
+    help="[default: as configured, auto]",
+)
+@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads of each rank.")
+@click.option("--inconclusive", metavar="CODE", type=click.IntRange(0, 255), help="Exit code for it.  [default: 3]")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-check]")
+@click.option("--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Also write the comment here.")
+@click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Also write JUnit XML here.")
+@click.option(
+    "--github/--no-github",
+    default=None,
+    help="Annotations, and a summary of the step.  [default: where GITHUB_ACTIONS is set]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole check as JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show what is not gated.")
+@click.option("-q", "--quiet", is_flag=True, help="Print what is no pass, and the path of the report.")
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> None:
+    """Check that a change made nothing worse than its thresholds allow.
+
+    Memory, FLOPs, kernels, graph breaks and losses are compared exactly, and first. Times are compared between pairs of
+    processes of both sides that run by turns, until all is decided or the budget is used up; a difference that the data
+    cannot tell is inconclusive, which is neither a pass nor a failure. The report says which ops, modules and tensors
+    changed.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside is interrupted as well
+    ctx.exit(carry_out(Options(**options)))

@@ -1,0 +1,57 @@
+"""The progress of a check: what is running on which side, and how far sampling has come."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from perfkit.bench import PassStarted, RunFinished, RunStarted
+from perfkit.check.events import CheckEvent, SamplingEvent, SideEvent
+from perfkit.pairs.measure import PairFinished, PairProgress, PairStarted
+from perfkit.record import Status
+from perfkit.units import seconds
+from perfkit_cli.lines import draw, live_line
+
+
+@contextmanager
+def show_check(console: Console) -> Iterator[Callable[[CheckEvent], None]]:
+    """Yields the function that takes the events of a check: a live line on a terminal, else a line for what ended."""
+    if console.is_terminal:
+        with live_line(console) as live:
+            yield lambda event: draw(live, line(event))
+    else:
+        yield lambda event: _end_line(event, console)
+
+
+def line(event: CheckEvent) -> str:
+    """An event in words."""
+    if isinstance(event, SamplingEvent):
+        return f"{event.workload} {event.variant}: {_pair(event)}"
+    rounds = f", round {event.index + 1} of {event.rounds}" if event.rounds > 1 else ""
+    return f"{event.workload}, {event.label}{rounds}: {_run(event)}"
+
+
+def _run(event: SideEvent) -> str:
+    match event.event:
+        case RunStarted(variant=variant):
+            return f"{variant} starts"
+        case PassStarted(name=name):
+            return name
+        case RunFinished(variant=variant, status=status, reason=reason, seconds=taken):
+            end = str(status) if status == Status.OK else f"{status}: {reason}"
+            return f"{variant} {end} after {seconds(taken)}"
+
+
+def _pair(event: SamplingEvent) -> str:
+    match event.event:
+        case PairStarted(index=index, spent_s=spent):
+            return f"pair {index + 1} of processes, {seconds(spent)} so far"
+        case PairProgress(text=text):
+            return text
+        case PairFinished(index=index, pair=pair):
+            return f"pair {index + 1} of processes took {seconds(pair.seconds)}"
+
+
+def _end_line(event: CheckEvent, console: Console) -> None:
+    if isinstance(event.event, RunFinished | PairFinished):
+        console.out(line(event), highlight=False)

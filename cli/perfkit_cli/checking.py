@@ -1,0 +1,283 @@
+"""What `perfkit check` does for each of its forms."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import click
+
+from perfkit.errors import UsageError
+from perfkit.files import write_bytes
+from perfkit_cli.folders import refuse_foreign
+
+if TYPE_CHECKING:
+    from perfkit.analysis.check.result import Check
+    from perfkit.check.config import CheckConfig
+    from perfkit.check.order import Order
+    from perfkit.check.stored import Source
+
+OUT = Path("runs")
+CHECK_FILE = "check.json"
+EXIT_FAILED = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What was given; None where it was not."""
+
+    run: Path | None
+    against_ref: str | None
+    baseline: str | None
+    update: bool
+    calibrate: bool
+    history: Path | None
+    workload: str | None
+    technique: str | None
+    thresholds: tuple[str, ...]
+    exact: bool
+    budget: str | None
+    device: str | None
+    threads: int | None
+    inconclusive: int | None
+    out: Path | None
+    markdown: Path | None
+    junit: Path | None
+    github: bool | None
+    as_json: bool
+    verbose: bool
+    quiet: bool
+
+
+Mode = Callable[[Options, Path], int]
+
+
+def carry_out(given: Options) -> int:
+    """Do what was asked for; the exit code."""
+    name, mode = _mode(given)
+    folder = given.out or OUT / f"{datetime.now():%Y-%m-%d-%H%M%S}-{name}"
+    refuse_foreign(folder, CHECK_FILE, "perfkit check")
+    return mode(given, folder)
+
+
+def _mode(given: Options) -> tuple[str, Mode]:
+    """What was asked for, and what its folder is called; a `UsageError` where it is two things."""
+    asked: dict[str, tuple[bool, Mode]] = {
+        "--update": (given.update, _update),
+        "--calibrate": (given.calibrate, _calibration),
+        "--history": (given.history is not None, _history),
+        "--against-ref": (given.against_ref is not None, _against_ref),
+        "--baseline": (given.baseline is not None, _baseline),
+    }
+    named = [name for name, (is_asked, _) in asked.items() if is_asked]
+    if len(named) > 1 and set(named) != {"--update", "--baseline"}:
+        raise UsageError(f"{' and '.join(named)} are different checks: give one of them")
+    if given.run is not None and named != ["--baseline"]:
+        raise UsageError(f"{given.run}: a run that is there is compared with another: name it with --baseline")
+    if not named:
+        return "check", _baseline
+    kind = {"--update": "baseline", "--calibrate": "calibration", "--history": "history"}
+    return kind.get(named[0], "check"), asked[named[0]][1]
+
+
+def _against_ref(given: Options, folder: Path) -> int:
+    from perfkit.check.revisions import check_revision
+
+    config = _config(given)
+    assert given.against_ref is not None
+    with _ordered(given, config) as order:
+        check = check_revision(config, given.against_ref, folder, order)
+    return _finish(check, folder, given, config)
+
+
+def _baseline(given: Options, folder: Path) -> int:
+    from perfkit.check.stored import compare_stored, measured_here, of_run
+
+    began, config = monotonic(), _config(given)
+    before = _stored(given, config)
+    with _ordered(given, config) as order:
+        after = of_run(given.run) if given.run is not None else measured_here(config, folder, order)
+    return _finish(compare_stored(config, before, after, order, began=began), folder, given, config)
+
+
+def _update(given: Options, folder: Path) -> int:
+    from perfkit.check.stored import baseline_of, measured_here
+    from perfkit.store.baseline import write_baseline
+
+    config = _config(given)
+    with _ordered(given, config) as order:
+        baseline = baseline_of(measured_here(config, folder, order), timed=order.timed)
+    path = _baseline_file(given, config)
+    write_baseline(path, baseline)
+    click.echo(f"baseline: {path}")
+    return 0
+
+
+def _calibration(given: Options, folder: Path) -> int:
+    from rich.console import Console
+
+    from perfkit.check.calibration import calibrate_here
+    from perfkit_reports.check.calibration import markdown, print_calibration
+    from perfkit_reports.write import as_json
+
+    config = _config(given)
+    with _ordered(given, config) as order:
+        found = calibrate_here(config, folder, order)
+    write_bytes(folder / "calibration.json", as_json(found))
+    if given.as_json:
+        click.echo(as_json(found), nl=False)
+        return 0
+    print_calibration(found, Console())
+    if given.markdown is not None:
+        write_bytes(given.markdown, markdown(found).encode())
+    return 0
+
+
+def _history(given: Options, folder: Path) -> int:
+    from rich.console import Console
+
+    from perfkit.analysis.check.history import latest_regressions, read_history
+    from perfkit_reports.check.history_terminal import print_history
+    from perfkit_reports.check.history_write import write_history
+    from perfkit_reports.write import as_json
+
+    assert given.history is not None
+    history = read_history(given.history)
+    write_history(history, folder)
+    if given.as_json:
+        click.echo(as_json(history), nl=False)
+    else:
+        print_history(history, Console(), folder)
+    return EXIT_FAILED if latest_regressions(history) else 0
+
+
+def _finish(check: "Check", folder: Path, given: Options, config: "CheckConfig") -> int:
+    """Write and show the check; its exit code."""
+    from rich.console import Console
+
+    from perfkit_reports.check import terminal
+    from perfkit_reports.check.write import write_check
+    from perfkit_reports.write import as_json
+
+    write_check(check, folder, inconclusive="skipped" if _exit_inconclusive(given, config) == 0 else "failure")
+    for target, name in ((given.markdown, "comment.md"), (given.junit, "junit.xml")):
+        if target is not None:
+            write_bytes(target, (folder / name).read_bytes())
+    if given.as_json:
+        click.echo(as_json(check), nl=False)
+    elif not given.quiet:
+        terminal.render(check, Console(), folder, verbose=given.verbose)
+    if given.quiet:
+        click.echo(f"{check.verdict}\nreport: {folder / 'report.html'}")
+    if _on_github(given):
+        _tell_github(check)
+    return _exit_code(check, given, config)
+
+
+def _exit_code(check: "Check", given: Options, config: "CheckConfig") -> int:
+    from perfkit.analysis.check.result import Verdict
+
+    codes = {Verdict.PASS: 0, Verdict.IMPROVED: 0, Verdict.FAIL: EXIT_FAILED}
+    return codes.get(check.verdict, _exit_inconclusive(given, config))
+
+
+def _exit_inconclusive(given: Options, config: "CheckConfig") -> int:
+    return config.exit_inconclusive if given.inconclusive is None else given.inconclusive
+
+
+def _on_github(given: Options) -> bool:
+    return os.environ.get("GITHUB_ACTIONS") == "true" if given.github is None else given.github
+
+
+def _tell_github(check: "Check") -> None:
+    """Annotations on standard output, and the comment into the step's summary, as GitHub Actions wants them."""
+    from perfkit_reports.check import annotations, markdown
+
+    click.echo(annotations.render(check), nl=False)
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(markdown.render(check, limit=markdown.SUMMARY_BYTES) + "\n")
+
+
+def _stored(given: Options, config: "CheckConfig") -> "Source":
+    """The figures to compare with: of a file, a folder, or the baseline file at a revision."""
+    from perfkit.check.stored import of_baseline, of_run
+    from perfkit.store.baseline import read_baseline
+    from perfkit.store.git_file import read_baseline_of
+
+    path = Path(given.baseline) if given.baseline is not None else _baseline_file(given, config)
+    if path.is_dir():
+        return of_run(path)
+    if given.baseline is None or path.is_file() or path.suffix == ".json":
+        if given.baseline is None and not path.is_file():
+            raise UsageError(
+                f"{path}: there is no baseline yet: write one with `perfkit check --update`, or compare with a "
+                "revision: `perfkit check --against-ref main`"
+            )
+        return of_baseline(read_baseline(path), path.name)
+    file = Path(config.root) / config.baseline
+    return of_baseline(read_baseline_of(given.baseline, file), f"{file.name} of {given.baseline}")
+
+
+def _baseline_file(given: Options, config: "CheckConfig") -> Path:
+    return Path(given.baseline) if given.baseline is not None else Path(config.root) / config.baseline
+
+
+def _config(given: Options) -> "CheckConfig":
+    """The configuration found from here, with the options over it."""
+    from msgspec.structs import replace
+
+    from perfkit.check.config import Case, budget_of, load_config, thresholds_of
+
+    config = load_config(Path.cwd())
+    over = thresholds_of(dict(map(_named_threshold, given.thresholds)), "--threshold")
+    cases = config.cases
+    if given.workload is not None:
+        same = [case for case in cases if case.workload == given.workload]
+        cases = tuple(same) or (Case(workload=given.workload, thresholds=config.thresholds),)
+    if given.technique is not None:
+        cases = tuple(replace(case, technique=given.technique) for case in cases)
+    return replace(
+        config,
+        cases=tuple(replace(case, thresholds={**case.thresholds, **over}) for case in cases),
+        thresholds={**config.thresholds, **over},
+        device=given.device or config.device,
+        threads=given.threads or config.threads,
+        budget_s=config.budget_s if given.budget is None else budget_of(given.budget, "--budget"),
+    )
+
+
+def _named_threshold(text: str) -> tuple[str, str]:
+    name, equals, threshold = text.partition("=")
+    if not (name and equals and threshold):
+        raise UsageError(f"--threshold {text!r}: expected QUANTITY=T, such as step_time=3%")
+    return name.strip(), threshold.strip()
+
+
+@contextmanager
+def _ordered(given: Options, config: "CheckConfig") -> "Iterator[Order]":
+    """How to measure on this machine, with the progress drawn while the body runs."""
+    from rich.console import Console
+
+    from perfkit.check.cases import Machine
+    from perfkit.check.order import Order
+    from perfkit.devices.machine import available_cores
+    from perfkit_cli.check_progress import show_check
+    from perfkit_cli.device import find_device
+
+    found = find_device(config.device)
+    machine = Machine(device=found.kind, name=found.name, count=found.visible, cores=available_cores())
+    console = Console(stderr=True, quiet=given.quiet or given.as_json)
+    with show_check(console) as progress:
+        yield Order(machine=machine, command=_command_line(), timed=not given.exact, progress=progress)
+
+
+def _command_line() -> str:
+    return shlex.join(["perfkit", *sys.argv[1:]])
