@@ -62,8 +62,9 @@ def measure_pairs(
 ) -> Pairs:
     """Measure pairs of fresh processes into `folder`, which must not exist, at least one and at most `most`.
 
-    The runs of a pair lie in `000/before` and `000/after`, and so on. After each, `pairs.json` is written and `enough` is asked. No pair is begun that would not fit into the budget,
-    judged by the median of what pairs took; the first is always measured. `ended` says what ended it.
+    The runs of a pair lie in `000/before` and `000/after`, and so on. After each pair, `pairs.json` is written and
+    `enough` is asked. No pair is begun that would not fit into the budget, judged by the median of what pairs took; the
+    first is always measured. `ended` says what ended it.
 
     Raises:
         UsageError: unknown `turns`, a `most` below 1, a folder that is in use, or a side's folder that is not there.
