@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from perfkit.analysis.check.result import Check
 from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.result import Analysis
 from perfkit.analysis.traces.result import TraceAnalysis
 from perfkit_reports import html, memory_html, trace_html
+from perfkit_reports.check import html as check_html
+
+Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check
 
 ARGUMENTS = [
     "--headless",
@@ -81,7 +85,7 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     """`open_report(analysis, width=1440)` renders, writes and opens a report."""
     pages: list[Page] = []
 
-    def opened(analysis: Analysis | TraceAnalysis | MemoryAnalysis, width: int = 1440) -> Opened:
+    def opened(analysis: Reported, width: int = 1440) -> Opened:
         path = tmp_path / "report.html"
         path.write_text(_rendered(analysis), encoding="utf-8")
         page = browser.new_page(viewport={"width": width, "height": 900}, accept_downloads=True)
@@ -99,7 +103,9 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         page.close()
 
 
-def _rendered(analysis: Analysis | TraceAnalysis | MemoryAnalysis) -> str:
+def _rendered(analysis: Reported) -> str:
     if isinstance(analysis, Analysis):
         return html.render(analysis)
+    if isinstance(analysis, Check):
+        return check_html.render(analysis)
     return trace_html.render(analysis) if isinstance(analysis, TraceAnalysis) else memory_html.render(analysis)

@@ -58,7 +58,8 @@ def of_compiling(changes: Sequence[CountChange]) -> Iterator[Suspect]:
             what = " ".join(change.what.split())
             reason = f": {what[:_LONGEST_REASON]}{'...' if len(what) > _LONGEST_REASON else ''}" if what else ""
             plural = "" if abs(more) == 1 else "s"
-            weight = _BREAK * abs(more) / (1 if change.kind == BREAK else 2)
+            # A break is often why the rest is compiled again.
+            weight = _BREAK if change.kind == BREAK else _BREAK / 2
             yield Suspect(weight, f"{abs(more)} {word} {change.kind}{plural}{reason}")
 
 

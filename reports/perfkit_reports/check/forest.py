@@ -11,7 +11,7 @@ from perfkit.analysis.check.result import Judged, Verdict
 from perfkit.analysis.check.thresholds import margin
 
 WIDTH, HEIGHT = 176, 26
-_ZERO, _UNIT, _EDGE = 70.0, 46.0, 7.0
+_ZERO, _UNIT, _EDGE = 60.0, 40.0, 7.0
 
 # A shape each, so that no colour is needed to tell verdicts apart.
 _SHAPES = {Verdict.FAIL: "cross", Verdict.INCONCLUSIVE: "open", Verdict.IMPROVED: "triangle"}

@@ -46,6 +46,7 @@ def pairs_figure(variant: CheckedVariant) -> Figure | None:
             "title": {"text": "after against before"},
             "ticksuffix": " %",
             "tickformat": "+.1~f",
+            "rangemode": "tozero",
             "zerolinewidth": 2,
         },
         shapes=[line for clock in shown for line in _threshold(variant, clock)],

@@ -1,0 +1,82 @@
+"""The report of a check as people use it: opened from disk in a browser, offline, at desktop and phone width."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures import sample_checks as sample
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("name", sample.ALL)
+@pytest.mark.parametrize("width", [1440, 390])
+def test_opens_offline_without_errors_and_without_sideways_scrolling(open_report: Any, name: str, width: int) -> None:
+    report = open_report(sample.ALL[name](), width=width)
+    report.opens_cleanly(width)
+
+
+def test_the_verdict_is_what_is_seen_first(open_report: Any) -> None:
+    page = open_report(sample.every_verdict(), width=390).page
+    assert page.locator(".verdict").bounding_box()["y"] < 300
+    assert page.locator(".verdict").inner_text() == "✗ fail"
+    assert page.locator("h1").bounding_box()["y"] < 400
+
+
+def test_the_table_of_ops_sorts_by_what_is_clicked(open_report: Any) -> None:
+    report = open_report(sample.every_verdict())
+    report.visit("why")
+    heading = report.page.locator("#why-ops-0 th", has_text="Before")
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "descending"
+    names = report.page.locator("#why-ops-0 tbody tr td:first-child").all_inner_texts()
+    assert names == ["aten::mm", "aten::_softmax", "aten::clone", "aten::_to_copy"]
+    heading.get_by_role("button").click()
+    names = report.page.locator("#why-ops-0 tbody tr td:first-child").all_inner_texts()
+    assert names[-1] == "aten::mm"
+
+
+def test_variants_fold_with_the_keyboard(open_report: Any) -> None:
+    page = open_report(sample.every_verdict()).page
+    first = page.locator("#results details.variant").first
+    assert first.evaluate("each => each.open")
+    first.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert not first.evaluate("each => each.open")
+
+
+def test_a_figure_within_a_fold_is_drawn_when_it_opens(open_report: Any) -> None:
+    page = open_report(sample.one_of_two()).page
+    closed = page.locator("#pairs details.variant:not([open])").first
+    number = closed.locator(".chart").get_attribute("data-figure")
+    closed.locator("summary").click()
+    page.locator(f"[data-figure={number}] .main-svg").first.wait_for(state="attached")
+
+
+def test_the_numbers_can_be_saved(open_report: Any) -> None:
+    page = open_report(sample.every_verdict()).page
+    with page.expect_download() as download:
+        page.locator(".side [data-save]").click()
+    saved = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    assert saved["verdict"] == "fail"
+    assert len(saved["variants"][0]["pairs"]) == sample.PAIRS
+    with page.expect_download() as download:
+        page.locator("#why [data-csv]").first.click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+    assert float(rows[0]["After"]) == pytest.approx(1.22e-3)
+
+
+def test_both_themes_and_print_show_the_bars(open_report: Any) -> None:
+    page = open_report(sample.every_verdict()).page
+    colour = "getComputedStyle(document.querySelector('.forest .interval')).stroke"
+    light = page.evaluate(colour)
+    page.locator("[data-theme-toggle]").click()
+    assert page.evaluate(colour) != light
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.locator("#pairs .main-svg").first.wait_for(state="attached")
+    assert not page.locator(".side").is_visible()

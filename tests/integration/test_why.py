@@ -1,0 +1,102 @@
+"""Regressions planted in a real workload, measured on this machine's CPU: the suspects must name them."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from perfkit.analysis.check.result import Why
+from perfkit.analysis.check.why import why
+from perfkit.bench import bench
+from perfkit.plan import BenchRequest
+from perfkit.spec import Schedule, WorkloadSpec, parse_variants
+from perfkit.store.read import StoredSuite, read_suite
+
+PLANTED = Path(__file__).parent.parent / "fixtures" / "workloads" / "planted.py"
+
+Measure = Callable[[str, str], StoredSuite]
+
+
+@pytest.fixture(scope="module")
+def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
+    """The suite of one variant of the workload with a change; measured once."""
+
+    @cache
+    def measured(change: str, variant: str) -> StoredSuite:
+        folder = tmp_path_factory.mktemp("side") / "suite"
+        request = BenchRequest(
+            workload=WorkloadSpec(name=f"{PLANTED}:build", params={"change": change} if change else {}),
+            variants=tuple(parse_variants(variant)),
+            device="cpu",
+            device_count=0,
+            cores=1,
+            threads=1,
+            repeats=1,
+            schedule=Schedule(warmup=1, max_warmup=2, timed=2, memory=3, trace=3, parity=1),
+        )
+        bench(request, folder, command="test", ceilings=None, progress=lambda event: None)
+        return read_suite(folder)
+
+    return measured
+
+
+def found(measure: Measure, change: str, variant: str = "baseline") -> Why:
+    return why(measure("", variant), measure(change, variant), variant)
+
+
+def suspect(found: Why, *parts: str) -> bool:
+    """Whether one sentence has all the parts."""
+    return any(all(part in text for part in parts) for text in found.suspects)
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ("extra_matmul", ("in blocks.1: ", "aten::mm is called more often", "MFLOP more")),
+        ("math_attention", ("in blocks.1.attn: ", "aten::bmm is new", "aten::_scaled_dot_product_flash_attention")),
+        ("contiguous", ("in blocks.1", "aten::clone is called more often (2 -> 4 calls a step)")),
+        ("double", ("get other inputs", "aten::_log_softmax", "-> fp64[")),
+        ("kept", ("every step leaves 128 KiB", "aten::mul in blocks.1")),
+        ("kept", ("blocks.1 holds", "more at the peak (activation)", "aten::mul")),
+        ("kept", ("in blocks.1: aten::mul is new (1 call a step)",)),
+    ],
+)
+def test_a_planted_regression_is_named_with_its_op_and_module(
+    measure: Measure, change: str, parts: tuple[str, ...]
+) -> None:
+    result = found(measure, change)
+    assert suspect(result, *parts), result.suspects
+
+
+def test_the_same_code_has_no_suspect_that_is_counted(measure: Measure) -> None:
+    again = why(measure("", "baseline"), measure("nothing", "baseline"), "baseline")
+    assert not [text for text in again.suspects if "in each of" not in text]
+    assert {row.evidence for row in again.time.changes} <= {"noise", "slower", "faster"}  # type: ignore[union-attr]
+    assert all(abs(each.after - each.before) < 1024 for each in again.memory)
+
+
+@pytest.mark.parametrize(("change", "line"), [("print", 'print("hidden")'), ("item", ".item()")])
+def test_a_broken_graph_is_named_with_the_line_that_breaks_it(measure: Measure, change: str, line: str) -> None:
+    result = found(measure, change, "compile")
+    assert "1 more graph break" in result.suspects[0], result.suspects
+    assert "planted.py" in result.suspects[0]
+    assert line in result.suspects[0]
+    assert suspect(result, "compiled graph is called more often")
+    assert {each.kind for each in result.compiled} >= {"graph", "graph break"}
+
+
+def test_what_a_side_lacks_is_said(measure: Measure) -> None:
+    side = measure("", "baseline")
+    (run,) = side.runs
+    bare = dataclasses.replace(
+        run, ranks=tuple(dataclasses.replace(each, trace=None, memory=None) for each in run.ranks)
+    )
+    result = why(dataclasses.replace(side, runs=(bare,)), side, "baseline")
+    assert result.time is None
+    assert result.suspects == ()
+    assert result.notes[:2] == (
+        "before: no trace was recorded, so ops cannot be compared",
+        "before: no allocations were recorded, so what fills the memory cannot be compared",
+    )
