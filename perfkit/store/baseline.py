@@ -20,7 +20,7 @@ BASELINE_FILE = "perfkit-baseline.json"
 # and by several on a shared one: at four digits rounding moves a figure by at most 0.05 %, below what any check finds.
 PROCESS_DIGITS = 4
 
-# And of losses: another number of threads changes them from the seventh digit on, and losses count as equal up to 1e-5.
+# And of losses: sums in another order change fp32 from the seventh digit on, and losses count as equal up to 1e-5.
 LOSS_DIGITS = 6
 
 _MIGRATIONS: Migrations = {}
