@@ -27,9 +27,9 @@ class Quantity:
     default: str | None = None
 
 
-# What is exact came out the same to the byte, and losses to the bit, in three or four processes of each of eight variants
-# on a CPU (gpt, resnet and a Transformers model; plain, amp, ckpt, compiled), after 13 to 33 steps of warming up. The thresholds
-# of memory leave room for small tensors that nobody minds; what is reserved depends on the order of all requests before.
+# What is exact came out the same to the byte, and losses to the bit, in all three or four processes of each of eight
+# variants on a CPU (gpt, resnet, a Transformers model; plain, amp, ckpt, compiled), after 10 to 30 steps of warming up.
+# The thresholds of memory leave room for tensors that nobody minds; what is reserved depends on all requests before.
 QUANTITIES = (
     Quantity(name="peak_allocated", title="peak allocated", unit="bytes", judging=Judging.EXACT, default="0.5%"),
     Quantity(name="peak_reserved", title="peak reserved", unit="bytes", judging=Judging.EXACT, default="2%"),
