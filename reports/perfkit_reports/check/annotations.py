@@ -54,10 +54,9 @@ def _of_variant(level: str, verdicts: Sequence[Verdict], variant: CheckedVariant
     if not judged:
         return None
     lines = [
-        f"{cells.title(each).text} {change.text}{f' ({change.detail})' if change.detail else ''}: {each.verdict.value}"
+        f"{each.verdict.value}: {cells.brief(each)}"
         for each in judged
-        for change in (cells.change(each),)
-        if each.verdict is not Verdict.NOT_COMPARED
+        if cells.has_change(each)  # else its reason says it all
     ]
     lines += [story.line(reason) for reason in story.reasons(variant) if reason.verdict in verdicts]
     if Verdict.FAIL in verdicts:

@@ -40,6 +40,19 @@ def change(judged: Judged) -> Cell:
     return Cell(f"{'+' if difference > 0 else ''}{amount(difference, judged.unit)}", value=difference)
 
 
+def brief(judged: Judged) -> str:
+    """`step time +7.8 % (+6.5 to +9.3 %)`; without a change why there is none."""
+    if not has_change(judged):
+        return f"{one_line(judged.title)}: {one_line(judged.reason)}"
+    found = change(judged)
+    return f"{one_line(judged.title)} {found.text}{f' ({found.detail})' if found.detail else ''}"
+
+
+def has_change(judged: Judged) -> bool:
+    """There are figures of both sides to tell a change from."""
+    return change(judged).text != NOTHING
+
+
 def interval(judged: Judged) -> str:
     """`+6.5 to +9.3 %`; of what is counted `exactly`; empty where there is none."""
     if judged.low is None or judged.high is None:

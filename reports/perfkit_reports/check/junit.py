@@ -70,17 +70,13 @@ def _suite(check: Check, variant: CheckedVariant, name: str, outcomes: dict[Verd
 
 def _message(judged: Judged) -> str:
     """`inconclusive: CPU time a step +1.0 % (-4.9 to +7.2 %), allowed 3%`."""
-    title, threshold = one_line(judged.title), cells.threshold(judged).text
-    if judged.verdict is Verdict.NOT_COMPARED:
-        return f"{judged.verdict.value}: {title}: {one_line(judged.reason)}"
-    change = cells.change(judged)
-    detail = f" ({change.detail})" if change.detail else ""
-    return f"{judged.verdict.value}: {title} {change.text}{detail}, allowed {threshold}"
+    said = f"{judged.verdict.value}: {cells.brief(judged)}"
+    return f"{said}, allowed {cells.threshold(judged).text}" if cells.has_change(judged) else said
 
 
 def _text(judged: Judged, variant: CheckedVariant) -> list[str]:
     lines = []
-    if judged.verdict is not Verdict.NOT_COMPARED:
+    if cells.has_change(judged):
         lines = [f"{cells.before(judged).text} -> {cells.after(judged).text}", one_line(judged.reason)]
     if judged.to_decide:
         lines.append(f"to decide: {one_line(judged.to_decide)}")

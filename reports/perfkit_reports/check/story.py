@@ -103,7 +103,7 @@ def headline(check: Check) -> str:
         case Verdict.FAIL if found:
             return f"{share} got worse by more than the threshold{where}"
         case Verdict.IMPROVED if found:
-            return f"{share} got better{where}, and nothing got worse"
+            return f"{share} got better{where}, and nothing that was compared got worse"
         case Verdict.INCONCLUSIVE if found:
             return f"{share} cannot be told with this much data{where}"
         case Verdict.PASS if len(found) == total:

@@ -38,10 +38,16 @@ def test_each_variant_has_one_of_each_level(every_verdict: Check) -> None:
         ("notice", "perfkit check: gpt flash"),
     ]
     lines = found[0][2].splitlines()
-    assert lines[0] == "peak allocated +5.8 % (exactly): fail"
+    assert lines[0] == "fail: peak allocated +5.8 % (exactly)"
     assert "graph breaks grew from 0 to 1, allowed +0" in lines
     assert lines[-1].startswith("suspect: activations at the peak grew")
     assert "not compared: after the change it ended with: out of memory" in found[2][2]
+
+
+def test_a_side_that_does_not_train_any_more_is_an_error_with_the_reason() -> None:
+    (error, warning) = shown(sample_checks.stopped())
+    assert error[2] == "training to the end: now: out of memory: at step 3, peak 1.93 GiB of 2.00 GiB"
+    assert warning[2].startswith("peak allocated, CPU time a step, step time not compared: now: ")
 
 
 def test_a_pass_says_nothing() -> None:
