@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import fsum
 from statistics import median
 
 import numpy as np
@@ -87,7 +88,8 @@ def _per_step(found: Engine) -> tuple[tuple[OpRow, ...], dict[OpKey, tuple[float
     inside = work.step != NONE
     seconds = np.zeros((len(groups), max(1, len(found.windows))))
     np.add.at(seconds, (groups.of[inside], work.step[inside]), work.busy_ns[inside] / 1e9)
-    made, steps_s = [], {}
+    made: list[OpRow] = []
+    steps_s: dict[OpKey, tuple[float, ...]] = {}
     for row, series in zip(
         rows(found.by_op, np.arange(len(groups)), found.step_s, of_kernels=False), seconds.tolist(), strict=True
     ):
@@ -97,7 +99,7 @@ def _per_step(found: Engine) -> tuple[tuple[OpRow, ...], dict[OpKey, tuple[float
         named = replace(named, seconds=median(series))
         made.append(named)
         have = steps_s.get(op_key(named))
-        steps_s[op_key(named)] = tuple(series if have is None else map(sum, zip(have, series, strict=True)))
+        steps_s[op_key(named)] = tuple(series if have is None else map(fsum, zip(have, series, strict=True)))
     return tuple(made), steps_s
 
 

@@ -16,7 +16,7 @@ from perfkit.units import flops, nbytes, seconds, significant
 
 MOST_SUSPECTS = 8
 _MOST_OPS = 4  # named in one sentence
-_MOST_INPUTS = 3
+_MOST_INPUTS, _MOST_NAMES = 3, 8  # each in a sentence of its own; named where more are summed up
 
 # Of the peak: what changes it by less is told by the tables alone.
 _LEAST_BYTES = 0.002
@@ -127,9 +127,10 @@ def of_inputs(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
     rows = [row for row in changes if row.evidence == INPUTS]
     if len(rows) > _MOST_INPUTS:
         total = fsum((row.after_s or 0.0) - (row.before_s or 0.0) for row in rows)
-        named = ", ".join(dict.fromkeys(row.name for row in rows[:_MOST_INPUTS]))
+        names = list(dict.fromkeys(row.name for row in rows))
+        named = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
         first = max(rows, key=lambda row: abs((row.after_s or 0.0) - (row.before_s or 0.0)))
-        text = f"{len(rows)} ops get other inputs than before ({named} ...), such as {first.shapes}"
+        text = f"{len(rows)} ops get other inputs than before ({named}), such as {first.shapes}"
         yield Suspect(_share(total, step_s), f"{text}; {_costs(total, step_s)}")
         return
     for row in rows:

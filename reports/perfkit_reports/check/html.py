@@ -1,11 +1,11 @@
 """A check's report.html: what got worse, by how much against its threshold, and why."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from perfkit.analysis.check.result import Check, CheckedVariant, Side, Verdict
+from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP
 from perfkit_reports.cells import Cell
 from perfkit_reports.check import cells as judged_cells
@@ -69,7 +69,7 @@ def verdict_of(variant: CheckedVariant) -> Verdict:
     return next((each for each in _ORDER if each in found), Verdict.NOT_COMPARED)
 
 
-def in_words(item: judged_cells.Judged) -> str:
+def in_words(item: Judged) -> str:
     """What a row's bar shows, for those who listen to it."""
     change = judged_cells.change(item)
     interval = f" ({change.detail})" if change.detail else ""
@@ -98,7 +98,7 @@ def _suspects(variants: Iterable[CheckedVariant]) -> list[tuple[str, str]]:
     ]
 
 
-def _sections(variants: list[CheckedVariant], figures: dict[str, object]) -> list[tuple[str, str]]:
+def _sections(variants: list[CheckedVariant], figures: Mapping[str, object]) -> list[tuple[str, str]]:
     """(id, title) of the sections that have something to say."""
     sections = [("summary", "Verdict")]
     if variants:
