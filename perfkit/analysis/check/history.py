@@ -84,10 +84,10 @@ def machine_of(environment: Environment | None) -> str:
 
 
 def _in_order(found: Sequence[Reading]) -> tuple[list[Reading], int]:
-    """By time, then by name, so that equal times give the same order every time; those without a time first."""
+    """By time; those of equal times as they were read, which is the same order every time; those without one first."""
     dated = [(_moment(reading.time), reading) for reading in found]
     first = datetime.min.replace(tzinfo=UTC)
-    dated.sort(key=lambda each: (each[0] or first, each[1].source))
+    dated.sort(key=lambda each: each[0] or first)  # stable
     return [reading for _, reading in dated], sum(moment is None for moment, _ in dated)
 
 

@@ -44,7 +44,10 @@ class Reading:
 
 @dataclass
 class Readings:
-    """All readings of a folder, in no order. `runs` counts suites, checks and commits; `notes` say what is left out."""
+    """All readings, of folders by their names, of commits from the oldest on.
+
+    `runs` counts suites, checks and commits; `notes` say what is left out.
+    """
 
     found: list[Reading] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -224,7 +227,7 @@ def _baseline_commits(path: Path) -> Readings:
     if repository is None:
         raise UsageError(f"{path}: no git repository holds it; expected a folder of runs, or a baseline that is in git")
     inside = path.resolve().relative_to(repository.resolve()).as_posix()
-    listed = git(repository, "log", "--format=%H%x00%cI", "--", inside) or ""
+    listed = git(repository, "log", "--reverse", "--format=%H%x00%cI", "--", inside) or ""
     readings = Readings()
     for line in listed.splitlines():
         commit, _, time = line.partition("\0")
