@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FILE = "tests/perfkit-baseline.json"
 
+_ON_REPORT = "perfkit"  # attribute of a test's report
 _FOUND: pytest.StashKey[TestFigures] = pytest.StashKey()
 
 
@@ -63,7 +64,7 @@ def pytest_runtest_makereport(
     if call.when == "call" and found is not None:
         from perfkit.testing.messages import plain
 
-        report.perfkit = plain(found)
+        vars(report)[_ON_REPORT] = plain(found)
     return report
 
 
@@ -91,7 +92,7 @@ class _Run:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call":
             return
-        found = getattr(report, "perfkit", None)
+        found = vars(report).get(_ON_REPORT)
         if found is not None:
             self._found[report.nodeid] = found
             if report.passed:

@@ -15,7 +15,7 @@ def figures_of(measured: Measured, parts: Parts) -> Figures:
     values: dict[str, float | Unknown] = {
         "peak_allocated": memory.peak,
         "peak_above_start": memory.above_start,
-        "saved_activations": memory.saved if memory.saved is not None else _unsaved(measured),
+        "saved_activations": _unsaved(measured) if memory.saved is None else sum(memory.saved.values()),
         "flops": measured.flops.matrix,
         "op_count": sum(ops.working().values()),
         "kernel_count": sum(ops.kernels.values())

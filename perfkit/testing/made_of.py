@@ -4,14 +4,15 @@ from collections.abc import Iterable, Mapping
 
 from perfkit.testing.figure import amount, change
 from perfkit.testing.measure import Measured
+from perfkit.testing.memory import origin
 
-MEMORY, OPS, KERNELS, FLOPS, BREAKS = "memory", "ops", "kernels", "flops", "graph break"
+MEMORY, SAVED, OPS, KERNELS, FLOPS, BREAKS = "memory", "saved", "ops", "kernels", "flops", "graph break"
 
 # The parts of each figure, and their unit.
 PARTS_OF = {
     "peak_allocated": (MEMORY, "bytes"),
     "peak_above_start": (MEMORY, "bytes"),
-    "saved_activations": (MEMORY, "bytes"),
+    "saved_activations": (SAVED, "bytes"),
     "flops": (FLOPS, "FLOP"),
     "op_count": (OPS, ""),
     "kernel_count": (KERNELS, ""),
@@ -33,11 +34,10 @@ def parts_of(measured: Measured) -> Parts:
     if account is not None:
         sums: Parts = {}
         for row in account.rows:
-            where = [row.category, f"by {row.op}" if row.op else "", f"in {row.module}" if row.module else ""]
-            name = " ".join(each for each in where if each)
+            name = f"{row.category} {origin(row.op, row.module)}".rstrip()
             sums[name] = sums.get(name, 0.0) + row.bytes
-        least = _LEAST_SHARE * account.peak_bytes
-        found |= _named(MEMORY, {name: size for name, size in sums.items() if size >= least})
+        found |= _named(MEMORY, _large(sums))
+    found |= _named(SAVED, _large(measured.memory.saved or {}))
     found |= _named(OPS, measured.ops.working())
     found |= _named(KERNELS, measured.ops.kernels)
     found |= _named(FLOPS, measured.flops.matrix_by_op)
@@ -68,6 +68,11 @@ def _changed(name: str, before: float, after: float, unit: str) -> str:
     was = amount(before, unit).partition(" (")[0] if before else "none"
     now = amount(after, unit).partition(" (")[0] if after else "none"
     return f"{was} -> {now}  {name}" + (f"  ({change(before, after, unit)})" if before and after else "")
+
+
+def _large(sizes: Mapping[str, float]) -> Mapping[str, float]:
+    least = _LEAST_SHARE * sum(sizes.values())
+    return {name: size for name, size in sizes.items() if size >= least}
 
 
 def _named(kind: str, values: Mapping[str, float]) -> Parts:

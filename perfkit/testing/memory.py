@@ -32,13 +32,14 @@ class StepMemory:
         peak: the most at once of what is trained (parameters, gradients, optimizer state, buffers) and of what the step
             allocates. What else there is, such as other tests' tensors and a batch made before, is left out.
         above_start: the same less what there is of it when the step begins.
-        saved: what a forward pass leaves for its backward pass, the most of several; None without a backward pass.
+        saved: what a forward pass leaves for its backward pass, by what made it (`by aten::gelu in h.0`), of several
+            the one that leaves most; None without a backward pass.
         account: what there was at the peak, None where nothing was allocated. On a GPU it is of a step of its own.
     """
 
     peak: int
     above_start: int
-    saved: int | None
+    saved: dict[str, int] | None
     account: MemoryAccount | None
 
 
@@ -76,15 +77,23 @@ def _of_allocator(step: Callable[[], object], trained: Trained) -> tuple[int, in
     return state + torch.cuda.max_memory_allocated(device) - before, state
 
 
-def _saved(events: Allocations, lives: Lives) -> int | None:
-    """The most bytes that were allocated in a forward pass and alive at its end, before a backward pass."""
-    found: int | None = None
+def _saved(events: Allocations, lives: Lives) -> dict[str, int] | None:
+    """What was allocated in a forward pass and alive at its end, before a backward pass; of several the most bytes."""
+    found: list[dict[str, int]] = []
     for visit in np.unique(events.visit[events.phase == _FORWARD]).tolist():
         following = events.phase[events.visit == visit + 1]
         if not len(following) or following[0] != _BACKWARD:
             continue
         forward = np.flatnonzero((events.visit == visit) & (events.phase == _FORWARD))
         first, last = int(forward[0]), int(forward[-1])
-        kept = lives.alive_after(last) & (lives.born >= first)
-        found = max(found or 0, int(lives.size[kept].sum()))
-    return found
+        kept: dict[str, int] = {}
+        for life in np.flatnonzero(lives.alive_after(last) & (lives.born >= first)).tolist():
+            made_by = origin(*(events.text(column, int(lives.born[life])) for column in (events.op, events.module)))
+            kept[made_by] = kept.get(made_by, 0) + int(lives.size[life])
+        found.append(kept)
+    return max(found, key=lambda kept: sum(kept.values()), default=None)
+
+
+def origin(op: str, module: str) -> str:
+    """`by aten::gelu in h.0`, of what is known."""
+    return " ".join([*([f"by {op}"] if op else []), *([f"in {module}"] if module else [])])
