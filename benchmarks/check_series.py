@@ -97,7 +97,7 @@ def record(count: int, memory: int, threads: int | None) -> Recorded:
             "platform": platform.platform(),
             "cpus": str(os.cpu_count()),
             "threads": str(launch.threads),
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
         },
     )
 
