@@ -20,7 +20,7 @@ _MOST_INPUTS, _MOST_NAMES = 3, 8  # each in a sentence of its own; named where m
 
 # Of the peak: what changes it by less is told by the tables alone.
 _LEAST_BYTES = 0.002
-# The same of a step.
+# The same of the time in a step.
 _LEAST_SHARE = 0.001
 _LONGEST_REASON = 160
 
@@ -69,6 +69,8 @@ def of_calls(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
     for row in changes:
         names[row.name][0] += row.before_calls or 0.0
         names[row.name][1] += row.after_calls or 0.0
+    # Of the ops' own time: the step of a process that is held up is long for other reasons.
+    least_s = _LEAST_SHARE * fsum(row.before_s or 0.0 for row in changes)
     modules: dict[str, list[ChangeRow]] = defaultdict(list)
     for row in changes:
         # Calls that only moved to other shapes, as many as before, are no more and no fewer.
@@ -82,7 +84,7 @@ def of_calls(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
         ranked = sorted(cost, key=lambda name: (-abs(cost[name]), name))
         named = "; ".join(_calls(name, *names[name]) for name in ranked[:_MOST_OPS])
         others = f"; and {len(ranked) - _MOST_OPS} more ops" if len(ranked) > _MOST_OPS else ""
-        if abs(total) < _LEAST_SHARE * step_s:
+        if abs(total) < least_s:
             continue
         phases = [phase for phase in dict.fromkeys(row.phase for row in rows) if phase]
         place = module or " and ".join(phases)
