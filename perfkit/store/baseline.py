@@ -69,11 +69,13 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline, atomically.
 
     Keys are sorted, each figure has its line, and what varies is rounded where noise begins, so that a diff shows what
-    changed. Two baselines of equal figures are the same file. The name of the host is not written.
+    changed. Two baselines of equal figures are the same file. The name of the host is not written, nor the revision,
+    which the file's own history tells.
     """
     content = msgspec.to_builtins(_rounded(baseline))
     # What could not be read is not there, and the name of the host changes with every machine and says nothing of it.
-    told = {key: value for key, value in content["environment"].items() if value is not None}
+    kept = (item for item in content["environment"].items() if item[0] != "git_revision")
+    told = {key: value for key, value in kept if value is not None}
     content["environment"] = {**told, "hostname": ""}
     write_bytes(path, ("\n".join(_lines(content)) + "\n").encode())
 

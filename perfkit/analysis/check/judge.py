@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from msgspec.structs import replace
+
 from perfkit.analysis.check.environments import Differing, why_not_times
 from perfkit.analysis.check.exact import judge_exact_quantities, not_compared
 from perfkit.analysis.check.figures import Figures
@@ -18,6 +20,7 @@ from perfkit.store.pairs import Pairs
 Thresholds = Mapping[str, Threshold | None]
 
 _STEP_TIME = "step_time"
+_DEFAULTS = {quantity.name: quantity.default for quantity in QUANTITIES}
 
 # The worst first: what a check as a whole comes to.
 _SEVERITY = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.IMPROVED, Verdict.PASS, Verdict.NOT_COMPARED)
@@ -48,7 +51,8 @@ def judge_variant(evidence: Evidence, thresholds: Thresholds, plan: Plan | None 
     exact = judge_exact_quantities(evidence.before, evidence.after, thresholds, evidence.differs)
     timed = _timed(evidence, thresholds, plan) if evidence.timed else ()
     order = {quantity.name: index for index, quantity in enumerate(QUANTITIES)}
-    return tuple(sorted((*exact, *timed), key=lambda each: (each.threshold is None, order[each.quantity])))
+    judged = map(_without_idle_gate, (*exact, *timed))
+    return tuple(sorted(judged, key=lambda each: (each.threshold is None, order[each.quantity])))
 
 
 def gates(before: Figures, after: Figures, thresholds: Thresholds) -> tuple[Gate, ...]:
@@ -86,6 +90,13 @@ def _effective(judged: Judged) -> Verdict:
 def overall_of(variants: Iterable[CheckedVariant]) -> Verdict:
     """The verdict on a whole check."""
     return overall(each for variant in variants for each in variant.judged)
+
+
+def _without_idle_gate(judged: Judged) -> Judged:
+    """What neither side has is gated only where somebody asked for it: nobody expects a CPU to reserve memory."""
+    nowhere = judged.verdict is Verdict.NOT_COMPARED and judged.before is None and judged.after is None
+    asked = judged.threshold is not None and judged.threshold.text != _DEFAULTS[judged.quantity]
+    return replace(judged, threshold=None) if nowhere and not asked else judged
 
 
 def _timed(evidence: Evidence, thresholds: Thresholds, plan: Plan | None) -> tuple[Judged, ...]:
