@@ -7,7 +7,7 @@ ARGS ?=
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: help setup bench test fuzz check
+.PHONY: help setup bench test fuzz check regressions
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo 'make test    set up, then run the tests'
 	@echo 'make fuzz    set up, then feed the readers of traces and of memory with damaged bytes for a minute'
 	@echo 'make check   set up, then run the linters and the type checker'
+	@echo 'make regressions  set up, then hold a step of the built-in workloads against perfkit-baseline.json'
 	@echo 'make setup   set up only'
 	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit bench or pytest.'
 
@@ -29,6 +30,9 @@ test: $(READY)
 fuzz: $(READY)
 	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=10000 -max_len=65536 -print_final_stats=1 $(ARGS)
 	$(BIN)/python tests/fuzz/fuzz_memory.py -runs=10000 -max_len=8192 -print_final_stats=1 $(ARGS)
+
+regressions: $(READY)
+	$(BIN)/perfkit check --exact $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check
