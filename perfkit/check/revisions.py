@@ -11,7 +11,6 @@ from perfkit.analysis.check.judge import family_of, gates
 from perfkit.analysis.check.outcome import judge_failure
 from perfkit.analysis.check.quantities import QUANTITIES, Judging
 from perfkit.analysis.check.result import Check, CheckedVariant
-from perfkit.analysis.check.result import Side as ResultSide
 from perfkit.check.cases import COUNTED, PlannedCase, planned_cases
 from perfkit.check.config import CheckConfig
 from perfkit.check.events import SamplingEvent
@@ -19,7 +18,7 @@ from perfkit.check.judged import checked_variant
 from perfkit.check.observed import ObservedCase, observed_case
 from perfkit.check.order import ROUNDS, Order
 from perfkit.check.sampling import MOST_PAIRS, Sampling
-from perfkit.check.whole import whole_check
+from perfkit.check.whole import result_side, whole_check
 from perfkit.pairs.measure import measure_pairs
 from perfkit.pairs.revision import working_tree, worktree
 from perfkit.pairs.side import Side, SideFailedError, side_of
@@ -68,8 +67,8 @@ def check_sides(config: CheckConfig, before: Side, after: Side, out: Path, order
     return whole_check(
         variants,
         command=order.command,
-        before=ResultSide(label=before.label, environment=_environment(observed[0][1])),
-        after=ResultSide(label=after.label, environment=_environment(observed[0][2])),
+        before=result_side(before.label, _environment(observed[0][1])),
+        after=result_side(after.label, _environment(observed[0][2])),
         seconds=monotonic() - began,
         budget_s=config.budget_s if order.timed else 0.0,
     )

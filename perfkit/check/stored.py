@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 import perfkit
 from perfkit.analysis.check.figures import figures_of, stored
-from perfkit.analysis.check.result import Check, Side
+from perfkit.analysis.check.result import Check
 from perfkit.check.cases import COUNTED, Machine, planned_cases
 from perfkit.check.config import Case, CheckConfig, Thresholds, thresholds_of_case
 from perfkit.check.judged import checked_variant
 from perfkit.check.observed import ObservedCase, ObservedVariant, observed_case
 from perfkit.check.order import ROUNDS, Order
-from perfkit.check.whole import whole_check
+from perfkit.check.whole import result_side, whole_check
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.pairs.revision import working_tree
 from perfkit.pairs.side import side_of
@@ -136,8 +136,8 @@ def compare_stored(config: CheckConfig, before: Source, after: Source, order: Or
     return whole_check(
         variants,
         command=order.command,
-        before=Side(label=before.label, environment=before.environment),
-        after=Side(label=after.label, environment=after.environment),
+        before=result_side(before.label, before.environment),
+        after=result_side(after.label, after.environment),
         seconds=monotonic() - began,
         notes=tuple(notes),
     )

@@ -7,6 +7,13 @@ import perfkit
 from perfkit.analysis.check.environments import differences
 from perfkit.analysis.check.judge import overall_of
 from perfkit.analysis.check.result import Check, CheckedVariant, Side
+from perfkit.record import Environment
+
+
+def result_side(label: str, environment: Environment | None) -> Side:
+    """A side as it is shown."""
+    revision = "" if environment is None else environment.git_revision or ""
+    return Side(label=label, revision=revision, environment=environment)
 
 
 def whole_check(

@@ -19,6 +19,9 @@ from perfkit_reports.page import embed, page
 DOCUMENTATION = "docs/check.md"
 _MOST_SUSPECTS = 3  # in the summary
 
+# Always different between a machine and the next, a revision and the next: no reason to doubt a comparison.
+_OF_NO_CONSEQUENCE = {"Host", "Git revision"}
+
 # What needs a look comes first.
 _ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_COMPARED, Verdict.IMPROVED, Verdict.PASS)
 
@@ -55,7 +58,7 @@ def render(check: Check) -> str:
         clocks=clocks,
         plain=one_line,
         environments=environments(check.before, check.after),
-        turns={variant.turns for variant in check.variants},
+        turns={variant.turns for variant in check.variants if variant.turns},
         LOCK_STEP=LOCK_STEP,
         ALTERNATING=ALTERNATING,
         documentation=DOCUMENTATION,
@@ -77,14 +80,13 @@ def in_words(item: Judged) -> str:
 
 
 def environments(before: Side, after: Side) -> list[tuple[str, Cell, Cell, bool]]:
-    """(name, before, after, whether they differ) of everything that can change the numbers; what both leave out is not
-    there."""
+    """(name, before, after, whether they differ in what changes numbers); what both leave out is not there."""
     sides = [dict(environment_items(side.environment)) if side.environment else {} for side in (before, after)]
     missing = Cell("not recorded")
     rows = []
     for name in sides[0] | sides[1]:
         was, now = (side.get(name, missing) for side in sides)
-        rows.append((name, was, now, was.text != now.text))
+        rows.append((name, was, now, was.text != now.text and name not in _OF_NO_CONSEQUENCE))
     return rows
 
 
