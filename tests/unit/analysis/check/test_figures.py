@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.check.figures import LOSSES, Figures, figures, figures_of, stored
+from perfkit.analysis.check.figures import LOSSES, Figures, figures, figures_of, pooled, stored
 from perfkit.analysis.check.quantities import QUANTITIES
 from perfkit.analysis.result import TimeShare, Variant
 from perfkit.analysis.suite import analyse
@@ -147,3 +147,15 @@ def test_figures_come_back_from_a_baseline(tmp_path: Path) -> None:
     assert (back.exact, back.processes, back.losses) == (found.exact, found.processes, found.losses)
     assert back.missing == dict.fromkeys(found.missing, "the baseline does not hold it")
     assert figures_of(stored(Figures())).missing.keys() == {quantity.name for quantity in QUANTITIES}
+
+
+def test_figures_of_several_rounds_are_pooled_and_counts_that_differ_are_none() -> None:
+    rounds = [
+        Figures(exact={"flops": 5.0, "kernel_count": count}, processes={"energy": (joules,)}, losses=(loss,))
+        for count, joules, loss in ((700.0, 1.0, 3.0), (702.0, 2.0, 3.5))
+    ]
+    found = pooled(rounds)
+    assert found.exact == {"flops": 5.0}
+    assert found.missing == {"kernel_count": "it differs from process to process (700, 702)"}
+    assert found.processes == {"energy": (1.0, 2.0)}
+    assert found.losses == (3.0,)

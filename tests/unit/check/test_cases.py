@@ -1,0 +1,53 @@
+"""From configured cases to planned runs."""
+
+import pytest
+
+from perfkit.check.cases import COUNTED, Machine, planned_cases
+from perfkit.check.config import Case, CheckConfig
+from perfkit.errors import UsageError
+
+CPU = Machine(device="cpu", name="a CPU", count=1, cores=4)
+
+
+def config(*cases: Case) -> CheckConfig:
+    return CheckConfig(root=".", cases=cases, threads=3)
+
+
+def test_the_named_variants_are_judged_and_their_baseline_is_run() -> None:
+    (case,) = planned_cases(config(Case(workload="gpt:size=nano", technique="amp,ckpt", batch_size=2)), CPU, COUNTED)
+    assert case.workload == "gpt:size=nano:batch_size=2"
+    assert [spec.variant for spec in case.specs] == ["amp", "ckpt"]
+    assert {spec.launch.threads for spec in case.specs} == {3}
+    assert case.request.schedule == COUNTED
+
+
+def test_a_technique_of_several_ranks_is_judged_alone() -> None:
+    (alone,) = planned_cases(config(Case(workload="gpt:size=nano", technique="zero1")), CPU, COUNTED)
+    assert [spec.variant for spec in alone.specs] == ["zero1@2"]
+    (both,) = planned_cases(config(Case(workload="gpt:size=nano", technique="zero1,baseline")), CPU, COUNTED)
+    assert [spec.variant for spec in both.specs] == ["baseline", "baseline@2", "zero1@2"]
+
+
+def test_equal_workloads_have_folders_of_their_own() -> None:
+    same = Case(workload="train.py:build")
+    first, second = planned_cases(config(same, same), CPU, COUNTED)
+    assert first.folder != second.folder
+    assert ":" not in first.folder
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (Case(workload="gpt", technique="ampp"), "'amp'"),
+        (Case(workload="gpt", technique=""), "empty technique"),
+        (Case(workload=""), "empty workload"),
+    ],
+)
+def test_what_is_wrong(case: Case, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        planned_cases(config(case), CPU, COUNTED)
+
+
+def test_nothing_to_check_shows_how_to_say_what() -> None:
+    with pytest.raises(UsageError, match=r"tool\.perfkit\.check\.cases"):
+        planned_cases(config(), CPU, COUNTED)
