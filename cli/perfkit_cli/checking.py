@@ -143,12 +143,13 @@ def _history(given: Options, folder: Path) -> int:
     from rich.console import Console
 
     from perfkit.analysis.check.history import latest_regressions, read_history
+    from perfkit.analysis.check.thresholds import default_thresholds
     from perfkit_reports.check.history_terminal import print_history
     from perfkit_reports.check.history_write import write_history
     from perfkit_reports.write import as_json
 
     assert given.history is not None
-    history = read_history(given.history)
+    history = read_history(given.history, thresholds={**default_thresholds(), **_config(given).thresholds})
     write_history(history, folder)
     if given.as_json:
         click.echo(as_json(history), nl=False)

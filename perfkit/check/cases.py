@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from perfkit.bench import min_world_size
-from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds, thresholds_of_case
+from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds
 from perfkit.errors import UsageError
 from perfkit.plan import BenchRequest, plan
 from perfkit.spec import RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
@@ -41,7 +41,7 @@ class PlannedCase:
     @property
     def thresholds(self) -> Thresholds:
         """By quantity, None where it is reported only."""
-        return thresholds_of_case(self.case)
+        return self.case.all_thresholds()
 
 
 def planned_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tuple[PlannedCase, ...]:

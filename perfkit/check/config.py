@@ -13,7 +13,7 @@ import msgspec
 
 from perfkit.analysis.check.amounts import parse_amount
 from perfkit.analysis.check.quantities import QUANTITIES, Quantity
-from perfkit.analysis.check.thresholds import Threshold, parse_threshold
+from perfkit.analysis.check.thresholds import Threshold, default_thresholds, parse_threshold
 from perfkit.errors import UsageError, unknown_name
 from perfkit.spec import BASELINE, Struct
 from perfkit.store.baseline import BASELINE_FILE
@@ -48,13 +48,9 @@ class Case(Struct):
     seed: int = 0
     thresholds: Thresholds = {}
 
-    def threshold(self, quantity: Quantity) -> Threshold | None:
-        """The threshold that holds here for a quantity; None where it is reported only."""
-        if quantity.name in self.thresholds:
-            return self.thresholds[quantity.name]
-        if quantity.default is None:
-            return None
-        return parse_threshold(quantity.default, quantity.unit, more_is_worse=quantity.more_is_worse)
+    def all_thresholds(self) -> Thresholds:
+        """By quantity: its own, else the quantity's."""
+        return {**default_thresholds(), **self.thresholds}
 
 
 class CheckConfig(Struct):
@@ -100,11 +96,6 @@ def load_config(folder: Path) -> CheckConfig:
             if table is not None:
                 return _config(table, root, root / name)
     return CheckConfig(root=str(folder.resolve()))
-
-
-def thresholds_of_case(case: Case) -> Thresholds:
-    """The thresholds of every quantity in a case, its own or the quantities'."""
-    return {quantity.name: case.threshold(quantity) for quantity in QUANTITIES}
 
 
 def thresholds_of(written: Mapping[str, str | int | float], where: str) -> Thresholds:

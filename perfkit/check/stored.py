@@ -10,8 +10,9 @@ from msgspec.structs import replace
 import perfkit
 from perfkit.analysis.check.figures import figures_of, stored
 from perfkit.analysis.check.result import Check
+from perfkit.analysis.check.thresholds import default_thresholds
 from perfkit.check.cases import COUNTED, Machine, planned_cases
-from perfkit.check.config import Case, CheckConfig, Thresholds, thresholds_of_case
+from perfkit.check.config import CheckConfig, Thresholds
 from perfkit.check.judged import checked_variant
 from perfkit.check.observed import ObservedCase, ObservedVariant, observed_case
 from perfkit.check.order import ROUNDS, Order
@@ -115,7 +116,7 @@ def compare_stored(config: CheckConfig, before: Source, after: Source, order: Or
     `began` is the monotonic time at which the check began. Raises `UsageError` where they have nothing in common.
     """
     configured = _thresholds(config, order.machine)
-    common = thresholds_of_case(Case(workload="", thresholds=config.thresholds))
+    common = {**default_thresholds(), **config.thresholds}
     variants, notes = [], []
     for workload, new in after.cases.items():
         old = before.cases.get(workload)

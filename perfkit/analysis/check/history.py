@@ -1,7 +1,7 @@
 """From many runs to series, and from series to where they changed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -12,6 +12,7 @@ from perfkit.analysis.check.history_commits import repository_of
 from perfkit.analysis.check.history_read import Reading, read_all
 from perfkit.analysis.check.history_result import History, Point, Series, latest_regressions
 from perfkit.analysis.check.quantities import QUANTITIES, Judging, Quantity
+from perfkit.analysis.check.thresholds import Threshold, default_thresholds
 from perfkit.record import Environment
 
 __all__ = ["History", "latest_regressions", "read_history"]
@@ -22,15 +23,19 @@ _DIRTY = "-dirty"
 _NO_MACHINE = "machine not recorded"
 
 
-def read_history(path: Path, repository: Path | None = None) -> History:
+def read_history(
+    path: Path, repository: Path | None = None, thresholds: Mapping[str, Threshold | None] | None = None
+) -> History:
     """Read all runs in a folder, or the commits of a baseline file, and find where each quantity changed.
 
     Args:
         path: a folder with suites of `perfkit bench` and `perfkit run` and checks, at any depth; or a baseline file.
         repository: the git repository that names the commits; the one that `path` lies in where None is given.
+        thresholds: what changes are held against, by quantity; by default the quantities' own.
 
     Raises `UsageError` where there is nothing to read. What cannot be read of many is left out with a note.
     """
+    held = default_thresholds() if thresholds is None else thresholds
     readings = read_all(path)
     repository = repository or repository_of(path)
     dated, undated = _in_order(readings.found)
@@ -43,7 +48,8 @@ def read_history(path: Path, repository: Path | None = None) -> History:
         for (workload, variant, machine, how), found in sorted(groups.items())
         for quantity in QUANTITIES
         if quantity.name not in _DERIVED
-        and (made := _series(quantity, workload, variant, machine, how, found, repository)) is not None
+        and (made := _series(quantity, held.get(quantity.name), workload, variant, machine, how, found, repository))
+        is not None
     ]
     machines = tuple(sorted({each.machine for each in series}))
     notes = list(readings.notes)
@@ -101,6 +107,7 @@ def _moment(text: str) -> datetime | None:
 
 def _series(
     quantity: Quantity,
+    threshold: Threshold | None,
     workload: str,
     variant: str,
     machine: str,
@@ -133,7 +140,7 @@ def _series(
         unit=quantity.unit,
         more_is_worse=quantity.more_is_worse,
         exact=exact,
-        gated=quantity.default is not None,
+        threshold=threshold,
         machine=machine,
         how=how,
         points=tuple(points),

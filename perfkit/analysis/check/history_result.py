@@ -1,5 +1,6 @@
 """What a history yields: data for renderers and exit codes. Nothing here formats; all of it is `history.json`."""
 
+from perfkit.analysis.check.thresholds import Threshold, exceeds, margin
 from perfkit.spec import Struct
 
 HISTORY_VERSION = 1
@@ -83,6 +84,7 @@ class ChangePoint(Struct):
 class Series(Struct):
     """One quantity of one variant on one kind of machine, measured in one way, in the order of time.
 
+    `threshold` is what its changes are held against, None where it is reported only.
     `machine` is the fingerprint, `how` the way of measuring (`perfkit bench`, `perfkit run`, `lock-step`, `stored`).
     `noise` is the standard deviation of a run around its level as a share of it, `resemblance` the factor by which the
     variance of a mean is larger than of independent runs, `detectable` the smallest relative worsening that the next
@@ -97,7 +99,7 @@ class Series(Struct):
     unit: str
     more_is_worse: bool
     exact: bool
-    gated: bool
+    threshold: Threshold | None
     machine: str
     how: str
     points: tuple[Point, ...]
@@ -129,6 +131,17 @@ class History(Struct):
     notes: tuple[str, ...] = ()
 
 
+def is_regression(series: Series, change: ChangePoint) -> bool:
+    """Whether a change is worse by more than the threshold allows; of what varies, by half of it, as in a check."""
+    if series.threshold is None or not change.worse:
+        return False
+    before, after = change.before.value, change.after.value
+    if series.exact:
+        return exceeds(series.threshold, before, after, more_is_worse=series.more_is_worse)
+    allowed = margin(series.threshold, before, more_is_worse=series.more_is_worse)
+    return allowed is not None and change.change is not None and abs(change.change) > allowed / 2
+
+
 def latest_regressions(history: History) -> tuple[Series, ...]:
-    """The gated series whose newest level is worse than the one before: what `--history` fails for."""
-    return tuple(series for series in history.series if series.gated and series.changes and series.changes[-1].worse)
+    """The series whose newest level is a regression from the one before: what `--history` fails for."""
+    return tuple(series for series in history.series if series.changes and is_regression(series, series.changes[-1]))

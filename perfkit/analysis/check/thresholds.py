@@ -3,6 +3,7 @@
 import math
 
 from perfkit.analysis.check.amounts import EXAMPLES, SUFFIXES, parse_amount
+from perfkit.analysis.check.quantities import QUANTITIES
 from perfkit.errors import UsageError
 from perfkit.spec import Struct
 
@@ -139,3 +140,13 @@ def _forms(unit: str, more_is_worse: bool) -> str:
     return f"expected 3% (relative), {sign}{example} (a change) or {limit}{bound} (a limit)" + (
         f"; units: {units}" if units else ""
     )
+
+
+def default_thresholds() -> dict[str, Threshold | None]:
+    """The quantities' own, by name; None where one is reported only."""
+    return {
+        quantity.name: None
+        if quantity.default is None
+        else parse_threshold(quantity.default, quantity.unit, more_is_worse=quantity.more_is_worse)
+        for quantity in QUANTITIES
+    }

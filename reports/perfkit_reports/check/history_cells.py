@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit import units
+from perfkit.analysis.check import history_result
 from perfkit.analysis.check.amounts import amount, precise_amount
 from perfkit.analysis.check.history_result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
 from perfkit_reports.cells import Cell, plural
@@ -46,7 +47,7 @@ def _weight(change: Change) -> int:
 
 def is_regression(change: Change) -> bool:
     """What `--history` fails for."""
-    return change.stands and change.point.worse and change.series.gated
+    return change.stands and history_result.is_regression(change.series, change.point)
 
 
 def headline(history: History) -> str:

@@ -59,7 +59,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
 
 
 def told(config: CheckConfig, case: int, quantity: str) -> str | None:
-    threshold = config.cases[case].threshold(BY_NAME[quantity])
+    threshold = config.cases[case].all_thresholds()[quantity]
     return None if threshold is None else threshold.text
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.check.history import latest_regressions, read_history
-from perfkit.analysis.check.history_result import History, Series
+from perfkit.analysis.check.history_result import History, Series, is_regression
 from perfkit.analysis.check.result import CHECK_FILE, Check, CheckedVariant, Judged, Side, Verdict
+from perfkit.analysis.check.thresholds import Threshold
 from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
 from perfkit.record import Samples
@@ -55,12 +56,18 @@ def test_a_slower_level_names_its_commits(repository: tuple[GitRepository, list[
     assert found.points[0].processes == pytest.approx(sorted(found.points[0].processes), rel=0.02)
     assert {each.quantity for each in latest_regressions(history)} == {"step_time", "cpu_time"}
 
+    lax = {"step_time": Threshold(text="20%", relative=0.2), "cpu_time": Threshold(text="6%", relative=0.06)}
+    history = read_history(git.folder / "runs", thresholds=lax)
+    assert {each.quantity for each in latest_regressions(history)} == {"cpu_time"}, "half of 20 % is more than 5 %"
+
 
 def test_what_is_counted_changes_with_every_other_value(tmp_path: Path) -> None:
     peaks = [GIB, GIB, GIB + 512, GIB + 512, GIB]
     history = read_history(write_past(tmp_path, [0.1] * 5, peaks=peaks))
 
-    changes = series(history, "peak_allocated").changes
+    found = series(history, "peak_allocated")
+    assert not is_regression(found, found.changes[0]), "512 bytes are less than the threshold"
+    changes = found.changes
     assert [(change.at, change.worse, change.p_value) for change in changes] == [(2, True, None), (4, False, None)]
     assert changes[0].change == pytest.approx(512 / GIB)
     assert "no git repository" in changes[0].commits.reason or "is not in the repository" in changes[0].commits.reason
