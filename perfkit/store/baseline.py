@@ -69,14 +69,18 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline, atomically.
 
     Keys are sorted, each figure has its line, and what varies is rounded where noise begins, so that a diff shows what
-    changed. Two baselines of equal figures are the same file. The name of the host is not written, nor the revision,
-    which the file's own history tells.
+    changed. Two baselines of equal figures are the same file. What is empty is not written, nor the name of the host,
+    nor the revision, which the file's own history tells.
     """
     content = msgspec.to_builtins(_rounded(baseline))
     # What could not be read is not there, and the name of the host changes with every machine and says nothing of it.
     kept = (item for item in content["environment"].items() if item[0] != "git_revision")
-    told = {key: value for key, value in kept if value is not None}
+    told = {key: value for key, value in kept if value not in (None, {})}
     content["environment"] = {**told, "hostname": ""}
+    content["variants"] = {
+        workload: {name: {key: value for key, value in each.items() if value} for name, each in variants.items()}
+        for workload, variants in content["variants"].items()
+    }
     write_bytes(path, ("\n".join(_lines(content)) + "\n").encode())
 
 

@@ -130,7 +130,9 @@ class Found:
         for quantity, key, figure, gate in gated:
             failures += self._failures(quantity, key, figure, gate, before)
         if failures:
-            notes = [f"the stored figures are of {each}" for each in self._stored.differences()] if before else []
+            notes = (
+                [f"the figures were stored elsewhere ({each})" for each in self._stored.differences()] if before else []
+            )
             raise FiguresError("\n".join([*failures, *notes]))
 
     def _before(self, compared: Mapping[str, Figure | Unknown]) -> Mapping[str, float] | None:

@@ -67,7 +67,7 @@ def test_tests_are_gone_with_their_file_or_from_a_file_that_was_collected_whole(
 
 def test_what_can_change_a_figure_is_named() -> None:
     other = msgspec.structs.replace(HERE, torch="1.0", threads=99, hostname="elsewhere")
-    assert differences(other, HERE) == (f"torch 1.0, now {HERE.torch}", f"threads 99, now {HERE.threads}")
+    assert differences(other, HERE) == (f"torch: 1.0 -> {HERE.torch}", f"threads: 99 -> {HERE.threads}")
     assert differences(HERE, HERE) == ()
 
 
