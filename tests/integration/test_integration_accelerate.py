@@ -14,7 +14,7 @@ from torch import nn
 from perfkit.attach.profile import Profile
 from perfkit.integrations.accelerate import PerfkitTracker
 from perfkit.record import Status
-from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, batches, record_of, variant_of
+from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, accumulated, batches, record_of
 
 ACCUMULATION = 2
 
@@ -46,17 +46,7 @@ def train(trackers: list[Any], *, fails_at: int | None = None) -> list[str]:
 
 def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path) -> None:
     train([PerfkitTracker(tmp_path / "x", **OPTIONS)])
-    record = record_of(tmp_path / "x")
-    attached = record.attached
-    assert attached is not None
-    assert record.workload is not None
-    assert (record.status, record.reason, record.warnings) == (Status.OK, "", ())
-    assert attached.optimizers == ("AdamW, 4 parameters",)
-    assert attached.optimizer_steps == (1,) * 6
-    assert attached.backwards == attached.forwards == (ACCUMULATION,) * 6
-    assert record.workload.units_per_batch == ACCUMULATION * BATCH
-    variant, loop = variant_of(tmp_path / "x")
-    assert (variant.status, loop.microbatches, loop.steps_timed) == (Status.OK, ACCUMULATION, 6)
+    accumulated(tmp_path / "x", ACCUMULATION, timed=6)
 
 
 def test_losses_are_the_same_to_the_last_bit(tmp_path: Path) -> None:
