@@ -29,11 +29,13 @@ def resnet_block() -> nn.Module:
 
 
 @pytest.mark.parametrize(
-    ("model", "x"),
-    [(mlp(), torch.randn(5, 16)), (resnet_block(), torch.randn(2, 3, 9, 9))],
+    ("build", "shape"),
+    [(mlp, (5, 16)), (resnet_block, (2, 3, 9, 9))],
     ids=["mlp", "convolutions"],
 )
-def test_equal_to_torch_on_what_it_knows(model: nn.Module, x: torch.Tensor) -> None:
+def test_equal_to_torch_on_what_it_knows(build: Callable[[], nn.Module], shape: tuple[int, ...]) -> None:
+    model, x = build(), torch.randn(shape)
+
     def step() -> None:
         model(x).square().mean().backward()
 
