@@ -12,6 +12,8 @@ import yaml
 from perfkit_cli.main import COMMANDS
 from tests.fixtures.workflow import Script, github_scripts, gitlab_scripts, run_script
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 GITHUB, GITLAB = (ROOT / "examples" / "ci" / name for name in ("github-actions.yml", "gitlab-ci.yml"))
 

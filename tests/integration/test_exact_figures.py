@@ -19,6 +19,8 @@ from perfkit.store.layout import RUN_FILE, SPEC_FILE, SuiteRun
 from perfkit.workloads.table import WORKLOADS
 from tests.fixtures.suites import write_suite_file
 
+pytestmark = pytest.mark.slow
+
 GPT = "gpt:vocab=64:seq_len=32"
 NOT_WORSE_AT_ALL = {quantity.name: Threshold(text="+0", change=0.0) for quantity in QUANTITIES}
 

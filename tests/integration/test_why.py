@@ -14,6 +14,8 @@ from perfkit.plan import BenchRequest
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import StoredSuite, read_suite
 
+pytestmark = pytest.mark.slow
+
 PLANTED = Path(__file__).parent.parent / "fixtures" / "workloads" / "planted.py"
 
 Measure = Callable[[str, str], StoredSuite]
