@@ -1,6 +1,5 @@
 """Pairs of processes of one variant, measured until they have told enough: looks are planned by what a pair takes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from perfkit.analysis.check.looks import Plan, plan_for
@@ -36,6 +35,3 @@ class Sampling:
         if self.plan is None or not pairs.pairs:
             return None
         return self.plan if len(pairs.pairs) in self.plan.looks else self.plan.ending_at(len(pairs.pairs))
-
-
-Enough = Callable[[Pairs], bool]

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import torch
 
+from perfkit.analysis.check.thresholds import default_thresholds
 from perfkit.errors import UsageError
 from perfkit.record import Environment
 from perfkit.testing.found import Found
-from perfkit.testing.judge import Given, Judgement, default_gates, gate_of, gates_of
+from perfkit.testing.judge import Given, Judgement, gate_of, gates_of
 from perfkit.testing.measure import Models, Optimizers, measure, trained_by
-from perfkit.testing.quantities import BY_NAME, CALLS, KERNELS
+from perfkit.testing.quantities import BY_NAME, CALLS, FIGURES, KERNELS
 from perfkit.testing.stored import Calls, differences, environment_here, read_stored, stored_calls
 
 
@@ -87,7 +88,7 @@ class PerfkitCheck:
         __tracebackhide__ = True
         if not callable(step):
             raise UsageError(f"perfkit_check({step!r}): expected a function without arguments that runs a step")
-        gates = {**(default_gates() if baseline else {}), **gates_of(thresholds)}
+        gates = {**(default_thresholds(FIGURES) if baseline else {}), **gates_of(thresholds)}
         of_calls = {each: gate_of(CALLS, given, f"calls[{each!r}]") for each, given in (calls or {}).items()}
         of_kernels = {each: gate_of(KERNELS, given, f"kernels[{each!r}]") for each, given in (kernels or {}).items()}
         trained = trained_by(model, optimizer, device)

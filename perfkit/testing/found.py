@@ -5,15 +5,15 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from perfkit.analysis.check.quantities import Quantity
-from perfkit.analysis.check.thresholds import Threshold
+from perfkit.analysis.check.thresholds import Threshold, default_thresholds
 from perfkit.errors import UnavailableError
 from perfkit.record import Unknown
 from perfkit.testing.figure import Figure, Meaning
 from perfkit.testing.figures import Figures, figures_of
-from perfkit.testing.judge import Given, Judgement, default_gates, gates_of
+from perfkit.testing.judge import Given, Judgement, gates_of
 from perfkit.testing.made_of import changed, largest, parts_of
 from perfkit.testing.measure import Measured
-from perfkit.testing.quantities import BY_NAME, CALLS, KERNELS
+from perfkit.testing.quantities import BY_NAME, CALLS, FIGURES, KERNELS
 
 
 class FiguresError(AssertionError):
@@ -111,7 +111,7 @@ class Found:
             FiguresError: one is worse by more than its threshold, or nothing is stored.
         """
         __tracebackhide__ = True
-        self.hold({**default_gates(), **gates_of(thresholds)}, {}, {})
+        self.hold({**default_thresholds(FIGURES), **gates_of(thresholds)}, {}, {})
 
     def hold(
         self,

@@ -79,11 +79,3 @@ def gate_of(quantity: Quantity, given: Given, where: str) -> Threshold | None:
         return parse_threshold(given, quantity.unit, more_is_worse=quantity.more_is_worse)
     except UsageError as error:
         raise UsageError(f"{where}={given!r}: {error}") from None
-
-
-def default_gates() -> dict[str, Threshold | None]:
-    """What holds against a baseline where nothing else is said."""
-    return {
-        name: None if quantity.default is None else gate_of(quantity, quantity.default, name)
-        for name, quantity in BY_NAME.items()
-    }

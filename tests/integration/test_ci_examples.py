@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from perfkit_cli.main import COMMANDS
 from tests.fixtures.workflow import Script, github_scripts, gitlab_scripts, run_script
 
 pytestmark = pytest.mark.slow
@@ -55,8 +54,6 @@ def test_gitlab_keeps_the_junit_report_and_the_page() -> None:
 
 
 def test_every_option_of_the_examples_is_one_of_the_command() -> None:
-    if "check" not in COMMANDS:
-        pytest.skip("`perfkit check` is not there yet")
     from perfkit_cli.check import command
 
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
@@ -121,8 +118,6 @@ def hurried(script: Script) -> Script:
 
 @pytest.mark.slow
 def test_github_actions_finds_a_regression(checkout: Path) -> None:
-    if "check" not in COMMANDS:
-        pytest.skip("`perfkit check` is not there yet")
     around = variables(checkout)
     check, comment = (hurried(script) for script in github_scripts(GITHUB))
     found = run_script(check, checkout, around)
@@ -137,8 +132,6 @@ def test_github_actions_finds_a_regression(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_gitlab_finds_a_regression(checkout: Path) -> None:
-    if "check" not in COMMANDS:
-        pytest.skip("`perfkit check` is not there yet")
     (script,) = gitlab_scripts(GITLAB)
     found = run_script(hurried(script), checkout, variables(checkout))
     assert found.returncode == 1, found.stdout + found.stderr

@@ -1,9 +1,10 @@
 """How much worse a figure may get: `3%`, `+64MiB`, `<=2GiB`."""
 
 import math
+from collections.abc import Iterable
 
 from perfkit.analysis.check.amounts import EXAMPLES, SUFFIXES, parse_amount
-from perfkit.analysis.check.quantities import QUANTITIES
+from perfkit.analysis.check.quantities import QUANTITIES, Quantity
 from perfkit.errors import UsageError
 from perfkit.spec import Struct
 
@@ -142,11 +143,11 @@ def _forms(unit: str, more_is_worse: bool) -> str:
     )
 
 
-def default_thresholds() -> dict[str, Threshold | None]:
+def default_thresholds(quantities: Iterable[Quantity] = QUANTITIES) -> dict[str, Threshold | None]:
     """The quantities' own, by name; None where one is reported only."""
     return {
         quantity.name: None
         if quantity.default is None
         else parse_threshold(quantity.default, quantity.unit, more_is_worse=quantity.more_is_worse)
-        for quantity in QUANTITIES
+        for quantity in quantities
     }

@@ -2,9 +2,10 @@
 
 import pytest
 
+from perfkit.analysis.check.thresholds import default_thresholds
 from perfkit.errors import UsageError
-from perfkit.testing.judge import Judgement, default_gates, gate_of, gates_of
-from perfkit.testing.quantities import BY_NAME
+from perfkit.testing.judge import Judgement, gate_of, gates_of
+from perfkit.testing.quantities import BY_NAME, FIGURES
 
 MEMORY = BY_NAME["peak_allocated"]
 
@@ -70,6 +71,6 @@ def test_what_is_no_threshold_is_refused(given: dict[str, str], message: str) ->
 
 
 def test_every_default_is_a_change_against_what_is_stored() -> None:
-    gates = {name: gate for name, gate in default_gates().items() if gate is not None}
+    gates = {name: gate for name, gate in default_thresholds(FIGURES).items() if gate is not None}
     assert gates
     assert all(gate.limit is None for gate in gates.values())
