@@ -4,11 +4,11 @@
 rest (what a pair took, peaks of memory, the machine) is JSON beside the table's schema.
 """
 
+import math
 import os
 import platform
 import statistics
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import torch
 
 from perfkit.analysis.check.figures import figures
+from perfkit.analysis.check.paired import CPU_TIME, pair_ratio
 from perfkit.analysis.suite import analyse
 from perfkit.pairs.measure import measure_pairs
 from perfkit.pairs.side import Side
@@ -31,6 +32,10 @@ META = b"perfkit_check_series"
 SHARE = 0.03
 MEMORY_SHARE = 0.01
 SIDES = ("before", "after")
+
+# Pairs that tell how much a product of the extra work takes, and the number of products in their steps.
+_CALIBRATION_PAIRS = 6
+_MANY = 200
 
 # gpt:size=nano with extra work in each step: products of small matrices, and bytes held until the next step.
 _WORKLOAD = """
@@ -76,10 +81,9 @@ def record(count: int, memory: int, threads: int | None) -> Recorded:
     with tempfile.TemporaryDirectory(prefix="perfkit-series-") as name:
         folder = Path(name)
         base = _side(folder / "base", products=0, held=0)
-        first = _pair(base, base, spec, folder / "first")
-        products = round(SHARE * statistics.median(first.before.cpu_s) / _product_s(launch.threads or 1))
-        slow = _side(folder / "slow", products=max(1, products), held=0)
+        slow = _side(folder / "slow", products=_products(base, spec, folder / "extra"), held=0)
         same, slower = [], []
+        print("extra work:", (slow.root / "workload.py").read_text(encoding="utf-8").splitlines()[8], flush=True)
         for index in range(count):
             same.append(_pair(base, base, spec, folder / f"same{index}", index))
             slower.append(_pair(base, slow, spec, folder / f"slow{index}", index))
@@ -169,17 +173,13 @@ def _pair(before: Side, after: Side, spec: RunSpec, folder: Path, index: int = 0
     return found if index % 2 == 0 else Pair(before=found.after, after=found.before, seconds=found.seconds)
 
 
-def _product_s(threads: int) -> float:
-    """The process CPU time of one product of the extra work."""
-    torch.set_num_threads(threads)
-    matrix = torch.full((192, 192), 0.5)
-    times = []
-    for _ in range(200):
-        start = time.process_time()
-        for _ in range(10):
-            matrix @ matrix
-        times.append((time.process_time() - start) / 10)
-    return statistics.median(times)
+def _products(base: Side, spec: RunSpec, folder: Path) -> int:
+    """How many products make a step `SHARE` slower in CPU time: in a step one costs more than in a loop of its own."""
+    folder.mkdir()
+    many = _side(folder / "many", products=_MANY, held=0)
+    pairs = [_pair(base, many, spec, folder / str(index), index) for index in range(_CALIBRATION_PAIRS)]
+    logs = [pair_ratio(pair, CPU_TIME, LOCK_STEP) or 0.0 for pair in pairs]
+    return max(1, round(_MANY * SHARE / math.expm1(statistics.fmean(logs))))
 
 
 def _peaks(before: Side, after: Side, launch: LaunchSpec, folder: Path) -> tuple[float, float]:
