@@ -1,7 +1,7 @@
 """How often `perfkit check` is wrong on real step times, beside what else people gate them with.
 
     python -m benchmarks.check_quality --record 100 --memory 5     # an hour on a quiet machine: the series
-    python -m benchmarks.check_quality [--comparisons 400] [--out benchmarks/results]
+    python -m benchmarks.check_quality [--comparisons 1000] [--out benchmarks/results]
 
 `gpt:size=nano` on the CPU: pairs of the same code, and pairs of which one side does about 3 % more work in each step.
 A comparison draws as many pairs as three minutes allow, without replacement and in any order; those of the same code
@@ -13,13 +13,13 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from statistics import fmean, median, stdev
 
 import numpy as np
 
-from benchmarks.check_rivals import mean_regressed, real_pytest_benchmark, u_test_of_processes, u_test_of_steps
+from benchmarks.check_rivals import mean_regressed, real_pytest_benchmark, u_test
 from benchmarks.check_series import Recorded, read_series, record, write_series
 from perfkit.analysis.check.exact import judge_exact
 from perfkit.analysis.check.looks import looks_up_to, plan_for, plan_of
@@ -95,9 +95,9 @@ def evaluate(recorded: Recorded, comparisons: int, seed: int = 0) -> Quality:
     pair_s = median(pair.seconds for pair in (*recorded.same, *recorded.slower))
     compared = min(plan_for(BUDGET_S, pair_s).maximum, len(recorded.same), len(recorded.slower))
     draws: dict[str, Draw] = {
-        NO_CHANGE: lambda rng, n: _drawn(rng, recorded.same, n, swap=True),
-        EXACT: lambda rng, n: [_slower(pair, 1 + WORSE) for pair in _drawn(rng, recorded.same, n, swap=True)],
-        WORK: lambda rng, n: _drawn(rng, recorded.slower, n, swap=False),
+        NO_CHANGE: lambda rng, n: drawn(rng, recorded.same, n, swap=True),
+        EXACT: lambda rng, n: [slower(pair, 1 + WORSE) for pair in drawn(rng, recorded.same, n, swap=True)],
+        WORK: lambda rng, n: drawn(rng, recorded.slower, n, swap=False),
     }
     rows = [row for data, draw in draws.items() for row in _rows(data, draw, compared, comparisons, seed)]
     blocks = [recorded.same[start : start + compared] for start in range(0, len(recorded.same), compared)]
@@ -110,9 +110,9 @@ def evaluate(recorded: Recorded, comparisons: int, seed: int = 0) -> Quality:
         compared=compared,
         comparisons=comparisons,
         disjoint=len(whole),
-        disjoint_failed=sum(_judged(block, default)[1] is Verdict.FAIL for block in whole),
+        disjoint_failed=sum(judged(block, default)[1] is Verdict.FAIL for block in whole),
         spreads=tuple(
-            _spread(data, pairs, quantity)
+            spread_of(data, pairs, quantity)
             for data, pairs in ((NO_CHANGE, recorded.same), (WORK, recorded.slower))
             for quantity in CLOCKS
         ),
@@ -133,7 +133,7 @@ def _rows(data: str, draw: Draw, compared: int, comparisons: int, seed: int) -> 
     for _ in range(comparisons):
         pairs = draw(rng, compared)
         for gate, margins in GATES.items():
-            taken, verdict = _judged(pairs, margins)
+            taken, verdict = judged(pairs, margins)
             pairs_taken[gate] += taken
             verdicts[gate][verdict] += 1
         for quantity, clock in CLOCKS.items():
@@ -141,8 +141,12 @@ def _rows(data: str, draw: Draw, compared: int, comparisons: int, seed: int) -> 
             # Two runs of different pairs: the stored one was not measured beside the current one.
             stored, current = getattr(pairs[0].before, clock), getattr(pairs[1].after, clock)
             alarms[f"pytest-benchmark mean:3%, {title}"] += mean_regressed(stored, current)
-            alarms[f"U test of all steps, {title}"] += u_test_of_steps(pairs, clock)
-            alarms[f"U test of processes' medians, {title}"] += u_test_of_processes(pairs, clock)
+            alarms[f"U test of the steps of those two runs, {title}"] += u_test(stored, current)
+            before, after = ([getattr(getattr(pair, side), clock) for pair in pairs] for side in ("before", "after"))
+            alarms[f"U test of the steps of all pairs, {title}"] += u_test(chain(*before), chain(*after))
+            alarms[f"U test of the medians of all processes, {title}"] += u_test(
+                map(median, before), map(median, after)
+            )
     ours = [
         Row(
             data=data,
@@ -158,7 +162,7 @@ def _rows(data: str, draw: Draw, compared: int, comparisons: int, seed: int) -> 
     return [*ours, *(Row(data=data, gate=gate, fail=count / comparisons) for gate, count in alarms.items())]
 
 
-def _judged(pairs: Sequence[Pair], margins: Mapping[str, float]) -> tuple[int, Verdict]:
+def judged(pairs: Sequence[Pair], margins: Mapping[str, float]) -> tuple[int, Verdict]:
     """How many pairs it took, and the verdict on all quantities together."""
     logs = {name: [_ratio(pair, name) for pair in pairs] for name in margins}
     bounds = {name: math.log1p(margin) for name, margin in margins.items()}
@@ -173,7 +177,8 @@ def _ratio(pair: Pair, quantity: str) -> float:
     return ratio
 
 
-def _drawn(rng: np.random.Generator, pairs: Sequence[Pair], count: int, *, swap: bool) -> list[Pair]:
+def drawn(rng: np.random.Generator, pairs: Sequence[Pair], count: int, *, swap: bool) -> list[Pair]:
+    """So many of the pairs in any order; with `swap` each with either side first."""
     chosen = [pairs[index] for index in rng.permutation(len(pairs))[:count]]
     return [_swapped(pair) if swap and rng.random() < 0.5 else pair for pair in chosen]
 
@@ -182,7 +187,7 @@ def _swapped(pair: Pair) -> Pair:
     return Pair(before=pair.after, after=pair.before, seconds=pair.seconds)
 
 
-def _slower(pair: Pair, factor: float) -> Pair:
+def slower(pair: Pair, factor: float) -> Pair:
     after = Samples(
         wall_s=tuple(step * factor for step in pair.after.wall_s),
         cpu_s=tuple(step * factor for step in pair.after.cpu_s),
@@ -190,7 +195,8 @@ def _slower(pair: Pair, factor: float) -> Pair:
     return Pair(before=pair.before, after=after, seconds=pair.seconds)
 
 
-def _spread(data: str, pairs: Sequence[Pair], quantity: str) -> Spread:
+def spread_of(data: str, pairs: Sequence[Pair], quantity: str) -> Spread:
+    """What these pairs say of a quantity in all."""
     logs = [_ratio(pair, quantity) for pair in pairs]
     spread = stdev(logs)
     return Spread(
@@ -272,7 +278,7 @@ def main() -> None:
     parser.add_argument("--record", type=int, metavar="N", help="record N pairs of each kind into it and end")
     parser.add_argument("--memory", type=int, default=3, metavar="N", help="memory comparisons to record")
     parser.add_argument("--threads", type=int, help="threads of each process, by default one a core")
-    parser.add_argument("--comparisons", type=int, default=400)
+    parser.add_argument("--comparisons", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
     if args.record:

@@ -1,20 +1,19 @@
 """What else people gate step times with, on the same series as `perfkit check`.
 
 `pytest-benchmark --benchmark-compare-fail=mean:3%`: the mean of one run against a stored mean. Mann-Whitney's U, the
-usual test of two samples whose distribution is not known, on all steps and on the medians of processes.
+usual test of two samples whose distribution is not known: on the steps of two runs, as it is mostly used, on those of
+all pairs, which were run side by side, and on the medians of their processes.
 """
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 from scipy.stats import mannwhitneyu
-
-from perfkit.store.pairs import Pair
 
 LIMIT = 0.03
 LEVEL = 0.01
@@ -57,18 +56,9 @@ def mean_regressed(stored: Sequence[float], current: Sequence[float]) -> bool:
     return fmean(current) / fmean(stored) - 1 > LIMIT
 
 
-def u_test_of_steps(pairs: Sequence[Pair], clock: str) -> bool:
-    """Mann-Whitney's U, one-sided at 1 %, on all steps of all processes of a side."""
-    before = [step for pair in pairs for step in getattr(pair.before, clock)]
-    after = [step for pair in pairs for step in getattr(pair.after, clock)]
-    return bool(mannwhitneyu(after, before, alternative="greater").pvalue < LEVEL)
-
-
-def u_test_of_processes(pairs: Sequence[Pair], clock: str) -> bool:
-    """The same on one median a process."""
-    before = [median(getattr(pair.before, clock)) for pair in pairs]
-    after = [median(getattr(pair.after, clock)) for pair in pairs]
-    return bool(mannwhitneyu(after, before, alternative="greater").pvalue < LEVEL)
+def u_test(before: Iterable[float], after: Iterable[float]) -> bool:
+    """Mann-Whitney's U, one-sided at 1 %: whether `after` is larger."""
+    return bool(mannwhitneyu(list(after), list(before), alternative="greater").pvalue < LEVEL)
 
 
 def real_pytest_benchmark(stored: Sequence[float], current: Sequence[float], folder: Path) -> bool:
