@@ -1,12 +1,12 @@
 """Both sides of a variant, judged: its verdicts, and why it changed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from perfkit.analysis.check.environments import Differing, differences
 from perfkit.analysis.check.judge import Evidence, judge_variant
 from perfkit.analysis.check.looks import Plan
 from perfkit.analysis.check.outcome import judge_outcome
-from perfkit.analysis.check.result import CheckedVariant, Why
+from perfkit.analysis.check.result import CheckedVariant, Judged, Verdict, Why
 from perfkit.analysis.check.thresholds import Threshold
 from perfkit.analysis.check.why import why
 from perfkit.check.observed import ObservedVariant
@@ -34,14 +34,14 @@ def checked_variant(
         interleaved=interleaved,
         timed=timed,
     )
-    outcome = judge_outcome(before.result, after.result)
+    judged = (*judge_outcome(before.result, after.result), *judge_variant(evidence, thresholds, plan))
     return CheckedVariant(
         workload=workload,
         variant=name,
-        judged=(*outcome, *judge_variant(evidence, thresholds, plan)),
+        judged=judged,
         pairs=() if pairs is None else pairs.pairs,
         turns="" if pairs is None else pairs.turns,
-        why=_why(before, after, name),
+        why=_why(before, after, name, judged),
         notes=() if pairs is None else (f"{len(pairs.pairs)} pairs of processes: {pairs.ended}",),
     )
 
@@ -53,7 +53,8 @@ def differing(before: ObservedVariant, after: ObservedVariant) -> tuple[Differin
     return differences(before.environment, after.environment)
 
 
-def _why(before: ObservedVariant, after: ObservedVariant, name: str) -> Why | None:
+def _why(before: ObservedVariant, after: ObservedVariant, name: str, judged: Sequence[Judged]) -> Why | None:
     if before.suite is None or after.suite is None:
         return None
-    return why(before.suite, after.suite, name)
+    estimated = {each.verdict for each in judged if not each.exact}
+    return why(before.suite, after.suite, name, times_differ=not estimated <= {Verdict.PASS, Verdict.NOT_COMPARED})

@@ -10,20 +10,23 @@ from perfkit.record import Status
 from perfkit.store.read import StoredSuite
 
 
-def why(before: StoredSuite, after: StoredSuite, variant: str) -> Why:
+def why(before: StoredSuite, after: StoredSuite, variant: str, *, times_differ: bool = True) -> Why:
     """What changed in a variant, from the folders of two suites alone.
 
     Args:
         before: a suite of the one side, with an instrumented run of the variant (trace and memory pass).
         after: one of the other.
         variant: the variant's name, the same in both.
+        times_differ: whether steps may take longer or shorter than before. Where that is excluded, or was not
+            measured, no op is suspected for its time alone: on a busy machine a trace of one process shows such ops
+            in every eighth pair of equal sides. The table of ops has them all the same.
 
     What a side lacks is missing with a note. Raises `RunFormatError` for a trace or memory file that cannot be read.
     """
-    return _why(observe(before, variant), observe(after, variant))
+    return _why(observe(before, variant), observe(after, variant), times_differ)
 
 
-def _why(before: Observed, after: Observed) -> Why:
+def _why(before: Observed, after: Observed, times_differ: bool) -> Why:
     notes = [*_missing(before, "before"), *_missing(after, "after")]
     found: list[suspects.Suspect] = []
     time: TraceDifference | None = None
@@ -32,7 +35,8 @@ def _why(before: Observed, after: Observed) -> Why:
         step_s = before.traced.trace.step_s
         found += suspects.of_calls(time.changes, step_s)
         found += suspects.of_inputs(time.changes, step_s)
-        found += suspects.of_times(time.changes, step_s, len(after.traced.trace.steps))
+        if times_differ:
+            found += suspects.of_times(time.changes, step_s, len(after.traced.trace.steps))
         found += suspects.of_waits(before.traced.trace, after.traced.trace)
         notes += [_times_are(before.traced, after.traced), changed_ops.drift_note(drift), *time.notes]
     memory: tuple[MemoryChange, ...] = ()
