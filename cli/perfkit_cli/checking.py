@@ -15,6 +15,7 @@ import click
 
 from perfkit.errors import UsageError
 from perfkit.files import write_bytes
+from perfkit.store.summary import CHECK_FILE
 from perfkit_cli.folders import refuse_foreign
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from perfkit.check.stored import Source
 
 OUT = Path("runs")
-CHECK_FILE = "check.json"
 EXIT_FAILED = 1
 
 

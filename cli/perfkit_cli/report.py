@@ -10,6 +10,7 @@ Examples:
   perfkit report runs/2026-01-31-120000-gpt --out /tmp/shared-report
   perfkit report perfkit-analyze/trace --static
   perfkit report perfkit-memory/snapshot
+  perfkit report runs/2026-01-31-120000-check
 """
 
 
@@ -26,10 +27,10 @@ Examples:
 def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, quiet: bool) -> None:
     """Draw a report again.
 
-    FOLDER was written by `perfkit bench`, `perfkit run`, `perfkit analyze` or `perfkit memory`. Nothing is measured and
-    none of your code is run: the folder is all that is needed, on any machine.
+    FOLDER was written by `perfkit bench`, `perfkit run`, `perfkit analyze`, `perfkit memory` or `perfkit check`.
+    Nothing is measured and none of your code is run: the folder is all that is needed, on any machine.
     """
-    from perfkit.store.summary import MEMORY_REPORT_FILE, TRACE_REPORT_FILE
+    from perfkit.store.summary import CHECK_FILE, MEMORY_REPORT_FILE, TRACE_REPORT_FILE
     from perfkit_cli.analyze import write_and_show
     from perfkit_cli.show import analyse_and_write, show_paths, show_summary
 
@@ -46,6 +47,19 @@ def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, qui
 
         found = read_json(folder / MEMORY_REPORT_FILE, MemoryAnalysis)
         memory.write_and_show(found, out or folder, static=static, quiet=quiet)
+        return
+    if (folder / CHECK_FILE).is_file():
+        from rich.console import Console
+
+        from perfkit.analysis.check.read import read_check
+        from perfkit_reports.check import terminal
+        from perfkit_reports.check.write import write_check
+
+        check = read_check(folder)
+        written = write_check(check, out or folder, inconclusive="failure")
+        if not quiet:
+            terminal.render(check, Console())
+        show_paths(written)
         return
     analysis, paths = analyse_and_write(folder, out or folder)
     if notebook:

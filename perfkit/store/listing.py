@@ -19,6 +19,7 @@ from perfkit.store.live import LIVE_FILE
 from perfkit.store.live_tail import LogEnd, log_end
 from perfkit.store.suite_state import State, ended_state, last_written, suite_state, variant_outcomes, written
 from perfkit.store.summary import (
+    CHECK_FILE,
     MEMORY_REPORT_FILE,
     REPORT_FILE,
     SUMMARY_FILE,
@@ -31,7 +32,7 @@ from perfkit.store.summary import (
 )
 
 # What a folder is, by the file that it is told by.
-KINDS = {SUITE_FILE: "suite", TRACE_REPORT_FILE: "trace", MEMORY_REPORT_FILE: "memory"}
+KINDS = {SUITE_FILE: "suite", TRACE_REPORT_FILE: "trace", MEMORY_REPORT_FILE: "memory", CHECK_FILE: "check"}
 
 
 class Listed(Struct):
@@ -39,7 +40,8 @@ class Listed(Struct):
 
     `reason` says more of the state where there is more to say. `created_at` is "" where it is not known, and
     `changed_s` (seconds since 1970) is when the file that tells the kind was written. `live` are the folders of ranks
-    with a live log, relative to `path`. `reported` says whether `report.html` is there and holds all runs.
+    with a live log, relative to `path`. `reported` says whether `report.html` is there and holds all runs. `verdict` is
+    that of a check.
     """
 
     path: str
@@ -54,6 +56,7 @@ class Listed(Struct):
     figures: Figures = Figures()
     live: tuple[str, ...] = ()
     reported: bool = False
+    verdict: str = ""
 
 
 def list_runs(folder: Path) -> tuple[Listed, ...]:
@@ -128,7 +131,7 @@ def _damaged(path: str, kind: str, name: str, changed_s: float, reason: str) -> 
 
 
 def _report(path: Path, relative: str, kind: str, changed_s: float) -> Listed:
-    """A report on traces or memory, whose own file may be large and is not read."""
+    """A report on traces, memory or a comparison, whose own file may be large and is not read."""
     summary = _summary(path)
     if summary is None:
         reason = "no summary.json: the report is of an older perfkit, `perfkit report` writes it again with one"
@@ -138,11 +141,13 @@ def _report(path: Path, relative: str, kind: str, changed_s: float) -> Listed:
         kind=kind,
         name=summary.name,
         state=State.OK,
+        reason=summary.reason,
         created_at=summary.created_at,
         changed_s=changed_s,
         device=summary.device,
         figures=summary.figures,
         reported=(path / REPORT_FILE).is_file(),
+        verdict=summary.verdict,
     )
 
 

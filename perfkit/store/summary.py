@@ -7,6 +7,7 @@ REPORT_FILE = "report.html"
 SUMMARY_FILE = "summary.json"
 TRACE_REPORT_FILE = "analysis.json"  # the whole of a report on traces
 MEMORY_REPORT_FILE = "memory.json"  # and of one on memory
+CHECK_FILE = "check.json"  # and of a comparison
 SUMMARY_VERSION = 1
 
 _NOT_TOLD = Unknown(reason="not measured")
@@ -33,9 +34,10 @@ class Outcome(Struct):
 
 
 class Summary(Struct):
-    """One report in short. `kind` is `suite`, `trace` or `memory`; `runs` how many runs of a suite the report holds.
+    """One report in short. `kind` is `suite`, `trace`, `memory` or `check`; `runs` how many runs of a suite it holds.
 
-    `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit.
+    `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit. `verdict` is
+    that of a check, with its `reason` in words; "" for all else.
     """
 
     schema_version: int = SUMMARY_VERSION
@@ -46,6 +48,8 @@ class Summary(Struct):
     outcomes: tuple[Outcome, ...] = ()
     runs: int = 0
     figures: Figures = Figures()
+    verdict: str = ""
+    reason: str = ""
 
 
 def unknown_figures(reason: str) -> Figures:

@@ -7,7 +7,7 @@ from statistics import median
 
 from perfkit.analysis.check.figures import PARITY, Figures, figures
 from perfkit.analysis.check.history_commits import git, repository_of
-from perfkit.analysis.check.result import CHECK_FILE, Check, CheckedVariant
+from perfkit.analysis.check.result import Check, CheckedVariant
 from perfkit.analysis.result import Analysis
 from perfkit.analysis.runs import VariantRuns, largest, step_series, total
 from perfkit.errors import RunFormatError, UsageError
@@ -19,6 +19,7 @@ from perfkit.store.layout import SPEC_FILE, SUITE_FILE, Suite
 from perfkit.store.listing import marked
 from perfkit.store.pairs import ALTERNATING
 from perfkit.store.read import StoredSuite, read_suite
+from perfkit.store.summary import CHECK_FILE
 
 REPORT = "report.json"
 BENCH, RUN, STORED = "perfkit bench", "perfkit run", "stored"

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from perfkit.analysis.check.result import CHECK_FILE, Check
+from perfkit.analysis.check.result import Check
 from perfkit.files import read_json
+from perfkit.store.summary import CHECK_FILE
 
 
 def read_check(path: Path) -> Check:

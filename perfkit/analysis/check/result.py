@@ -9,7 +9,6 @@ from perfkit.spec import Struct
 from perfkit.store.pairs import Pair
 
 CHECK_VERSION = 1
-CHECK_FILE = "check.json"
 
 
 class Verdict(StrEnum):

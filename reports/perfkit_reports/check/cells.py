@@ -16,6 +16,7 @@ SYMBOLS = {
 }
 TONES = {Verdict.PASS: "good", Verdict.IMPROVED: "good", Verdict.FAIL: "bad"}
 _EQUAL = "exactly"
+_SAME = "same"
 
 
 def title(judged: Judged) -> Cell:
@@ -32,6 +33,8 @@ def after(judged: Judged) -> Cell:
 
 def change(judged: Judged) -> Cell:
     """The relative change with its interval, the absolute one where there is none; a dash where one side has none."""
+    if judged.exact and judged.before is not None and judged.before == judged.after:
+        return Cell(_SAME, value=0.0)
     if judged.change is not None:
         return Cell(signed(judged.change), detail=interval(judged), value=judged.change)
     if judged.before is None or judged.after is None:

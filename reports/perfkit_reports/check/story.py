@@ -1,9 +1,10 @@
 """What a check says in words: its verdict, what was compared, why each verdict that is no pass, what to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perfkit import units
+from perfkit.analysis.check.outcome import OUTCOME
 from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit_reports.cells import plural
 from perfkit_reports.check.cells import change
@@ -101,7 +102,7 @@ def headline(check: Check) -> str:
     share = f"{len(found)} of {every}"
     match check.verdict:
         case Verdict.FAIL if found:
-            return f"{share} got worse by more than the threshold{where}"
+            return _what_failed(found, every, where, len(check.variants))
         case Verdict.IMPROVED if found:
             return f"{share} got better{where}, and nothing that was compared got worse"
         case Verdict.INCONCLUSIVE if found:
@@ -114,8 +115,21 @@ def headline(check: Check) -> str:
             return f"{len(having(check, Verdict.NOT_COMPARED))} of {every} could not be compared"
 
 
+def _what_failed(found: Sequence[tuple[CheckedVariant, Judged]], every: str, where: str, variants: int) -> str:
+    """What got worse, and which variants do not train at all any more."""
+    stopped = sum(each.quantity == OUTCOME for _, each in found)
+    worse = len(found) - stopped
+    parts = [f"{worse} of {every} got worse by more than the threshold{where}"] if worse else []
+    if stopped:
+        parts.append(f"{stopped} of {plural(variants, 'variant')} no longer trains to the end")
+    return ", and ".join(parts)
+
+
 def to_do(check: Check) -> str:
     """What to do now; empty where nothing is."""
+    failed = having(check, Verdict.FAIL)
+    if failed and all(each.quantity == OUTCOME for _, each in failed):
+        return "The reason is above; its output is in the run's output.log."
     if check.verdict in _TO_DO:
         return _TO_DO[check.verdict]
     found = [each for _, each in having(check, Verdict.INCONCLUSIVE) if each.to_decide]

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfkit.analysis.check.result import CHECK_FILE, Check
-from perfkit.store.summary import REPORT_FILE
-from perfkit_reports.check import junit, markdown
+from perfkit.analysis.check.result import Check
+from perfkit.store.summary import CHECK_FILE, REPORT_FILE, SUMMARY_FILE
+from perfkit_reports.check import junit, markdown, summary
 from perfkit_reports.check.junit import JUNIT_FILE, Outcome
 from perfkit_reports.write import as_json, written
 
@@ -15,7 +15,7 @@ COMMENT_FILE = "comment.md"
 def write_check(
     check: Check, folder: Path, *, report: str = REPORT_FILE, inconclusive: Outcome = "skipped"
 ) -> list[Path]:
-    """Write `check.json`, `comment.md`, `junit.xml` and `report.html`.
+    """Write `check.json`, `summary.json`, `comment.md`, `junit.xml` and `report.html`.
 
     `report` is the address of the report that the comment names, `inconclusive` what that is in JUnit's terms. Each
     file is written whole or not at all, `check.json` first. Returns their paths.
@@ -26,6 +26,7 @@ def write_check(
 def _files(check: Check, report: str, inconclusive: Outcome) -> Iterator[tuple[str, bytes]]:
     """(path in the folder, content). The HTML report comes last: drawing its figures takes longest."""
     yield CHECK_FILE, as_json(check)
+    yield SUMMARY_FILE, as_json(summary.of_check(check))
     yield COMMENT_FILE, markdown.render(check, report=report).encode()
     yield JUNIT_FILE, junit.render(check, inconclusive=inconclusive).encode()
 

@@ -16,14 +16,17 @@ TONES = {
     State.FAILED: "bad",
     State.DAMAGED: "bad",
 }
+# By the verdict of a check, which goes before the state of its folder.
+VERDICT_TONES = {"pass": "good", "improved": "good", "fail": "bad"}
 
 
 def row(item: Listed) -> dict[str, Any]:
-    """One run: as listed, with each figure also as text."""
+    """One run: as listed, with each figure also as text; `status` is the verdict of a check, else the state."""
     figures = item.figures
     return {
         **msgspec.to_builtins(item),
-        "tone": TONES[item.state],
+        "status": item.verdict or item.state,
+        "tone": VERDICT_TONES.get(item.verdict, "unsure") if item.verdict else TONES[item.state],
         "created": item.created_at[:16].replace("T", " "),
         "figures": {
             "of": figures.of,

@@ -25,7 +25,7 @@
     if (run.live.length) links.push(element("a", "live", { href: address("live", run.path), "aria-label": `Live figures of ${run.path}` }));
     const open = run.state === "damaged" ? run.name : element("a", run.name, { href: address(run.state === "running" && run.live.length ? "live" : "report", run.path) });
     const what = element("small", [run.kind === "suite" ? "" : `${run.kind} · `, run.path, links.length ? " · " : "", ...links]);
-    const pill = element("span", run.state, { class: `pill ${run.tone}` });
+    const pill = element("span", run.status, { class: `pill ${run.tone}` });
     const names = run.outcomes.map((outcome) => outcome.variant);
     const shown = names.length > 3 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
     const { of, step, throughput, peak, mfu } = run.figures;
@@ -44,7 +44,7 @@
 
   // What a run is sorted by; null where that is not known, which stays last.
   const KEYS = {
-    name: (run) => run.name, state: (run) => run.state, created: (run) => run.created_at || null, device: (run) => run.device || null,
+    name: (run) => run.name, state: (run) => run.status, created: (run) => run.created_at || null, device: (run) => run.device || null,
     variants: (run) => run.outcomes.length, step: (run) => run.figures.step.value, throughput: (run) => run.figures.throughput.value,
     peak: (run) => run.figures.peak.value, mfu: (run) => run.figures.mfu.value,
   };
@@ -63,7 +63,7 @@
       const text = JSON.stringify(run);
       const known = before.get(run.path);
       if (known?.text === text) return known;
-      const found = [run.name, run.path, run.kind, run.state, run.reason, run.device, run.created, ...run.outcomes.map((outcome) => outcome.variant)];
+      const found = [run.name, run.path, run.kind, run.status, run.reason, run.device, run.created, ...run.outcomes.map((outcome) => outcome.variant)];
       return { run, text, row: line(run), words: found.join(" ").toLowerCase() };
     });
     byId("folder").textContent = data.folder;
@@ -72,14 +72,14 @@
   function show() {
     const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
     const matches = (entry) =>
-      (!kind.value || entry.run.kind === kind.value) && (!state.value || entry.run.state === state.value) && wanted.every((word) => entry.words.includes(word));
+      (!kind.value || entry.run.kind === kind.value) && (!state.value || entry.run.status === state.value) && wanted.every((word) => entry.words.includes(word));
     const shown = entries.filter(matches).sort(compare); // the server's order, newest first, is kept among equals
     body.replaceChildren(...shown.map((entry) => entry.row));
     const running = entries.filter((entry) => entry.run.state === "running").length;
     byId("count").textContent = `${shown.length} of ${entries.length}${running ? `, ${running} running` : ""}`;
     byId("none").hidden = shown.length > 0;
     byId("list").closest(".scroll").hidden = shown.length === 0;
-    byId("none").textContent = entries.length ? "No run matches." : "There are no runs in this folder yet: no suite.json, analysis.json or memory.json below it.";
+    byId("none").textContent = entries.length ? "No run matches." : "There are no runs in this folder yet: no suite.json, analysis.json, memory.json or check.json below it.";
   }
 
   // The filter and the order are in the address, so that they outlive a reload.

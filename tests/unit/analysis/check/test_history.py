@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.check.history import latest_regressions, read_history
 from perfkit.analysis.check.history_result import History, Series, is_regression
-from perfkit.analysis.check.result import CHECK_FILE, Check, CheckedVariant, Judged, Side, Verdict
+from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit.analysis.check.thresholds import Threshold
 from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
@@ -14,6 +14,7 @@ from perfkit.record import Samples
 from perfkit.store.baseline import BASELINE_FILE, Baseline, StoredVariant, write_baseline
 from perfkit.store.layout import SUITE_FILE, Suite
 from perfkit.store.pairs import Pair
+from perfkit.store.summary import CHECK_FILE
 from tests.fixtures.sample_histories import GitRepository, noisy_steps, write_past
 from tests.fixtures.suites import ENVIRONMENT, changed
 

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from perfkit.analysis.check.read import read_check
-from perfkit.analysis.check.result import CHECK_FILE
 from perfkit.errors import RunFormatError
 from perfkit.files import write_json
+from perfkit.store.summary import CHECK_FILE
 from tests.fixtures import sample_checks
 
 

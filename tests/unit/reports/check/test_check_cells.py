@@ -46,8 +46,13 @@ def test_a_change_has_a_sign_and_is_never_rounded_to_nothing(value: float, text:
 def test_an_interval_names_its_unit_once() -> None:
     estimated = judged(before=1.0, after=1.07, change=0.07, low=0.06, high=0.08, exact=False)
     assert cells.change(estimated).detail == "+6.0 to +8.0 %"
-    assert cells.change(judged(before=1.0, after=1.0, change=0.0)).detail == "exactly"
+    assert cells.change(judged(before=1.0, after=1.2, change=0.2)).detail == "exactly"
     assert cells.change(judged(before=1.0, after=1.0, change=0.0, exact=False)).detail == ""
+
+
+def test_what_is_counted_and_equal_is_the_same() -> None:
+    assert cells.change(judged(before=1.0, after=1.0, change=0.0)).text == "same"
+    assert cells.change(judged(before=1.0, after=1.0, change=0.0, exact=False)).text == "+0.0 %"
 
 
 def test_every_verdict_has_a_symbol_of_its_own() -> None:

@@ -39,7 +39,7 @@ def test_a_failure_is_told_whole() -> None:
     assert lines[1] == "gpt amp+compile"
     assert lines[2] == "quantity before after change allowed verdict"
     assert "peak allocated 312 MiB 330 MiB +5.8 % 0.5% ✗ fail" in lines
-    assert "FLOPs a step 21.7 GFLOP 21.7 GFLOP +0.0 % 0% ✓ pass" in lines
+    assert "FLOPs a step 21.7 GFLOP 21.7 GFLOP same 0% ✓ pass" in lines
     assert "graph breaks 0 1 +1 +0 ✗ fail" in lines
     assert "✗ graph breaks grew from 0 to 1, allowed +0" in lines
     assert any(line.startswith("→ suspect: aten::_softmax in blocks.*.attn (forward)") for line in lines)

@@ -13,7 +13,7 @@ from perfkit_reports.check.write import write_check
 
 def test_every_form_is_written(every_verdict: Check, tmp_path: Path) -> None:
     paths = write_check(every_verdict, tmp_path / "out", report="https://ci.example/report.html")
-    assert [path.name for path in paths] == ["check.json", "comment.md", "junit.xml", "report.html"]
+    assert [path.name for path in paths] == ["check.json", "summary.json", "comment.md", "junit.xml", "report.html"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(path.name for path in paths)
     assert read_check(tmp_path / "out") == every_verdict
     comment = (tmp_path / "out" / "comment.md").read_text(encoding="utf-8")

@@ -1,0 +1,50 @@
+"""What a list of many reports shows of a check: `summary.json`."""
+
+from collections.abc import Sequence
+
+from perfkit.analysis.check.result import Check, CheckedVariant
+from perfkit.record import Quantity, Unknown, measured
+from perfkit.store.summary import Figures, Summary, rate
+from perfkit_reports.check import story
+from perfkit_reports.check.plain import one_line
+
+_UNITS = {"step_time": "s", "peak_allocated": "bytes", "mfu": "1"}
+
+
+def of_check(check: Check) -> Summary:
+    """The figures are those of the side after, of the first variant with any."""
+    environment = check.after.environment or check.before.environment
+    shown = next((variant for variant in check.variants if _known(variant)), None)
+    return Summary(
+        kind="check",
+        name=story.sides(check),
+        created_at=check.created_at,
+        device=environment.device_name if environment is not None else "",
+        figures=_figures(shown, check.variants),
+        verdict=check.verdict,
+        reason=story.headline(check),
+    )
+
+
+def _known(variant: CheckedVariant) -> bool:
+    return any(each.quantity in _UNITS and each.after is not None for each in variant.judged)
+
+
+def _figures(shown: CheckedVariant | None, variants: Sequence[CheckedVariant]) -> Figures:
+    after = {} if shown is None else {each.quantity: each.after for each in shown.judged if each.after is not None}
+
+    def known(quantity: str) -> Quantity:
+        if quantity not in after:
+            return Unknown(reason="the check does not compare it, or has no figure of it")
+        return measured(after[quantity], _UNITS[quantity], "the side after of the check")
+
+    throughput: Quantity = Unknown(reason="the check does not compare it")
+    if "throughput" in after:
+        throughput = rate(after["throughput"], "", "the side after of the check")
+    return Figures(
+        of=one_line(shown.name) if shown is not None and len(variants) > 1 else "",
+        step=known("step_time"),
+        throughput=throughput,
+        peak=known("peak_allocated"),
+        mfu=known("mfu"),
+    )

@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import msgspec
+
+from perfkit.analysis.check.result import Check
+from perfkit.files import read_json
+from perfkit.record import Unknown, value_of
+from perfkit.store.listing import list_runs
+from perfkit.store.suite_state import State
+from perfkit.store.summary import SUMMARY_FILE, Summary
+from perfkit_reports.check.summary import of_check
+from perfkit_reports.check.write import write_check
+from perfkit_reports.view.rows import row
+from tests.fixtures import sample_checks
+
+
+def test_any_check_has_one(check: Check, tmp_path: Path) -> None:
+    write_check(check, tmp_path)
+    summary = read_json(tmp_path / SUMMARY_FILE, Summary)
+    assert summary == of_check(check)
+    assert (summary.kind, summary.verdict) == ("check", check.verdict)
+
+
+def test_a_check_is_listed_with_its_verdict_and_the_figures_after(tmp_path: Path) -> None:
+    check = sample_checks.one_of_two()
+    write_check(check, tmp_path / "first")
+    (listed,) = list_runs(tmp_path)
+    assert (listed.kind, listed.state, listed.verdict, listed.reported) == ("check", State.OK, "fail", True)
+    assert listed.name == "origin/main (4f2a9c1) → working tree (9c1e77a)"
+    assert "got worse by more than the threshold, in 1 of 2 variants" in listed.reason
+    after = {each.quantity: each.after for each in check.variants[0].judged}
+    assert (listed.figures.of, value_of(listed.figures.step)) == ("gpt baseline", after["step_time"])
+    assert value_of(listed.figures.peak) == after["peak_allocated"]
+    shown = row(listed)
+    assert (shown["status"], shown["tone"]) == ("fail", "bad")
+
+
+def test_what_is_inconclusive_is_neither_good_nor_bad(tmp_path: Path) -> None:
+    write_check(sample_checks.too_noisy(), tmp_path)
+    (listed,) = list_runs(tmp_path)
+    assert (row(listed)["status"], row(listed)["tone"]) == ("inconclusive", "unsure")
+
+
+def test_a_check_without_figures_says_so() -> None:
+    summary = of_check(msgspec.structs.replace(sample_checks.passing(), variants=()))
+    assert isinstance(summary.figures.step, Unknown)
+    assert summary.figures.of == ""
