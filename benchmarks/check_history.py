@@ -172,11 +172,11 @@ def _line(rates: Rates) -> str:
     return f"{rates.method}: {rates.noise}, {rates.spread:.1%} noise, {rates.runs} runs{where}: {words}"
 
 
-def markdown(rates: Sequence[Rates]) -> str:
+def markdown(rates: Sequence[Rates], histories: int) -> str:
     lines = [
         "# Changes in histories: simulated",
         "",
-        "    python -m benchmarks.check_history --out benchmarks/results",
+        f"    python -m benchmarks.check_history --histories {histories} --out benchmarks/results",
         "",
     ]
     lines += ["| method | noise | runs | share with a false change | histories |", "|---|---|---|---|---|"]
@@ -203,10 +203,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     rates = [*false_rates(options.histories), *detection(options.histories)]
-    print(markdown(rates))
+    text = markdown(rates, options.histories)
+    print(text)
     if options.out is not None:
         write_json(options.out / "check_history.json", Result(rates=tuple(rates)))
-        (options.out / "check_history.md").write_text(markdown(rates), encoding="utf-8")
+        (options.out / "check_history.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import torch
 
+from perfkit.errors import UsageError
 from perfkit.workloads.workload import Batch, Workload
 
 POOL_BATCHES = 16
@@ -40,5 +41,19 @@ def _make(workload: Workload, seed: int, rank: int, index: int, dtype: torch.dty
     # Distinct for every (seed, rank, index): ranks and indices stay far below the factors.
     generator = torch.Generator().manual_seed((seed * 4096 + rank) * 65536 + index)
     batch = workload.make_batch(generator)
+    _check(batch, workload.name)
     cast = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
     return {name: tensor.pin_memory() for name, tensor in cast.items()} if pinned else cast
+
+
+def _check(batch: object, name: str) -> None:
+    """A `UsageError` for what is no dict of tensors: user code made it."""
+    example = 'such as {"x": x, "y": y}'
+    if not isinstance(batch, dict):
+        raise UsageError(
+            f"make_batch of {name} returned a {type(batch).__name__}; expected a dict of tensors, {example}"
+        )
+    for key, value in batch.items():
+        if not isinstance(value, torch.Tensor):
+            kind = type(value).__name__
+            raise UsageError(f"make_batch of {name}: {key!r} is a {kind}; expected a dict of tensors, {example}")

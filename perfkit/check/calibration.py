@@ -29,7 +29,7 @@ def calibrate_here(config: CheckConfig, out: Path, order: Order) -> Calibration:
         most=MOST_PAIRS,
         budget_s=config.budget_s,
         folder=out / "pairs",
-        enough=lambda _: False,
+        enough=lambda _: "",
         progress=lambda event: order.progress(SamplingEvent(case.workload, spec.variant, event)),
     )
     margins = {

@@ -42,8 +42,13 @@ def checked_variant(
         pairs=() if pairs is None else pairs.pairs,
         turns="" if pairs is None else pairs.turns,
         why=_why(before, after, name, judged),
-        notes=() if pairs is None else (f"{len(pairs.pairs)} pairs of processes: {pairs.ended}",),
+        notes=() if pairs is None else (_ended(pairs),),
     )
+
+
+def _ended(pairs: Pairs) -> str:
+    count = len(pairs.pairs)
+    return f"{count} pair{'' if count == 1 else 's'} of processes: {pairs.ended}"
 
 
 def differing(before: ObservedVariant, after: ObservedVariant) -> tuple[Differing, ...]:

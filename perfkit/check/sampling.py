@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from perfkit.analysis.check.looks import Plan, plan_for
 from perfkit.analysis.check.paired import Gate, decided, judge_pairs
 from perfkit.store.pairs import Pairs
+from perfkit.units import seconds
 
 # However much time there is: beyond it each pair narrows an interval by less than a thousandth of its width.
 MOST_PAIRS = 500
@@ -19,16 +20,18 @@ class Sampling:
     family: int
     plan: Plan | None = field(default=None, init=False)
 
-    def enough(self, pairs: Pairs) -> bool:
-        """Whether the pairs so far decide all that is gated, asked after each of them."""
+    def enough(self, pairs: Pairs) -> str:
+        """Why no more pairs are needed, "" where they are; asked after each of them."""
         count = len(pairs.pairs)
         if self.plan is None:
             self.plan = plan_for(self.budget_s, pairs.pairs[0].seconds)
+        judged = judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family)
+        if count in self.plan.looks and decided(judged):
+            return "all that is gated is decided"
         if count >= self.plan.maximum:
-            return True
-        if count not in self.plan.looks:
-            return False
-        return decided(judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family))
+            first_s = pairs.pairs[0].seconds
+            return f"no more fit into {seconds(self.budget_s)} where the first one took {seconds(first_s)}"
+        return ""
 
     def plan_at(self, pairs: Pairs) -> Plan | None:
         """The plan for the last look: where the budget ended before the last one, this is the last."""

@@ -57,14 +57,14 @@ def measure_pairs(
     most: int,
     budget_s: float,
     folder: Path,
-    enough: Callable[[Pairs], bool],
+    enough: Callable[[Pairs], str],
     progress: Callable[[PairEvent], None],
 ) -> Pairs:
     """Measure pairs of fresh processes into `folder`, which must not exist, at least one and at most `most`.
 
     The runs of a pair lie in `000/before` and `000/after`, and so on. After each pair, `pairs.json` is written and
-    `enough` is asked. No pair is begun that would not fit into the budget, judged by the median of what pairs took; the
-    first is always measured. `ended` says what ended it.
+    `enough` is asked why no more are needed ("" where they are). No pair is begun that would not fit into the budget,
+    judged by the median of what pairs took; the first is always measured. `ended` says what ended it.
 
     Raises:
         UsageError: unknown `turns`, a `most` below 1, a folder that is in use, or a side's folder that is not there.
@@ -90,10 +90,10 @@ def measure_pairs(
     return pairs
 
 
-def _ended(pairs: Pairs, most: int, budget_s: float, enough: Callable[[Pairs], bool]) -> str:
+def _ended(pairs: Pairs, most: int, budget_s: float, enough: Callable[[Pairs], str]) -> str:
     """Why no more pairs are needed, or possible; "" where the next one is to be measured."""
-    if enough(pairs):
-        return "enough is known"
+    if reason := enough(pairs):
+        return reason
     if len(pairs.pairs) >= most:
         return f"the most pairs that were asked for are measured ({most})"
     spent_s, next_s = _spent_s(pairs), median(pair.seconds for pair in pairs.pairs)

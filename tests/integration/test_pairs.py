@@ -91,7 +91,7 @@ def measure(before, after, order, folder, *, turns=LOCK_STEP, most=1):
         most=most,
         budget_s=600.0,
         folder=folder,
-        enough=lambda pairs: False,
+        enough=lambda pairs: "",
         progress=lambda event: None,
     )
 

@@ -13,18 +13,18 @@ _MUST = Threshold(text="must train", limit=0.0)
 def judge_outcome(before: Variant | None, after: Variant | None) -> tuple[Judged, ...]:
     """A verdict where a side did not end well (or was skipped); nothing where both did, or nobody knows.
 
-    It fails where only the side after does not train, and is improved where only the side before did not. Where neither
-    trains nothing can be compared.
+    It fails where the side after does not train, be it that the side before did not either: what cannot be run is no
+    pass. It is improved where only the side before did not. What does not apply to this machine cannot be compared.
     """
     if before is None or after is None or (before.status == Status.OK and after.status == Status.OK):
         return ()
-    if before.status == Status.OK:
-        verdict, side = Verdict.FAIL, after
-    elif after.status == Status.OK:
-        verdict, side = Verdict.IMPROVED, before
+    if after.status == Status.OK:
+        verdict, side, when = Verdict.IMPROVED, before, "before"
+    elif before.status == Status.OK:
+        verdict, side, when = Verdict.FAIL, after, "now"
     else:
-        verdict, side = Verdict.NOT_COMPARED, after
-    when = {Verdict.FAIL: "now", Verdict.IMPROVED: "before", Verdict.NOT_COMPARED: "both sides"}[verdict]
+        verdict = Verdict.NOT_COMPARED if after.status == Status.SKIPPED else Verdict.FAIL
+        side, when = after, "both sides"
     reason = f"{when}: {side.status}: {side.reason}" if side.reason else f"{when}: {side.status}"
     return (_judged(verdict, reason),)
 

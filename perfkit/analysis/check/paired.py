@@ -131,10 +131,12 @@ def _not_estimated(question: Question) -> Judged:
     if not question.samples:
         return judged(question, Verdict.NOT_COMPARED, f"no pair has a {question.quantity.title} on both sides")
     gated = question.threshold is not None
+    before, after = question.before, question.after
     return judged(
         question,
         Verdict.INCONCLUSIVE if gated else Verdict.PASS,
         "a single pair says nothing of how much pairs differ by themselves",
+        change=after / before - 1 if before and after is not None else None,
         to_decide="two pairs at least, and six for anything but a large change" if gated else "",
     )
 

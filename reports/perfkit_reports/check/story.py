@@ -8,7 +8,10 @@ from perfkit.analysis.check.outcome import OUTCOME
 from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit_reports.cells import plural
 from perfkit_reports.check.cells import change
+from perfkit_reports.check.history_cells import short
 from perfkit_reports.check.plain import one_line
+
+_Found = tuple[CheckedVariant, Judged]
 
 _TO_DO = {
     Verdict.PASS: "",
@@ -44,7 +47,7 @@ def reported(variant: CheckedVariant) -> tuple[Judged, ...]:
     return tuple(each for each in variant.judged if each.threshold is None)
 
 
-def having(check: Check, verdict: Verdict) -> list[tuple[CheckedVariant, Judged]]:
+def having(check: Check, verdict: Verdict) -> list[_Found]:
     """Every gated quantity with this verdict, with its variant."""
     return [(variant, each) for variant in check.variants for each in gated(variant) if each.verdict is verdict]
 
@@ -96,13 +99,12 @@ def headline(check: Check) -> str:
     if not total:
         return "nothing is gated: no variant has a quantity with a threshold"
     found = having(check, check.verdict)
-    variants = {id(variant) for variant, _ in found}
-    where = f", in {len(variants)} of {plural(len(check.variants), 'variant')}" if len(check.variants) > 1 else ""
+    where = _where(found, len(check.variants))
     every = plural(total, "gated quantity", "gated quantities")
     share = f"{len(found)} of {every}"
     match check.verdict:
         case Verdict.FAIL if found:
-            return _what_failed(found, every, where, len(check.variants))
+            return _what_failed(found, every, len(check.variants))
         case Verdict.IMPROVED if found:
             return f"{share} got better{where}, and nothing that was compared got worse"
         case Verdict.INCONCLUSIVE if found:
@@ -115,14 +117,22 @@ def headline(check: Check) -> str:
             return f"{len(having(check, Verdict.NOT_COMPARED))} of {every} could not be compared"
 
 
-def _what_failed(found: Sequence[tuple[CheckedVariant, Judged]], every: str, where: str, variants: int) -> str:
-    """What got worse, and which variants do not train at all any more."""
-    stopped = sum(each.quantity == OUTCOME for _, each in found)
-    worse = len(found) - stopped
-    parts = [f"{worse} of {every} got worse by more than the threshold{where}"] if worse else []
+def _what_failed(found: Sequence[_Found], every: str, variants: int) -> str:
+    """What got worse, and how many variants do not train at all."""
+    worse = [(variant, each) for variant, each in found if each.quantity != OUTCOME]
+    stopped = len(found) - len(worse)
+    parts = []
+    if worse:
+        parts.append(f"{len(worse)} of {every} got worse by more than the threshold{_where(worse, variants)}")
     if stopped:
-        parts.append(f"{stopped} of {plural(variants, 'variant')} no longer trains to the end")
+        parts.append(f"{stopped} of {plural(variants, 'variant')} does not train to the end")
     return ", and ".join(parts)
+
+
+def _where(found: Sequence[_Found], variants: int) -> str:
+    """`, in 1 of 4 variants`; empty where there is one."""
+    within = len({id(variant) for variant, _ in found})
+    return f", in {within} of {plural(variants, 'variant')}" if variants > 1 else ""
 
 
 def to_do(check: Check) -> str:
@@ -145,8 +155,10 @@ def sides(check: Check) -> str:
 
 
 def side(known: Side) -> str:
+    """A side as a user calls it, with its revision unless that is named already."""
     label, revision = one_line(known.label), one_line(known.revision)
-    return f"{label} ({revision})" if revision and revision != label else label
+    named = bool(revision) and short(revision) in label
+    return f"{label} ({revision})" if revision and not named else label
 
 
 def sampled(check: Check) -> str:

@@ -15,6 +15,7 @@ from perfkit.capture.tensors import (
     trained_blocks,
 )
 from perfkit.capture.trained import Trained
+from perfkit.errors import UsageError
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.workload import Workload
 
@@ -115,6 +116,14 @@ def test_microbatches_continue_the_sequence_and_the_pool_is_bounded():
     assert torch.equal(second["x"], pool.step(2, 1)[0]["x"])
     assert torch.equal(third["x"], pool.step(3, 1)[0]["x"])
     assert torch.equal(pool.step(POOL_BATCHES, 1)[0]["x"], pool.step(0, 1)[0]["x"])
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"), [((1, 2), "returned a tuple; expected a dict of tensors"), ({"y": 3}, "'y' is a int; expected")]
+)
+def test_batches_that_are_no_dict_of_tensors_are_refused(batch, said):
+    with pytest.raises(UsageError, match=said):
+        BatchPool(workload(lambda generator: batch), seed=0, rank=0, dtype=torch.float32, pinned=False)
 
 
 def test_large_batches_make_a_small_pool():

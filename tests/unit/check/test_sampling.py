@@ -31,9 +31,10 @@ def stopped_after(sampling: Sampling, slower: float, most: int = 60) -> tuple[in
 
 def test_a_large_change_is_told_at_the_first_look() -> None:
     sampling = Sampling(gate("3%"), budget_s=400, family=1)
-    count, _ = stopped_after(sampling, slower=1.5)
+    count, pairs = stopped_after(sampling, slower=1.5)
     assert sampling.plan is not None
     assert count == sampling.plan.looks[0]
+    assert sampling.enough(pairs) == "all that is gated is decided"
 
 
 def test_what_stays_open_is_measured_to_the_last_look() -> None:
@@ -41,6 +42,7 @@ def test_what_stays_open_is_measured_to_the_last_look() -> None:
     count, pairs = stopped_after(sampling, slower=1.0)
     assert sampling.plan is not None
     assert count == sampling.plan.maximum == 200 / pairs.pairs[0].seconds
+    assert sampling.enough(pairs) == "no more fit into 3 min 20 s where the first one took 4.00 s"
     assert sampling.plan_at(pairs) == sampling.plan
 
 

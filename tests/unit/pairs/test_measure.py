@@ -15,7 +15,7 @@ from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, read_pairs
 def pairs_of(monkeypatch, tmp_path):
     """Measure pairs that take the given seconds each, within limits; gives the pairs, their indices and the events."""
 
-    def run(seconds, *, most=100, budget_s=1000.0, enough=lambda pairs: False, turns=LOCK_STEP):
+    def run(seconds, *, most=100, budget_s=1000.0, enough=lambda pairs: "", turns=LOCK_STEP):
         indices, events = [], []
 
         def measured(before, after, spec, folder, *, index, report):
@@ -44,8 +44,8 @@ def pairs_of(monkeypatch, tmp_path):
 
 
 def test_the_caller_ends_it(pairs_of, tmp_path):
-    pairs, indices, _ = pairs_of([1.0] * 9, enough=lambda pairs: len(pairs.pairs) == 3)
-    assert pairs.ended == "enough is known"
+    pairs, indices, _ = pairs_of([1.0] * 9, enough=lambda pairs: "decided" if len(pairs.pairs) == 3 else "")
+    assert pairs.ended == "decided"
     assert indices == [(0, "000"), (1, "001"), (2, "002")]
     assert read_pairs(tmp_path / "pairs" / PAIRS_FILE) == pairs
     assert pairs.variant == "baseline"

@@ -12,6 +12,7 @@ from tests.fixtures.sample_analysis import realistic
 
 FINE = realistic().variants[0]
 DEAD = msgspec.structs.replace(FINE, status=Status.OUT_OF_MEMORY, reason="at step 3")
+SKIPPED = msgspec.structs.replace(FINE, status=Status.SKIPPED, reason="needs a GPU")
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,9 @@ DEAD = msgspec.structs.replace(FINE, status=Status.OUT_OF_MEMORY, reason="at ste
     [
         (FINE, DEAD, Verdict.FAIL, "now: out of memory: at step 3"),
         (DEAD, FINE, Verdict.IMPROVED, "before: out of memory: at step 3"),
-        (DEAD, DEAD, Verdict.NOT_COMPARED, "both sides: out of memory: at step 3"),
+        (DEAD, DEAD, Verdict.FAIL, "both sides: out of memory: at step 3"),
+        (SKIPPED, SKIPPED, Verdict.NOT_COMPARED, "both sides: skipped: needs a GPU"),
+        (FINE, SKIPPED, Verdict.FAIL, "now: skipped: needs a GPU"),
     ],
 )
 def test_a_side_that_does_not_train(before: Variant, after: Variant, verdict: Verdict, reason: str) -> None:

@@ -262,3 +262,11 @@ def test_sampling_ends_with_a_failure_or_when_all_is_known() -> None:
     assert not decided((open_,))
     assert decided((open_, failed))
     assert decided(())
+
+
+def test_a_single_pair_has_a_change_and_no_interval() -> None:
+    lone = Pair(before=Samples(cpu_s=(0.1, 0.1)), after=Samples(cpu_s=(0.12, 0.12)), seconds=1.0)
+    (judged,) = judge_pairs([lone], LOCK_STEP, [_gate("cpu_time", "3%")], plan_of((1,)))
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.change == pytest.approx(0.2)
+    assert (judged.low, judged.high) == (None, None)
