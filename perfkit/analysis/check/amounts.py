@@ -27,6 +27,9 @@ SUFFIXES: dict[str, dict[str, float]] = {
 # An amount of each unit as one would write it.
 EXAMPLES = {"bytes": "64MiB", "s": "5ms", "J": "5J", "FLOP": "1.5G", "1/s": "100", "1": "0.02", "": "2"}
 
+# A share below this is a rounding error of arithmetic, which nobody thinks of in per cent.
+_TINY = 1e-5
+
 _NUMBER = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<suffix>[A-Za-z%/]*)")
 
 
@@ -55,7 +58,7 @@ def parse_amount(text: str, unit: str) -> float:
 
 
 def amount(value: float, unit: str) -> str:
-    """A value of a quantity in words: 12.3 MiB, 5.00 ms, 1.50 GFLOP; a share in per cent; counts in full."""
+    """A value of a quantity in words: 12.3 MiB, 5.00 ms, 1.50 GFLOP; a share in per cent, a tiny one as it is; counts in full."""
     match unit:
         case "bytes":
             return units.nbytes(value)
@@ -63,6 +66,8 @@ def amount(value: float, unit: str) -> str:
             return units.seconds(value)
         case "FLOP" | "J":
             return units.si(value, unit)
+        case "1" if 0 < abs(value) < _TINY:
+            return f"{value:.1e}"
         case "1":
             return f"{units.significant(value * 100)} %"
         case "1/s":
