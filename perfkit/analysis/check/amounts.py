@@ -58,7 +58,7 @@ def parse_amount(text: str, unit: str) -> float:
 
 
 def amount(value: float, unit: str) -> str:
-    """A value of a quantity in words: 12.3 MiB, 5.00 ms, 1.50 GFLOP; a share in per cent or, if tiny, as it is; counts in full."""
+    """A value in words: 12.3 MiB, 5.00 ms, 1.50 GFLOP; a share in per cent, if it is not tiny; counts in full."""
     match unit:
         case "bytes":
             return units.nbytes(value)
