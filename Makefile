@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
 ARGS ?=
+# Processes that run the tests, a file each at a time: a test that trains uses all cores by itself.
+WORKERS ?= 2
 
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
@@ -17,7 +19,8 @@ help:
 	@echo 'make check   set up, then run the linters and the type checker'
 	@echo 'make regressions  set up, then hold a step of the built-in workloads against perfkit-baseline.json'
 	@echo 'make setup   set up only'
-	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit bench or pytest.'
+	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit bench or pytest;'
+	@echo 'WORKERS=... is how many processes run tests (2).'
 
 setup: $(READY)
 
@@ -25,7 +28,7 @@ bench: $(READY)
 	$(BIN)/perfkit bench --technique amp,ckpt $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 fuzz: $(READY)
 	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=10000 -max_len=65536 -print_final_stats=1 $(ARGS)
