@@ -8,7 +8,7 @@ from perfkit.analysis.check.looks import Plan
 from perfkit.analysis.check.outcome import judge_outcome
 from perfkit.analysis.check.result import CheckedVariant, Judged, Verdict, Why
 from perfkit.analysis.check.thresholds import Threshold
-from perfkit.analysis.check.why import why
+from perfkit.analysis.check.why import traced_otherwise, why
 from perfkit.check.observed import ObservedVariant
 from perfkit.store.pairs import Pairs
 
@@ -35,14 +35,15 @@ def checked_variant(
         timed=timed,
     )
     judged = (*judge_outcome(before.result, after.result), *judge_variant(evidence, thresholds, plan))
+    reasons = _why(before, after, name, judged)
     return CheckedVariant(
         workload=workload,
         variant=name,
         judged=judged,
         pairs=() if pairs is None else pairs.pairs,
         turns="" if pairs is None else pairs.turns,
-        why=_why(before, after, name, judged),
-        notes=() if pairs is None else (_ended(pairs),),
+        why=reasons,
+        notes=(*(() if pairs is None else (_ended(pairs),)), *traced_otherwise(reasons, judged)),
     )
 
 

@@ -114,7 +114,7 @@ def _seconds_of_calls(row: ChangeRow) -> float:
 def _costs(change_s: float, step_s: float) -> str:
     word = "more" if change_s >= 0 else "less"
     share = f" ({abs(change_s) / step_s * 100:.2g} % of it)" if step_s > 0 else ""
-    return f"{seconds(abs(change_s))} a step {word}{share}"
+    return f"{seconds(abs(change_s))} {word} in a traced step{share}"
 
 
 def _work(rows: Sequence[ChangeRow]) -> str:

@@ -1,13 +1,14 @@
 """Why did it change? What two sides of a check did in a step, where their memory went, and what stands out of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from perfkit.analysis.check import changed_memory, changed_ops, changed_record, suspects
-from perfkit.analysis.check.result import MemoryChange, Why
+from perfkit.analysis.check.result import Judged, MemoryChange, Why
 from perfkit.analysis.check.side import Observed, Traced, observe
 from perfkit.analysis.traces.result import TraceDifference
 from perfkit.record import Status
 from perfkit.store.read import StoredSuite
+from perfkit.units import signed_percent
 
 
 def why(before: StoredSuite, after: StoredSuite, variant: str, *, times_differ: bool = True) -> Why:
@@ -24,6 +25,21 @@ def why(before: StoredSuite, after: StoredSuite, variant: str, *, times_differ: 
     What a side lacks is missing with a note. Raises `RunFormatError` for a trace or memory file that cannot be read.
     """
     return _why(observe(before, variant), observe(after, variant), times_differ)
+
+
+def traced_otherwise(found: Why | None, judged: Sequence[Judged]) -> Iterator[str]:
+    """A note where the traced steps changed otherwise than those that were timed, which no instrument slowed down."""
+    time = found.time if found is not None else None
+    timed = next((each for each in judged if each.quantity == "step_time"), None)
+    if time is None or not time.before_step_s or timed is None or timed.low is None or timed.high is None:
+        return
+    traced = time.after_step_s / time.before_step_s - 1
+    if not timed.low <= traced <= timed.high:
+        yield (
+            f"the traced steps changed by {signed_percent(traced)}, those without a profiler by "
+            f"{signed_percent(timed.low)} to {signed_percent(timed.high)}: the trace tells which ops changed, but not "
+            "how much of the step time they are"
+        )
 
 
 def _why(before: Observed, after: Observed, times_differ: bool) -> Why:

@@ -35,7 +35,8 @@ def texts(found: object) -> list[str]:
 def test_a_new_op_is_named_with_its_module_calls_and_time() -> None:
     new = change("aten::softmax", "new", after_calls=12.0, after_s=0.0032, after_flops=2e6)
     assert texts(suspects.of_calls([new], STEP_S)) == [
-        "in h.0.attn: aten::softmax is new (12 calls a step); 3.20 ms a step more (3.2 % of it), 2.00 MFLOP more"
+        "in h.0.attn: aten::softmax is new (12 calls a step); 3.20 ms more in a traced step (3.2 % of it), "
+        "2.00 MFLOP more"
     ]
 
 
@@ -49,7 +50,7 @@ def test_calls_of_one_module_are_one_sentence_with_the_totals_of_the_step() -> N
     assert texts(suspects.of_calls(rows, STEP_S)) == [
         "in h.0.attn: aten::bmm is called more often (3 -> 5 calls a step); "
         "aten::clone is called more often (1 -> 3 calls a step); aten::flash is gone (was 1 call a step); "
-        "5.00 ms a step more (5 % of it)"
+        "5.00 ms more in a traced step (5 % of it)"
     ]
 
 
@@ -67,7 +68,7 @@ def test_calls_that_moved_to_other_shapes_and_those_that_cost_nothing_are_no_sus
 def test_other_inputs_are_named_and_many_are_summed_up() -> None:
     cast = change("aten::loss", "other inputs", shapes="fp32[8] -> fp64[8]", before_s=0.001, after_s=0.002)
     assert texts(suspects.of_inputs([cast], STEP_S)) == [
-        "aten::loss in h.0.attn gets other inputs: fp32[8] -> fp64[8]; 1.00 ms a step more (1 % of it)"
+        "aten::loss in h.0.attn gets other inputs: fp32[8] -> fp64[8]; 1.00 ms more in a traced step (1 % of it)"
     ]
     (text,) = texts(suspects.of_inputs([cast] * 5, STEP_S))
     assert text.startswith("5 ops get other inputs than before (aten::loss), such as fp32[8] -> fp64[8]")
