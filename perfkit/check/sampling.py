@@ -25,9 +25,10 @@ class Sampling:
         count = len(pairs.pairs)
         if self.plan is None:
             self.plan = plan_for(self.budget_s, pairs.pairs[0].seconds)
-        judged = judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family)
-        if count in self.plan.looks and decided(judged):
-            return "all that is gated is decided"
+        if count in self.plan.looks:
+            judged = judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family)
+            if decided(judged):
+                return "all that is gated is decided"
         if count >= self.plan.maximum:
             first_s = pairs.pairs[0].seconds
             return f"no more fit into {seconds(self.budget_s)} where the first one took {seconds(first_s)}"
