@@ -73,6 +73,12 @@ def usable_cpus() -> tuple[int, ...]:
     return tuple(range(os.cpu_count() or 1))
 
 
+def memory_node(cpu: int, root: Path = Path("/sys/devices/system/cpu")) -> int:
+    """The NUMA node of this CPU: memory of others takes it longer. 0 where the system does not tell."""
+    nodes = [path.name.removeprefix("node") for path in (root / f"cpu{cpu}").glob("node*")]
+    return next((int(node) for node in nodes if node.isdecimal()), 0)
+
+
 def container_cpu_limit(root: Path = Path("/sys/fs/cgroup")) -> float | None:
     """CPUs' worth of time per second that the control group allows; None where there is no limit."""
     try:

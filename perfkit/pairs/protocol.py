@@ -4,6 +4,8 @@ A worker says `ready VERSION` once it can take steps, and answers `run COUNT` wi
 line of it is progress. `end` ends it, as does the end of its input.
 """
 
+from statistics import median
+
 import msgspec
 
 from perfkit.record import Samples
@@ -34,3 +36,9 @@ def slowest(ranks: list[Samples]) -> Samples:
         cpu_s=tuple(map(max, zip(*(rank.cpu_s for rank in ranks), strict=True))),
         device_s=tuple(map(max, zip(*(rank.device_s for rank in ranks), strict=True))),
     )
+
+
+def middle(steps: Samples) -> Samples:
+    """What one of these steps took: the median on each clock."""
+    clocks = {"wall_s": steps.wall_s, "cpu_s": steps.cpu_s, "device_s": steps.device_s}
+    return Samples(**{name: (median(taken),) if taken else () for name, taken in clocks.items()})

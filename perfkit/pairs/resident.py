@@ -16,6 +16,7 @@ from perfkit.launch.outcome import outcome
 from perfkit.launch.process import GRACE_S
 from perfkit.launch.ranks import Place, end_rank, start_rank
 from perfkit.pairs import protocol
+from perfkit.pairs.cores import Cores, keep_to
 from perfkit.pairs.side import Side, SideFailedError, failure
 from perfkit.record import Run, Samples, Status
 from perfkit.spec import RunSpec
@@ -33,14 +34,15 @@ class _Rank:
 
 
 class Team:
-    """All ranks of one side, running from `start` to `end`."""
+    """All ranks of one side, running from `start` to `end`, each on its `cores` (empty: on any)."""
 
-    def __init__(self, side: Side, place: Place, spec: RunSpec, folder: Path) -> None:
+    def __init__(self, side: Side, place: Place, spec: RunSpec, folder: Path, cores: tuple[Cores, ...] = ()) -> None:
         self.side = side
         self.spec = spec
         self.folder = folder
         self.ranks: list[_Rank] = []
         self._place = place
+        self._cores = cores
 
     def start(self) -> None:
         write_json(self.folder / SPEC_FILE, self.spec)
@@ -48,6 +50,13 @@ class Team:
         for rank in range(launch.world_size):
             process = start_rank(_WORKER, launch, self.folder, rank, place=self._place, obeys=True)
             self.ranks.append(_Rank(self, process))
+        for started, cores in zip(self.ranks, self._cores, strict=False):
+            keep_to(started.process.pid, cores.near)  # so that its memory is near the cores that it will run on
+
+    def settle(self) -> None:
+        """From here on each rank keeps to its own cores; sides set up beside each other, and step by turns."""
+        for rank, cores in zip(self.ranks, self._cores, strict=False):
+            keep_to(rank.process.pid, cores.own)
 
     def say(self, line: str) -> None:
         """Give all ranks a command."""

@@ -10,7 +10,7 @@ PAIRS_VERSION = 1
 PAIRS_FILE = "pairs.json"
 
 # How the two processes of a pair took turns.
-LOCK_STEP = "lock-step"  # both resident, a step each in turn, in ABBA order
+LOCK_STEP = "lock-step"  # both resident, stepping by turns, in ABBA order
 ALTERNATING = "alternating"  # one whole process after the other, the first of each pair in turn
 
 
@@ -18,8 +18,9 @@ class Pair(Struct):
     """Two processes of the same age, one of each side. The pair is the unit of statistics, never its steps.
 
     `before` and `after` are the steps of the two sides, in the order in which they were run: in lock step the n-th of
-    one was run next to the n-th of the other. With several ranks a step is that of its slowest rank. `seconds` is what
-    the pair took in all, starting the processes included.
+    one was run next to the n-th of the other. Where steps are short, each is the median of a turn of several. With
+    several ranks a step is that of its slowest rank. `seconds` is what the pair took in all, starting the processes
+    included.
     """
 
     before: Samples

@@ -49,6 +49,14 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     assert machine.container_cpu_limit(tmp_path / "none") is None
     assert machine.data_caches((0,), tmp_path / "none") == {}
     assert machine.cpu_pressure(tmp_path / "none") is None
+    assert machine.memory_node(0, tmp_path / "none") == 0
+
+
+def test_the_memory_node_of_a_cpu(tmp_path: Path) -> None:
+    for name in ("cpu3/cache", "cpu3/node1", "cpu3/node_of_something", "cpu30/node2"):
+        (tmp_path / name).mkdir(parents=True)
+    assert machine.memory_node(3, tmp_path) == 1
+    assert machine.memory_node(30, tmp_path) == 2
 
 
 @pytest.mark.parametrize(("text", "limit"), [("max 100000", None), ("150000 100000", 1.5)])

@@ -1,6 +1,6 @@
 """What is said in lock step."""
 
-from perfkit.pairs.protocol import parse_steps, slowest, steps_line
+from perfkit.pairs.protocol import middle, parse_steps, slowest, steps_line
 from perfkit.record import Samples
 
 
@@ -16,3 +16,11 @@ def test_a_step_of_several_ranks_is_that_of_its_slowest():
     ]
     assert slowest(ranks) == Samples(wall_s=(2.0, 5.0), cpu_s=(3.0, 2.0), device_s=(7.0, 8.0))
     assert slowest([Samples(wall_s=(1.0,), cpu_s=(1.0,))]) == Samples(wall_s=(1.0,), cpu_s=(1.0,))
+
+
+def test_the_middle_of_a_turn_is_taken_on_each_clock_alone():
+    turn = Samples(wall_s=(9.0, 1.0, 2.0), cpu_s=(1.0, 2.0, 9.0))
+    assert middle(turn) == Samples(wall_s=(2.0,), cpu_s=(2.0,))
+    assert middle(Samples(wall_s=(3.0,), cpu_s=(1.0,), device_s=(2.0,))) == Samples(
+        wall_s=(3.0,), cpu_s=(1.0,), device_s=(2.0,)
+    )
