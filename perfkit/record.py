@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from perfkit.spec import Struct
 
-RECORD_VERSION = 3
+RECORD_VERSION = 4
 
 # Ranges a worker marks in a trace (record_function) and in NVTX, read back by the analysing side.
 MARK_PREFIX = "perfkit::"

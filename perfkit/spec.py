@@ -11,7 +11,7 @@ import msgspec
 
 from perfkit.errors import UsageError
 
-SPEC_VERSION = 1
+SPEC_VERSION = 2
 BASELINE = "baseline"
 
 ParamValue = bool | int | float | str
