@@ -1,0 +1,118 @@
+"""Who else uses a GPU, as far as NVML tells.
+
+Processes are told apart by their ids. NVML gives those of the caller's pid namespace and leaves out processes that it
+cannot name there (open-gpu-kernel-modules, `_gpuConvertPid`); older drivers give the ids of the host
+(github.com/NVIDIA/nvidia-docker/issues/1483), and in some containers NVML lists nothing at all
+(github.com/NVIDIA/nvidia-docker/issues/179). A process can be listed several times.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pynvml
+
+BUSY = 0.05  # share of time in which some kernel ran, before anything of ours did
+HOST_NAMESPACE = "pid:[4026531836]"  # the kernel's PROC_PID_INIT_INO (include/linux/proc_ns.h)
+
+
+class Use(NamedTuple):
+    """`busy` says what else uses the device; `unknown` says what could not be found out, and why.
+
+    A device that was seen to be idle has neither.
+    """
+
+    busy: str = ""
+    unknown: str = ""
+
+
+def use_of(uuid: str) -> Use:
+    """What uses the device with this UUID, as torch gives it, besides this process, which has to hold a context on it."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return Use(unknown=f"NVML is not there ({error})")
+    try:
+        handle = _handle(uuid)
+        running = _utilisation(handle)
+        if running is not None and running > BUSY:
+            return Use(busy=f"its utilisation was {running:.0%} before anything was started")
+        return judged(_processes(handle), own_pids(), contained=in_container())
+    except pynvml.NVMLError as error:
+        return Use(unknown=f"NVML does not say ({error})")
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def judged(listed: frozenset[int], own: frozenset[int], *, contained: bool) -> Use:
+    """What the process ids on a device say, given those by which this process may be listed.
+
+    `contained` tells that this process lives in a pid namespace other than the host's.
+    """
+    others = listed - own
+    if not listed:
+        return Use(unknown="NVML lists no process, though this one is on it: in a container it does not see others")
+    if others == listed and contained:
+        # The ids are the host's, and one of them is ours.
+        if len(listed) > 1:
+            return Use(busy=f"{_processes_text(len(listed) - 1)} on it (one of {len(listed)} is this one)")
+        return Use(unknown="NVML lists one process by the host's process id, which may be this one")
+    if others:
+        return Use(busy=f"{_processes_text(len(others))} on it ({', '.join(str(pid) for pid in sorted(others)[:8])})")
+    if contained:
+        return Use(unknown="in a container NVML lists only the processes of that container, and there is no other")
+    return Use()
+
+
+def own_pids(status: Path = Path("/proc/self/status")) -> frozenset[int]:
+    """The ids of this process in its pid namespace and in those above, as far as /proc shows them."""
+    try:
+        found = re.search(r"^NSpid:\s*([\d\s]+)$", status.read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return frozenset({os.getpid(), *(int(pid) for pid in found[1].split())} if found else {os.getpid()})
+
+
+def in_container(namespace: Path = Path("/proc/self/ns/pid")) -> bool:
+    """Whether this process lives in a pid namespace other than the host's; False where the system has none."""
+    try:
+        return os.readlink(namespace) != HOST_NAMESPACE
+    except OSError:
+        return False
+
+
+def _handle(uuid: str) -> Any:
+    """NVML names a GPU `GPU-<uuid>` and a slice of one `MIG-<uuid>`; torch gives the bare UUID of either."""
+    try:
+        return pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+    except pynvml.NVMLError_NotFound:
+        return pynvml.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}")
+
+
+def _utilisation(handle: Any) -> float | None:
+    """The share of time in which some kernel ran lately; None for a MIG slice, which has no such counter."""
+    try:
+        return float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu) / 100
+    except pynvml.NVMLError_NotSupported:
+        return None
+
+
+def _processes(handle: Any) -> frozenset[int]:
+    """The ids of processes that compute on the device, share it through MPS, or draw with it."""
+    found = {entry.pid for entry in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    more: tuple[Callable[[Any], Any], ...] = (
+        pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
+        pynvml.nvmlDeviceGetGraphicsRunningProcesses,
+    )
+    for query in more:
+        try:
+            found |= {entry.pid for entry in query(handle)}
+        except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+            continue  # a slice draws nothing, an old driver knows no MPS
+    return frozenset(found)
+
+
+def _processes_text(count: int) -> str:
+    return f"{count} other process{'es are' if count > 1 else ' is'}"

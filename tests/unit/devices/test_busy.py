@@ -1,0 +1,142 @@
+"""Who else uses a GPU, with a fake NVML: on the host, in containers of either kind of driver, and where it says nothing."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pynvml
+import pytest
+
+from perfkit.devices import busy
+from perfkit.devices.busy import Use, in_container, judged, own_pids, use_of
+
+OWN = os.getpid()
+
+
+class FakeNvml:
+    """Lists processes of one GPU. What is not supported raises, as NVML does."""
+
+    def __init__(
+        self, compute: list[int], graphics: list[int] | None = None, mps: list[int] | None = None, gpu: int = 0
+    ) -> None:
+        self.compute, self.graphics, self.mps, self.gpu = compute, graphics, mps, gpu
+        self.name = "GPU-abc"
+        self.open = 0
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> "FakeNvml":
+        monkeypatch.setattr(pynvml, "nvmlInit", lambda: setattr(self, "open", self.open + 1))
+        monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: setattr(self, "open", self.open - 1))
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", self.handle)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", self.utilisation)
+        for query, pids in (
+            ("nvmlDeviceGetComputeRunningProcesses", self.compute),
+            ("nvmlDeviceGetGraphicsRunningProcesses", self.graphics),
+            ("nvmlDeviceGetMPSComputeRunningProcesses", self.mps),
+        ):
+            monkeypatch.setattr(pynvml, query, lambda handle, pids=pids: self.listed(pids))
+        return self
+
+    def handle(self, name: str) -> str:
+        if name != self.name:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return name
+
+    def utilisation(self, handle: str) -> SimpleNamespace:
+        if handle.startswith("MIG-"):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return SimpleNamespace(gpu=self.gpu)
+
+    def listed(self, pids: list[int] | None) -> list[SimpleNamespace]:
+        if pids is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return [SimpleNamespace(pid=pid) for pid in pids]
+
+
+@pytest.fixture(autouse=True)
+def _host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(busy, "in_container", lambda: False)
+
+
+def test_this_process_alone_is_idle_however_often_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml([OWN, OWN], graphics=[]).install(monkeypatch)
+    assert use_of("abc") == Use()
+    assert nvml.open == 0
+
+
+@pytest.mark.parametrize(
+    "nvml",
+    [FakeNvml([OWN, 99]), FakeNvml([OWN], graphics=[99]), FakeNvml([OWN], mps=[99])],
+    ids=["compute", "graphics", "mps"],
+)
+def test_a_foreign_process_is_named(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml.install(monkeypatch)
+    assert use_of("abc") == Use(busy="1 other process is on it (99)")
+
+
+def test_a_foreign_process_alone_is_foreign(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeNvml([99]).install(monkeypatch)
+    assert use_of("abc").busy
+
+
+def test_a_device_at_work_is_busy_though_nobody_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeNvml([], gpu=40).install(monkeypatch)
+    assert use_of("abc").busy == "its utilisation was 40% before anything was started"
+
+
+def test_where_nvml_lists_nobody_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeNvml([]).install(monkeypatch)
+    found = use_of("abc")
+    assert found.busy == ""
+    assert "container" in found.unknown
+
+
+def test_a_slice_has_processes_but_no_utilisation(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml([OWN, 99]).install(monkeypatch)
+    nvml.name = "MIG-abc"
+    assert "99" in use_of("abc").busy
+
+
+def test_an_error_of_nvml_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml([OWN]).install(monkeypatch)
+    assert use_of("another device").unknown == "NVML does not say (Not Found)"
+    assert nvml.open == 0
+
+    def no_driver() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
+    assert use_of("abc").unknown.startswith("NVML is not there (")
+
+
+@pytest.mark.parametrize(
+    ("listed", "busy", "unknown"),
+    [
+        ({5}, "", "only the processes of that container"),  # drivers that translate process ids hide all others
+        ({5, 6}, "1 other process is on it (6)", ""),
+        ({4711}, "", "which may be this one"),  # older drivers give the host's ids, and one of them is ours
+        ({4711, 4712}, "1 other process is on it", ""),
+        (set(), "", "does not see others"),
+    ],
+)
+def test_in_a_container(listed: set[int], busy: str, unknown: str) -> None:
+    found = judged(frozenset(listed), frozenset({5}), contained=True)
+    assert busy in found.busy
+    assert unknown in found.unknown
+    assert bool(found.busy) == bool(busy)
+    assert bool(found.unknown) == bool(unknown)
+
+
+def test_a_process_knows_its_ids_in_the_namespaces_above(tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    status.write_text("Name:\tpython\nPid:\t5\nNStgid:\t4711\t5\nNSpid:\t4711\t5\nNSpgid:\t1\t1\n")
+    assert own_pids(status) == {OWN, 4711, 5}
+    assert own_pids(tmp_path / "missing") == {OWN}
+
+
+def test_the_hosts_namespace_is_known_by_its_number(tmp_path: Path) -> None:
+    host, other = tmp_path / "host", tmp_path / "other"
+    host.symlink_to("pid:[4026531836]")
+    other.symlink_to("pid:[4026532277]")
+    assert not in_container(host)
+    assert in_container(other)
+    assert not in_container(tmp_path / "missing")
