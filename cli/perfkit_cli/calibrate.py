@@ -46,7 +46,7 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     missing = _missing(found.kind, found.name, counts, short=short, force=force)
     if missing is not None:
         with show_lines(Console(stderr=True)) as tell:
-            calibrate_now(found.kind, missing, short=short, progress=tell)
+            calibrate_now(found.kind, missing, short=short, progress=tell, device_name=found.name)
     known = ceilings_for(found.kind, found.name, counts, calibrate=False)
     console = Console()
     console.print(table(known))

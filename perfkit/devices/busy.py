@@ -29,7 +29,7 @@ class Use(NamedTuple):
 
 
 def use_of(uuid: str) -> Use:
-    """What uses the device with this UUID, as torch gives it, besides this process, which has to hold a context on it."""
+    """What uses the device with this UUID (as torch gives it) besides this process, which must have a context on it."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -78,7 +78,7 @@ def own_pids(status: Path = Path("/proc/self/status")) -> frozenset[int]:
 def in_container(namespace: Path = Path("/proc/self/ns/pid")) -> bool:
     """Whether this process lives in a pid namespace other than the host's; False where the system has none."""
     try:
-        return os.readlink(namespace) != HOST_NAMESPACE
+        return str(namespace.readlink()) != HOST_NAMESPACE
     except OSError:
         return False
 

@@ -12,15 +12,19 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfkit.devices import machine
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind
 from perfkit.devices.fingerprint import DEVICES, fingerprint
-from perfkit.devices.measure import Plan, Progress, Timer, run, wall_timer
+from perfkit.devices.measure import Measured, Progress, run, wall_timer
 from perfkit.devices.repeats import KernelRepeats, best_canary, summarise
 from perfkit.errors import UsageError
 from perfkit.files import write_json
 from perfkit.spec import Struct
+
+if TYPE_CHECKING:
+    from perfkit.devices.calibrate_cuda import Device
 
 REPEATS_VERSION = 1
 
@@ -72,31 +76,44 @@ def calibrate_cpu(
     kernels, canaries, notes = cpu.kernels(threads, short=short, progress=progress)
     found = run(kernels, canaries, cpu.SHORT if short else cpu.FULL, wall_timer(), progress)
     pressure_after = machine.cpu_pressure()
-    measured = [cpu.downgraded(ceiling, pressure, pressure_after) for ceiling in to_ceilings(found)]
+    measured = [cpu.downgraded(ceiling, pressure, pressure_after) for ceiling in to_ceilings(found.kernels)]
     ceilings, implausible = cpu.plausible(measured)
     derived, why_not = cpu.derived(ceilings)
     notes += [
+        *found.failures,
         *implausible,
         *why_not,
         "bandwidths count bytes as STREAM does: write-allocate traffic is left out (x4/3 for a triad)",
         cpu.load_note(pressure, pressure_after),
         f"the calibrating process got {cpu.cpu_share(started):.2f} CPUs on average",
     ]
-    return _device("cpu", machine.cpu_model(), (*ceilings, *derived), notes), tuple(found)
+    return _device("cpu", machine.cpu_model(), (*ceilings, *derived), notes), tuple(found.kernels)
 
 
-def calibrate_cuda(*, short: bool, progress: Progress) -> tuple[DeviceCeilings, tuple[KernelRepeats, ...]]:
-    """The measured ceilings of the current CUDA device, with the repeats behind them."""
+def calibrate_cuda(
+    *, short: bool, progress: Progress, device_name: str = ""
+) -> tuple[DeviceCeilings, tuple[KernelRepeats, ...]]:
+    """The measured ceilings of the CUDA device with this name, with the repeats behind them.
+
+    Without a name it is the current device. What the device cannot do is a note, with the reason.
+    """
     from perfkit.devices import calibrate_cuda as cuda
 
-    device = cuda.open_device()
-    kernels, canaries, notes = cuda.kernels(device, short=short)
-    cuda.warm_up(device, short=short, progress=progress)
-    timer: Timer = cuda.event_timer(device)
-    plan: Plan = cuda.SHORT if short else cuda.FULL
-    found = run(kernels, canaries, plan, timer, progress)
-    ceilings = [cuda.downgraded(ceiling, device) for ceiling in to_ceilings(found)]
-    return _device("cuda", device.name, tuple(ceilings), notes), tuple(found)
+    with cuda.opened(device_name) as device:
+        found, notes = _measure_cuda(device, short=short, progress=progress)
+    ceilings = [cuda.downgraded(ceiling, device) for ceiling in to_ceilings(found.kernels)]
+    return _device("cuda", device.name, tuple(ceilings), [*notes, *found.failures]), tuple(found.kernels)
+
+
+def _measure_cuda(device: "Device", *, short: bool, progress: Progress) -> tuple[Measured, list[str]]:
+    """Every buffer on the device ends with this call."""
+    from perfkit.devices import calibrate_cuda as cuda
+
+    timer = cuda.event_timer(device)
+    progress(f"trying every product on {device.name}")
+    kernels, canary, notes = cuda.kernels(device, timer, short=short)
+    cuda.warm_up(device, canary, short=short, progress=progress)
+    return run(kernels, {None: canary}, cuda.plan_of(short=short), timer, progress, cuda.release), notes
 
 
 def _device(device: str, name: str, ceilings: tuple[Ceiling, ...], notes: Sequence[str]) -> DeviceCeilings:
@@ -126,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m perfkit.devices.calibrate", description="Measure a device's ceilings."
     )
     parser.add_argument("--device", choices=DEVICES, required=True)
+    parser.add_argument("--device-name", default="", help="which of several GPUs, by the name that torch gives it")
     parser.add_argument("--threads", default="1", help="numbers of threads to measure a CPU with, such as 1,2")
     parser.add_argument(
         "--short", action="store_true", help="fewer windows and sizes: at most 15 s for one number of threads"
@@ -144,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.device == "cpu":
         measured, kernels = calibrate_cpu(threads, short=options.short, progress=progress)
     else:
-        measured, kernels = calibrate_cuda(short=options.short, progress=progress)
+        measured, kernels = calibrate_cuda(short=options.short, progress=progress, device_name=options.device_name)
     write_json(
         repeats_path(options.out),
         Repeats(fingerprint=measured.fingerprint, measured_at=measured.measured_at, kernels=kernels),

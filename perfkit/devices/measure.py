@@ -13,6 +13,10 @@ Call = Callable[[], object]
 Timer = Callable[[Call], float]  # runs the call, returns seconds
 Progress = Callable[[str], None]
 
+# What torch raises where a device cannot do something: no kernel for it (NotImplementedError is a RuntimeError), no
+# memory left (torch.OutOfMemoryError is one too), an error of CUDA or of a library, an argument that is not allowed.
+FAILURES = (RuntimeError, ValueError)
+
 
 class Window(NamedTuple):
     """What one timing window runs, and how many FLOPs or bytes that is."""
@@ -23,7 +27,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Kernel:
-    """Something whose rate bounds others. `prepare` allocates fresh buffers and sets the number of threads."""
+    """Something whose rate bounds others. `prepare` allocates its buffers and sets the number of threads."""
 
     level: Level
     dtype: str | None
@@ -45,6 +49,13 @@ class Plan:
     budget_s: float
     quantile: float
     min_windows: int = 5
+
+
+class Measured(NamedTuple):
+    """The repeats of every kernel that ran to the end, and a line for each that did not, with the reason."""
+
+    kernels: list[KernelRepeats]
+    failures: list[str]
 
 
 MIN_WINDOW_S = 0.3e-3  # shorter calls are repeated within a window, so that the clock and the call cost nothing
@@ -87,49 +98,87 @@ def time_windows(window: Window, timer: Timer, *, windows: int, budget_s: float,
     return durations
 
 
+def reason(error: Exception) -> str:
+    """The first line of an error: torch adds advice and a stack to those of CUDA."""
+    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+
+
+def _nothing() -> None:
+    return None
+
+
 def run(
-    kernels: Sequence[Kernel], canaries: Mapping[int | None, Kernel], plan: Plan, timer: Timer, progress: Progress
-) -> list[KernelRepeats]:
+    kernels: Sequence[Kernel],
+    canaries: Mapping[int | None, Kernel],
+    plan: Plan,
+    timer: Timer,
+    progress: Progress,
+    release: Callable[[], None] = _nothing,
+) -> Measured:
     """Every kernel `plan.repeats` times, round by round, so that the repeats of each are spread over time.
 
-    `canaries` has one kernel for each number of threads that occurs.
+    `canaries` has one kernel for each number of threads that occurs. `release` is called between kernels, when their
+    buffers are gone, and gives their memory back. A kernel that raises is left out with the reason; the others go on.
+    An error of the canary is raised, since then the device itself no longer works.
     """
     found: list[list[Repeat]] = [[] for _ in kernels]
+    failed: dict[int, str] = {}
     for turn in range(plan.repeats):
         before: tuple[int | None, float] | None = None
         for index, kernel in enumerate(kernels):
+            if index in failed:
+                continue
             progress(f"[{turn * len(kernels) + index + 1}/{plan.repeats * len(kernels)}] {kernel.label}")
             canary = canaries[kernel.threads]
             if before is None or before[0] != kernel.threads:
-                before = (kernel.threads, _canary_rate(canary, timer))
-            window = kernel.prepare()
-            timer(window.call)  # touches the buffers, fills the caches, wakes the threads
-            durations = time_windows(
-                window, timer, windows=plan.windows, budget_s=plan.budget_s, min_windows=plan.min_windows
-            )
-            rate = quantile_rate(durations, window.amount, plan.quantile)
-            del window
-            after = _canary_rate(canary, timer)
-            found[index].append(Repeat(rate=rate, windows=len(durations), canary_before=before[1], canary_after=after))
+                before = (kernel.threads, _canary_rate(canary, timer, release))
+            outcome = _repeat(kernel, plan, timer)
+            release()
+            after = _canary_rate(canary, timer, release)
+            if isinstance(outcome, str):
+                failed[index] = f"{kernel.label} is left out: {outcome}"
+            else:
+                rate, windows = outcome
+                found[index].append(Repeat(rate=rate, windows=windows, canary_before=before[1], canary_after=after))
             before = (kernel.threads, after)
-    return [
-        KernelRepeats(
-            level=kernel.level,
-            dtype=kernel.dtype,
-            threads=kernel.threads,
-            label=kernel.label,
-            unit=kernel.unit,
-            repeats=tuple(repeats),
+    return Measured(
+        [
+            KernelRepeats(
+                level=kernel.level,
+                dtype=kernel.dtype,
+                threads=kernel.threads,
+                label=kernel.label,
+                unit=kernel.unit,
+                repeats=tuple(found[index]),
+            )
+            for index, kernel in enumerate(kernels)
+            if index not in failed
+        ],
+        list(failed.values()),
+    )
+
+
+def _repeat(kernel: Kernel, plan: Plan, timer: Timer) -> tuple[float, int] | str:
+    """The rate of one repeat and its number of windows, or why there is none. Its buffers end with the call."""
+    try:
+        window = kernel.prepare()
+        timer(window.call)  # touches the buffers, fills the caches, wakes the threads
+        durations = time_windows(
+            window, timer, windows=plan.windows, budget_s=plan.budget_s, min_windows=plan.min_windows
         )
-        for kernel, repeats in zip(kernels, found, strict=True)
-    ]
+    except FAILURES as error:
+        return reason(error)
+    return quantile_rate(durations, window.amount, plan.quantile), len(durations)
 
 
-def _canary_rate(canary: Kernel, timer: Timer) -> float:
+def _canary_rate(canary: Kernel, timer: Timer, release: Callable[[], None]) -> float:
     window = canary.prepare()
     timer(window.call)
     durations = time_windows(window, timer, windows=CANARY_WINDOWS, budget_s=CANARY_BUDGET_S, min_windows=5)
-    return quantile_rate(durations, window.amount, 0.99)
+    rate = quantile_rate(durations, window.amount, 0.99)
+    del window
+    release()
+    return rate
 
 
 def threads_text(count: int) -> str:

@@ -47,7 +47,11 @@ def ceilings_for(
     if missing and calibrate:
         try:
             cached = calibrate_now(
-                device, [count for count in missing if count is not None], short=True, progress=progress
+                device,
+                [count for count in missing if count is not None],
+                short=True,
+                progress=progress,
+                device_name=device_name,
             )
         except CalibrationError as error:
             notes.append(str(error))
@@ -73,10 +77,13 @@ def ceilings_for(
     )
 
 
-def calibrate_now(device: str, threads: Sequence[int], *, short: bool, progress: Progress = _silent) -> cache.Cached:
+def calibrate_now(
+    device: str, threads: Sequence[int], *, short: bool, progress: Progress = _silent, device_name: str = ""
+) -> cache.Cached:
     """Measure this machine's ceilings in a process of its own, merge them into the cache and return what it holds.
 
-    `progress` receives a line per measurement. Raises `CalibrationError` where the process fails.
+    `device_name` tells which of several GPUs is meant (ignored on a CPU). `progress` receives a line per measurement.
+    Raises `CalibrationError` where the process fails.
     """
     with tempfile.TemporaryDirectory(prefix="perfkit-") as folder:
         out = Path(folder) / "ceilings.json"
@@ -85,6 +92,8 @@ def calibrate_now(device: str, threads: Sequence[int], *, short: bool, progress:
             command += ["--threads", ",".join(str(count) for count in threads)]
         if short:
             command.append("--short")
+        if device == "cuda" and device_name:
+            command += ["--device-name", device_name]
         last: list[str] = []
         # The parent sleeps on the pipe between lines, so it takes no time from what is measured.
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""Who else uses a GPU, with a fake NVML: on the host, in containers of either kind of driver, and where it says nothing."""
+"""Who else uses a GPU, with a fake NVML: on the host, in containers of either kind of driver, and where it is mute."""
 
 import os
 from pathlib import Path

@@ -108,8 +108,8 @@ def test_a_real_product_and_a_real_triad_give_finite_rates() -> None:
     kernels = [calibrate_cpu._product("fp32", 64, 1), triads._triad(Level.L2, 2**18, 1)]
     plan = Plan(repeats=2, windows=5, budget_s=0.05, quantile=0.99)
     found = run(kernels, {1: calibrate_cpu._product("fp32", 64, 1)}, plan, wall_timer(), lambda line: None)
-    assert [kernel.unit for kernel in found] == ["FLOP/s", "B/s"]
-    assert all(repeat.rate > 0 and repeat.windows == 5 for kernel in found for repeat in kernel.repeats)
+    assert [kernel.unit for kernel in found.kernels] == ["FLOP/s", "B/s"]
+    assert all(repeat.rate > 0 and repeat.windows == 5 for kernel in found.kernels for repeat in kernel.repeats)
 
 
 def test_a_busy_machine_makes_every_figure_doubtful() -> None:

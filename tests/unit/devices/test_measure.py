@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from perfkit.devices.ceiling import Level
-from perfkit.devices.measure import Kernel, Plan, Window, fill_window, run, time_windows, wall_timer
+from perfkit.devices.measure import Kernel, Plan, Window, fill_window, reason, run, time_windows, wall_timer
 
 
 class Clock:
@@ -53,7 +53,7 @@ def test_rates_are_amount_over_the_quantile_of_durations() -> None:
         wall_timer(clock),
         lambda line: None,
     )
-    (repeats,) = (kernel.repeats for kernel in found)
+    (repeats,) = (kernel.repeats for kernel in found.kernels)
     assert [repeat.rate for repeat in repeats] == pytest.approx([5000.0, 5000.0])  # the first, 9 s call is warm-up
     assert [repeat.windows for repeat in repeats] == [10, 10]
     assert repeats[0].canary_before == pytest.approx(500.0)
@@ -95,9 +95,57 @@ def test_a_slow_phase_shows_in_the_canaries_around_it() -> None:
         wall_timer(clock),
         lambda line: None,
     )
-    first, second = found[0].repeats
+    first, second = found.kernels[0].repeats
     assert first.canary == pytest.approx(100.0)
     assert second.canary == pytest.approx(50.0)
+
+
+def test_a_kernel_that_raises_is_left_out_whole_and_not_tried_again() -> None:
+    clock = Clock()
+    tries: list[str] = []
+
+    def second_time() -> Window:
+        tries.append("b")
+        if len(tries) == 2:
+            raise RuntimeError("out of memory\nadvice")
+        return Window(clock.takes(0.01), 1.0)
+
+    given_back: list[None] = []
+    found = run(
+        [kernel("a", lambda: Window(clock.takes(0.01), 1.0)), kernel("b", second_time)],
+        {1: kernel("canary", lambda: Window(clock.takes(0.01), 1.0))},
+        Plan(repeats=4, windows=3, budget_s=1.0, quantile=0.99),
+        wall_timer(clock),
+        lambda line: None,
+        lambda: given_back.append(None),
+    )
+    assert [(each.label, len(each.repeats)) for each in found.kernels] == [("a", 4)]
+    assert found.failures == ["b is left out: out of memory"]
+    assert tries == ["b", "b"]
+    assert len(given_back) == 4 + 4 + 2 + 2 + 4  # after a, its canaries, b, its canaries, and each round's first canary
+
+
+def test_an_error_of_the_canary_ends_the_measuring() -> None:
+    clock = Clock()
+
+    def broken() -> Window:
+        raise RuntimeError("an illegal memory access was encountered")
+
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        run(
+            [kernel("a", lambda: Window(clock.takes(0.01), 1.0))],
+            {1: kernel("canary", broken)},
+            Plan(repeats=1, windows=3, budget_s=1.0, quantile=0.99),
+            wall_timer(clock),
+            lambda line: None,
+        )
+
+
+def test_the_reason_is_the_first_line_of_an_error() -> None:
+    assert reason(RuntimeError("CUDA error: no kernel image\nCUDA kernel errors might be ...")) == (
+        "CUDA error: no kernel image"
+    )
+    assert reason(NotImplementedError()) == "NotImplementedError"
 
 
 def test_progress_names_every_measurement_with_its_place() -> None:

@@ -37,8 +37,11 @@ def measured(*threads: int) -> DeviceCeilings:
 def fake_calibration(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     asked: list[list[int]] = []
 
-    def calibrate_now(device: str, threads: Sequence[int], *, short: bool, progress: resolve.Progress) -> cache.Cached:
+    def calibrate_now(
+        device: str, threads: Sequence[int], *, short: bool, progress: resolve.Progress, device_name: str
+    ) -> cache.Cached:
         assert short
+        assert device_name == "x"
         asked.append(list(threads))
         return cache.store(measured(*threads), [], full=False)
 
@@ -135,3 +138,5 @@ def test_the_process_is_told_threads_and_length_and_its_files_are_kept(
     assert lines[0].endswith("--threads 2")
     assert found.full == (2,)
     assert cache.load(KEY) == found
+    resolve.calibrate_now("cuda", [], short=True, progress=lines.append, device_name="NVIDIA T4")
+    assert lines[1].endswith("--short --device-name NVIDIA T4")
