@@ -304,7 +304,7 @@ def test_capacities_of_caches() -> None:
         (Level.L2, 32 * 2**20),
         (Level.L3, 256 * 2**20),
     ]
-    assert caches(BY_ID["l4"]) == ()
+    assert caches(BY_ID["l40s"]) == ()
 
 
 def test_hoppers_of_96_and_141_gb_are_told_apart() -> None:
