@@ -39,7 +39,10 @@ def use_of(uuid: str) -> Use:
         running = _utilisation(handle)
         if running is not None and running > BUSY:
             return Use(busy=f"its utilisation was {running:.0%} before anything was started")
-        return judged(_processes(handle), own_pids(), contained=in_container())
+        found = judged(_computing(handle), own_pids(), contained=in_container())
+        drawing = _drawing(handle) - own_pids()
+        # A desktop that stands still takes next to nothing, and most machines with a screen have one.
+        return Use(unknown=f"{_processes_text(len(drawing))} drawing with it") if drawing and not any(found) else found
     except pynvml.NVMLError as error:
         return Use(unknown=f"NVML does not say ({error})")
     finally:
@@ -99,19 +102,23 @@ def _utilisation(handle: Any) -> float | None:
         return None
 
 
-def _processes(handle: Any) -> frozenset[int]:
-    """The ids of processes that compute on the device, share it through MPS, or draw with it."""
-    found = {entry.pid for entry in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
-    more: tuple[Callable[[Any], Any], ...] = (
-        pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
-        pynvml.nvmlDeviceGetGraphicsRunningProcesses,
-    )
-    for query in more:
-        try:
-            found |= {entry.pid for entry in query(handle)}
-        except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
-            continue  # a slice draws nothing, an old driver knows no MPS
-    return frozenset(found)
+def _computing(handle: Any) -> frozenset[int]:
+    """The ids of processes that compute on the device, alone or through MPS."""
+    alone = {entry.pid for entry in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    return _listed(pynvml.nvmlDeviceGetMPSComputeRunningProcesses, handle) | alone
+
+
+def _drawing(handle: Any) -> frozenset[int]:
+    """The ids of processes that draw with the device."""
+    return _listed(pynvml.nvmlDeviceGetGraphicsRunningProcesses, handle)
+
+
+def _listed(query: Callable[[Any], Any], handle: Any) -> frozenset[int]:
+    """The ids that a query tells; none where the device or driver does not know it: a slice draws nothing."""
+    try:
+        return frozenset(entry.pid for entry in query(handle))
+    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+        return frozenset()
 
 
 def _processes_text(count: int) -> str:

@@ -65,12 +65,19 @@ def test_this_process_alone_is_idle_however_often_it_is_listed(monkeypatch: pyte
 
 @pytest.mark.parametrize(
     "nvml",
-    [FakeNvml([OWN, 99]), FakeNvml([OWN], graphics=[99]), FakeNvml([OWN], mps=[99])],
-    ids=["compute", "graphics", "mps"],
+    [FakeNvml([OWN, 99]), FakeNvml([OWN], mps=[99])],
+    ids=["compute", "mps"],
 )
 def test_a_foreign_process_is_named(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.install(monkeypatch)
     assert use_of("abc") == Use(busy="1 other process is on it (99)")
+
+
+def test_a_desktop_is_said_and_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeNvml([OWN], graphics=[99]).install(monkeypatch)
+    assert use_of("abc") == Use(unknown="1 other process is drawing with it")
+    FakeNvml([OWN, 98], graphics=[99]).install(monkeypatch)
+    assert use_of("abc").busy == "1 other process is on it (98)"
 
 
 def test_a_foreign_process_alone_is_foreign(monkeypatch: pytest.MonkeyPatch) -> None:
