@@ -1,17 +1,20 @@
 """Did a technique act? Its claims are checked against facts; nothing is taken on trust.
 
 A technique that runs without an error may still do nothing, so each states what must then be true. A claim holds
-if it holds on every rank; where a fact is missing it is undecided, which is not the same as held.
+if it holds on every rank; where a fact is missing, or its bounds leave both open, it is undecided, which is not the
+same as held.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
+from perfkit.analysis.bounds import Bounds, Facts, bounds_of
+from perfkit.analysis.facts import STANDS_FOR
 from perfkit.analysis.result import ClaimResult
 from perfkit.record import Claim, Relation
 from perfkit.units import nbytes, percent, seconds, significant
-
-Facts = Mapping[str, float]
 
 BASELINE = "baseline"
 
@@ -69,49 +72,76 @@ _BADNESS = {False: 0, None: 1, True: 2}
 
 
 def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResult:
-    found = facts.get(claim.fact)
-    if found is None:
+    claim = _as_known(claim, facts)
+    if claim.fact not in facts:
         return _undecided(claim, f"the fact {claim.fact} was not measured")
+    found = bounds_of(facts[claim.fact])
     expected = claim.value
     origin = ""
     if claim.relative_to:
         reference, origin = _reference(claim, facts, baseline)
         if reference is None:
-            return _undecided(claim, f"{show_fact(claim.fact, found)} found, but {origin}", found)
+            return _undecided(claim, f"{_shown(claim, found)} found, but {origin}", found.low)
         expected = claim.value * reference
         origin = f" ({significant(claim.value)} x {origin} of {show_fact(claim.fact, reference)})"
     holds = _holds(claim, found, expected)
     allowance = f" within {percent(claim.tolerance)}" if claim.relation == Relation.EQUAL and claim.tolerance else ""
+    evidence = (
+        f"{_name(claim.fact)}: {_shown(claim, found)}, "
+        f"expected {_RELATIONS[claim.relation]} {show_fact(claim.fact, expected)}{allowance}{origin}"
+    ) + (f"; {found.note}" if found.note else "")
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
         holds=holds,
         expected=expected,
-        found=found,
-        evidence=(
-            f"{_name(claim.fact)}: {show_fact(claim.fact, found)}, "
-            f"expected {_RELATIONS[claim.relation]} {show_fact(claim.fact, expected)}{allowance}{origin}"
-        ),
+        found=found.low,
+        evidence=evidence if holds is not None else f"cannot be decided: {evidence}",
     )
+
+
+def _as_known(claim: Claim, facts: Facts) -> Claim:
+    """The claim about the fact that stands for its own, where a trace tells that one instead."""
+    kind, _, detail = claim.fact.partition(":")
+    other = f"{STANDS_FOR.get(kind, kind)}:{detail}"
+    return replace(claim, fact=other) if claim.fact not in facts and other in facts else claim
+
+
+def _shown(claim: Claim, found: Bounds) -> str:
+    low = show_fact(claim.fact, found.low)
+    if found.low == found.high:
+        return low
+    return f"at least {low}" if math.isinf(found.high) else f"{low} to {show_fact(claim.fact, found.high)}"
 
 
 def _reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[float | None, str]:
     """The number a relative claim refers to with its name, or None with the reason why there is none."""
     if claim.relative_to != BASELINE:
-        return facts.get(claim.relative_to), (
-            _name(claim.relative_to) if claim.relative_to in facts else f"the fact {claim.relative_to} was not measured"
-        )
+        if claim.relative_to not in facts:
+            return None, f"the fact {claim.relative_to} was not measured"
+        return _exactly(facts, claim.relative_to, _name(claim.relative_to))
     if baseline is None:
         return None, "there is no baseline run with facts to compare with"
-    return baseline.get(claim.fact), "the baseline" if claim.fact in baseline else f"the baseline has no {claim.fact}"
+    if claim.fact not in baseline:
+        return None, f"the baseline has no {claim.fact}"
+    return _exactly(baseline, claim.fact, "the baseline")
 
 
-def _holds(claim: Claim, found: float, expected: float) -> bool:
+def _exactly(facts: Facts, name: str, said: str) -> tuple[float | None, str]:
+    found = bounds_of(facts[name])
+    return (found.low, said) if found.low == found.high else (None, f"of {said} only bounds are known: {found.note}")
+
+
+def _holds(claim: Claim, found: Bounds, expected: float) -> bool | None:
+    """Whether the relation holds for all that the fact may be; None where it does for a part."""
+    at_least, at_most = found.low >= expected, found.high <= expected
     if claim.relation == Relation.AT_LEAST:
-        return found >= expected
+        return at_least or (None if found.high >= expected else False)
     if claim.relation == Relation.AT_MOST:
-        return found <= expected
-    return math.isclose(found, expected, rel_tol=claim.tolerance)
+        return at_most or (None if found.low <= expected else False)
+    if found.low == found.high:
+        return math.isclose(found.low, expected, rel_tol=claim.tolerance)
+    return None if found.low <= expected <= found.high else False
 
 
 def _undecided(claim: Claim, reason: str, found: float | None = None) -> ClaimResult:

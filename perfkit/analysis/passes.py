@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from perfkit.analysis.bounds import Facts
 from perfkit.analysis.facts import trace_facts
 from perfkit.analysis.memory.rank import rank_account
 from perfkit.analysis.ranks.arrivals import arrivals
@@ -32,7 +33,7 @@ class Passes:
     for whom among them: such a loop has nothing to be compared with, and its trace must say why it is slow.
     """
 
-    facts: tuple[dict[str, float], ...] = ()
+    facts: tuple[Facts, ...] = ()
     account: MemoryAccount | None = None
     step: StepTime | None = None
     traces: tuple[RankTrace, ...] = ()
@@ -54,7 +55,8 @@ def read_passes(runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Ite
     if runs.attached:
         return _attached(runs, ceilings, account)
     names = tuple(derived)
-    facts, step = [], None
+    facts: list[Facts] = []
+    step = None
     for rank in runs.main.ranks:
         # Of the traces of many ranks the first tells the time; the others are read only for facts.
         ops = _ops(rank) if step is None or names else None

@@ -9,7 +9,7 @@ from perfkit.capture.memory.record import recorded
 from perfkit.capture.peaks import memory_peaks
 from perfkit.capture.process_memory import peak_rss_during
 from perfkit.capture.recording import drive
-from perfkit.capture.saved import saved_tensor_bytes
+from perfkit.capture.saved import REPLAYED, saved_tensor_bytes
 from perfkit.capture.sensors import energy_per_step, read_samples, sampling
 from perfkit.capture.session import Session, mean_losses, with_peak
 from perfkit.capture.step import to_device, train_step
@@ -97,13 +97,15 @@ def evidence_pass(session: Session) -> None:
     assert optimizer is not None
     optimizer.zero_grad(set_to_none=True)
     facts = {
-        "saved_tensor_bytes": float(saved),
         "parameter_bytes": float(category_bytes(blocks, "parameter")),
         "gradient_bytes": float(category_bytes(blocks, "gradient")),
         "optimizer_state_bytes": float(category_bytes(blocks, "optimizer state")),
         **{f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()},
     }
-    session.recorder.add_facts(facts)
+    if saved is None:
+        session.recorder.add_facts(facts, {"saved_tensor_bytes": REPLAYED})
+    else:
+        session.recorder.add_facts({"saved_tensor_bytes": float(saved), **facts})
     _count_step(session)
     session.recorder.update(
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))

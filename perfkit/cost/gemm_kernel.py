@@ -86,3 +86,34 @@ def matrix_unit(kernel_name: str) -> tuple[Unit, str] | None:
     if not _IS_MATRIX.search(kernel_name) or _IS_NOT.search(kernel_name):
         return None
     return next(((unit, dtype) for pattern, unit, dtype in _TABLE if pattern.search(kernel_name)), None)
+
+
+# Kernels that torch.compile generates carry the names of the ops fused into them; only its templates multiply.
+_GENERATED = re.compile(r"triton_(?:(tem|mm|bmm)|poi|red|per|for|unk|mix|spl)_")
+_CUDNN_ATTENTION = re.compile(r"cudnn_generated\w*sdpa")
+_CUDNN_16_BIT = re.compile(r"cudnn_generated\w*sdpa\w*_f16")
+
+
+@lru_cache(maxsize=16384)
+def multiplies(kernel_name: str) -> bool:
+    """Whether a kernel multiplies matrices, also where its name tells no precision."""
+    generated = _GENERATED.match(kernel_name)
+    if generated is not None:
+        return generated[1] is not None
+    if _CUDNN_ATTENTION.search(kernel_name):
+        return True
+    return _IS_MATRIX.search(kernel_name) is not None and _IS_NOT.search(kernel_name) is None
+
+
+@lru_cache(maxsize=16384)
+def operand_dtypes(kernel_name: str) -> frozenset[str]:
+    """The dtypes that a matrix kernel's operands may have; empty where its name tells none, or it multiplies nothing.
+
+    cuDNN's attention calls both types of 16 bits f16.
+    """
+    if not multiplies(kernel_name) or _GENERATED.match(kernel_name):
+        return frozenset()
+    if _CUDNN_16_BIT.search(kernel_name):
+        return frozenset({"bf16", "fp16"})
+    found = matrix_unit(kernel_name)
+    return frozenset() if found is None else frozenset({"fp32" if found[1] == "tf32" else found[1]})

@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 from perfkit.record import PHASES
 from perfkit.trace.kernels import is_compiled_kernel
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE
+from perfkit.trace.read import NONE, Category
+from perfkit.trace.replays import Replays
 
 
 def op_calls(ops: Ops, phase: str | None = None) -> dict[str, float]:
@@ -35,6 +36,14 @@ def kernel_calls(ops: Ops) -> dict[str, float]:
     inside = ops.step != NONE if len(ops.steps) else np.ones(len(ops), bool)
     per_step = _per_step(trace.name[ops.event[inside]], ops)
     return {name: calls for name, calls in per_step.items() if is_compiled_kernel(name)}
+
+
+def replayed_kernels(ops: Ops, graphs: Replays, phase: str | None = None) -> dict[str, float]:
+    """Kernels that graphs replayed, per step, in all of a step or in one of its phases; no copies and no fills."""
+    chosen = graphs.kernels & (ops.trace.category[ops.kernels.event] == Category.KERNEL)
+    if phase is not None:
+        chosen = chosen & (ops.kernel_phase == PHASES.index(phase))
+    return _per_step(ops.trace.name[ops.kernels.event[chosen]], ops)
 
 
 def _per_step(names: NDArray[np.int32], ops: Ops) -> dict[str, float]:

@@ -13,6 +13,7 @@ from perfkit.analysis.work.windows import Windows, launched_before
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints, Trace
+from perfkit.trace.replays import GRAPH_LAUNCH
 
 # Starting a kernel costs the device and the host some 5 us, so that shorter ones are not worth their launch.
 SHORT_S = 5e-6
@@ -27,7 +28,6 @@ SYNCHRONISING = re.compile(
 )
 # Ops that need a result on the host. Where the runtime's own calls are recorded these contain one, and count once.
 _SYNCHRONISING_OPS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::_unique2")
-_GRAPH_LAUNCH = re.compile(r"(cuda|hip)GraphLaunch|cuGraphLaunch")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launch
         short_kernels=float(short.sum()) / parts,
         short_s=float(durations[short].sum()) / 1e9 / parts,
         short_gap_s=float(gaps.sum()) / 1e9 / parts,
-        graph_launches=len(runtime_calls(trace, windows, _GRAPH_LAUNCH)) / parts,
+        graph_launches=len(runtime_calls(trace, windows, GRAPH_LAUNCH)) / parts,
         note=waiting.note,
     )
 

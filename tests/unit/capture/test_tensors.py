@@ -180,3 +180,21 @@ def test_sparse_gradients():
     blocks = trained_blocks(Trained(CPU, {"": embedding}, ()))
     assert category_bytes(blocks, "parameter") == 9 * 4 * 4
     assert category_bytes(blocks, "gradient") == 2 * 4 * 4 + 2 * 8
+
+
+def test_what_replayed_graphs_save_is_not_known(state, monkeypatch):
+    """A replay allocates nothing: by the allocator's counter nothing would be saved at all."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _device: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: 1000)
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda _graph: None)
+    patched = torch.cuda.CUDAGraph.replay
+    x = torch.randn(2, 4)
+
+    def replaying():
+        torch.cuda.CUDAGraph.replay(object())
+        return state.model(x).sum()
+
+    assert saved_tensor_bytes(lambda: state.model(x).sum(), torch.device("cuda")) == 0
+    assert saved_tensor_bytes(replaying, torch.device("cuda")) is None
+    assert state.model.first.weight.grad is not None  # the step that was begun is ended
+    assert torch.cuda.CUDAGraph.replay is patched

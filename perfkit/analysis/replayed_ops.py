@@ -1,0 +1,112 @@
+"""Which ops the kernels of replayed CUDA graphs stand for.
+
+A graph replays its kernels without calling an op, so that their names are all there is. One table says which kernels
+an op launches, one of them for each of its calls.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from perfkit.cost.gemm_kernel import multiplies
+
+
+class Family(NamedTuple):
+    """Kernels that stand for a call of one of `ops`. `in_model`: what a graph of the model holds with all its like."""
+
+    ops: tuple[str, ...]
+    kernel: re.Pattern[str]
+    in_model: bool
+
+
+def _family(ops: str, kernel: str, *, in_model: bool) -> Family:
+    return Family(tuple(ops.split()), re.compile(kernel), in_model)
+
+
+_SDPA = "aten::_scaled_dot_product_"
+_FLASH, _EFFICIENT, _CUDNN = (f"{_SDPA}{each}_attention" for each in ("flash", "efficient", "cudnn"))
+
+# FlashAttention 2 by torch, 3 (CUTLASS) and 4 (CuTe, in Python); xFormers' kernels; cuDNN's; then AMD's (AOTriton,
+# aiter, Composable Kernel), which serve both ops. Kernels that put parts of a sequence together are no calls.
+FAMILIES = (
+    _family(_FLASH, r"flash_fwd(_splitkv)?_kernel|FlashAttnFwdSm\d|FlashAttentionForwardSm\d", in_model=True),
+    _family(_EFFICIENT, r"fmha_cutlassF_", in_model=True),
+    _family(_CUDNN, r"cudnn_generated\w*sdpa\w*_fprop", in_model=True),
+    _family(f"{_FLASH} {_EFFICIENT}", r"^_?attn_fwd|fmha_fwd|FmhaFwd(Pagedkv|SplitKV)?Kernel", in_model=True),
+    _family("c10d::allreduce_ c10d::allreduce_coalesced_", r"(nccl|rccl)\w*AllReduce", in_model=False),
+    _family(
+        "c10d::_allgather_base_ c10d::allgather_ c10d::allgather_coalesced_ c10d::allgather_into_tensor_coalesced_",
+        r"(nccl|rccl)\w*AllGather",
+        in_model=False,
+    ),
+    _family(
+        "c10d::_reduce_scatter_base_ c10d::reduce_scatter_ c10d::reduce_scatter_tensor_coalesced_",
+        r"(nccl|rccl)\w*ReduceScatter",
+        in_model=False,
+    ),
+)
+
+# These launch nothing themselves: the first calls the ops above, the other runs on the host.
+_LAUNCH_NOTHING = ("aten::scaled_dot_product_attention", f"{_SDPA}flash_attention_for_cpu")
+
+_ATTENTION = re.compile(r"attn|attention|fmha|sdpa|flash", re.IGNORECASE)
+# What follows a forward kernel: it tells of attention that another kernel is counted for.
+_ATTENTION_REST = re.compile(r"bwd|backward|bprop|cutlassB|combine|dot_do_o|convert_dq", re.IGNORECASE)
+_OTHER = re.compile(
+    r"at::native::|at_cuda_detail|\bcub::|thrust::|rocprim::|triton_[a-z]{2,3}_fused_|nccl|rccl|splitK|cublasLt::|"
+    r"cudnn::|nchwToNhwc|nhwcToNchw|MIOpen|elementwise_kernel|multi_tensor_apply|reduce_kernel|__amd_rocclr|Mem(cpy|set)",
+    re.IGNORECASE,
+)
+
+
+class Replayed(NamedTuple):
+    """Calls that kernels stand for: `sure` ones, those that more kernels `may` be, and the names of these."""
+
+    sure: float
+    may: float
+    unclear: tuple[str, ...]
+
+
+def replayed_calls(kernels: Mapping[str, float], patterns: Iterable[str]) -> Replayed:
+    """The calls of the ops that `patterns` (globs) name, by how often each kernel was replayed."""
+    wanted = tuple(patterns)
+    explained = all(_is_explained(pattern) for pattern in wanted)
+    sure = may = 0.0
+    unclear = []
+    for name, count in kernels.items():
+        family = family_of(name)
+        among = [] if family is None else [matches(op, wanted) for op in family.ops]
+        if among and all(among):
+            sure += count
+        elif any(among) or not explained or (family is None and not is_recognised(name)):
+            may += count
+            unclear.append(name)
+    return Replayed(sure, may, tuple(unclear))
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def family_of(kernel: str) -> Family | None:
+    return next((each for each in FAMILIES if each.kernel.search(kernel)), None)
+
+
+def is_recognised(kernel: str) -> bool:
+    """Whether a kernel of no family is known to be something else; fused attention of unknown make is not."""
+    if _ATTENTION.search(kernel) and not _OTHER.search(kernel):
+        return _ATTENTION_REST.search(kernel) is not None
+    return multiplies(kernel) or _OTHER.search(kernel) is not None
+
+
+def _is_explained(pattern: str) -> bool:
+    """Whether the table says which kernels the ops of a pattern launch; ranges (`## ... ##`) launch none."""
+    known = (*(op for family in FAMILIES for op in family.ops), *_LAUNCH_NOTHING)
+    return pattern.startswith("##") or any(fnmatchcase(op, pattern) for op in known)
+
+
+def is_part_of_model(patterns: Iterable[str]) -> bool:
+    """Whether a graph of the model would hold the ops that `patterns` name."""
+    wanted = tuple(patterns)
+    return any(matches(op, wanted) for family in FAMILIES if family.in_model for op in family.ops)

@@ -1,0 +1,46 @@
+"""Kernels that CUDA graphs replayed: they ran, and no op was called for them."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category
+
+GRAPH_LAUNCH = re.compile(r"(cuda|hip)GraphLaunch\w*|cuGraphLaunch\w*")
+
+
+@dataclass(frozen=True)
+class Replays:
+    """The launches of graphs within the steps, all steps together.
+
+    Attributes:
+        launches: how many graphs were launched.
+        lost: how many of them no kernel is known of.
+        kernels: which rows of `Ops.kernels` a graph launched. Where graphs were launched, kernels without a launch and
+            without an op count as theirs: CUPTI before 13.1 numbers the launches of graphs wrongly in all sessions of a
+            process but the first.
+    """
+
+    launches: int
+    lost: int
+    kernels: NDArray[np.bool_]
+
+    def __bool__(self) -> bool:
+        return self.launches > 0
+
+
+def replays(ops: Ops) -> Replays:
+    """What graphs replayed in the steps of a trace; one that marks no steps counts as one."""
+    trace, kernels = ops.trace, ops.kernels
+    calls = trace.of(Category.LAUNCH)
+    calls = calls[named(trace, calls, lambda name: GRAPH_LAUNCH.fullmatch(name) is not None)]
+    inside = ops.kernel_step != NONE if len(ops.steps) else np.ones(len(kernels), np.bool_)
+    if len(ops.steps):
+        calls = calls[ops.steps.at(trace.start_ns[calls]) != NONE]
+    loose = (kernels.launch == NONE) & (kernels.op == NONE) if len(calls) else np.zeros(len(kernels), np.bool_)
+    lost = len(np.setdiff1d(calls, kernels.launch))
+    return Replays(len(calls), lost, inside & (np.isin(kernels.launch, calls) | loose))
