@@ -85,11 +85,11 @@ def _op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -
     low, high = seen + found.sure, seen + found.sure + found.may
     if found.may:
         notes.append(f"CUDA graphs replayed kernels whose names do not tell: {shown_names(list(found.unclear))}")
-    elif not found.sure:
+    elif not found.sure and not graphs.lost:
         notes.append("no kernel that CUDA graphs replayed is of this kind, by name")
     if graphs.lost:
         high = math.inf
-        notes.append(f"of {graphs.lost} of {graphs.launches} replays of CUDA graphs no kernels were recorded")
+        notes.append(_lost(graphs))
     if low and not found.sure and is_part_of_model(patterns) and any(map(multiplies, kernels)):
         # The model's products are within graphs. A call outside of them says nothing of those within.
         low = 0.0
@@ -102,13 +102,16 @@ def _matmul_share(ops: Ops, graphs: Replays, dtype: str) -> dict[str, Fact]:
     by_time = time.share(dtype)
     if by_time is not None and (time.unseen or graphs.lost):
         if graphs.lost:
-            lost = f"of {graphs.lost} of {graphs.launches} replays of CUDA graphs no kernels were recorded"
-            by_time = Bounds(0.0, 1.0, f"{by_time.note}; {lost}")
+            by_time = Bounds(0.0, 1.0, f"{by_time.note}; {_lost(graphs)}")
         return {f"{MATMUL_TIME_SHARE}:{dtype}": by_time}
     if graphs.lost:
         return {}
     shares = _matmul_flops_shares(ops)
     return {f"{MATMUL_FLOPS_SHARE}:{dtype}": shares.get(dtype, 0.0)} if shares else {}
+
+
+def _lost(graphs: Replays) -> str:
+    return f"of {graphs.lost} of {graphs.launches} replays of CUDA graphs no kernels were recorded"
 
 
 def _matmul_flops_shares(ops: Ops) -> dict[str, float]:

@@ -30,14 +30,15 @@ def compile_facts() -> dict[str, float]:
 
 
 def compile_notes() -> dict[str, str]:
-    """Why graphs broke and why code was compiled again, by fact; empty where neither happened."""
+    """Why graphs broke, why code was compiled again and why no CUDA graph was made, by fact; empty where none was."""
     breaks = torch._dynamo.utils.counters["graph_break"]
-    recompiles = [
-        entry.recompile_reason for entry in torch._dynamo.utils.get_compilation_metrics() if entry.recompile_reason
-    ]
+    metrics = torch._dynamo.utils.get_compilation_metrics()
+    recompiles = [entry.recompile_reason for entry in metrics if entry.recompile_reason]
+    skipped = [entry.cudagraph_skip_reason for entry in metrics if entry.cudagraph_skip_reason]
     notes = {
         "graph_breaks": "; ".join(f"{count} x {_break(reason)}" for reason, count in breaks.items()),
         "recompiles": "; ".join(_first_line(reason) for reason in recompiles),
+        "graph_launches": "; ".join(_first_line(reason) for reason in skipped),
     }
     return {fact: note for fact, note in notes.items() if note}
 

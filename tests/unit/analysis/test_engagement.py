@@ -1,11 +1,12 @@
 import pytest
 
+from perfkit.analysis.bounds import Bounds, Fact
 from perfkit.analysis.engagement import check_claims, engaged
 from perfkit.record import Claim, Relation
 from tests.fixtures.suites import claim
 
 
-def check(one: Claim, *facts: dict[str, float], baseline: dict[str, float] | None = None, **notes: str):
+def check(one: Claim, *facts: dict[str, Fact], baseline: dict[str, Fact] | None = None, **notes: str):
     (result,) = check_claims([one], facts, baseline, notes)
     return result
 
@@ -69,3 +70,42 @@ def test_engaged_needs_every_claim() -> None:
     assert engaged([good, open_]) is None
     assert engaged([good, open_, bad]) is False
     assert engaged([]) is None
+
+
+@pytest.mark.parametrize(
+    ("relation", "value", "holds"),
+    [
+        (Relation.AT_LEAST, 2, True),
+        (Relation.AT_LEAST, 3, None),
+        (Relation.AT_LEAST, 6, False),
+        (Relation.AT_MOST, 5, True),
+        (Relation.AT_MOST, 4, None),
+        (Relation.AT_MOST, 1, False),
+        (Relation.EQUAL, 3, None),
+        (Relation.EQUAL, 1, False),
+        (Relation.EQUAL, 6, False),
+    ],
+)
+def test_bounds_decide_where_all_between_them_agrees(relation: Relation, value: float, holds: bool | None) -> None:
+    result = check(claim("op_calls:a", relation, value), {"op_calls:a": Bounds(2, 5, "three are unclear")})
+    assert (result.holds, result.found) == (holds, 2)
+    assert result.evidence.startswith("cannot be decided: ") is (holds is None)
+    assert "op calls of a: 2 to 5, expected " in result.evidence
+    assert result.evidence.endswith("; three are unclear")
+
+
+def test_nothing_is_relative_to_a_fact_that_has_bounds() -> None:
+    half = claim("optimizer_state_bytes", Relation.AT_MOST, 0.5, relative_to="baseline")
+    unclear = Bounds(0, 9, "nobody knows")
+    result = check(half, {"optimizer_state_bytes": 1.0}, baseline={"optimizer_state_bytes": unclear})
+    assert result.holds is None
+    assert result.evidence.endswith("1 B found, but of the baseline only bounds are known: nobody knows")
+
+
+def test_the_time_of_products_stands_for_their_flops() -> None:
+    share = claim("matmul_flops_share:bf16", Relation.AT_LEAST, 0.9)
+    by_time = check(share, {"matmul_time_share:bf16": 0.95})
+    assert by_time.holds is True
+    assert by_time.evidence == "matmul time share of bf16: 95.0 %, expected at least 90.0 %"
+    assert check(share, {"matmul_time_share:bf16": 0.1, "matmul_flops_share:bf16": 0.95}).holds is True
+    assert check(share, {"matmul_time_share:fp16": 0.95}).holds is None

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.cost.call import Unit
-from perfkit.cost.gemm_kernel import matrix_unit
+from perfkit.cost.gemm_kernel import matrix_unit, multiplies, operand_dtypes
 
 MATRIX, VECTOR = Unit.MATRIX, Unit.VECTOR
 
@@ -97,3 +97,51 @@ def test_families(name: str, unit: Unit, dtype: str) -> None:
 )
 def test_names_that_tell_nothing(name: str) -> None:
     assert matrix_unit(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "dtypes"),
+    [
+        ("nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NNT", {"fp16"}),
+        ("nvjet_sm100_tst_64x32_64x16_2x1_2cta_v_bz_TNN", {"bf16"}),
+        ("void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8>", {"bf16"}),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4>(Params)", {"fp32"}),
+        ("Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_MI16x16x16x1_SN_1LDSB0_APM1", {"fp16"}),
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT256x256x64_MI16x16x1_SN", {"bf16"}),
+        (
+            "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<"
+            "flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>>, 128, cutlass::bfloat16_t, float>>>>",
+            {"bf16"},
+        ),
+        (
+            "cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_3_64x64x128_4x1x1_kernel0_0",
+            {"bf16", "fp16"},
+        ),
+        # What is multiplied is not said.
+        ("triton_tem_fused_addmm_t_view_3", set()),
+        ("triton_tem_fused_mm_0", set()),
+        ("attn_fwd.kd", set()),
+        (
+            "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__tensor0000o1",
+            set(),
+        ),
+    ],
+)
+def test_operands_of_kernels_that_multiply(name: str, dtypes: set[str]) -> None:
+    assert multiplies(name)
+    assert operand_dtypes(name) == dtypes
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "triton_poi_fused__scaled_dot_product_flash_attention_clone_convolution_view_4",
+        "triton_per_fused_addmm_native_layer_norm_bf16_2",
+        "triton_red_fused__to_copy_mm_sum_11",
+        "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float, __nv_bfloat16, true>",
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+    ],
+)
+def test_generated_and_other_kernels_multiply_nothing(name: str) -> None:
+    assert not multiplies(name)
+    assert operand_dtypes(name) == frozenset()
