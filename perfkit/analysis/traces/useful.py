@@ -15,6 +15,7 @@ from perfkit.analysis.work.pieces import Kind, Pieces
 from perfkit.analysis.work.placed import parts_of
 from perfkit.record import How, Measurement, Quantity, Unknown
 from perfkit.trace.read import NONE
+from perfkit.trace.replays import replays
 
 # Matrix kernels without FLOPs may take so much of the matrix kernels' time that a utilisation is still told.
 _LEAST_COVERED = 0.98
@@ -48,12 +49,14 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Us
         why = (
             "no matrix product with known FLOPs was recorded"
             if not matrix.any()
-            else ("the FLOPs of its matrix products are not known: no shapes were recorded, or no op for the kernels")
+            else "the FLOPs of its matrix products are not known: no shapes were recorded, or no op for the kernels "
+            "(CUDA graphs replay them without)"
         )
         return _unknown(why)
     covered = int(pieces.busy_ns[known].sum()) / max(int(pieces.busy_ns[matrix].sum()), 1)
     if covered < _LEAST_COVERED:
         why = f"FLOPs are known for only {covered:.0%} of the time of matrix products"
+        why += " (CUDA graphs replay theirs without ops)" if replays(pieces.ops) else ""
         return _unknown(why)
     sums = np.bincount(costs.precision[known], costs.flops[known])
     unit, dtype = costs.precisions[int(sums.argmax())]

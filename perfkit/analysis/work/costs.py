@@ -16,8 +16,9 @@ from perfkit.analysis.work.pieces import Flags, Kind, Pieces
 from perfkit.analysis.work.stated import stated_costs
 from perfkit.cost.call import Unit
 from perfkit.cost.fallback import RECORDED_INPUTS
-from perfkit.cost.gemm_kernel import matrix_unit
+from perfkit.cost.gemm_kernel import matrix_unit, multiplies
 from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.naming import named
 from perfkit.trace.read import NONE, Category, Ints
 
 Floats = NDArray[np.float64]
@@ -66,8 +67,8 @@ def piece_costs(pieces: Pieces, message_bytes: Floats, counters: CounterColumns 
         counters: counts for `pieces.ops.kernels`, which replace the model where they are known.
     """
     ops = pieces.ops
-    precision, precisions, multiplies = _precisions(pieces)
-    flops, moved = _shared(pieces, multiplies)
+    precision, precisions, named_product = _precisions(pieces)
+    flops, moved = _shared(pieces, named_product)
     if ops.trace.statements:
         for own, stated in zip((flops, moved), stated_costs(pieces), strict=True):
             np.copyto(own, stated, where=np.isnan(own))
@@ -90,10 +91,12 @@ def piece_costs(pieces: Pieces, message_bytes: Floats, counters: CounterColumns 
         counted = has_flops & has_bytes
     matrix_call = np.asarray([*(each.cost.unit == Unit.MATRIX for each in ops.calls), False])[pieces.call]
     partial = np.asarray([*(each.cost.source == RECORDED_INPUTS for each in ops.calls), False])[pieces.call] & ~counted
-    return PieceCosts(flops, moved, precision, precisions, matrix_call | (uncosted & multiplies), counted, partial)
+    # Also where the name tells no precision: a product without FLOPs is one all the same.
+    is_matrix = matrix_call | (uncosted & pieces.on_device & named(ops.trace, pieces.event, multiplies))
+    return PieceCosts(flops, moved, precision, precisions, is_matrix, counted, partial)
 
 
-def _shared(pieces: Pieces, multiplies: Flags) -> tuple[Floats, Floats]:
+def _shared(pieces: Pieces, named_product: Flags) -> tuple[Floats, Floats]:
     """Each piece's part of the FLOPs and bytes of its call."""
     ops = pieces.ops
     costed = pieces.call != NONE
@@ -108,7 +111,7 @@ def _shared(pieces: Pieces, multiplies: Flags) -> tuple[Floats, Floats]:
     weight = np.where(costed, np.maximum(pieces.busy_ns, 1), 0).astype(np.float64)
     is_kernel = ops.trace.category[pieces.event] == Category.KERNEL
     by_time = _preferring(is_kernel, weight, pieces, len(ops))
-    arithmetic = _preferring(multiplies & is_kernel, by_time, pieces, len(ops))
+    arithmetic = _preferring(named_product & is_kernel, by_time, pieces, len(ops))
     flops, moved = (_portions(total[0], arithmetic, pieces, len(ops)), _portions(total[1], by_time, pieces, len(ops)))
     return like_elsewhere(flops, pieces), like_elsewhere(moved, pieces)
 
@@ -157,7 +160,7 @@ def _precisions(pieces: Pieces) -> tuple[Ints, tuple[Precision, ...], Flags]:
     used, inverse = np.unique(pieces.name, return_inverse=True)
     found = [matrix_unit(names[name]) for name in used.tolist()]
     by_name = np.asarray([NONE if each is None else number(each) for each in found], np.int64)[inverse]
-    named = by_name != NONE
+    told = by_name != NONE
     # A counted kernel has arithmetic of its own without a call.
-    replaced = named & (matrix_calls[pieces.call] | (pieces.call == NONE))
-    return np.where(replaced, by_name, precision), tuple(table), named
+    replaced = told & (matrix_calls[pieces.call] | (pieces.call == NONE))
+    return np.where(replaced, by_name, precision), tuple(table), told

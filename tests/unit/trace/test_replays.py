@@ -51,6 +51,6 @@ def test_phases_of_replayed_kernels_are_those_of_their_launch(tmp_path: Path) ->
         kernel("forward", 60, 5, 1),
         launch(2, 60, "cudaGraphLaunch"),
         kernel("backward", 70, 5, 2),
-        kernel("Memset (Device)", 76, 1, 2, cat="gpu_memset"),
+        {**kernel("Memset (Device)", 76, 1, 2), "cat": "gpu_memset"},
     )
     assert replayed_kernels(ops, replays(ops), "backward") == {"backward": 1.0}
