@@ -29,6 +29,7 @@ from perfkit.store.layout import (
     rank_folder,
     run_path,
 )
+from perfkit.techniques import dtypes
 from perfkit.techniques.compose import compose
 
 
@@ -80,7 +81,7 @@ def bench(
     KeyboardInterrupt, which is raised again, loses nothing that was measured. With `ncu` (Nsight Compute's command)
     every variant of one rank is then run once more with its kernels counted; why one was not is a warning of the suite.
     """
-    schedule = plan(request, min_world_size)
+    schedule = plan(request, min_world_size, dtype_refusal)
     making = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
     for index in range(len(schedule.runs)):
         making.run(index, progress)
@@ -167,6 +168,11 @@ def _run(item: PlannedRun, folder: Path, progress: Callable[[Event], None], plac
 def min_world_size(techniques: Techniques) -> int:
     """The number of ranks that a combination of techniques needs."""
     return max((technique.min_world_size for technique in compose(techniques)), default=1)
+
+
+def dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
+    """Why a combination of techniques does not run in a dtype on a kind of device; empty if it does."""
+    return dtypes.refusal(compose(techniques), device, dtype)
 
 
 def _new_suite(schedule: Plan, command: str) -> Suite:

@@ -9,6 +9,7 @@ from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadS
 PASSES = ("trace", "memory", "evidence")
 BASELINE_PASSES = (*PASSES, "echo")
 Techniques = tuple[TechniqueSpec, ...]
+Refusal = Callable[[Techniques, str, str], str]  # why they do not run on a kind of device in a dtype, empty if they do
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class Plan:
     runs: tuple[PlannedRun, ...]
 
 
-def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int]) -> Plan:
+def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int], refusal: Refusal = lambda *_: "") -> Plan:
     """Baselines first, one for every world size in use: sharded training is compared with plain data parallelism.
 
     Repeats are interleaved and every other round is reversed, so that a drifting machine favours no variant.
@@ -62,6 +63,7 @@ def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int]) -> 
     chosen: dict[str, tuple[Techniques, int, str]] = {}
     for techniques in request.variants:
         size, skip = _world_size(request, min_world_size(techniques))
+        skip = skip or refusal(techniques, request.device, request.dtype)
         for item in (techniques,) if skip else ((), techniques):
             chosen.setdefault(_spec(request, item, size, repeat=0).variant, (item, size, skip))
     if not chosen:

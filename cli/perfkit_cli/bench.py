@@ -235,12 +235,12 @@ def _measure(
 
 def _ceilings(request: "BenchRequest", device_name: str, *, calibrate: bool, console: "Console") -> "DeviceCeilings":
     """What the device can at most do, with every number of threads that the runs will use."""
-    from perfkit.bench import min_world_size
+    from perfkit.bench import dtype_refusal, min_world_size
     from perfkit.devices.resolve import ceilings_for
     from perfkit.plan import plan
     from perfkit_cli.lines import show_lines
 
-    runs = plan(request, min_world_size).runs
+    runs = plan(request, min_world_size, dtype_refusal).runs
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
 
     with show_lines(console) as tell:

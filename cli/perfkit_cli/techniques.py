@@ -36,10 +36,17 @@ def command(as_json: bool) -> None:
                 summary=kind.summary,
                 parameters=parameters(kind),
                 unavailable=None if reason is None or choice else f"with its defaults, {reason}",
-                needs=choice or (f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else ""),
+                needs=choice or needs(kind, device.type),
             )
         )
     show(items, as_json=as_json)
+
+
+def needs(kind: "type[Technique]", device: str) -> str:
+    """What a technique needs besides itself, with its defaults."""
+    if kind.min_world_size > 1:
+        return f"{kind.min_world_size} ranks"
+    return "amp or --dtype bf16" if kind().needs_16_bits(device) else ""
 
 
 def working_choice(kind: "type[Technique]", device: "torch.device") -> str | None:

@@ -27,6 +27,9 @@ class Amp(Technique):
 
     dtype: Literal["bf16", "fp16"] = "bf16"
 
+    def computes_in(self, dtype: str) -> str:
+        return self.dtype
+
     def apply(self, state: TrainState) -> TrainState:
         if state.compute_dtype in _DTYPES:
             raise UsageError(

@@ -7,6 +7,7 @@ from time import perf_counter
 from perfkit.errors import UnavailableError
 from perfkit.record import ParityRule, SetupCost
 from perfkit.techniques.ddp import Ddp
+from perfkit.techniques.dtypes import refusal
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import LOSSLESS, Technique
 
@@ -31,6 +32,9 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> Applied:
     Raises `UnavailableError` with the reason where a technique cannot act here.
     """
     setup: list[SetupCost] = []
+    reason = refusal(techniques, state.device.type, state.compute_dtype)
+    if reason:
+        raise UnavailableError(reason)
     for technique in techniques:
         state = _apply(technique, state, setup)
     if state.world.size > 1 and not state.gradients_reduced:

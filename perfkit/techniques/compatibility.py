@@ -69,13 +69,13 @@ def check(techniques: Sequence[Technique]) -> None:
     for clash in CLASHES:
         first, second = _find(clash.first, techniques), _find(clash.second, techniques)
         if first is not None and second is not None:
-            raise UsageError(f"{_shown(first)} and {_shown(second)} do not go together: {clash.reason}")
+            raise UsageError(f"{shown(first)} and {shown(second)} do not go together: {clash.reason}")
     for requirement in REQUIREMENTS:
         found = _find(requirement.technique, techniques)
         if found is not None and _find(requirement.needs, techniques) is None:
             raise UsageError(
                 f"{requirement.technique} needs {requirement.needs}: {requirement.reason}; "
-                f"use {_shown(found)}+{requirement.needs}"
+                f"use {shown(found)}+{requirement.needs}"
             )
 
 
@@ -90,7 +90,7 @@ def _find(pattern: str, techniques: Sequence[Technique]) -> Technique | None:
     return next((technique for technique in techniques if matches(technique, pattern)), None)
 
 
-def _shown(technique: Technique) -> str:
+def shown(technique: Technique) -> str:
     """The technique as it is written on the command line, with the parameters that differ from their defaults."""
     given = (
         f"{field.name}={getattr(technique, field.name)}"

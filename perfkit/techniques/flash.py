@@ -40,6 +40,9 @@ class Flash(Technique):
             return None
         return f"the {self.backend} attention backend does not run on this {device.type} device"
 
+    def needs_16_bits(self, device: str) -> bool:
+        return device == "cuda" and self.backend in ("flash", "cudnn")
+
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.use_sdpa is None:
             raise UnavailableError(f"the workload {state.workload.name} has no attention to switch")

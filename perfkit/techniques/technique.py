@@ -41,6 +41,14 @@ class Technique(Struct):
         """Why the technique cannot act on this kind of device, or None where it can."""
         return None
 
+    def needs_16_bits(self, device: str) -> bool:
+        """Whether it acts in bf16 and fp16 only on this kind of device."""
+        return False
+
+    def computes_in(self, dtype: str) -> str:
+        """The dtype of the matrix products' operands, given what it is without the technique."""
+        return dtype
+
     def apply(self, state: TrainState) -> TrainState:
         """Change the training state; raises `UnavailableError` where the technique cannot act."""
         raise NotImplementedError

@@ -58,7 +58,7 @@ def test_losses_and_claims(variant):
 
 
 def test_flash_attention_refuses_fp32_with_the_reason():
-    with pytest.raises(UnavailableError, match="the flash attention backend does not run here in fp32"):
+    with pytest.raises(UnavailableError, match="flash runs in bf16 or fp16 on a GPU: type --technique amp"):
         applied("flash", new_state(device="cuda"))
 
 

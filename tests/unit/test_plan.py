@@ -73,3 +73,17 @@ def test_the_word_baseline_alone_measures_just_that():
 def test_nothing_to_run():
     with pytest.raises(UsageError, match="nothing to run"):
         plan(BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=0, cores=1), least)
+
+
+def test_what_does_not_run_in_the_dtype_is_skipped_with_its_reason():
+    """Before anything is started: not even the baseline is run for it."""
+
+    def refuses(techniques, device, dtype):
+        return f"not in {dtype} on {device}" if techniques and techniques[0].name == "flash" else ""
+
+    alone = plan(request("flash", device="cuda", device_count=1), least, refuses)
+    assert [(run.spec.variant, run.skip) for run in alone.runs] == [("flash", "not in fp32 on cuda")]
+    both = plan(request("flash,amp", device="cuda", device_count=1, repeats=1), least, refuses)
+    assert [(run.spec.variant, bool(run.skip)) for run in both.runs] == [
+        ("baseline", False), ("flash", True), ("amp", False),
+    ]  # fmt: skip

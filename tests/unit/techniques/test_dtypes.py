@@ -1,0 +1,54 @@
+"""What does not run in a dtype says so before anything is started, and what to type instead."""
+
+import pytest
+
+from perfkit.bench import dtype_refusal, min_world_size
+from perfkit.errors import UnavailableError
+from perfkit.plan import BenchRequest, plan
+from perfkit.spec import WorkloadSpec, parse_variants
+from perfkit.techniques.apply import apply_all
+from perfkit.techniques.flash import Flash
+from tests.unit.techniques.tiny import new_state
+
+
+@pytest.mark.parametrize(
+    ("technique", "dtype", "reason"),
+    [
+        ("flash", "fp32", "flash runs in bf16 or fp16 on a GPU: type --technique amp+flash, or --dtype bf16"),
+        (
+            "ckpt+flash:backend=cudnn",
+            "fp32",
+            "flash:backend=cudnn runs in bf16 or fp16 on a GPU: type --technique amp+flash:backend=cudnn+ckpt, "
+            "or --dtype bf16",
+        ),
+        ("flash", "tf32", "flash runs in bf16 or fp16 on a GPU: type --technique amp+flash, or --dtype bf16"),
+        ("flash", "bf16", ""),
+        ("flash", "fp16", ""),
+        ("amp+flash", "fp32", ""),
+        ("flash+amp:dtype=fp16", "fp32", ""),
+        ("flash:backend=efficient", "fp32", ""),
+        ("flash:backend=math", "fp32", ""),
+        ("flash:backend=auto", "fp32", ""),
+        ("ckpt", "fp32", ""),
+    ],
+)
+def test_flash_on_a_gpu(technique, dtype, reason):
+    (variant,) = parse_variants(technique)
+    assert dtype_refusal(variant, "cuda", dtype) == reason
+    assert dtype_refusal(variant, "cpu", dtype) == ""
+
+
+def test_the_parent_of_a_bench_skips_it():
+    request = BenchRequest(
+        workload=WorkloadSpec(name="gpt"), variants=tuple(parse_variants("flash,amp+flash")), device="cuda",
+        device_count=1, cores=8, repeats=1,
+    )  # fmt: skip
+    skipped = {run.spec.variant: run.skip for run in plan(request, min_world_size, dtype_refusal).runs}
+    assert skipped["flash"].startswith("flash runs in bf16 or fp16 on a GPU")
+    assert skipped["amp+flash"] == skipped["baseline"] == ""
+
+
+def test_a_worker_refuses_it_too(monkeypatch):
+    monkeypatch.setattr(Flash, "needs_16_bits", lambda _technique, _device: True)
+    with pytest.raises(UnavailableError, match="type --technique amp\\+flash, or --dtype bf16"):
+        apply_all((Flash(),), new_state())
