@@ -40,7 +40,8 @@ def saved_tensor_bytes(forward: Forward, device: torch.device) -> int | None:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         loss = forward()
     del loss
-    return sum(event.self_cpu_memory_usage for event in profiler.key_averages())
+    allocated: int = sum(event.self_cpu_memory_usage for event in profiler.key_averages())
+    return allocated
 
 
 @contextmanager
@@ -49,9 +50,9 @@ def counted_replays() -> Iterator[list[torch.cuda.CUDAGraph]]:
     found: list[torch.cuda.CUDAGraph] = []
     replay = torch.cuda.CUDAGraph.replay
 
-    def counting(graph: torch.cuda.CUDAGraph) -> None:
-        found.append(graph)
-        replay(graph)
+    def counting(self: torch.cuda.CUDAGraph) -> None:
+        found.append(self)
+        replay(self)
 
     torch.cuda.CUDAGraph.replay = counting  # type: ignore[method-assign]
     try:
