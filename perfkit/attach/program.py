@@ -15,6 +15,7 @@ from perfkit.attach.quiet import only_errors
 from perfkit.attach.session import Session
 from perfkit.attach.timing import timed
 from perfkit.attach.variant import VariantRecording
+from perfkit.capture.memory.allocator import unreported
 from perfkit.capture.memory.history import allocator_history
 from perfkit.capture.memory.record import recorded
 from perfkit.capture.open_ranges import OpenRangeError
@@ -47,8 +48,11 @@ def program(session: Session, recording: VariantRecording, hooks: LoopHooks) -> 
     still_open = yield from _trace(session, recording)
     if schedule.trace and schedule.memory:
         yield  # between two profilers
+    unseen = unreported(session.trained.device)
     if still_open:
         recording.warnings.append(f"no memory was recorded: {OpenRangeError(still_open)}")
+    elif schedule.memory and unseen is not None:
+        recording.warnings.append(f"no memory was recorded: {unseen}")
     elif schedule.memory and _profiler_is_free(session, recording, "memory"):
         try:
             with session.profiler.taken():
@@ -174,7 +178,7 @@ def _memory(session: Session, recording: VariantRecording) -> Recording[None]:
             session.wishes.schedule.memory,
             trained,
             blocks=lambda: trained_blocks(trained),
-            history=allocator_history(folder / HISTORY_FILE, trained.device),
+            history=allocator_history(folder / HISTORY_FILE, trained.device, tell=recording.warnings.append),
         )
     write_allocations(folder / MEMORY_FILE, found)
 

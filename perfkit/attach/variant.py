@@ -106,7 +106,7 @@ class VariantRecording:
             steady=self.steady,
             samples=self.series.samples(chosen),
             compute_dtype=self._compute_dtype(),
-            memory=memory_peaks(device, sensors, "since the program began, over warm-up and timed steps"),
+            memory=memory_peaks(device, sensors, "since the program began or last reset it"),
             workload=WorkloadFacts(
                 unit=units.unit,
                 units_per_batch=units.per_step,

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import torch
 
+from perfkit.capture.memory.allocator import unreported
 from perfkit.capture.memory.history import allocator_history
 from perfkit.capture.memory.record import recorded
 from perfkit.capture.peaks import memory_peaks
@@ -69,12 +70,16 @@ def memory_pass(session: Session) -> None:
     with peak_rss_during() as resident:  # before the recorder, which takes memory too
         session.step(session.next_step)
     session.recorder.update(process_memory=with_peak(session, resident))
+    reason = unreported(state.device)
+    if reason is not None:
+        session.recorder.warn(f"no memory was recorded: {reason}")
+        return
     recording = recorded(
         session.spec.schedule.memory,
         trained_of(state),
         blocks=lambda: known_blocks(state),
         harness=session.data.addresses(),
-        history=allocator_history(folder / HISTORY_FILE, state.device),
+        history=allocator_history(folder / HISTORY_FILE, state.device, tell=session.recorder.warn),
     )
     write_allocations(folder / MEMORY_FILE, drive(recording, session.step, session.next_step))
 

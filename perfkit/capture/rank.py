@@ -97,8 +97,7 @@ def _tell_failure(session: Session, request: FailedRequest, report: Callable[[st
     try:
         record_failure(session, request)
     except (RuntimeError, MemoryError, OSError) as error:
-        warning = f"what was alive when memory ran out could not be recorded: {first_line(error)}"
-        session.recorder.update(warnings=(*session.recorder.record.warnings, warning))
+        session.recorder.warn(f"what was alive when memory ran out could not be recorded: {first_line(error)}")
 
 
 def _join(spec: RunSpec, folder: Path, world: World) -> None:

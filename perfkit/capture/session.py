@@ -40,6 +40,10 @@ class Recorder:
         """Add facts and explanations of facts."""
         self.update(facts={**self.record.facts, **facts}, fact_notes={**self.record.fact_notes, **(notes or {})})
 
+    def warn(self, warning: str) -> None:
+        """Add what the report should say beside the numbers."""
+        self.update(warnings=(*self.record.warnings, warning))
+
     def write(self) -> None:
         write_json(self.folder / RECORD_FILE, self.record)
 

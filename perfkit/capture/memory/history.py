@@ -6,7 +6,8 @@ the history is on (`global_record_annotations`), which are seen in all threads.
 """
 
 import inspect
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ import msgspec
 import torch
 from isal import igzip
 
+from perfkit.capture.memory.allocator import history_is_taken, noticed_requests, unreported
 from perfkit.files import write_bytes
+
+_log = logging.getLogger(__name__)
 
 # About a hundred bytes a frame and tens of frames an entry: some hundred MB of JSON at most, before compression.
 MAX_ENTRIES = 200_000
@@ -23,26 +27,53 @@ _COMPRESSION = 1  # of igzip: repeated frames shrink by tens at its fastest alre
 
 
 @contextmanager
-def allocator_history(path: Path, device: torch.device, *, max_entries: int = MAX_ENTRIES) -> Iterator[None]:
+def allocator_history(
+    path: Path,
+    device: torch.device,
+    *,
+    max_entries: int = MAX_ENTRIES,
+    tell: Callable[[str], None] = _log.warning,
+) -> Iterator[None]:
     """Record the allocator's history while the body runs and write its snapshot to `path` as JSON (gzip).
 
     The file holds what `torch.cuda.memory._snapshot()` returns; of a longer history it has the last `max_entries`.
     It is written, and recording ends, however the body ends: a run out of memory leaves its history too. On a CPU,
-    whose allocator keeps none, the body just runs.
+    whose allocator keeps none, the body just runs. So it does where the history is the program's own: `tell` is given
+    a sentence that says so, and nothing is written.
     """
     if device.type != "cuda":
         yield
         return
+    taken = unreported(device) or history_is_taken()
+    if taken is not None:
+        tell(_without(taken))
+        yield
+        return
     memory: Any = torch.cuda.memory
     memory._record_memory_history(enabled="all", **_options(memory._record_memory_history, max_entries))
-    try:
-        yield
-    finally:
+    with noticed_requests(memory) as requests:
         try:
-            snapshot = memory._snapshot()
+            yield
         finally:
-            memory._record_memory_history(enabled=None)
-        write_bytes(path, igzip.compress(msgspec.json.encode(snapshot), compresslevel=_COMPRESSION))
+            if requests:
+                tell(_without(requests[0]))
+            else:
+                _write_and_stop(memory, path)
+
+
+def _write_and_stop(memory: Any, path: Path) -> None:
+    try:
+        snapshot = memory._snapshot()
+    finally:
+        memory._record_memory_history(enabled=None)
+    write_bytes(path, igzip.compress(msgspec.json.encode(snapshot), compresslevel=_COMPRESSION))
+
+
+def _without(reason: str) -> str:
+    return (
+        "memory was recorded without the allocator's history, from the events of torch's profiler alone (no segments, "
+        f"so no fragmentation): {reason}"
+    )
 
 
 def _options(record: Any, max_entries: int) -> dict[str, object]:

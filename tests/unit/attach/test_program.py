@@ -1,6 +1,7 @@
 """What is done to a loop step by step, driven by hand, with instruments that only say that they are on."""
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from perfkit.allocations import Allocations, allocations
 from perfkit.attach import program as programs
 from perfkit.attach.loop import Loop
 from perfkit.attach.program import program
@@ -15,9 +17,11 @@ from perfkit.attach.session import Session, Wishes
 from perfkit.attach.steps import StepFinder
 from perfkit.capture.open_ranges import OpenRangeError
 from perfkit.capture.recording import Recording
+from perfkit.capture.trained import Trained
 from perfkit.record import Status
 from perfkit.spec import Schedule
 from perfkit.techniques.state import World
+from tests.fixtures.allocator_history import AllocatorHistory
 
 
 class Hooks:
@@ -103,6 +107,36 @@ def test_the_programs_own_profiler_goes_first(tmp_path: Path, monkeypatch: pytes
         "no trace was recorded",
         "no memory was recorded",
     ]
+
+
+def test_an_allocator_that_reports_nothing_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "unreported", lambda device: f"nothing is seen on {device}")
+    driven = Driven(tmp_path / "run", monkeypatch)
+    assert "memory" not in driven.run()
+    assert driven.recording.warnings == ["no memory was recorded: nothing is seen on cpu"]
+
+
+def test_a_history_that_the_program_records_itself_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = programs._memory
+    driven = Driven(tmp_path / "run", monkeypatch)
+    own = AllocatorHistory().install(monkeypatch)
+    own._record_memory_history()
+
+    def recorded(count: int, *_: Any, history: AbstractContextManager[object], **__: Any) -> Recording[Allocations]:
+        with history:
+            for _step in range(count):
+                own.allocate(512)
+                yield
+        return allocations(device="cuda:0", source="", size=[512], time_ns=[1], address=[1])
+
+    monkeypatch.setattr(programs, "recorded", recorded)
+    driven.session.trained = Trained(torch.device("cuda", 0), {}, ())
+    assert len([*memory(driven.session, driven.recording)]) == 1
+    assert len(own.entries) == 1, "what the program recorded is there, and goes on"
+    assert own.on
+    (warning,) = driven.recording.warnings
+    assert warning.endswith("the program records one of its own, which is left as it is")
+    assert (driven.recording.recorder.folder / "memory.parquet").exists(), "the profiler's events are there"
 
 
 def test_warm_up_lasts_until_steady_and_no_longer_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
