@@ -18,6 +18,10 @@ NONE = -1
 # What CUDA's caching allocator hands out is a multiple of it (kMinBlockSize, c10/cuda/CUDACachingAllocator.cpp).
 CUDA_UNIT_BYTES = 512
 
+# Requests up to here are served from pools whose blocks are split to the last unit; of larger ones the block keeps what
+# is left of the free one that served it, if that is no more than this either (kSmallSize, `should_split`).
+CUDA_SMALL_BYTES = 1 << 20
+
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.int32]
 
@@ -54,6 +58,21 @@ CATEGORIES = (
     OFFLOAD,
     UNKNOWN,
 )
+
+
+def cuda_units(requested: int) -> int:
+    """The least bytes that CUDA's caching allocator gives for a request: whole units (`round_size`)."""
+    return -(-requested // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES
+
+
+def cuda_serves(block: int, requested: int) -> bool:
+    """Whether CUDA's caching allocator may have given a block of `block` bytes for a request.
+
+    With `expandable_segments` blocks are always split; with `max_split_size_mb` larger rests than these are kept, of
+    which nothing is known here.
+    """
+    rest = block - cuda_units(requested)
+    return rest == 0 or (cuda_units(requested) > CUDA_SMALL_BYTES and 0 < rest <= CUDA_SMALL_BYTES)
 
 
 class Band(Struct):

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from perfkit.allocations import CUDA_UNIT_BYTES
+from perfkit.allocations import cuda_serves, cuda_units
 from perfkit.cost.args import (
     Args,
     Shape,
@@ -33,6 +33,15 @@ class Output(NamedTuple):
     dtype: str
 
 
+class Found(NamedTuple):
+    """What is in a block. Where the block is not `exact`, of that very size, it may be a buffer of the op's own that
+    has nearly the size: the op made `count` such outputs."""
+
+    output: Output
+    exact: bool
+    count: int
+
+
 Rule = Callable[[Args], tuple[Output, ...]]
 
 # What damaged or foreign arguments raise.
@@ -41,26 +50,36 @@ _MISFITS = (UnmodelledError, IndexError, ValueError, ZeroDivisionError)
 _WIDTHS = (1, 2, 4, 8, 16)  # bytes of an element
 
 
-def block_output(call: OpCall, size: int, rounded: bool) -> Output | None:
-    """What an op put into a block of `size` bytes that it allocated; None where that is not certain.
+def block_output(call: OpCall, size: int, cached: bool) -> Found | None:
+    """What an op put into a block of `size` bytes that it allocated; None where no output fits, or several do.
 
-    `rounded` tells that the allocator rounds sizes up, as those of GPUs do.
+    `cached` tells that the allocator is CUDA's, which rounds sizes up and does not split every block. An output of the
+    block's very size goes before one that the block is larger than.
     """
     rule = _RULES.get(call.name)
     if rule is None:
         return None
     try:
-        fitting = {each for each in rule(call.args) if _fits(each, size, rounded)}
+        outputs = rule(call.args)
+        exact = {each for each in outputs if any(_is(size, bytes_, cached) for bytes_ in _bytes(each))}
+        near = {each for each in outputs if cached and any(cuda_serves(size, bytes_) for bytes_ in _bytes(each))}
     except _MISFITS:
         return None
-    return fitting.pop() if len(fitting) == 1 else None
+    fitting = exact or near
+    if len(fitting) != 1:
+        return None
+    (output,) = fitting
+    return Found(output, bool(exact), outputs.count(output))
 
 
-def _fits(output: Output, size: int, rounded: bool) -> bool:
-    elements = math.prod(output.shape)
+def _bytes(output: Output) -> list[int]:
+    """How many bytes an output takes, for each width that its elements may have."""
     widths = (BY_NAME[output.dtype].size,) if output.dtype in BY_NAME else _WIDTHS
-    exact = [elements * width for width in widths]
-    return size in exact or (rounded and size in [-(-each // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES for each in exact])
+    return [math.prod(output.shape) * width for width in widths]
+
+
+def _is(size: int, bytes_: int, cached: bool) -> bool:
+    return size == bytes_ or (cached and size == cuda_units(bytes_))
 
 
 def _sized(size_at: int, dtype_at: int, like: int | None = None) -> Rule:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from perfkit.allocations import CUDA_UNIT_BYTES, GRADIENT, NONE, Allocations
+from perfkit.allocations import GRADIENT, NONE, Allocations, cuda_units
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.memory.lives import Lives, lives_of
 from perfkit.analysis.memory.totals import totals_of
@@ -68,7 +68,7 @@ def step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
 def _of_allocator(step: Callable[[], object], trained: Trained) -> tuple[int, int]:
     """The peak of a step and what was allocated before it, by the statistics of CUDA's allocator, with nothing on."""
     device = trained.device
-    state = sum(-(-block.size_bytes // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES for block in trained_blocks(trained))
+    state = sum(cuda_units(block.size_bytes) for block in trained_blocks(trained))
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)

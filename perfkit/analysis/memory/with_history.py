@@ -8,10 +8,22 @@ recorder's account is kept wherever both say something; the history only fills i
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CUDA_UNIT_BYTES, NONE, TEXTS, Allocations, Ints, Names, Numbers, Reserved
+from perfkit.allocations import (
+    CUDA_UNIT_BYTES,
+    NONE,
+    TEXTS,
+    Allocations,
+    Ints,
+    Names,
+    Numbers,
+    Reserved,
+    cuda_serves,
+)
+from perfkit.record import Block
 
 
 @dataclass(frozen=True)
@@ -30,7 +42,8 @@ def with_history(allocations: Allocations, history: Allocations) -> Allocations:
         history: what was read of the allocator's history of the same device. It may begin later, where its ring
             buffer was too short, or earlier: occurrences are counted from whichever end makes more sizes agree.
 
-    Returns allocations of the same events. Pairs whose sizes contradict each other (a block is never smaller than the
+    Returns allocations of the same events. What the allocator did not split off known blocks is theirs, and no longer
+    unexplained. Pairs whose sizes contradict each other (a block is never smaller than the
     request) take nothing over. `reserved` is placed by the joined event before it; what was reserved when the
     history began is there from the first event on.
     """
@@ -43,13 +56,39 @@ def with_history(allocations: Allocations, history: Allocations) -> Allocations:
         name: _filled(getattr(allocations, name), getattr(history, name), numbers, pairs) for name in TEXTS
     }
     reserved = _placed(history.reserved, pairs) if len(history.reserved) else allocations.reserved
+    known = _whole_blocks(allocations, history)
+    grown = _bytes(known) - _bytes(allocations.known)
+    if grown > allocations.unexplained_bytes:  # they were not there together
+        known, grown = allocations.known, 0
     return replace(
         allocations,
+        known=known,
+        unexplained_bytes=allocations.unexplained_bytes - grown,
         names=names.all(),
         reserved=reserved,
         failed=allocations.failed or history.failed,
         **texts,
     )
+
+
+def _whole_blocks(allocations: Allocations, history: Allocations) -> tuple[Block, ...]:
+    """The recorder's known blocks with the sizes that the allocator gave them, of those that both saw stand throughout.
+
+    The recorder, which no event told of them, knows the tensors' sizes; a block may not have been split off for one.
+    """
+    given = {block.address: block.size_bytes for block in history.known}
+    for address in np.unique(allocations.address).tolist():
+        given.pop(address, None)
+    return tuple(
+        msgspec.structs.replace(block, size_bytes=given[block.address])
+        if block.address in given and cuda_serves(given[block.address], block.size_bytes)
+        else block
+        for block in allocations.known
+    )
+
+
+def _bytes(blocks: tuple[Block, ...]) -> int:
+    return sum(block.size_bytes for block in blocks)
 
 
 def _joined(allocations: Allocations, history: Allocations) -> _Pairs:

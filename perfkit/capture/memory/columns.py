@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import torch
 
-from perfkit.allocations import CUDA_UNIT_BYTES, NONE, Allocations, Names, allocations
+from perfkit.allocations import NONE, Allocations, Names, allocations, cuda_units
 from perfkit.capture.memory.labels import Label
 from perfkit.capture.memory.places import Places
 from perfkit.capture.memory.profiler import Allocation
@@ -32,7 +32,7 @@ def columns(
         start: the first event that counts; those before it only tell what was alive.
     """
     before = _survivors(events[:start])
-    sizes = {event.address: event.size for event, _, _ in before}
+    sizes = _freed_first(events[start:]) | {event.address: event.size for event, _, _ in before}
     blocks = tuple(_sized(block, device, sizes) for block in known)
     found = {block.address for block in blocks}
     # What nothing but its allocation tells of keeps that event, outside of any step.
@@ -76,9 +76,17 @@ def _survivors(events: Sequence[Event]) -> list[Event]:
     return list(alive.values())
 
 
+def _freed_first(events: Sequence[Event]) -> dict[int, int]:
+    """By address the sizes of blocks that were there before the events, as their frees report them."""
+    first: dict[int, int] = {}
+    for event, _, _ in events:
+        first.setdefault(event.address, event.size)
+    return {address: -size for address, size in first.items() if size < 0}
+
+
 def _sized(block: Block, device: torch.device, sizes: Mapping[int, int]) -> Block:
-    """The block with the allocator's own size: as it was reported, else rounded as CUDA's allocator does."""
-    rounded = block.size_bytes if device.type == "cpu" else -(-block.size_bytes // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES
+    """The block with the allocator's own size: as it was reported, else the least that CUDA's allocator gives."""
+    rounded = block.size_bytes if device.type == "cpu" else cuda_units(block.size_bytes)
     return msgspec.structs.replace(block, size_bytes=sizes.get(block.address, rounded))
 
 

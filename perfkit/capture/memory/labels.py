@@ -1,12 +1,22 @@
-"""What blocks are: told for one step that was recorded in every detail, carried over to steps that were not."""
+"""What blocks are, told for a step that was recorded in every detail."""
 
+import math
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from perfkit.allocations import AUTOCAST, CUDA_UNIT_BYTES, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
+from perfkit.allocations import (
+    AUTOCAST,
+    GRADIENT,
+    OFFLOAD,
+    PARAMETER,
+    RECOMPUTED,
+    WORKSPACE,
+    cuda_serves,
+    cuda_units,
+)
 from perfkit.capture.memory.places import FSDP, Place
 from perfkit.capture.memory.profiler import Allocation, Call, Recorded, Use
 from perfkit.capture.tensors import short_dtype
@@ -23,7 +33,8 @@ _PAGERS = ("techniques/paging.py", "techniques/paged_")  # lines of perfkit's ow
 
 
 class Label(NamedTuple):
-    """What is known of a block; texts are "" where it is not. `keeper` is the op that it was freed in."""
+    """What is known of a block; texts are "" where it is not. `keeper` is the op that it was freed in, `bytes` are those
+    of the tensor that `shape` and `dtype` are of (a block may be larger), 0 where it is not known."""
 
     op: str = ""
     module: str = ""
@@ -32,6 +43,7 @@ class Label(NamedTuple):
     dtype: str = ""
     category: str = ""
     keeper: str = ""
+    bytes: int = 0
 
 
 class Owner(NamedTuple):
@@ -138,7 +150,7 @@ def _label(
     owner: Owner | None,
     parameters: set[int],
 ) -> Label:
-    whole = next((use for use in used if _fills(use, made.size, made.device.type)), None)
+    whole = _whole(used, made.size, made.device.type)
     module, line = place.module, made.line
     if made.sequence >= 0 and made.sequence in calls:
         module = module or calls[made.sequence].module
@@ -155,6 +167,7 @@ def _label(
         shape="" if whole is None else str(list(whole.shape)),
         dtype="" if whole is None else short_dtype(whole.dtype),
         category=category,
+        bytes=0 if whole is None else _bytes(whole),
     )
 
 
@@ -162,49 +175,14 @@ def _owned(use: Use, owners: Mapping[int, Owner], category: str) -> bool:
     return use.tensor in owners and owners[use.tensor].category == category
 
 
-def _fills(use: Use, size: int, device: str) -> bool:
-    """Whether the tensor is the whole of a block."""
-    count = use.dtype.itemsize
-    for extent in use.shape:
-        count *= extent
-    return size == (count if device == "cpu" else -(-count // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES)
+def _whole(used: Sequence[Use], size: int, device: str) -> Use | None:
+    """The tensor that a block of `size` bytes was made for: the first of that size, else the largest that a block of
+    CUDA's allocator is not split for."""
+    if device == "cpu":
+        return next((use for use in used if _bytes(use) == size), None)
+    exact = next((use for use in used if cuda_units(_bytes(use)) == size), None)
+    return exact or max((use for use in used if cuda_serves(size, _bytes(use))), key=_bytes, default=None)
 
 
-def carried(
-    events: Sequence[Allocation],
-    places: Sequence[Place],
-    detailed: Sequence[Allocation],
-    detailed_places: Sequence[Place],
-    known: Sequence[Label],
-) -> list[Label]:
-    """The labels of events of other steps that do the same as the detailed one.
-
-    A block is the same if it is the n-th of its size in the same module of the same phase of its step. One that
-    has no like keeps its place alone.
-    """
-    seen: dict[tuple[object, ...], int] = defaultdict(int)
-    by_key: dict[tuple[object, ...], Label] = {}
-    for event, place, label in zip(detailed, detailed_places, known, strict=True):
-        if event.size > 0:
-            by_key[_key(event, place, seen)] = label
-    counted: dict[tuple[object, ...], int] = defaultdict(int)
-    step = None
-    found: list[Label] = []
-    alive: dict[int, Label] = {}
-    for event, place in zip(events, places, strict=True):
-        if place.step != step:
-            step = place.step
-            counted.clear()
-        if event.size > 0:
-            label = by_key.get(_key(event, place, counted)) or Label(op=place.sharding, module=place.module)
-            alive[event.address] = label
-        else:
-            label = alive.pop(event.address, Label())
-        found.append(label)
-    return found
-
-
-def _key(event: Allocation, place: Place, counted: dict[tuple[object, ...], int]) -> tuple[object, ...]:
-    key = (place.phase, place.turn, place.module, event.size)
-    counted[key] += 1
-    return (*key, counted[key])
+def _bytes(use: Use) -> int:
+    return math.prod(use.shape) * use.dtype.itemsize

@@ -9,8 +9,9 @@ import torch
 import torch.distributed as dist
 
 from perfkit.allocations import NONE, Allocations, FailedRequest
+from perfkit.capture.memory.carried import carried
 from perfkit.capture.memory.columns import columns
-from perfkit.capture.memory.labels import Gradients, carried, labels
+from perfkit.capture.memory.labels import Gradients, labels
 from perfkit.capture.memory.modules import marked_modules
 from perfkit.capture.memory.places import Place, Places
 from perfkit.capture.memory.profiler import Allocation, AllocationProfiler, LastOp, Recorded

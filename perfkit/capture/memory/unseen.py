@@ -85,7 +85,10 @@ def _collective(event: Event) -> bool:
 
 
 def _kinds(events: Sequence[Event]) -> dict[int, tuple[object, ...]]:
-    """For the allocations what is the same of their likes in other steps: the n-th of its size there."""
+    """For the allocations what is the same of their likes in other steps: the n-th of its size there.
+
+    The size is that of the tensor where it is known: that of a block of CUDA's allocator may be another in every step.
+    """
     found: dict[int, tuple[object, ...]] = {}
     counted: Counter[tuple[object, ...]] = Counter()
     step = None
@@ -94,7 +97,7 @@ def _kinds(events: Sequence[Event]) -> dict[int, tuple[object, ...]]:
             step = place.step
             counted.clear()
         if event.size > 0:
-            kind = (place.turn, place.module, place.sharding or label.op, event.size)
+            kind = (place.turn, place.module, place.sharding or label.op, label.bytes or event.size)
             counted[kind] += 1
             found[index] = (*kind, counted[kind])
     return found

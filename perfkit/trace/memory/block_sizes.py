@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.allocations import CUDA_UNIT_BYTES, Ints
+from perfkit.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, Ints, cuda_units
 
-SMALL = 1 << 20  # requests up to here come from the small pool, whose blocks are split to the last granule
 _FIRST_DIVISION, _DIVISIONS = 20, 16  # powers of two from 1 MiB on, each with its number of divisions
 
 
@@ -53,7 +52,7 @@ def _rounded(size: int, settings: Settings) -> int:
     if divisions > 1 and size > CUDA_UNIT_BYTES * divisions:
         piece = (1 << power) >> (divisions.bit_length() - 1)
         return -(-size // piece) * piece if piece else 1 << (power + 1)
-    return -(-size // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES
+    return cuda_units(size)
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def unsplit(address: Ints, size: Ints, at: Ints, taken: Spaces, settings: Settin
     order = np.lexsort((taken.begin, taken.address))
     place_of, ends = np.searchsorted(places, taken.address[order]), taken.end[order]
     births = place_of * key + taken.begin[order] + 1
-    room = np.full(len(size), SMALL, np.int64)
+    room = np.full(len(size), CUDA_SMALL_BYTES, np.int64)
     if settings.largest_split is not None:
         room[size >= settings.largest_split] = np.iinfo(np.int64).max
     grown = size.copy()

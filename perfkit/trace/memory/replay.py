@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import NONE, Ints, Reserved
-from perfkit.trace.memory.block_sizes import SMALL, Settings, Spaces, rounded, unsplit
+from perfkit.allocations import CUDA_SMALL_BYTES, NONE, Ints, Reserved
+from perfkit.trace.memory.block_sizes import Settings, Spaces, rounded, unsplit
 from perfkit.trace.memory.history import (
     ALLOC,
     FREE_COMPLETED,
@@ -140,8 +140,10 @@ def _grow(
 ) -> None:
     """Give blocks of the large pool what was not split off, in place: those made, and those there before, each with
     the entries at which their space was free again."""
-    made, before = (np.flatnonzero(chosen & (size > SMALL)) for chosen, _ in (made_until, there_until))
-    through = np.flatnonzero((held.block_size > SMALL) & ~np.isin(held.block, history.address[made_until[0]]))
+    made, before = (np.flatnonzero(chosen & (size > CUDA_SMALL_BYTES)) for chosen, _ in (made_until, there_until))
+    through = np.flatnonzero(
+        (held.block_size > CUDA_SMALL_BYTES) & ~np.isin(held.block, history.address[made_until[0]])
+    )
     at_start = [np.full(len(each), AT_START, np.int64) for each in (before, through)]
     taken = Spaces(
         address=np.concatenate([history.address[made], history.address[before], held.block[through], ends.address]),

@@ -1,9 +1,12 @@
 """Joining the recorder's events with the allocator's history: by address and occurrence, from the right end."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from perfkit.allocations import Reserved, allocations
 from perfkit.analysis.memory.with_history import with_history
+from perfkit.record import Block
 
 A, B, C = 0x1000, 0x2000, 0x3000
 
@@ -58,6 +61,33 @@ def test_a_history_that_goes_on_longer_is_counted_from_the_start():
 def test_a_block_smaller_than_its_request_takes_nothing_over():
     found = with_history(events([(A, 512), (B, 512)]), events([(A, 4096), (B, 512)], line=["wrong", "right"]))
     assert column(found, "line") == ["", "right"]
+
+
+MIB = 1 << 20
+
+
+def standing(size, address=C, **more):
+    block = Block(address=address, size_bytes=size, category="parameter", name="fc.weight")
+    return replace(events([(A, 512), (A, -512)]), known=(block,), **more)
+
+
+def known(recorder, history):
+    found = with_history(recorder, history)
+    return [block.size_bytes for block in found.known], found.unexplained_bytes
+
+
+def test_what_was_not_split_off_a_known_block_is_its_own_and_no_longer_unexplained():
+    recorder = standing(3 * MIB // 2, unexplained_bytes=MIB)
+    assert known(recorder, standing(2 * MIB)) == ([2 * MIB], MIB // 2)
+    assert known(recorder, standing(2 * MIB, address=B)) == ([3 * MIB // 2], MIB), "another block"
+    assert known(recorder, standing(4 * MIB)) == ([3 * MIB // 2], MIB), "no block for this tensor"
+
+
+def test_a_known_block_that_comes_and_goes_or_does_not_add_up_is_left_as_it_is():
+    moving = standing(3 * MIB // 2, address=A, unexplained_bytes=MIB)
+    assert known(moving, standing(2 * MIB, address=A)) == ([3 * MIB // 2], MIB)
+    full = standing(3 * MIB // 2, unexplained_bytes=512)
+    assert known(full, standing(2 * MIB)) == ([3 * MIB // 2], 512), "the allocator had not given as much"
 
 
 def test_segments_are_placed_among_the_recorders_events():

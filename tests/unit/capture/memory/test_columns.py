@@ -67,6 +67,19 @@ def test_sizes_of_what_is_known_are_rounded_as_the_allocator_does() -> None:
     assert [size(CPU, bytes_) for bytes_ in (1, 512, 513, 1000)] == [1, 512, 513, 1000]
 
 
+def test_a_known_block_that_is_freed_has_the_size_that_its_free_reports() -> None:
+    """The rest that was not split off goes with it, so that the sum stays the allocator's own."""
+    mib = 1 << 20
+    weight = Block(address=100, size_bytes=3 * mib // 2, category="parameter", name="fc.weight")
+    freed = made(100, 100, -2 * mib, device=CUDA, allocated=mib)
+    found = columns(CUDA, together(freed, made(101, 100, mib, device=CUDA)), [weight], Places([]), "")
+    assert [block.size_bytes for block in found.known] == [2 * mib]
+    assert found.unexplained_bytes == mib, "3 MiB were there before the free"
+    taken = together(made(100, 100, 4 * mib, device=CUDA, allocated=8 * mib), made(101, 100, -4 * mib, device=CUDA))
+    (known,) = columns(CUDA, taken, [weight], Places([]), "").known
+    assert known.size_bytes == 3 * mib // 2, "the free is of the next block there"
+
+
 def test_bytes_that_cudas_allocator_counted_beside_those_explained() -> None:
     # Before the first event it had 5000 - 512; the weight takes 1024 of it, the survivor 512.
     before = together(made(1, 2, 512, device=CUDA, allocated=9999))

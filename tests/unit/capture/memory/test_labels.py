@@ -3,11 +3,12 @@
 import torch
 
 from perfkit.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
-from perfkit.capture.memory.labels import Label, Owner, Seen, carried, labels
+from perfkit.capture.memory.labels import Label, Owner, Seen, labels
 from perfkit.capture.memory.profiler import Call
 from perfkit.record import Block
-from tests.unit.capture.memory.hand import NOWHERE, at, made, recorded, use
+from tests.unit.capture.memory.hand import CPU, NOWHERE, at, made, recorded, use
 
+CUDA = torch.device("cuda", 0)
 WEIGHT = 77  # the object of a parameter
 OWNERS = {WEIGHT: Owner(PARAMETER, "h.0.fc.weight"), 99: Owner(PARAMETER, "bias")}
 
@@ -27,17 +28,43 @@ def test_op_line_shape_and_dtype_of_a_block_and_the_op_that_freed_it() -> None:
         [use(5, 1, 5, 8, 8), use(20, 1, 6, 2, 2), use(30, 1, 7, 32, 32), use(60, 1, 8, 1024)],
     )
     # Of the tensors at its address only those between its birth and its end are its own, and one fills it.
-    expected = Label(op="aten::mm", line="gpt.py:3 forward", shape="[32, 32]", dtype="fp32", keeper="MmBackward0")
+    expected = Label(
+        op="aten::mm", line="gpt.py:3 forward", shape="[32, 32]", dtype="fp32", keeper="MmBackward0", bytes=4096
+    )
     assert block == expected
     assert free == expected
 
 
 def test_sizes_on_cuda_are_rounded_to_512() -> None:
-    cuda = torch.device("cuda", 0)
-    (block,) = told([made(10, 1, 1024, device=cuda)], [use(20, 1, 5, 129, dtype=torch.float64), use(30, 1, 6, 200)])
+    (block,) = told([made(10, 1, 1024, device=CUDA)], [use(20, 1, 5, 129, dtype=torch.float64), use(30, 1, 6, 200)])
     assert (block.shape, block.dtype) == ("[200]", "fp32")  # 129 * 8 = 1032 are 1536 there, 200 * 4 = 800 are 1024
     (block,) = told([made(10, 1, 1024)], [use(30, 1, 6, 200)])
     assert block.shape == ""
+
+
+MIB = 1 << 20
+
+
+def held(size: int, *tensors: tuple[int, ...], device: torch.device = CUDA) -> tuple[str, int]:
+    """Shape and bytes of what a block of `size` bytes holds, by the shapes of the fp32 tensors used there."""
+    uses = [use(20 + number, 1, 5 + number, *shape) for number, shape in enumerate(tensors)]
+    (block,) = told([made(10, 1, size, device=device)], uses)
+    return block.shape, block.bytes
+
+
+def test_a_block_that_was_not_split_holds_its_tensor() -> None:
+    tensor = (384, 1024)  # 1.5 MiB
+    assert held(2 * MIB, tensor) == ("[384, 1024]", 3 * MIB // 2)
+    assert held(5 * MIB // 2, tensor) == ("[384, 1024]", 3 * MIB // 2), "1 MiB more is the most that is kept"
+    assert held(5 * MIB // 2 + 512, tensor) == ("", 0)
+    assert held(MIB, (128, 1024)) == ("", 0), "blocks for 1 MiB and less are split to the last unit"
+    assert held(2 * MIB, tensor, device=CPU) == ("", 0), "a CPU's blocks are as large as was asked for"
+
+
+def test_of_several_tensors_the_one_of_the_blocks_size_is_in_it_or_else_the_largest() -> None:
+    rows, whole = (400, 1024), (512, 1024)
+    assert held(2 * MIB, rows, whole)[0] == "[512, 1024]"
+    assert held(5 * MIB // 2, rows, whole)[0] == "[512, 1024]", "rows of it are used too"
 
 
 def test_tensors_of_the_training_state_tell_category_and_module() -> None:
@@ -47,7 +74,7 @@ def test_tensors_of_the_training_state_tell_category_and_module() -> None:
         [at("backward", module="else")],
         gradients={1: [seen(30, "h.0.fc.weight")]},
     )
-    assert gradient == Label("aten::mm", "h.0.fc", "", "[100]", "fp32", GRADIENT)
+    assert gradient == Label("aten::mm", "h.0.fc", "", "[100]", "fp32", GRADIENT, bytes=400)
     (top,) = told([made(10, 1, 400)], [use(20, 1, 99, 100)])
     assert (top.module, top.category) == ("", PARAMETER)
 
@@ -138,49 +165,3 @@ def test_frees_that_nobody_saw() -> None:
     assert (first.op, first.shape, first.keeper) == ("aten::mm", "[100]", "")
     assert (second.op, second.shape, second.keeper) == ("aten::add", "[200]", "")
     assert told([made(10, 1, -8, "aten::mm")]) == [Label()], "of a block from before the recording nothing is known"
-
-
-def carry(events, places, detailed, detailed_places, names) -> list[str]:
-    known = [Label(op=name) for name in names]
-    return [label.op for label in carried(events, places, detailed, detailed_places, known)]
-
-
-def test_labels_are_carried_to_the_nth_of_a_size_in_the_same_module_and_phase() -> None:
-    fc, head = at("forward", step=9, module="fc"), at("forward", step=9, module="head")
-    detailed = [made(1, 1, 8), made(2, 2, 8), made(3, 3, 16), made(4, 4, 8), made(5, 1, -8)]
-    names = ["first", "second", "large", "of head", "first"]
-    fc_1, head_1 = fc._replace(step=1), head._replace(step=1)
-    fc_2 = fc._replace(step=2)
-    events = [
-        made(10, 9, 16), made(11, 8, 8), made(12, 7, 8), made(13, 6, 8), made(14, 8, -8), made(15, 5, 8),
-        made(20, 8, 8), made(21, 3, -4),
-    ]  # fmt: skip
-    places = [fc_1, fc_1, head_1, fc_1, fc_1, fc_1, fc_2, fc_2]
-    assert carry(events, places, detailed, [fc, fc, fc, head, fc], names) == [
-        "large",
-        "first",
-        "of head",
-        "second",
-        "first",
-        "",  # a third of its size has no like
-        "first",  # counted anew in every step
-        "",  # a free of what was there before
-    ]
-
-
-def test_a_block_without_its_like_keeps_its_place_alone() -> None:
-    (label,) = carried([made(1, 1, 8)], [at("forward", module="fc", sharding="FSDP::all_gather")], [], [], [])
-    assert label == Label(op="FSDP::all_gather", module="fc")
-
-
-def test_microbatches_are_told_apart_by_their_turn() -> None:
-    detailed_places = [at("forward", step=5, turn=1), at("forward", step=5, turn=4)]
-    places = [at("forward", step=1, turn=4), at("forward", step=1, turn=1), at("forward", step=1, turn=7)]
-    found = carry(
-        [made(1, 1, 8), made(2, 2, 8), made(3, 3, 8)],
-        places,
-        [made(1, 1, 8), made(2, 2, 8)],
-        detailed_places,
-        ["first microbatch", "second microbatch"],
-    )
-    assert found == ["second microbatch", "first microbatch", ""]

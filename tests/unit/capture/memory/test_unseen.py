@@ -43,6 +43,22 @@ def test_a_free_is_where_that_of_its_like_is(unseen: int) -> None:
     assert told(with_unseen_frees(recorded)) == told(whole)
 
 
+def test_likes_of_a_gpu_are_told_by_the_size_of_their_tensor() -> None:
+    """Their blocks may have other sizes in every step."""
+
+    def grown(events: list[Event], block: int) -> list[Event]:
+        return [
+            (made._replace(size=made.size // 64 * block), place, label._replace(bytes=64))
+            if abs(made.size) == 64
+            else (made, place, label)
+            for made, place, label in events
+        ]
+
+    recorded = [*grown(step(1, freed=True), 72), *grown(step(2, freed=False), 80)]
+    whole = [*grown(step(1, freed=True), 72), *grown(step(2, freed=True), 80)]
+    assert told(with_unseen_frees(recorded)) == told(whole)
+
+
 def test_what_is_never_seen_freed_ends_with_its_range() -> None:
     recorded = [each for number in (1, 2) for each in step(number, freed=False)]
     found = with_unseen_frees(recorded)
