@@ -35,11 +35,11 @@ class Output(NamedTuple):
 
 class Found(NamedTuple):
     """What is in a block. Where the block is not `exact`, of that very size, it may be a buffer of the op's own that
-    has nearly the size: the op made `count` such outputs."""
+    has nearly the size: the op made `made` such outputs."""
 
     output: Output
     exact: bool
-    count: int
+    made: int
 
 
 Rule = Callable[[Args], tuple[Output, ...]]

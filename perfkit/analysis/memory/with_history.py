@@ -2,7 +2,7 @@
 
 Both saw the same allocations, from two sides: the recorder knows ops, shapes and phases, the history segments and
 source lines. They are joined by address and by how many-th allocation (or free) at that address an event is. The
-recorder's account is kept wherever both say something; the history only fills in.
+recorder's account is kept wherever both say something; the history only fills in, sizes of standing blocks among it.
 """
 
 from dataclasses import dataclass, replace

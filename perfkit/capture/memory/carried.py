@@ -75,10 +75,10 @@ def _pairs(events: Sequence[Allocation], models: Sequence[Allocation]) -> dict[i
     found = {at: (waiting[event.size].pop(), True) for at, event in enumerate(events) if waiting[event.size]}
     left = sorted(like for likes in waiting.values() for like in likes)
     for at in sorted(set(range(len(events))) - found.keys()):
-        like = next((each for each in left if _one_request(events[at], models[each])), None)
-        if like is not None:
-            left.remove(like)
-            found[at] = like, False
+        near = next((like for like in left if _one_request(events[at], models[like])), None)
+        if near is not None:
+            left.remove(near)
+            found[at] = near, False
     return found
 
 

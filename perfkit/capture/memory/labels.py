@@ -33,8 +33,11 @@ _PAGERS = ("techniques/paging.py", "techniques/paged_")  # lines of perfkit's ow
 
 
 class Label(NamedTuple):
-    """What is known of a block; texts are "" where it is not. `keeper` is the op that it was freed in, `bytes` are those
-    of the tensor that `shape` and `dtype` are of (a block may be larger), 0 where it is not known."""
+    """What is known of a block; texts are "" where it is not.
+
+    `keeper` is the op that it was freed in. `bytes` are those of the tensor of `shape` and `dtype`, which may be fewer
+    than the block's; 0 where that is not known.
+    """
 
     op: str = ""
     module: str = ""

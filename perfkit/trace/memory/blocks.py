@@ -39,7 +39,7 @@ def blocks_of(ops: Ops, op: Ints, table: Table) -> Blocks:
     kind = (call * len(sizes) + size) * 2 + (memory.device_type[asked] != CPU)
     kinds, of = np.unique(kind, return_inverse=True)
     found = np.zeros((len(kinds), 2), np.int32)
-    count, exact = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), np.bool_)
+    made, exact = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), np.bool_)
     known: dict[int, OpCall | None] = {}
     for index, each in enumerate(kinds.tolist()):
         number = int(calls[each // 2 // len(sizes)])
@@ -50,15 +50,15 @@ def blocks_of(ops: Ops, op: Ints, table: Table) -> Blocks:
         block = None if this is None else block_output(this, int(sizes[each // 2 % len(sizes)]), bool(each % 2))
         if block is not None:
             found[index] = table.number(str(list(block.output.shape))), table.number(block.output.dtype)
-            count[index], exact[index] = block.count, block.exact
-    certain = _certain(op[asked], found[of], count[of], exact[of])
+            made[index], exact[index] = block.made, block.exact
+    certain = _certain(op[asked], found[of], made[of], exact[of])
     shape[asked], dtype[asked] = np.where(certain, found[of].T, 0)
     return Blocks(shape, dtype)
 
 
-def _certain(op: Ints, found: NDArray[np.int32], count: Ints, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _certain(op: Ints, found: NDArray[np.int32], made: Ints, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which blocks hold what was found: those of its very size; of larger ones those of an op that has no more blocks
     for an output than it makes of it. Else one of them is a workspace, and which is not known."""
     _, call = np.unique(np.column_stack([op, found]), axis=0, return_inverse=True)
     blocks = np.bincount(call.reshape(-1))[call.reshape(-1)]
-    return exact | (blocks <= count)
+    return exact | (blocks <= made)

@@ -47,7 +47,7 @@ def test_a_size_that_does_not_fit_tells_nothing() -> None:
 
 def test_sizes_of_gpus_are_rounded_up() -> None:
     call = OpCall("aten::mm", (t(8, 3), t(3, 4)))
-    assert block_output(call, 512, True) == Found(Output((8, 4), "fp32"), exact=True, count=1)
+    assert block_output(call, 512, True) == Found(Output((8, 4), "fp32"), exact=True, made=1)
     assert block_output(call, 512, False) is None
     assert block_output(call, 1024, True) is None
 
@@ -56,9 +56,9 @@ def test_blocks_of_gpus_keep_what_is_not_split_off() -> None:
     request, mib = 3 << 19, 1 << 20  # 1.5 MiB
     call = OpCall("aten::mm", (t(512, 8), t(8, 768)))
     whole = Output((512, 768), "fp32")
-    assert block_output(call, request, True) == Found(whole, exact=True, count=1)
-    assert block_output(call, request + 512, True) == Found(whole, exact=False, count=1)
-    assert block_output(call, request + mib, True) == Found(whole, exact=False, count=1)
+    assert block_output(call, request, True) == Found(whole, exact=True, made=1)
+    assert block_output(call, request + 512, True) == Found(whole, exact=False, made=1)
+    assert block_output(call, request + mib, True) == Found(whole, exact=False, made=1)
     assert block_output(call, request + mib + 512, True) is None, "more than 1 MiB is split off"
     assert block_output(call, request - 512, True) is None
     assert block_output(call, request + 512, False) is None, "a CPU's blocks are what was asked for"
@@ -68,15 +68,15 @@ def test_blocks_of_gpus_keep_what_is_not_split_off() -> None:
 
 def test_of_several_outputs_the_one_of_the_blocks_size_counts() -> None:
     call = OpCall("aten::_scaled_dot_product_flash_attention_backward", (t(1), t(512, 768), t(512, 768), t(512, 800)))
-    assert block_output(call, 1600 << 10, True) == Found(Output((512, 800), "fp32"), exact=True, count=1)
-    assert block_output(call, 3 << 19, True) == Found(Output((512, 768), "fp32"), exact=True, count=2)
+    assert block_output(call, 1600 << 10, True) == Found(Output((512, 800), "fp32"), exact=True, made=1)
+    assert block_output(call, 3 << 19, True) == Found(Output((512, 768), "fp32"), exact=True, made=2)
     assert block_output(call, 1700 << 10, True) is None, "either may have been asked for"
 
 
 def test_lists_of_tensors_have_no_dtype_but_a_size() -> None:
     parts = (t(3, 4, dtype=""), t(5, 4, dtype=""))
-    assert block_output(OpCall("aten::cat", (parts, 0)), 512, True) == Found(Output((8, 4), ""), exact=True, count=1)
-    assert block_output(OpCall("aten::cat", (parts, 0)), 128, False) == Found(Output((8, 4), ""), exact=True, count=1)
+    assert block_output(OpCall("aten::cat", (parts, 0)), 512, True) == Found(Output((8, 4), ""), exact=True, made=1)
+    assert block_output(OpCall("aten::cat", (parts, 0)), 128, False) == Found(Output((8, 4), ""), exact=True, made=1)
     assert block_output(OpCall("aten::cat", (parts, 0)), 96, False) is None
 
 

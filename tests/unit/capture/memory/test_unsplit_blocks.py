@@ -24,7 +24,7 @@ WEIGHT = Block(address=0, size_bytes=13 * MIB + 256 * KIB, category=PARAMETER, n
 
 
 class Played:
-    """A weight that stands, a recorded step that finds a hole of 2 MiB free, and a detailed one in which it is taken."""
+    """A weight that stands, a recorded step that finds a hole of 2 MiB, and a detailed one in which it is taken."""
 
     def __init__(self) -> None:
         self.allocator = CachingAllocator()
