@@ -146,7 +146,8 @@ def _count_one(spec: RunSpec, folder: Path, ncu: Path, progress: Callable[[Event
         return Run(status=Status.SKIPPED, reason=reason, perfkit=perfkit.__version__), reason
     own = folder / counters_path(spec.variant)
     export = own / COUNTERS_FILE
-    once = msgspec.structs.replace(spec, passes=("counters",), schedule=msgspec.structs.replace(spec.schedule, timed=1))
+    schedule = msgspec.structs.replace(spec.schedule, timed=1, energy_s=0.0)
+    once = msgspec.structs.replace(spec, passes=("counters",), schedule=schedule)
     run = launch(once, own, lambda name: progress(PassStarted(name)), under=ncu_command(ncu, export))
     reason = refusal(export)
     if run.status != Status.OK and (not reason or not export.is_file()):

@@ -127,19 +127,21 @@ class MemoryPeaks(Struct):
     rss: Quantity
 
 
+NOT_MEASURED = Unknown(reason="not measured")
+
+
 class DeviceMoment(Struct):
     """The memory of a device at one moment, in bytes: what the caching allocator counts and what the driver sees.
 
-    `process` is what this process holds of the device, `device` what all processes hold together.
+    `process` is what this process holds of the device, `device` what all processes hold together. `driver` is what
+    the driver and the firmware keep for themselves; where it is not known it is within `device`.
     """
 
     allocated: int
     reserved: int
     process: Quantity
     device: Quantity
-
-
-NOT_MEASURED = Unknown(reason="not measured")
+    driver: Quantity = NOT_MEASURED
 
 
 class ProcessMemory(Struct):
@@ -179,14 +181,21 @@ class Block(Struct):
 
 
 class DeviceSample(Struct):
-    """One reading of the device's sensors; None where the device does not report it."""
+    """One reading of the device's sensors; None where the device does not report it.
+
+    `memory_used_bytes` is what all processes hold, and with it what the driver reserves where `memory_reserved_bytes`
+    is None. `power_w` is what NVML calls the power usage: the mean over the last second on Ampere (without GA100, the
+    chip of the A100) and later, of the moment on others. `power_instant_w` is of the moment on all.
+    """
 
     time_s: float
     utilisation: float | None = None
     memory_used_bytes: int | None = None
+    memory_reserved_bytes: int | None = None
     sm_clock_hz: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
+    power_instant_w: float | None = None
 
 
 class Environment(Struct):
@@ -256,8 +265,9 @@ class RankRecord(Struct):
     """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had.
 
     `pass_s` is how long each pass took as a whole, in seconds. `echo_losses` are those of the same training started
-    one rounding away (baselines only): where they leave `losses`, losses can tell nothing more. `attached` is there for
-    loops that perfkit was attached to, and None for those that it ran itself.
+    one rounding away (baselines only): where they leave `losses`, losses can tell nothing more. `energy` is that of a
+    step (J) and `power` the mean over the steps that it was taken from (W). `attached` is there for loops that perfkit
+    was attached to, and None for those that it ran itself.
     """
 
     schema_version: int = RECORD_VERSION
@@ -282,7 +292,8 @@ class RankRecord(Struct):
     flops: Flops | None = None
     memory: MemoryPeaks | None = None
     process_memory: ProcessMemory = ProcessMemory()
-    energy: Quantity = Unknown(reason="the device reports no energy")
+    energy: Quantity = NOT_MEASURED
+    power: Quantity = NOT_MEASURED
     device_samples: tuple[DeviceSample, ...] = ()
     claims: tuple[Claim, ...] = ()
     facts: dict[str, float] = {}

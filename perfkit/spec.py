@@ -14,6 +14,9 @@ from perfkit.errors import UsageError
 SPEC_VERSION = 2
 BASELINE = "baseline"
 
+# What --energy asks for: NVML's counter moves every tens of milliseconds, which is then a few per cent at most.
+ENERGY_S = 5.0
+
 ParamValue = bool | int | float | str
 
 
@@ -44,7 +47,8 @@ class Schedule(Struct):
     """How many steps of each pass a worker runs.
 
     Warm-up lasts at least `warmup` steps and at most `max_warmup`, until step times are steady. `timed` is
-    the number of steps measured with no instrument but the clock.
+    the number of steps measured with no instrument but the clock. `energy_s` is for how many seconds steps are
+    repeated for their energy, in a pass of its own; 0: there is none.
     """
 
     warmup: int = 5
@@ -53,6 +57,7 @@ class Schedule(Struct):
     memory: int = 3
     trace: int = 3
     parity: int = 10
+    energy_s: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

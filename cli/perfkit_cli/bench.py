@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfkit.errors import UsageError
-from perfkit.spec import Schedule, WorkloadSpec, parse_workload
+from perfkit.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
 from perfkit_cli.device import DEVICES
 from perfkit_cli.values import amount, one_of
 
@@ -32,6 +32,7 @@ Examples:
   perfkit bench --technique amp,ckpt,flash --combine all
   perfkit bench --workload gpt:size=small --technique compile:mode=max-autotune,amp+compile --batch-size 8
   perfkit bench --workload train.py:build --technique zero1,zero2,zero3 --world-size 2
+  perfkit bench --workload gpt:size=small --technique amp,amp+flash --energy
 \b
 Techniques are separated by commas, joined by + where they go together, and take :key=value parameters.
 `perfkit techniques` and `perfkit workloads` list what there is.
@@ -123,6 +124,11 @@ Exit codes: 0 done, 1 a run failed, 2 the request is wrong, 130 interrupted (wha
     is_flag=True,
     help="Also count FLOPs and bytes on the GPU: one more run of each variant of one rank, under Nsight Compute (ncu).",
 )
+@click.option(
+    "--energy",
+    is_flag=True,
+    help=f"Also measure the GPU's energy: every process runs its steps for {ENERGY_S:.0f} more seconds.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
 @click.pass_context
 def command(
@@ -147,6 +153,7 @@ def command(
     out: Path | None,
     no_calibrate: bool,
     counters: bool,
+    energy: bool,
     quiet: bool,
 ) -> None:
     """Compare training techniques on a real workload.
@@ -166,6 +173,10 @@ def command(
     _refuse_existing(folder)
     found = find_device(device)
     ncu = _ncu(found.kind) if counters else None
+    if energy and found.kind != "cuda":
+        raise UsageError(
+            f"--energy reads the energy counter of an NVIDIA GPU, and the device is {found.kind}: leave it out"
+        )
     named = named_variants(technique)
     variants, left_out = combined(named) if combine == "all" else (named, ())
     request = BenchRequest(
@@ -177,7 +188,12 @@ def command(
         dtype=dtype,
         seed=seed,
         accumulation=accumulate,
-        schedule=Schedule(warmup=warmup, max_warmup=max(warmup, DEFAULTS.max_warmup), timed=steps),
+        schedule=Schedule(
+            warmup=warmup,
+            max_warmup=max(warmup, DEFAULTS.max_warmup),
+            timed=steps,
+            energy_s=ENERGY_S if energy else 0.0,
+        ),
         repeats=repeat,
         world_size=world_size,
         threads=threads,

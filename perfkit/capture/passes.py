@@ -1,9 +1,13 @@
 """The passes of a run, each with one instrument, so that no instrument disturbs another's numbers."""
 
+import math
 from contextlib import nullcontext
+from statistics import median
 
 import torch
 
+from perfkit.capture.clock import step_times
+from perfkit.capture.energy import EnergyWindow, no_counter, unknown
 from perfkit.capture.memory.allocator import unreported
 from perfkit.capture.memory.history import allocator_history
 from perfkit.capture.memory.record import recorded
@@ -11,7 +15,7 @@ from perfkit.capture.peaks import memory_peaks
 from perfkit.capture.process_memory import peak_rss_during
 from perfkit.capture.recording import drive
 from perfkit.capture.saved import REPLAYED, saved_tensor_bytes
-from perfkit.capture.sensors import energy_per_step, read_samples, sampling
+from perfkit.capture.sensors import read_samples, sampling
 from perfkit.capture.session import Session, mean_losses, with_peak
 from perfkit.capture.step import to_device, train_step
 from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype
@@ -23,6 +27,8 @@ from perfkit.record import Flops, How, Measurement, Quantity, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
+
+ENERGY_REMEDY = "perfkit bench --energy"
 
 
 def warm_up_pass(session: Session) -> None:
@@ -37,7 +43,8 @@ def warm_up_pass(session: Session) -> None:
 def timed_pass(session: Session) -> None:
     """The timed steps: nothing on but the clock, and on a GPU the sensors, which another process reads.
 
-    What techniques counted and what torch.compile did until here is read afterwards.
+    What techniques counted and what torch.compile did until here is read afterwards. The energy is that of these steps
+    unless a pass of its own measures it.
     """
     state, recorder, count = session.state, session.recorder, session.spec.schedule.timed
     session.gather_losses()
@@ -46,22 +53,47 @@ def timed_pass(session: Session) -> None:
     readings = recorder.folder / "sensors.jsonl"
     counters = dict(state.counters)
     with sampling(session.sensors.uuid, readings) if session.sensors else nullcontext():
-        before = session.sensors.energy_joules() if session.sensors else None
+        window = EnergyWindow(session.sensors.energy_joules) if session.sensors else None
         samples = session.clock.time_steps(session.step, session.next_step, count)
-        after = session.sensors.energy_joules() if session.sensors else None
+        energy = window.close(count, ENERGY_REMEDY) if window else unknown(no_counter(state.device, None))
     recorder.update(
         samples=samples,
         memory=memory_peaks(state.device, session.sensors, "over the timed steps"),
         losses=mean_losses(session.losses, session.state.world),
         device_samples=read_samples(readings),
+        energy=energy.step,
+        power=energy.power,
     )
     session.losses.clear()  # nobody asks for those of the steps to come, and these would be in their peaks
-    if session.sensors:
-        recorder.update(energy=energy_per_step(before, after, count))
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
     recorder.add_facts(
         {**moved, "world_size": float(state.world.size), **compile_facts()}, {**state.fact_notes, **compile_notes()}
     )
+
+
+def energy_pass(session: Session) -> None:
+    """Steps for `schedule.energy_s` seconds, with nothing on but the energy counter.
+
+    They are no samples of the step time, of which every variant has as many. All ranks run as many of them, and begin
+    together once each one's counter has settled.
+    """
+    state, recorder = session.state, session.recorder
+    sensors, lacking = session.sensors, no_counter(state.device, session.sensors)
+    if not session.agree(not lacking):
+        energy = unknown(lacking or "another rank's energy cannot be read")
+        recorder.update(energy=energy.step, power=energy.power)
+        return
+    assert sensors is not None
+    count = session.most(math.ceil(session.spec.schedule.energy_s / median(step_times(recorder.record.samples))))
+    torch.cuda.synchronize(state.device)
+    window = EnergyWindow(sensors.energy_joules, settle=True)
+    session.agree(answer=True)
+    for index in range(session.next_step, session.next_step + count):
+        session.step(index)
+    torch.cuda.synchronize(state.device)
+    energy = window.close(count, ENERGY_REMEDY)
+    session.losses.clear()
+    recorder.update(energy=energy.step, power=energy.power)
 
 
 def memory_pass(session: Session) -> None:

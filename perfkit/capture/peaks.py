@@ -19,12 +19,12 @@ def memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> Me
             rss=rss,
         )
     source = f"CUDA caching allocator, peak {over}"
-    used = sensors.memory_used_bytes() if sensors else None
+    memory = sensors.memory() if sensors else None
     return MemoryPeaks(
         allocated=measured(torch.cuda.max_memory_allocated(device), "bytes", source),
         reserved=measured(torch.cuda.max_memory_reserved(device), "bytes", source),
         driver_used=Unknown(reason="NVML does not report it")
-        if used is None
-        else measured(used, "bytes", "NVML, whole device, after the timed steps"),
+        if memory is None
+        else measured(memory.used, "bytes", "NVML, all processes of the device, after the timed steps"),
         rss=rss,
     )

@@ -57,13 +57,20 @@ def device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMoment
     """The memory of a CUDA device now; waiting for the device creates the context where there is none."""
     torch.cuda.synchronize(device)
     no_nvml = Unknown(reason="NVML is not available")
-    used = sensors.memory_used_bytes() if sensors else None
+    memory = sensors.memory() if sensors else None
     return DeviceMoment(
         allocated=torch.cuda.memory_allocated(device),
         reserved=torch.cuda.memory_reserved(device),
         process=sensors.process_used_bytes(os.getpid()) if sensors else no_nvml,
-        device=no_nvml if used is None else measured(used, "bytes", "NVML, whole device"),
+        device=no_nvml if memory is None else measured(memory.used, "bytes", "NVML, all processes of the device"),
+        driver=no_nvml if memory is None else _reserved(memory.reserved),
     )
+
+
+def _reserved(size: int | None) -> Quantity:
+    if size is None:
+        return Unknown(reason="this driver's NVML does not tell what it reserves from what is used")
+    return measured(size, "bytes", "NVML, reserved for the driver and the firmware")
 
 
 @contextmanager

@@ -66,8 +66,7 @@ def run_rank(
         session = set_up(spec, world, recorder, report)
         taken = {name: perf_counter() - start}
         check_imports()
-        asked = {key: run for key, run in INSTRUMENTED.items() if key in spec.passes}
-        for name, run in (ALWAYS | asked if chosen is None else chosen).items():
+        for name, run in (_passes(spec) if chosen is None else chosen).items():
             report(name)
             start = perf_counter()
             run(session)
@@ -89,6 +88,12 @@ def run_rank(
     if dist.is_initialized() and recorder.record.status in (Status.OK, Status.SKIPPED):
         dist.destroy_process_group()
     return recorder.record.status
+
+
+def _passes(spec: RunSpec) -> dict[str, Pass]:
+    """Timing first, then energy, which is taken in every process as times are, then what slows steps down."""
+    energy = {"energy": passes.energy_pass} if spec.schedule.energy_s else {}
+    return ALWAYS | energy | {key: run for key, run in INSTRUMENTED.items() if key in spec.passes}
 
 
 def _tell_failure(session: Session, request: FailedRequest, report: Callable[[str], None]) -> None:

@@ -1,8 +1,7 @@
 """NVML: what the GPU's sensors say while steps are timed, read by a process of its own.
 
 The sampling process shares nothing with the worker but the driver; `python -m perfkit.capture.sensors` is
-that process. Energy is read twice, before and after, from the GPU's own counter (Volta and later), so it
-costs the timed steps nothing.
+that process. What becomes of the energy counter is said in `perfkit.capture.energy`.
 """
 
 import argparse
@@ -12,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pynvml
@@ -20,6 +19,16 @@ import pynvml
 from perfkit.record import DeviceSample, Quantity, Unknown, measured
 
 PERIOD_S = 0.1
+
+
+class DeviceMemory(NamedTuple):
+    """Bytes of the device's memory: `used` by all processes, `reserved` for the driver and the firmware.
+
+    `reserved` is None where the driver does not tell it apart; it is then within `used`.
+    """
+
+    used: int
+    reserved: int | None
 
 
 class Sensors:
@@ -35,27 +44,40 @@ class Sensors:
         """One reading; a sensor that the device does not have is None."""
         handle = self._handle
         power = _read(pynvml.nvmlDeviceGetPowerUsage, handle)
-        memory = _read(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        memory = self.memory()
         utilisation = _read(pynvml.nvmlDeviceGetUtilizationRates, handle)
         clock = _read(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
         return DeviceSample(
             time_s=time_s,
             utilisation=None if utilisation is None else utilisation.gpu / 100,
-            memory_used_bytes=None if memory is None else int(memory.used),
+            memory_used_bytes=None if memory is None else memory.used,
+            memory_reserved_bytes=None if memory is None else memory.reserved,
             sm_clock_hz=None if clock is None else clock * 1e6,
             temperature_c=_read(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
             power_w=None if power is None else power * 1e-3,
+            power_instant_w=self._power_instant_w(),
         )
 
     def energy_joules(self) -> float | None:
-        """The energy counter since the driver was loaded, in joules; None where the device has none."""
+        """The energy counter since the driver was loaded, in joules; None where the device has none.
+
+        It is of the whole board and moves every tens of milliseconds only.
+        """
         millijoules = _read(pynvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
         return None if millijoules is None else millijoules * 1e-3
 
-    def memory_used_bytes(self) -> int | None:
-        """Memory the driver reports as used on the device, by all processes."""
+    def memory(self) -> DeviceMemory | None:
+        """Memory that is not free on the device; None where NVML does not tell.
+
+        NVML's second version tells what is reserved. Whether it counts that as used too differs between its documents
+        and its drivers, so what is neither free nor reserved is taken. Drivers before R510 have the first version
+        alone, and some (WSL) answer the second with an error; its `used` holds what is reserved.
+        """
+        memory = _read(pynvml.nvmlDeviceGetMemoryInfo, self._handle, pynvml.nvmlMemory_v2)
+        if memory is not None:
+            return DeviceMemory(int(memory.total - memory.free - memory.reserved), int(memory.reserved))
         memory = _read(pynvml.nvmlDeviceGetMemoryInfo, self._handle)
-        return None if memory is None else int(memory.used)
+        return None if memory is None else DeviceMemory(int(memory.used), None)
 
     def process_used_bytes(self, process: int) -> Quantity:
         """Memory of the device that the driver counts for the process with this id, its context included."""
@@ -71,6 +93,13 @@ class Sensors:
             return Unknown(reason="NVML does not tell this process's memory here")
         return measured(sum(used), "bytes", "NVML, this process")
 
+    def _power_instant_w(self) -> float | None:
+        """What the device draws at this moment, where the driver (R525 and later) tells it beside the mean."""
+        values = _read(pynvml.nvmlDeviceGetFieldValues, self._handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
+        if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
+            return None
+        return float(values[0].value.uiVal * 1e-3)
+
 
 def open_sensors(uuid: str) -> Sensors | None:
     """The device's sensors, or None where NVML is not there (no NVIDIA driver) or does not know the device."""
@@ -78,13 +107,6 @@ def open_sensors(uuid: str) -> Sensors | None:
         return Sensors(uuid)
     except pynvml.NVMLError:
         return None
-
-
-def energy_per_step(before: float | None, after: float | None, steps: int) -> Quantity:
-    """Joules per step from two readings of the energy counter."""
-    if before is None or after is None:
-        return Unknown(reason="the device has no energy counter (NVML: Volta or later)")
-    return measured((after - before) / steps, "J", "NVML energy counter before and after the timed steps")
 
 
 @contextmanager

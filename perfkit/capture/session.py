@@ -82,6 +82,14 @@ class Session:
         dist.all_reduce(votes, dist.ReduceOp.MIN)
         return bool(votes.item())
 
+    def most(self, count: int) -> int:
+        """The largest of all ranks' counts."""
+        if self.state.world.size == 1:
+            return count
+        counts = torch.tensor(count, device=self.state.device)
+        dist.all_reduce(counts, dist.ReduceOp.MAX)
+        return int(counts.item())
+
 
 def mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float, ...]:
     """The losses of consecutive steps, averaged over ranks."""

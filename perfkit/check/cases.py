@@ -3,11 +3,13 @@
 import re
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from perfkit.bench import min_world_size
 from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds
 from perfkit.errors import UsageError
 from perfkit.plan import BenchRequest, plan
-from perfkit.spec import RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
+from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
 from perfkit.techniques.compose import compose
 from perfkit.workloads.table import WORKLOADS
 
@@ -58,6 +60,8 @@ def _planned(number: int, case: Case, config: CheckConfig, machine: Machine, sch
     named = tuple(parse_variants(case.technique))
     for techniques in named:
         compose(techniques)
+    if case.all_thresholds()["energy"] is not None:
+        schedule = replace(schedule, energy_s=ENERGY_S)
     spec = parse_workload(case.workload, WORKLOADS.names())
     sizes = {"batch_size": case.batch_size, "seq_len": case.seq_len}
     given = {key: value for key, value in sizes.items() if value is not None}

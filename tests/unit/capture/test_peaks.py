@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from perfkit.capture.peaks import memory_peaks
+from perfkit.capture.sensors import DeviceMemory
 from perfkit.record import Measurement, Unknown, value_of
 
 
@@ -13,8 +14,8 @@ class Sensors:
     def __init__(self, used: int | None) -> None:
         self._used = used
 
-    def memory_used_bytes(self) -> int | None:
-        return self._used
+    def memory(self) -> DeviceMemory | None:
+        return None if self._used is None else DeviceMemory(self._used, 17)
 
 
 def test_a_cpu_has_no_allocator_that_counts() -> None:

@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 from perfkit.capture import process_memory
 from perfkit.capture.process_memory import before_model, device_moment, peak_rss_during
+from perfkit.capture.sensors import DeviceMemory
 from perfkit.record import Unknown, measured, value_of
 from perfkit.techniques.state import World
 
@@ -79,7 +80,7 @@ def test_on_a_cpu_there_is_no_moment_of_a_device():
 @pytest.fixture
 def cuda(monkeypatch):
     """A device whose allocator has reserved 2 MiB of the 500 MiB that the process holds; collectives add 900."""
-    state = SimpleNamespace(process=500 * MIB, synchronized=0)
+    state = SimpleNamespace(process=500 * MIB, reserved=600 * MIB, synchronized=0)
 
     def synchronize(device):
         state.synchronized += 1
@@ -93,7 +94,7 @@ def cuda(monkeypatch):
     monkeypatch.setattr(dist, "all_reduce", all_reduce)
     monkeypatch.setattr(torch, "zeros", lambda count, device: None)
     state.sensors = SimpleNamespace(
-        memory_used_bytes=lambda: state.process + MIB,
+        memory=lambda: DeviceMemory(state.process + MIB, state.reserved),
         process_used_bytes=lambda process: measured(state.process, "bytes", "NVML"),
     )
     return state
@@ -103,7 +104,15 @@ def test_a_moment_of_the_device(cuda):
     moment = device_moment(torch.device("cuda", 0), cuda.sensors)
     assert (moment.allocated, moment.reserved) == (512, 2 * MIB)
     assert (value_of(moment.process), value_of(moment.device)) == (500 * MIB, 501 * MIB)
+    assert value_of(moment.driver) == 600 * MIB
     assert cuda.synchronized == 1
+
+
+def test_a_driver_that_does_not_tell_what_it_reserves(cuda):
+    cuda.reserved = None
+    moment = device_moment(torch.device("cuda", 0), cuda.sensors)
+    assert value_of(moment.device) == 501 * MIB
+    assert "does not tell" in moment.driver.reason
 
 
 def test_without_nvml_only_the_allocator_is_known(cuda):
