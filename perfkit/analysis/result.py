@@ -157,7 +157,8 @@ class MemoryAccount(Struct):
 
     `beyond` are bytes outside of the allocated ones (reserved but free, libraries, what is left unexplained), which
     with `peak_bytes` sum to `process_bytes`, what the system sees of the process; a part may be negative where pages
-    were allocated and never touched. `process_bytes` is None where nobody measured it.
+    were allocated and never touched. `process_bytes` is None where nobody measured it. On a GPU `device_parts` are what
+    else is not free of it (other processes, what the driver reserves); with `process_bytes` they sum to `device_bytes`.
 
     The timeline is of the step that holds the peak where there are steps, else of all: seconds since it begins, and
     for each category the bytes at these times, thinned for drawing so that no maximum is lost. `step_peaks` are the
@@ -172,6 +173,8 @@ class MemoryAccount(Struct):
     beyond: tuple[MemoryShare, ...] = ()
     process_bytes: int | None = None
     process_source: str = ""
+    device_parts: tuple[MemoryShare, ...] = ()
+    device_bytes: int | None = None
     device: str = ""
     peak_step: int | None = None
     peak_s: float = 0.0

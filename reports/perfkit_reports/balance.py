@@ -1,4 +1,5 @@
-"""The balance of memory in lines: the categories sum to the peak, the peak and what lies beyond it to the process."""
+"""The balance of memory in lines: categories sum to the peak, that and what lies beyond it to the process, processes
+and what the driver reserves to what is not free on the device."""
 
 from collections.abc import Iterable
 
@@ -30,9 +31,18 @@ def beyond_line(account: MemoryAccount) -> str:
     return f"{_sum(parts)} = {units.nbytes(account.process_bytes)}, the process{source}"
 
 
+def device_line(account: MemoryAccount) -> str:
+    """`the process 10.4 GiB + other processes 28.6 GiB + reserved by the driver 480 MiB = 39.5 GiB of the device`; empty
+    where the device as a whole was not measured."""
+    if account.process_bytes is None or account.device_bytes is None:
+        return ""
+    parts = [MemoryShare(category="the process", bytes=account.process_bytes), *account.device_parts]
+    return f"{_sum(parts)} = {units.nbytes(account.device_bytes)} of the device"
+
+
 def balance_lines(account: MemoryAccount) -> list[str]:
-    """Both, without the second where nothing is known of it."""
-    return [line for line in (balance_line(account), beyond_line(account)) if line]
+    """All of them, without those of which nothing is known."""
+    return [line for line in (balance_line(account), beyond_line(account), device_line(account)) if line]
 
 
 def _by_size(parts: Iterable[MemoryShare]) -> list[MemoryShare]:

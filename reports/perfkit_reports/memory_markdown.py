@@ -51,7 +51,8 @@ def warnings(account: MemoryAccount) -> list[str]:
 
 
 def _beyond(holder: Holder) -> str:
-    return balance.beyond_line(holder.account)
+    lines = balance.beyond_line(holder.account), balance.device_line(holder.account)
+    return "; ".join(line for line in lines if line)
 
 
 def _details(holder: Holder, *, named: bool) -> list[str]:

@@ -49,6 +49,8 @@ def account(allocations: Allocations, outside: Callable[[int], Outside] | None =
         beyond=beyond.parts,
         process_bytes=beyond.process_bytes,
         process_source=beyond.process_source,
+        device_parts=beyond.device_parts,
+        device_bytes=beyond.device_bytes,
         device=allocations.device,
         peak_step=None if step == NONE else step,
         peak_s=over_time.peak_s,

@@ -1,21 +1,25 @@
 """What a run's process holds beside the allocated bytes, from what its rank measured.
 
-On a GPU: peak + reserved but free + CUDA context + NCCL + residual = what the driver counts for the process. In main
-memory: peak + interpreter and libraries + code and files mapped since + batches + residual = the process's largest
+On a GPU: peak + reserved but free + CUDA context + NCCL + residual = what the driver counts for the process, and this
++ other processes + what the driver reserves for itself = what is not free on the device. In main memory: peak + interpreter and libraries + code and files mapped since + batches + residual = the process's largest
 resident set over the memory pass. The residual is what is left, with its sign: it is negative where pages were
 allocated and never touched, which take no memory.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from perfkit.analysis.memory.outside import RESERVED_FREE, Outside
 from perfkit.analysis.result import MemoryShare
 from perfkit.record import DeviceMoment, Measurement, ProcessMemory, Quantity, RankRecord, value_of
-from perfkit.units import nbytes
 
 CONTEXT = "CUDA context"
 NCCL = "NCCL"
 REST_OF_DEVICE = "context, libraries and other processes"
+OTHERS = "other processes"
+RESERVED_BY_DRIVER = "reserved by the driver"
+# Of older drivers, which count what they reserve as used.
+OTHERS_AND_DRIVER = "other processes and what the driver reserves"
 LIBRARIES = "interpreter and libraries"
 MAPPED = "code and files mapped since"
 BATCHES = "batches of the harness"
@@ -48,10 +52,10 @@ def _on_device(measured: ProcessMemory, peak: int) -> Outside:
     if end is None:
         return Outside(parts=())
     reserved_free = (RESERVED_FREE, end.reserved - peak)
-    device = _bytes(end.device)
+    device, driver = _bytes(end.device), _bytes(end.driver)
     if not isinstance(end.process, Measurement):
         rest = (REST_OF_DEVICE, None if device is None else device - end.reserved)
-        return Outside(parts=_shares((reserved_free, rest)))
+        return Outside(parts=_shares((reserved_free, rest, (RESERVED_BY_DRIVER, driver))))
     parts = (
         reserved_free,
         (CONTEXT, _beside_allocator(measured.at_context)),
@@ -60,8 +64,10 @@ def _on_device(measured: ProcessMemory, peak: int) -> Outside:
     found = _balance(peak, parts, end.process)
     if device is None or found.process_bytes is None:
         return found
-    others = f"; all processes together hold {nbytes(device)} of the device"
-    return Outside(parts=found.parts, process_bytes=found.process_bytes, process_source=found.process_source + others)
+    others = (OTHERS_AND_DRIVER if driver is None else OTHERS, device - found.process_bytes)
+    return replace(
+        found, device_parts=_shares((others, (RESERVED_BY_DRIVER, driver))), device_bytes=device + (driver or 0)
+    )
 
 
 def _balance(peak: int, parts: Iterable[tuple[str, int | None]], whole: Quantity) -> Outside:

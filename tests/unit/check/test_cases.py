@@ -2,9 +2,11 @@
 
 import pytest
 
+from perfkit.analysis.check.thresholds import parse_threshold
 from perfkit.check.cases import COUNTED, Machine, planned_cases
 from perfkit.check.config import Case, CheckConfig
 from perfkit.errors import UsageError
+from perfkit.spec import ENERGY_S
 
 CPU = Machine(device="cpu", name="a CPU", count=1, cores=4)
 
@@ -33,6 +35,12 @@ def test_equal_workloads_have_folders_of_their_own() -> None:
     first, second = planned_cases(config(same, same), CPU, COUNTED)
     assert first.folder != second.folder
     assert ":" not in first.folder
+
+
+def test_energy_gets_a_pass_of_its_own_where_it_is_gated() -> None:
+    gated = Case(workload="gpt:size=nano", thresholds={"energy": parse_threshold("5%", "J")})
+    (case,) = planned_cases(config(gated), CPU, COUNTED)
+    assert {spec.schedule.energy_s for spec in case.specs} == {ENERGY_S}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
+import msgspec
+
 from perfkit.analysis.result import MemoryAccount, MemoryShare
-from perfkit_reports.balance import balance_line, balance_lines, beyond_line
+from perfkit_reports.balance import balance_line, balance_lines, beyond_line, device_line
 
 MIB = 2**20
 
@@ -42,6 +44,22 @@ def test_the_peak_and_what_lies_beyond_it_sum_to_the_process() -> None:
 def test_what_of_the_process_is_not_explained_is_named_with_its_sign() -> None:
     assert "+ not explained 2.00 MiB = 12.0 MiB" in beyond_line(account(8 * MIB, process=12 * MIB))
     assert "- not explained 2.00 MiB = 8.00 MiB" in beyond_line(account(8 * MIB, process=8 * MIB))
+
+
+def test_the_process_and_what_else_there_is_sum_to_the_device() -> None:
+    held = msgspec.structs.replace(
+        account(8 * MIB, process=10 * MIB),
+        device_parts=(
+            MemoryShare(category="other processes", bytes=3 * MIB),
+            MemoryShare(category="reserved by the driver", bytes=MIB),
+        ),
+        device_bytes=14 * MIB,
+    )
+    assert device_line(held) == (
+        "the process 10.0 MiB + other processes 3.00 MiB + reserved by the driver 1.00 MiB = 14.0 MiB of the device"
+    )
+    assert balance_lines(held) == [balance_line(held), beyond_line(held), device_line(held)]
+    assert device_line(account(8 * MIB, process=10 * MIB)) == ""
 
 
 def test_a_process_that_nobody_measured_has_no_sum() -> None:

@@ -27,8 +27,8 @@ def parts(outside):
 WHOLE_DEVICE = size(40_000)
 
 
-def moment(reserved, process, device=WHOLE_DEVICE, allocated=0):
-    return DeviceMoment(allocated=allocated * MIB, reserved=reserved * MIB, process=process, device=device)
+def moment(reserved, process, device=WHOLE_DEVICE, driver=HIDDEN):
+    return DeviceMoment(allocated=0, reserved=reserved * MIB, process=process, device=device, driver=driver)
 
 
 HOST = ProcessMemory(
@@ -80,7 +80,32 @@ def test_a_device_balances_with_what_the_driver_counts():
     outside = outside_of(record("cuda", memory))(8000 * MIB)
     assert parts(outside) == {"reserved but free": 1000, "CUDA context": 500, "NCCL": 1000, "residual": 200}
     assert outside.process_bytes == 10_700 * MIB
-    assert outside.process_source == "a reading; all processes together hold 39.1 GiB of the device"
+    assert outside.process_source == "a reading"
+
+
+def device_parts(outside):
+    return {share.category: share.bytes // MIB for share in outside.device_parts}
+
+
+def test_the_device_is_what_processes_hold_and_what_the_driver_reserves():
+    memory = ProcessMemory(at_context=moment(2, size(502)), at_end=moment(9000, size(10_700), driver=size(480)))
+    outside = outside_of(record("cuda", memory))(8000 * MIB)
+    assert device_parts(outside) == {"other processes": 29_300, "reserved by the driver": 480}
+    assert outside.device_bytes == 40_480 * MIB
+    assert outside.device_bytes == outside.process_bytes + sum(share.bytes for share in outside.device_parts)
+    assert "reserved by the driver" not in parts(outside)
+
+
+def test_an_older_driver_counts_what_it_reserves_as_used():
+    memory = ProcessMemory(at_context=moment(2, size(502)), at_end=moment(9000, size(10_700)))
+    outside = outside_of(record("cuda", memory))(8000 * MIB)
+    assert device_parts(outside) == {"other processes and what the driver reserves": 29_300}
+    assert outside.device_bytes == 40_000 * MIB
+
+
+def test_main_memory_is_no_device():
+    outside = outside_of(record("cpu", HOST))(500 * MIB)
+    assert (outside.device_parts, outside.device_bytes) == ((), None)
 
 
 def test_a_lone_rank_has_no_nccl():
@@ -93,6 +118,16 @@ def test_a_process_hidden_by_a_container_leaves_the_device_as_a_whole():
     outside = outside_of(record("cuda", memory))(8000 * MIB)
     assert parts(outside) == {"reserved but free": 1000, "context, libraries and other processes": 700}
     assert outside.process_bytes is None
+
+
+def test_what_the_driver_reserves_is_told_beside_a_hidden_process_too():
+    end = moment(9000, HIDDEN, device=size(9700), driver=size(480))
+    outside = outside_of(record("cuda", ProcessMemory(at_end=end)))(8000 * MIB)
+    assert parts(outside) == {
+        "reserved but free": 1000,
+        "context, libraries and other processes": 700,
+        "reserved by the driver": 480,
+    }
 
 
 def test_neither_process_nor_device_known():
