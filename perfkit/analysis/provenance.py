@@ -23,7 +23,7 @@ def provenance(
         *_quantity("hardware FLOPs", (variant.hardware_flops for variant in variants)),
         *_quantity("MFU", (variant.mfu for variant in variants)),
         *_quantity("HFU", (variant.hfu for variant in variants)),
-        *_quantity("energy", (variant.energy_per_step for variant in variants)),
+        *_quantity("energy and power", (variant.energy_per_step for variant in variants)),
         *_static(variants),
         *_ceilings(environment, ceilings),
     ]

@@ -5,7 +5,7 @@ Every struct is written as it is to `report.json`.
 
 from perfkit.allocations import FailedRequest
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.record import Environment, Quantity, SetupCost, Status
+from perfkit.record import NOT_MEASURED, Environment, Quantity, SetupCost, Status
 from perfkit.spec import Struct
 
 ANALYSIS_VERSION = 1
@@ -379,6 +379,8 @@ class Variant(Struct):
     hfu: Quantity
     mfu_peak: str
     energy_per_step: Quantity
+    energy_per_unit: Quantity = NOT_MEASURED
+    power: Quantity = NOT_MEASURED
     difference: Difference | None
     cpu_difference: Difference | None = None
     memory_ratio: float | None

@@ -79,6 +79,29 @@ class VariantRuns:
                     return rank.record.traceback
         return bad[0].run.output_tail if bad else ""
 
+    @property
+    def unit(self) -> str:
+        """What is trained on: `tokens`, `samples`; "" where nobody said."""
+        known = (record.workload for record in self.records)
+        return next((workload.unit for workload in known if workload is not None and workload.unit), "")
+
+    @property
+    def units_source(self) -> str:
+        """Where the units of a loop's step are known from; "" for runs of perfkit's own."""
+        return next((record.attached.units_source for record in self.records if record.attached is not None), "")
+
+    @property
+    def units_per_step(self) -> int | str:
+        """Units of all ranks and microbatches of a step, or why they are not known."""
+        workloads = [record.workload for record in self.records]
+        if self.main is None or None in workloads or len(workloads) != self.world_size:
+            return "a rank did not record the size of its batches"
+        per_batch = sum(workload.units_per_batch for workload in workloads if workload is not None)
+        if not per_batch:
+            told = self.units_source or "not known: nobody told them, and none could be seen"
+            return f"the units of a step are {told}"
+        return per_batch * self.main.spec.accumulation
+
     def steps(self, series: Callable[[Samples], tuple[float, ...]]) -> dict[int, float]:
         """Per repeat, the median step of the slowest rank; only repeats in which every rank has samples."""
         result = {}

@@ -8,6 +8,7 @@ from perfkit.analysis.attached import loop_of
 from perfkit.analysis.compare import compare
 from perfkit.analysis.compile import compile_summary
 from perfkit.analysis.efficiency import Peak, peak, utilisation
+from perfkit.analysis.energy import energy_of
 from perfkit.analysis.engagement import check_claims, engaged
 from perfkit.analysis.estimate import over_processes
 from perfkit.analysis.parity import parity
@@ -51,6 +52,7 @@ def build_variant(
     )
     difference = _difference(runs, baseline, step_series)
     memory = [record.memory for record in records if record.memory is not None]
+    energy = energy_of(runs, why)
     return Variant(
         name=runs.name,
         techniques=runs.techniques,
@@ -72,7 +74,9 @@ def build_variant(
         mfu=utilisation(flops.model, step_s, limit),
         hfu=utilisation(flops.hardware, step_s, limit),
         mfu_peak=limit.text if isinstance(limit, Peak) else limit.reason,
-        energy_per_step=total((record.energy for record in records), why),
+        energy_per_step=energy.step,
+        energy_per_unit=energy.unit,
+        power=energy.power,
         difference=difference,
         cpu_difference=_difference(runs, baseline, lambda samples: samples.cpu_s),
         memory_ratio=_memory_ratio(allocated, baseline),
@@ -111,31 +115,22 @@ def _clock(runs: VariantRuns) -> str:
 
 def _throughput(runs: VariantRuns, steps: Mapping[int, float], why: str) -> Estimate | Missing:
     """Units of all ranks and microbatches of a step / its time."""
-    workloads = [record.workload for record in runs.records]
     if not steps:
         return Missing(reason=why)
-    if runs.main is None or None in workloads or len(workloads) != runs.world_size:
-        return Missing(reason="a rank did not record the size of its batches")
-    per_batch = sum(workload.units_per_batch for workload in workloads if workload is not None)
-    if not per_batch:
-        told = _units_source(runs) or "not known: nobody told them, and none could be seen"
-        return Missing(reason=f"the units of a step are {told}")
-    units = per_batch * runs.main.spec.accumulation
+    units = runs.units_per_step
+    if isinstance(units, str):
+        return Missing(reason=units)
+    assert runs.main is not None
     if runs.attached:
-        told = _units_source(runs)
+        told = runs.units_source
         source = f"{units:,} per step{f' ({told})' if told else ''}, all ranks / step time"
         return over_processes([units / seconds for seconds in steps.values()], _unit(runs), source)
     source = f"{units:,} per step ({runs.world_size} ranks x {runs.main.spec.accumulation} microbatches) / step time"
     return over_processes([units / seconds for seconds in steps.values()], _unit(runs), source)
 
 
-def _units_source(runs: VariantRuns) -> str:
-    return next((record.attached.units_source for record in runs.records if record.attached is not None), "")
-
-
 def _unit(runs: VariantRuns) -> str:
-    known = (each.workload for each in runs.records)
-    return next((f"{workload.unit}/s" for workload in known if workload is not None and workload.unit), "")
+    return f"{runs.unit}/s" if runs.unit else ""
 
 
 def _flops(subject: Subject, why: str) -> Flops:

@@ -41,7 +41,9 @@ def program(session: Session, recording: VariantRecording, hooks: LoopHooks) -> 
     yield from _warm_up(session, recording, hooks)
     recording.first_timed = session.steps
     session.profiler.seen = session.profiler.theirs
+    recording.begin_timing()
     yield from timed(session.loop, session.trained.device, schedule.timed, recording.series)
+    recording.end_timing()
     if session.profiler.seen:
         recording.warnings.append("the program's own torch profiler was on during timed steps, which takes time")
     session.write_timing(recording)
@@ -99,7 +101,9 @@ def _capture(session: Session, reason: str) -> Recording[None]:
     recording = session.begin(f"{session.wishes.name}@step{session.steps}", reason)
     session.loop.sizing = True
     recording.steady, recording.first_timed = True, session.steps
+    recording.begin_timing()
     yield from timed(session.loop, session.trained.device, session.wishes.schedule.timed, recording.series)
+    recording.end_timing()
     session.write_timing(recording)
     yield from _trace(session, recording)
     session.loop.sizing = False

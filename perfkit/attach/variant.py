@@ -11,10 +11,11 @@ from perfkit.attach.loop import Loop
 from perfkit.attach.models import unwrapped_module
 from perfkit.attach.timing import StepSeries
 from perfkit.attach.units import Units, units_of
+from perfkit.capture.energy import EnergyWindow, no_counter, unknown
 from perfkit.capture.environment import environment
 from perfkit.capture.peaks import memory_peaks
 from perfkit.capture.recording import Recording
-from perfkit.capture.sensors import open_sensors
+from perfkit.capture.sensors import Sensors, open_sensors
 from perfkit.capture.session import Recorder
 from perfkit.capture.tensors import compute_dtype, short_dtype
 from perfkit.capture.trained import Trained
@@ -23,6 +24,8 @@ from perfkit.store.layout import rank_folder
 from perfkit.techniques.state import World
 
 T = TypeVar("T")
+
+ENERGY_REMEDY = "more timed steps (--timed)"
 
 
 class VariantRecording:
@@ -60,6 +63,8 @@ class VariantRecording:
         self.steady = False
         self.first_timed = 0
         self.instrumented_s: dict[str, tuple[float, ...]] = {}
+        self._window: EnergyWindow | None = None
+        self._energy = unknown("the loop ended before all timed steps were through")
 
     def let_go(self, nothing: Trained) -> None:
         """All is written: what was trained is not held any longer."""
@@ -90,6 +95,29 @@ class VariantRecording:
             if evaluations and not self.series.evaluates:
                 self.warnings.append(f"an evaluation ran in a step under the {name} recording, and is in its figures")
 
+    def begin_timing(self) -> None:
+        """The timed steps begin now."""
+        sensors = self._sensors()
+        self._window = EnergyWindow(sensors.energy_joules) if sensors else None
+
+    def end_timing(self) -> None:
+        """The timed steps have just ended. On a GPU this waits for them, and where its energy can be told for two ticks
+        of the counter."""
+        last = self.series.stamps[-1].event
+        if last is not None:
+            last.synchronize()
+        steps = len(self.series)
+        if self._window is None:
+            self._energy = unknown(no_counter(self._trained.device, None))
+        elif len(self.series.training()) < steps:
+            self._energy = unknown("an evaluation ran during the timed steps")
+        else:
+            self._energy = self._window.close(steps, ENERGY_REMEDY)
+
+    def _sensors(self) -> Sensors | None:
+        device = self._trained.device
+        return open_sensors(str(torch.cuda.get_device_properties(device).uuid)) if device.type == "cuda" else None
+
     def write_timing(self, name: str, steps: int, *, units_per_step: float | None, unit: str) -> Units:
         """Write the timed steps and what was counted in them, after `steps` steps of the loop `name`."""
         chosen = self.series.training()
@@ -99,14 +127,14 @@ class VariantRecording:
         given = [each.given for each in counts] if len(self._trained.models) == 1 else []
         units = units_of([each.fetched for each in counts], given, stated=units_per_step, unit=unit)
         fetching = any(each.fetches for each in counts)
-        device = self._trained.device
-        sensors = open_sensors(str(torch.cuda.get_device_properties(device).uuid)) if device.type == "cuda" else None
         self.recorder.update(
             warmup=self.warmup.samples(list(range(len(self.warmup)))),
             steady=self.steady,
             samples=self.series.samples(chosen),
             compute_dtype=self._compute_dtype(),
-            memory=memory_peaks(device, sensors, "since the program began or last reset it"),
+            memory=memory_peaks(self._trained.device, self._sensors(), "since the program began or last reset it"),
+            energy=self._energy.step,
+            power=self._energy.power,
             workload=WorkloadFacts(
                 unit=units.unit,
                 units_per_batch=units.per_step,

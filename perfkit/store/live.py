@@ -33,8 +33,8 @@ class LiveWindow(Struct, tag="window"):
     """What was measured since the line before, over `steps` steps that end with step `last`.
 
     Times are in seconds: the median and the largest of the steps' times, and the mean of the time spent waiting for
-    data, which comes in bursts. `allocated_bytes` and `reserved_bytes` are the allocator's peaks so far. What is not
-    known is None.
+    data, which comes in bursts. `allocated_bytes` and `reserved_bytes` are the allocator's peaks so far; `power_w` is
+    one reading, as in `DeviceSample`. What is not known is None.
     """
 
     time_s: float

@@ -32,8 +32,10 @@ def beyond_line(account: MemoryAccount) -> str:
 
 
 def device_line(account: MemoryAccount) -> str:
-    """`the process 10.4 GiB + other processes 28.6 GiB + reserved by the driver 480 MiB = 39.5 GiB of the device`; empty
-    where the device as a whole was not measured."""
+    """`the process 10.4 GiB + other processes 28.6 GiB + reserved by the driver 480 MiB = 39.5 GiB of the device`.
+
+    Empty where the device as a whole was not measured.
+    """
     if account.process_bytes is None or account.device_bytes is None:
         return ""
     parts = [MemoryShare(category="the process", bytes=account.process_bytes), *account.device_parts]

@@ -1,6 +1,6 @@
 """What a table says about a variant, as text: one function a column, shared by every renderer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfkit import units
 from perfkit.analysis.result import Analysis, Estimate, Missing, Parity, Variant
@@ -149,7 +149,10 @@ def hfu(variant: Variant) -> Cell:
 
 
 def energy(variant: Variant) -> Cell:
-    return quantity(variant.energy_per_step)
+    """Of a step, with that of a token or sample and the mean power on the second line."""
+    cell = quantity(variant.energy_per_step)
+    rest = [quantity(each) for each in (variant.energy_per_unit, variant.power)]
+    return cell if cell.reason else replace(cell, detail=", ".join(each.text for each in rest if not each.reason))
 
 
 def loss_parity(variant: Variant) -> Cell:

@@ -75,6 +75,7 @@ _COLUMNS = {
     summary_columns.THROUGHPUT: _Column("", _rate),
     summary_columns.PEAK_MEMORY: _Column("peak mem.", cells.peak_memory),
     summary_columns.MFU: _Column("MFU", cells.mfu),
+    summary_columns.ENERGY: _Column("energy", _bare(cells.energy)),
     summary_columns.LOSS: _Column("loss", _bare(cells.loss_parity), numeric=False),
     summary_columns.ENGAGED: _Column("engaged", _bare(cells.engaged), numeric=False, least=7),
 }

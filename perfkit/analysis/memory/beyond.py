@@ -1,9 +1,10 @@
 """What a run's process holds beside the allocated bytes, from what its rank measured.
 
 On a GPU: peak + reserved but free + CUDA context + NCCL + residual = what the driver counts for the process, and this
-+ other processes + what the driver reserves for itself = what is not free on the device. In main memory: peak + interpreter and libraries + code and files mapped since + batches + residual = the process's largest
-resident set over the memory pass. The residual is what is left, with its sign: it is negative where pages were
-allocated and never touched, which take no memory.
++ other processes + what the driver reserves for itself = what is not free on the device. In main memory: peak +
+interpreter and libraries + code and files mapped since + batches + residual = the process's largest resident set over
+the memory pass. The residual is what is left, with its sign: it is negative where pages were allocated and never
+touched, which take no memory.
 """
 
 from collections.abc import Callable, Iterable

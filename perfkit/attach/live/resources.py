@@ -19,7 +19,8 @@ NO_SAMPLE = DeviceSample(time_s=0.0)
 
 class Resources(NamedTuple):
     """None where it is not known. Bytes of the CUDA allocator are its peaks since the process began, or since the
-    program itself reset them: resetting them here would change what the program reads."""
+    program itself reset them: resetting them here would change what the program reads. `power_w` is the driver's mean
+    over the last second, or of the moment, as in `DeviceSample`."""
 
     rss_bytes: int | None = None
     allocated_bytes: int | None = None

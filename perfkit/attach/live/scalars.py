@@ -46,7 +46,12 @@ SCALARS: dict[str, Scalar] = {
         "1",
         "Share of time in which a kernel ran on the device, 0 to 1",
     ),
-    "power_w": Scalar("perfkit/power_w", "perfkit_device_power_watts", "W", "Power that the device draws"),
+    "power_w": Scalar(
+        "perfkit/power_w",
+        "perfkit_device_power_watts",
+        "W",
+        "Power that the device draws, by the driver a mean over the last second or of the moment",
+    ),
     "temperature_c": Scalar(
         "perfkit/temperature_c", "perfkit_device_temperature_celsius", "°C", "Temperature of the device"
     ),

@@ -63,6 +63,10 @@ def _whole(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else units.seconds(seconds)
 
 
+# What NVML's power usage is, which depends on the chip (`perfkit.record.DeviceSample`).
+POWER_READING = "one reading: a mean over a second, or of the moment on an A100 and before Ampere"
+
+
 def tiles(end: LogEnd) -> list[Tile]:
     """The figures of the latest window: title, text, detail. What the log does not tell is `n/a` with the reason."""
     window, start = end.window, end.start
@@ -82,7 +86,7 @@ def tiles(end: LogEnd) -> list[Tile]:
         if on_device
         else _tile("Resident memory", window.rss_bytes, units.nbytes, why["memory"], "of the process"),
         _tile("MFU", window.mfu, units.percent, why["mfu"]),
-        _tile("Power", window.power_w, lambda power: f"{units.significant(power)} W", why["power"]),
+        _tile("Power", window.power_w, lambda power: f"{units.significant(power)} W", why["power"], POWER_READING),
     ]
 
 

@@ -1,21 +1,26 @@
 """What one rank writes of a loop."""
 
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
+from perfkit.attach import variant as variants
 from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.timing import Stamp, StepSeries
 from perfkit.attach.variant import VariantRecording
+from perfkit.capture.energy import EnergyWindow
 from perfkit.capture.recording import Recording
 from perfkit.capture.trained import Trained
 from perfkit.files import read_json
-from perfkit.record import RankRecord, Status
+from perfkit.record import Quantity, RankRecord, Status, Unknown, value_of
 from perfkit.store.layout import RECORD_FILE, rank_folder
 from perfkit.techniques.state import World
+from tests.fixtures.energy_counter import BUSY_W, FakeGpu
 
 
 class Watched:
@@ -172,3 +177,48 @@ def test_what_was_recorded_is_forgotten_when_it_begins_anew(watched: Watched) ->
     watched.recording.forget(watched.trained)
     assert (len(watched.recording.series), watched.recording.steady, watched.recording.first_timed) == (0, False, 0)
     assert watched.recording.instrumented_s == {}
+
+
+def test_energy_of_a_loop_on_a_cpu_has_a_reason(watched: Watched) -> None:
+    watched.recording.begin_timing()
+    watched.timed(StepCounts(optimizer_steps=1))
+    watched.recording.end_timing()
+    watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
+    assert watched.record().energy == Unknown(reason="perfkit reads no energy counter of a CPU")
+
+
+def test_energy_of_a_loop_that_ended_early_has_a_reason(watched: Watched) -> None:
+    watched.timed(StepCounts(optimizer_steps=1))
+    watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
+    assert watched.record().energy == Unknown(reason="the loop ended before all timed steps were through")
+
+
+def energy_of(watched: Watched, monkeypatch: pytest.MonkeyPatch, steps: int, counts: StepCounts) -> Quantity:
+    """That of so many steps of 0.1 s of a loop on a fake GPU."""
+    gpu = FakeGpu()
+    monkeypatch.setattr(variants, "EnergyWindow", partial(EnergyWindow, now=gpu.now, sleep=gpu.sleep))
+    monkeypatch.setattr(watched.recording, "_sensors", lambda: SimpleNamespace(energy_joules=gpu.joules))
+    watched.recording.begin_timing()
+    for _ in range(steps):
+        gpu.step(0.1)
+    watched.timed(*[counts] * (steps - 1), StepCounts(optimizer_steps=1))
+    watched.recording.end_timing()
+    monkeypatch.setattr(watched.recording, "_sensors", lambda: None)
+    watched.recording.write_timing("loop", steps, units_per_step=None, unit="samples")
+    return watched.record().energy
+
+
+def test_energy_of_a_loop_needs_two_seconds(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = energy_of(watched, monkeypatch, 3, StepCounts(optimizer_steps=1))
+    assert short == Unknown(reason="window 0.3 s < 2 s: more timed steps (--timed)")
+    long = energy_of(watched, monkeypatch, 50, StepCounts(optimizer_steps=1))
+    assert value_of(long) == pytest.approx(BUSY_W * 0.1, rel=0.02)
+
+
+def test_steps_of_which_some_are_left_out_have_no_energy(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched.timed(StepCounts(evaluations=1), StepCounts(), StepCounts())
+    gpu = FakeGpu()
+    monkeypatch.setattr(watched.recording, "_window", EnergyWindow(gpu.joules, now=gpu.now, sleep=gpu.sleep))
+    watched.recording.end_timing()
+    watched.recording.write_timing("loop", 3, units_per_step=None, unit="samples")
+    assert watched.record().energy == Unknown(reason="an evaluation ran during the timed steps")

@@ -38,7 +38,7 @@ def test_equal_workloads_have_folders_of_their_own() -> None:
 
 
 def test_energy_gets_a_pass_of_its_own_where_it_is_gated() -> None:
-    gated = Case(workload="gpt:size=nano", thresholds={"energy": parse_threshold("5%", "J")})
+    gated = Case(workload="gpt:size=nano", thresholds={"energy": parse_threshold("5%", "J", more_is_worse=True)})
     (case,) = planned_cases(config(gated), CPU, COUNTED)
     assert {spec.schedule.energy_s for spec in case.specs} == {ENERGY_S}
 
