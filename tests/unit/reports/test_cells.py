@@ -106,3 +106,11 @@ def test_cpu_time_is_a_change_with_its_limits(realistic: Analysis) -> None:
 def test_the_level_of_intervals_is_read_from_them(realistic: Analysis, nothing_measured: Analysis) -> None:
     assert cells.interval_level(realistic) == "95 %"
     assert cells.interval_level(nothing_measured) == ""
+
+
+def test_energy_has_that_of_a_token_and_the_mean_power_below(realistic: Analysis) -> None:
+    powered = {"energy_per_step": known(31.2, "J"), "power": known(612.0, "W")}
+    variant = with_changes(realistic, energy_per_unit=known(0.00152, "J/token"), **powered)
+    assert cells.energy(variant) == cells.Cell("31.2 J", detail="0.00152 J/token, 612 W", value=31.2)
+    nobody_said = with_changes(realistic, energy_per_unit=Unknown(reason="the units are not known"), **powered)
+    assert cells.energy(nobody_said).detail == "612 W"

@@ -5,6 +5,7 @@ import msgspec
 from rich.console import Console
 
 from perfkit.analysis.result import Analysis, Finding
+from perfkit.record import How, Measurement
 from perfkit_reports import terminal
 from tests.fixtures.sample_analysis import HOSTILE
 
@@ -57,3 +58,16 @@ def test_what_went_wrong_comes_first_and_the_rest_is_counted(realistic: Analysis
     text = printed(msgspec.structs.replace(realistic, findings=(*[gain] * 8, wrong)))
     assert text.index("wrong") < text.index("Gain: gain")
     assert "3 more findings in the report" in text
+
+
+def test_energy_has_a_column_where_one_is_known_and_all_still_fits(realistic: Analysis) -> None:
+    assert "energy" not in printed(realistic)
+    first, *others = realistic.variants
+    powered = msgspec.structs.replace(
+        first, energy_per_step=Measurement(value=31.2, unit="J", how=How.MEASURED, source="a counter")
+    )
+    lines = printed(msgspec.structs.replace(realistic, variants=(powered, *others))).splitlines()
+    assert max(len(line) for line in lines) <= 100
+    heading = next(line for line in lines if line.strip().startswith("variant"))
+    assert "energy" in heading
+    assert "31.2 J" in next(line for line in lines if line.strip().startswith("baseline"))
