@@ -6,8 +6,8 @@ longer one the next tick is waited for, by which all that the steps took has bee
 idling before the first step and after the last, less than what a tick holds under load, and told beside the figure.
 How long a tick lasts is observed, as chips and drivers differ.
 
-What the counter adds up is another matter: on A100 and H100 the sensor sees a quarter of the time (Yang, Adamek and
-Armour 2023, arXiv 2312.02741), and only many short steps in a row even that out.
+What the counter adds up is another matter: on A100 and H100 the sensor sees a quarter of the time ("Part-time Power
+Measurements", arXiv 2312.02741), and only many short steps in a row even that out.
 """
 
 import time
