@@ -96,20 +96,26 @@ class VariantRecording:
                 self.warnings.append(f"an evaluation ran in a step under the {name} recording, and is in its figures")
 
     def begin_timing(self) -> None:
-        """The timed steps begin now."""
+        """The timed steps begin now.
+
+        Where there is a counter to read, a GPU's earlier work is waited for, as it is before those of a bench; not
+        while a CUDA graph is captured, which waiting would end.
+        """
         sensors = self._sensors()
-        self._window = EnergyWindow(sensors.energy_joules) if sensors else None
+        if sensors is None or torch.cuda.is_current_stream_capturing():
+            return
+        torch.cuda.synchronize(self._trained.device)
+        self._window = EnergyWindow(sensors.energy_joules)
 
     def end_timing(self) -> None:
         """The timed steps have just ended. On a GPU this waits for them, and where its energy can be told for two ticks
         of the counter."""
-        last = self.series.stamps[-1].event
-        if last is not None:
-            last.synchronize()
         steps = len(self.series)
-        if self._window is None:
-            self._energy = unknown(no_counter(self._trained.device, None))
-        elif len(self.series.training()) < steps:
+        if self._window is None or torch.cuda.is_current_stream_capturing():
+            self._energy = unknown(no_counter(self._trained.device, self._sensors()) or "a CUDA graph was captured")
+            return
+        torch.cuda.synchronize(self._trained.device)
+        if len(self.series.training()) < steps:
             self._energy = unknown("an evaluation ran during the timed steps")
         else:
             self._energy = self._window.close(steps, ENERGY_REMEDY)

@@ -2,9 +2,10 @@
 
 A reading of NVML's counter is of its latest tick and lags behind by up to one. Over a short window that is most of the
 figure; the counter may even stand still for all of it. So a window of less than `LEAST_S` has no energy, and after a
-longer one the next tick is waited for, by which all that the steps took has been counted. What is left is the device's
-idling before the first step and after the last, less than what a tick holds under load, and told beside the figure.
-How long a tick lasts is observed, as chips and drivers differ.
+longer one the next tick is waited for, by which all that the steps took has been counted. What is left is told beside
+the figure: the device's idling before the first step and after the last, which is less than a tick holds under load, and
+one tick more where the reading before may have lagged behind work. How long a tick lasts is observed, as chips and
+drivers differ.
 
 What the counter adds up is another matter: on A100 and H100 the sensor sees a quarter of the time ("Part-time Power
 Measurements", arXiv 2312.02741), and only many short steps in a row even that out.
@@ -18,6 +19,7 @@ import torch
 
 from perfkit.capture.sensors import Sensors
 from perfkit.record import Quantity, Unknown, measured
+from perfkit.units import percent
 
 LEAST_S = 2.0
 
@@ -55,6 +57,7 @@ class EnergyWindow:
         self._read = read
         self._now = now
         self._sleep = sleep
+        self._uncertain_ticks = 1 if settle else 2
         if settle:
             self._tick()
         self._before = read()
@@ -74,7 +77,7 @@ class EnergyWindow:
         joules, tick_s = first.joules - self._before, second.time_s - first.time_s
         source = (
             f"NVML energy counter over {steps:,} step{'' if steps == 1 else 's'}, {seconds:.1f} s; it moves every "
-            f"{tick_s * 1e3:.0f} ms: ± {tick_s / seconds * 100:.1f} %"
+            f"{tick_s * 1e3:.0f} ms: ± {percent(self._uncertain_ticks * tick_s / seconds)}"
         )
         return Energy(measured(joules / steps, "J", source), measured(joules / seconds, "W", source))
 
