@@ -3,9 +3,9 @@
 A reading of NVML's counter is of its latest tick and lags behind by up to one. Over a short window that is most of the
 figure; the counter may even stand still for all of it. So a window of less than `LEAST_S` has no energy, and after a
 longer one the next tick is waited for, by which all that the steps took has been counted. What is left is told beside
-the figure: the device's idling before the first step and after the last, which is less than a tick holds under load, and
-one tick more where the reading before may have lagged behind work. How long a tick lasts is observed, as chips and
-drivers differ.
+the figure: the device's idling before the first step and after the last, less than a tick holds under load, and one
+tick more where the reading before may have lagged behind work. How long a tick lasts is observed, as chips and drivers
+differ.
 
 What the counter adds up is another matter: on A100 and H100 the sensor sees a quarter of the time ("Part-time Power
 Measurements", arXiv 2312.02741), and only many short steps in a row even that out.
