@@ -19,12 +19,14 @@ from perfkit.attach.units import leading
 @dataclass(slots=True)
 class StepCounts:
     """What was counted since the step before ended. `evaluations` are forward passes in evaluation mode without
-    gradients; `data_wait_ns` is the time in which the loop waited for DataLoaders, over `fetches` batches of `fetched`
-    samples; `given` are the samples that the largest model was called with."""
+    gradients; `captures` are boundaries that were passed over since a CUDA graph was being captured; `data_wait_ns` is
+    the time in which the loop waited for DataLoaders, over `fetches` batches of `fetched` samples; `given` are the
+    samples that the largest model was called with."""
 
     optimizer_steps: int = 0
     forwards: int = 0
     evaluations: int = 0
+    captures: int = 0
     backwards: int = 0
     fetches: int = 0
     data_wait_ns: int = 0

@@ -164,6 +164,10 @@ class Profile:
     def _boundary(self) -> None:
         session = self._session
         assert session is not None
+        if session.capturing():
+            # What is captured does not run, so it is no step; and an event, a wait or a profiler would void the capture.
+            session.loop.counts.captures += 1
+            return
         session.unmark_step()
         session.steps += 1
         if session.main is None:

@@ -83,7 +83,7 @@ def watched(session: Session, open_watch: OpenWatch, *, count: bool) -> Recordin
     while True:
         yield
         counts, now = loop.take(), time.perf_counter_ns()
-        if counts.evaluations and not evaluating:
+        if counts.captures or (counts.evaluations and not evaluating):
             watch.skip(now)
         else:
             watch.step(now, counts.data_wait_ns if loop.fetches else None)

@@ -22,6 +22,7 @@ from perfkit.attach.profilers import ProfilerTurn
 from perfkit.attach.units import Units
 from perfkit.attach.variant import VariantRecording
 from perfkit.attach.world import current_world, first_ranks
+from perfkit.capture.graph_capture import capturing
 from perfkit.capture.marks import step_mark
 from perfkit.capture.trained import Trained
 from perfkit.devices.ceiling import DeviceCeilings
@@ -86,6 +87,10 @@ class Session:
         self.loop.device = self.trained.device.type
         self.loop.heard = False  # these models have not been listened to yet
         return self.trained
+
+    def capturing(self) -> bool:
+        """Whether a CUDA graph is being captured; as long as the loop's device is not known, on the current one."""
+        return capturing(self.trained.device if self.main is not None else torch.device("cpu"))
 
     def let_go(self) -> None:
         """What is trained is the program's alone again, which may want its memory back."""

@@ -20,11 +20,12 @@ class Stamp(NamedTuple):
 
 
 def stamp(device: torch.device) -> Stamp:
-    """Now. On a GPU the event goes to the current stream, and nothing waits for it."""
+    """Now. On a GPU the event goes to the current stream of `device`, which the program need not have made its current
+    one, and nothing waits for it."""
     event = None
     if device.type == "cuda":
         event = torch.cuda.Event(enable_timing=True)
-        event.record()
+        event.record(torch.cuda.current_stream(device))
     return Stamp(time.perf_counter_ns(), time.process_time_ns(), event)
 
 
@@ -63,9 +64,14 @@ class StepSeries:
         return 2 * sum(1 for counts in self.counts if counts.evaluations) >= len(self) > 0
 
     def training(self) -> list[int]:
-        """The steps without an evaluation in them; all, where evaluations are a part of a step."""
+        """The steps without an evaluation in them; all, where evaluations are a part of a step. Those in which a CUDA
+        graph was captured are no training: what is captured does not run."""
         evaluates = self.evaluates
-        return [index for index, counts in enumerate(self.counts) if evaluates or not counts.evaluations]
+        return [
+            index
+            for index, counts in enumerate(self.counts)
+            if (evaluates or not counts.evaluations) and not counts.captures
+        ]
 
     def _pairs(self) -> list[tuple[Stamp, Stamp]]:
         return list(zip(self.stamps, self.stamps[1:], strict=False))

@@ -133,6 +133,9 @@ class VariantRecording:
         given = [each.given for each in counts] if len(self._trained.models) == 1 else []
         units = units_of([each.fetched for each in counts], given, stated=units_per_step, unit=unit)
         fetching = any(each.fetches for each in counts)
+        captures = sum(1 for each in self.series.counts if each.captures)
+        if captures:
+            self.warnings.append(f"a CUDA graph was captured in {captures} of the timed steps, which are left out")
         self.recorder.update(
             warmup=self.warmup.samples(list(range(len(self.warmup)))),
             steady=self.steady,
@@ -157,7 +160,11 @@ class VariantRecording:
                 backwards=tuple(each.backwards for each in counts),
                 forwards=tuple(each.forwards for each in counts),
                 data_wait_s=tuple(each.data_wait_ns / 1e9 for each in counts) if fetching else (),
-                left_out_s=tuple(walls[index] for index in range(len(walls)) if index not in set(chosen)),
+                left_out_s=tuple(
+                    walls[index]
+                    for index, each in enumerate(self.series.counts)
+                    if each.evaluations and index not in set(chosen)
+                ),
                 units_source=units.source,
                 trigger=self.trigger,
             ),

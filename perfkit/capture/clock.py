@@ -40,8 +40,9 @@ class HostClock:
 class CudaClock:
     """Device events between steps, read after the last: the host is free to run ahead, as in real training.
 
-    The host's wall and CPU time of a step is that of launching it; the last step's also waits for the device,
-    so that sums are right.
+    Events go to the current stream of the clock's device: the process's current device may be another one, which is
+    idle, and between two events on an idle device lies the time of launching. The host's wall and CPU time of a step is
+    that of launching it; the last step's also waits for the device, so that sums are right.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -52,10 +53,10 @@ class CudaClock:
         torch.cuda.synchronize(self._device)
         wall = [time.perf_counter_ns()]
         cpu = [time.process_time_ns()]
-        events[0].record()
+        events[0].record(torch.cuda.current_stream(self._device))
         for offset in range(count):
             step(first + offset)
-            events[offset + 1].record()
+            events[offset + 1].record(torch.cuda.current_stream(self._device))
             if offset == count - 1:
                 torch.cuda.synchronize(self._device)
             wall.append(time.perf_counter_ns())

@@ -37,8 +37,8 @@ class HostTimes:
 class DeviceTimes:
     """Times between events on the device's current stream, since the host runs ahead of it.
 
-    An event is asked whether the device has reached it, and never waited for. While a CUDA graph is being captured
-    nothing may be recorded or asked: the steps around it have no time.
+    An event is asked whether the device has reached it, and never waited for. Not to be told of anything while a CUDA
+    graph is being captured, when nothing may be recorded or asked.
 
     Not yet tried on hardware.
     """
@@ -47,24 +47,19 @@ class DeviceTimes:
         self,
         device: torch.device,
         new_event: Callable[[], Any] = lambda: torch.cuda.Event(enable_timing=True),
-        current_stream: Callable[[torch.device], Any] = torch.cuda.current_stream,
-        capturing: Callable[[], bool] = torch.cuda.is_current_stream_capturing,
+        current_stream: Callable[[torch.device], Any] = lambda device: torch.cuda.current_stream(device),
     ) -> None:
         self._device = device
         self._new_event = new_event
         self._current_stream = current_stream
-        self._capturing = capturing
         self._since: Any = None
         self._waiting: deque[tuple[int, Any, Any]] = deque()
         self._spare: list[Any] = []
 
     def start(self, now_ns: int) -> None:
-        self._since = None if self._capturing() else self._record()
+        self._since = self._record()
 
     def end(self, step: int, now_ns: int) -> Sequence[StepTime]:
-        if self._capturing():
-            self._since = None
-            return ()
         since, self._since = self._since, self._record()
         if since is not None:
             self._waiting.append((step, since, self._since))

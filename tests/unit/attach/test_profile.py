@@ -59,6 +59,22 @@ def _nothing_stays() -> Iterator[None]:
     assert left is None
 
 
+def test_nothing_is_done_at_a_boundary_within_a_graph_that_is_being_captured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = iter([False, False, True, True])  # the first timed step is one with two captures in it
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: next(capture, False))
+    with short(tmp_path / "run") as prof:
+        train(ENOUGH + 2)
+    assert prof.recorded
+    found = record(tmp_path / "run")
+    assert found.attached is not None
+    assert found.attached.optimizer_steps == (1,)
+    assert len(found.samples.wall_s) == 1
+    assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are left out",)
+
+
 def test_a_whole_recording(tmp_path: Path) -> None:
     with short(tmp_path / "run", name="mine", units_per_step=3, unit="tokens") as prof:
         assert prof.active

@@ -11,6 +11,7 @@ from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.timing import Stamp, StepSeries, timed
 from perfkit.record import Samples
+from tests.fixtures.two_gpus import two_gpus
 
 
 class Event:
@@ -72,6 +73,12 @@ def test_steps_with_an_evaluation_are_left_out_unless_most_have_one(
     assert (steps.evaluates, steps.training()) == (evaluates, training)
 
 
+def test_a_step_in_which_a_graph_was_captured_is_no_training() -> None:
+    steps = series([0, 0, 0])
+    steps.counts[1].captures = 2
+    assert steps.training() == [0, 2]
+
+
 def test_a_series_is_there_also_when_the_loop_ends_before(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(100))
     monkeypatch.setattr(timing, "stamp", lambda device: Stamp(next(now), 0, None))
@@ -103,3 +110,13 @@ def test_a_boundary_on_a_cpu_has_no_event() -> None:
     before, after = (timing.stamp(torch.device("cpu")) for _ in range(2))
     assert before.event is None
     assert (after.wall_ns >= before.wall_ns, after.cpu_ns >= before.cpu_ns) == (True, True)
+
+
+def test_a_boundary_is_that_of_the_models_gpu_whichever_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = two_gpus(monkeypatch)
+    model = torch.device("cuda", 1)
+    steps = StepSeries()
+    for _ in timed(Loop(StepFinder(), lambda: None), model, 3, steps):
+        gpus.launch(1, 50)
+    assert steps.samples([1, 2]).device_s == pytest.approx((0.05, 0.05))
+    assert (gpus.contexts, gpus.recorded) == ({1}, [1, 1, 1, 1])

@@ -55,6 +55,17 @@ def test_until_more_is_known_it_is_a_loop_whose_end_was_not_written(watched: Wat
     assert found.workload is None
 
 
+def test_steps_in_which_a_graph_was_captured_are_left_out_and_said(watched: Watched) -> None:
+    watched.timed(StepCounts(), StepCounts(captures=1), StepCounts(evaluations=1), StepCounts())
+    watched.recording.write_timing("loop", 4, units_per_step=None, unit="samples")
+    watched.recording.close(4, Status.OK)
+    found = watched.record()
+    assert found.samples.wall_s == (1.0, 1.0)
+    assert found.attached is not None
+    assert found.attached.left_out_s == (1.0,)  # the one with an evaluation
+    assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are left out",)
+
+
 def test_timing_and_counts(watched: Watched) -> None:
     once = StepCounts(optimizer_steps=1, forwards=2, backwards=2, fetches=2, data_wait_ns=5 * 10**8, fetched=16)
     evaluated = StepCounts(optimizer_steps=1, evaluations=3, fetches=5, data_wait_ns=10**9, fetched=99)

@@ -1,7 +1,11 @@
-"""The host clock with fake time: exact step times, in order, and joined series."""
+"""The clocks with fake time: exact step times, in order, of the device that works, and joined series."""
 
-from perfkit.capture.clock import HostClock, joined, step_times
+import pytest
+import torch
+
+from perfkit.capture.clock import CudaClock, HostClock, joined, step_times
 from perfkit.record import Samples
+from tests.fixtures.two_gpus import LAUNCH_MS, two_gpus
 
 
 class FakeTime:
@@ -41,3 +45,13 @@ def test_series_join_in_order():
     both = joined(Samples(wall_s=(1.0,), cpu_s=(2.0,)), Samples(wall_s=(3.0,), cpu_s=(4.0,)))
     assert both.wall_s == (1.0, 3.0)
     assert both.cpu_s == (2.0, 4.0)
+
+
+@pytest.mark.parametrize("gpu", [0, 1])
+def test_device_times_are_of_the_gpu_that_works_whichever_is_current(monkeypatch, gpu):
+    gpus = two_gpus(monkeypatch)
+    samples = CudaClock(torch.device("cuda", gpu)).time_steps(lambda index: gpus.launch(gpu, 20.0 + index), 0, 3)
+    # The first step begins on an idle device, which waits for the launch.
+    assert samples.device_s == pytest.approx(((20 + LAUNCH_MS) / 1e3, 0.021, 0.022))
+    assert gpus.recorded == [gpu] * 4
+    assert gpus.contexts == {gpu}

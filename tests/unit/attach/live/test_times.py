@@ -1,8 +1,10 @@
 """Step times by the host's clock and by device events; the device is a fake that is reached when told so."""
 
+import pytest
 import torch
 
 from perfkit.attach.live.times import DeviceTimes, HostTimes, step_times_of
+from tests.fixtures.two_gpus import two_gpus
 
 
 class FakeDevice:
@@ -11,7 +13,6 @@ class FakeDevice:
     def __init__(self) -> None:
         self.now_ms = 0.0
         self.made = 0
-        self.capturing = False
         self.pending: list[FakeEvent] = []
 
     def new_event(self) -> "FakeEvent":
@@ -24,9 +25,7 @@ class FakeDevice:
         self.pending.clear()
 
     def times(self) -> DeviceTimes:
-        return DeviceTimes(
-            torch.device("cuda", 1), self.new_event, lambda device: f"stream of {device}", lambda: self.capturing
-        )
+        return DeviceTimes(torch.device("cuda", 1), self.new_event, lambda device: f"stream of {device}")
 
 
 class FakeEvent:
@@ -101,19 +100,16 @@ def test_a_step_that_is_skipped_has_no_time() -> None:
     assert list(times.end(4, 0)) == [(1, 2_000_000), (3, 3_000_000)]
 
 
-def test_nothing_is_recorded_while_a_graph_is_captured() -> None:
-    device = FakeDevice()
-    times = device.times()
-    device.capturing = True
+def test_a_model_on_the_second_gpu_gets_its_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = two_gpus(monkeypatch)
+    times = step_times_of(torch.device("cuda", 1))
     times.start(0)
-    assert list(times.end(1, 0)) == []
-    assert device.made == 0
-    device.capturing = False
-    times.end(2, 0)  # its start was not recorded
-    device.now_ms = 4
-    times.end(3, 0)
-    device.reach()
-    assert list(times.end(4, 0)) == [(3, 4_000_000)]
+    gpus.launch(1, 40)
+    times.end(1, 0)
+    gpus.launch(1, 30)
+    gpus.synchronize(1)
+    assert [(step, round(ns / 1e6)) for step, ns in times.end(2, 0)] == [(1, 41), (2, 30)]
+    assert (gpus.contexts, gpus.recorded) == ({1}, [1, 1, 1])
 
 
 def test_the_kind_is_chosen_by_the_device() -> None:

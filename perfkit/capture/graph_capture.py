@@ -1,0 +1,20 @@
+"""Whether a CUDA graph is being captured: what is recorded or asked then becomes part of the graph, or voids it."""
+
+import torch
+
+
+def capturing(device: torch.device) -> bool:
+    """Whether this thread's current stream, that of `device` or of the current device, is being captured.
+
+    torch asks the current device only, which need not be the model's. It answers without making a context where the
+    device has none (`at::cuda::currentStreamCaptureStatus`), and `torch.cuda.device` restores the device before without
+    making one either, so that a GPU that the program does not use stays untouched.
+    """
+    if not torch.cuda.is_initialized():
+        return False
+    if torch.cuda.is_current_stream_capturing():
+        return True
+    if device.type != "cuda" or device.index in (None, torch.cuda.current_device()):
+        return False
+    with torch.cuda.device(device):
+        return torch.cuda.is_current_stream_capturing()
