@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from perfkit.devices.visible import lacking
 from perfkit.errors import UsageError
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 
@@ -83,13 +84,14 @@ def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int], ref
 
 def _world_size(request: BenchRequest, least: int) -> tuple[int, str]:
     """The number of ranks for a variant that needs at least `least`, and why it cannot run here, if so."""
-    if request.world_size is not None:
-        lacking = f"needs at least {least} ranks: run with --world-size {least}"
-        return request.world_size, lacking if request.world_size < least else ""
+    size = request.world_size
+    if size is not None:
+        if size < least:
+            return size, f"needs at least {least} ranks: run with --world-size {least}"
+        return size, "" if request.device == "cpu" else lacking(size, request.device_count)
     if request.device == "cpu" or least == 1:
         return least, ""
-    lacking = f"needs at least {least} GPUs, {request.device_count} visible"
-    return max(least, request.device_count), lacking if request.device_count < least else ""
+    return max(least, request.device_count), lacking(least, request.device_count, least=True)
 
 
 def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int, repeat: int) -> RunSpec:

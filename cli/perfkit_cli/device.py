@@ -16,14 +16,20 @@ class Device(NamedTuple):
 
 
 def find_device(wanted: str) -> Device:
-    """`auto` is the GPU that is there, or the CPU. Asking for a GPU where there is none is a `UsageError`."""
-    import torch
+    """`auto` is the GPU that is there, or the CPU. Asking for a GPU where there is none is a `UsageError`.
 
+    This process never uses CUDA: what it starts is what is measured.
+    """
     from perfkit.devices.machine import cpu_model
+    from perfkit.devices.visible import visible_gpus
 
-    if torch.cuda.is_available() and wanted != "cpu":
-        return Device("cuda", torch.cuda.get_device_name(0), torch.cuda.device_count())
+    gpus = () if wanted == "cpu" else visible_gpus()
+    if gpus:
+        return Device("cuda", gpus[0], len(gpus))
     if wanted == "cuda":
-        why = "this torch is built without CUDA" if torch.version.cuda is None else "torch finds no CUDA device"
+        from torch import version
+
+        built = version.cuda or version.hip
+        why = "torch finds no CUDA device" if built else "this torch is built without CUDA"
         raise UsageError(f"--device cuda: {why}; use --device cpu, or see what nvidia-smi and CUDA_VISIBLE_DEVICES say")
     return Device("cpu", cpu_model(), 1)

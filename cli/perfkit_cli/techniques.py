@@ -22,9 +22,10 @@ def command(as_json: bool) -> None:
     import torch
 
     from perfkit.techniques.table import TECHNIQUES
+    from perfkit_cli.device import find_device
     from perfkit_cli.listing import Listed, parameters, show
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(find_device("auto").kind)
     items = []
     for name in TECHNIQUES.names():
         kind = TECHNIQUES.load(name)

@@ -165,7 +165,7 @@ class Profile:
         session = self._session
         assert session is not None
         if session.capturing():
-            # What is captured does not run, so it is no step; and an event, a wait or a profiler would void the capture.
+            # What is captured does not run, so it is no step; an event, a wait or a profiler would void the capture.
             session.loop.counts.captures += 1
             return
         session.unmark_step()

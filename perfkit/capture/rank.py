@@ -15,6 +15,7 @@ from perfkit.capture.failure import first_line, status_of
 from perfkit.capture.imported import check_imports
 from perfkit.capture.memory.failed import failed_request
 from perfkit.capture.out_of_memory import record_failure
+from perfkit.capture.placing import join_group, take_device
 from perfkit.capture.session import Recorder, Session, peak_rss_bytes
 from perfkit.capture.setup import set_up
 from perfkit.errors import PerfkitError
@@ -60,10 +61,11 @@ def run_rank(
     request: FailedRequest | None = None
     name = "setup"
     try:
+        device = take_device(spec.launch, world)
         if world.size > 1:
-            _join(spec, folder, world)
+            join_group(device, folder, world)
         start = perf_counter()
-        session = set_up(spec, world, recorder, report)
+        session = set_up(spec, device, world, recorder, report)
         taken = {name: perf_counter() - start}
         check_imports()
         for name, run in (_passes(spec) if chosen is None else chosen).items():
@@ -76,7 +78,7 @@ def run_rank(
         recorder.update(status=Status.OK, reason="")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - however the run ends, the record says so
         traceback.print_exception(error)  # the whole of it, for the log
-        recorder.update(**_ending(error, spec, name, session))
+        recorder.update(**_ending(error, spec, name, session, local_rank))
         if recorder.record.status == Status.OUT_OF_MEMORY:
             request = failed_request(error)
     try:
@@ -105,24 +107,19 @@ def _tell_failure(session: Session, request: FailedRequest, report: Callable[[st
         session.recorder.warn(f"what was alive when memory ran out could not be recorded: {first_line(error)}")
 
 
-def _join(spec: RunSpec, folder: Path, world: World) -> None:
-    # A file as the meeting point: no port to find, none to race for.
-    backend = "cpu:gloo,cuda:nccl" if spec.launch.device == "cuda" else "gloo"
-    dist.init_process_group(
-        backend, init_method=f"file://{folder / 'rendezvous'}", rank=world.rank, world_size=world.size
-    )
-
-
-def _ending(error: BaseException, spec: RunSpec, name: str, session: Session | None) -> dict[str, object]:
+def _ending(
+    error: BaseException, spec: RunSpec, name: str, session: Session | None, local_rank: int
+) -> dict[str, object]:
     """The record's fields for a run that ended with `error` in the pass `name`."""
     status = status_of(error)
     step = session.next_step if session is not None else None
     reason = str(error).splitlines()[0] if isinstance(error, PerfkitError) else first_line(error)
     if status == Status.OUT_OF_MEMORY:
-        peak = torch.cuda.max_memory_allocated() if spec.launch.device == "cuda" else peak_rss_bytes()
+        on_gpu = spec.launch.device == "cuda"
+        peak = torch.cuda.max_memory_allocated(local_rank) if on_gpu else peak_rss_bytes()
         when = "while setting up" if step is None else f"at step {step}"
         instrument = f", in the {name} pass" if name in INSTRUMENTED else ""  # which takes memory of its own
-        of = "allocated" if spec.launch.device == "cuda" else "resident"
+        of = "allocated" if on_gpu else "resident"
         reason = f"out of memory {when}{instrument}, peak {nbytes(peak)} {of}"
     text = "" if status == Status.SKIPPED else _traceback(error, source_file(spec.workload.name))
     return {"status": status, "reason": reason, "traceback": text, "failed_pass": name, "failed_step": step}

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pynvml
 
+from perfkit.devices.nvml import handle_of
 from perfkit.record import DeviceSample, Quantity, Unknown, measured
 
 PERIOD_S = 0.1
@@ -32,13 +33,16 @@ class DeviceMemory(NamedTuple):
 
 
 class Sensors:
-    """The NVML device with this UUID (as `torch.cuda.get_device_properties(i).uuid` gives it)."""
+    """The NVML device with this UUID (as `torch.cuda.get_device_properties(i).uuid` gives it).
+
+    A MIG instance has sensors of its memory and its processes alone; power, energy, clocks and utilisation are the
+    whole GPU's, and NVML does not tell them of an instance.
+    """
 
     def __init__(self, uuid: str) -> None:
         pynvml.nvmlInit()
         self.uuid = uuid
-        name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
-        self._handle = pynvml.nvmlDeviceGetHandleByUUID(name)
+        self._handle = handle_of(uuid)
 
     def sample(self, time_s: float) -> DeviceSample:
         """One reading; a sensor that the device does not have is None."""

@@ -41,9 +41,10 @@ from perfkit.workloads.workload import Batch, Workload
 _PARITY_EPSILONS = 8
 
 
-def set_up(spec: RunSpec, world: World, recorder: Recorder, report: Callable[[str], None]) -> Session:
+def set_up(
+    spec: RunSpec, device: torch.device, world: World, recorder: Recorder, report: Callable[[str], None]
+) -> Session:
     """Build the workload, measure the unmodified model where evidence is asked for, and apply the techniques."""
-    device = _device(spec, world)
     if spec.launch.threads is not None:
         torch.set_num_threads(spec.launch.threads)
     recorder.update(environment=environment(device))
@@ -99,13 +100,6 @@ def set_up(spec: RunSpec, world: World, recorder: Recorder, report: Callable[[st
         sensors=sensors,
         report=report,
     )
-
-
-def _device(spec: RunSpec, world: World) -> torch.device:
-    if spec.launch.device == "cuda":
-        torch.cuda.set_device(world.local_rank)
-        return torch.device("cuda", world.local_rank)
-    return torch.device(spec.launch.device)
 
 
 def _uuid(device: torch.device) -> str:

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pynvml
 
-from perfkit.devices import machine
+from perfkit.devices import machine, nvml
 from perfkit.errors import UsageError
 from perfkit.units import nbytes
 
@@ -53,24 +53,16 @@ def _cpu_parts() -> list[str]:
 def _gpu_parts(device_name: str) -> list[str]:
     """Driver and memory from NVML, which needs neither torch nor a CUDA context."""
     try:
-        pynvml.nvmlInit()
+        with nvml.opened():
+            parts = [device_name, f"driver {nvml.text(pynvml.nvmlSystemGetDriverVersion())}"]
+            for index in range(pynvml.nvmlDeviceGetCount()):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                if nvml.text(pynvml.nvmlDeviceGetName(handle)) == device_name:
+                    parts.append(nbytes(pynvml.nvmlDeviceGetMemoryInfo(handle).total))
+                    break
+            return parts
     except pynvml.NVMLError as error:
         return [device_name, f"driver unknown ({error})"]
-    try:
-        parts = [device_name, f"driver {_text(pynvml.nvmlSystemGetDriverVersion())}"]
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            if _text(pynvml.nvmlDeviceGetName(handle)) == device_name:
-                parts.append(nbytes(pynvml.nvmlDeviceGetMemoryInfo(handle).total))
-                break
-        return parts
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _text(value: str | bytes) -> str:
-    """NVML's Python binding returns bytes in older versions."""
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _torch_version() -> str:

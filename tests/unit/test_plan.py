@@ -66,6 +66,20 @@ def test_on_gpus_ranks_are_devices():
     assert [run.skip for run in one.runs] == ["needs at least 2 GPUs, 1 visible"]
 
 
+def test_more_ranks_than_gpus_skip_every_variant_and_start_nothing():
+    result = plan(request("amp,zero1,baseline", device="cuda", device_count=2, world_size=4), least)
+    assert [(run.spec.variant, run.skip) for run in result.runs] == [
+        ("baseline@4", "needs 4 GPUs, 2 visible"),
+        ("amp@4", "needs 4 GPUs, 2 visible"),
+        ("zero1@4", "needs 4 GPUs, 2 visible"),
+    ]
+    assert result.baselines == {}
+    enough = plan(request("amp", device="cuda", device_count=4, world_size=4), least)
+    assert not any(run.skip for run in enough.runs)
+    on_cpu = plan(request("amp", device_count=1, world_size=4), least)
+    assert not any(run.skip for run in on_cpu.runs)
+
+
 def test_the_word_baseline_alone_measures_just_that():
     assert plan(request("baseline", repeats=1), least).variants == ("baseline",)
 

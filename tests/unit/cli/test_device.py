@@ -1,0 +1,69 @@
+"""The parent of a bench never uses CUDA: with a fake driver, and a `torch.cuda` that fails when it is initialised."""
+
+import pytest
+import torch
+from rich.console import Console
+
+import perfkit.bench
+from perfkit.devices import visible
+from perfkit.errors import UsageError
+from perfkit.plan import BenchRequest
+from perfkit.record import Run, Status
+from perfkit.spec import parse_variants
+from perfkit_cli.bench import _ceilings, _workload
+from perfkit_cli.device import Device, find_device
+from tests.fixtures.fake_nvml import FakeGpu, FakeNvml
+
+
+@pytest.fixture
+def driver(monkeypatch, tmp_path):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(visible, "_has_cuda_driver", lambda: True)
+    for name in ("_lazy_init", "init", "is_available", "device_count", "get_device_name", "get_device_properties"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: pytest.fail("CUDA was used"))
+    driver = FakeNvml([FakeGpu("GPU-a0"), FakeGpu("GPU-b1")])
+    driver.install(monkeypatch)
+    return driver
+
+
+@pytest.mark.parametrize("wanted", ["auto", "cuda"])
+def test_the_gpus_are_known_without_cuda(driver, wanted):
+    assert find_device(wanted) == Device("cuda", "NVIDIA H100 80GB HBM3", 2)
+    assert driver.open == 0
+
+
+def test_a_cpu_is_not_asked_of_the_driver(driver, monkeypatch):
+    monkeypatch.setattr(visible, "visible_gpus", lambda: pytest.fail("GPUs were looked for"))
+    assert find_device("cpu").kind == "cpu"
+
+
+def test_no_gpu(driver):
+    driver.gpus = []
+    assert find_device("auto").kind == "cpu"
+    with pytest.raises(UsageError, match="--device cuda: torch finds no CUDA device; use --device cpu"):
+        find_device("cuda")
+
+
+def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, tmp_path):
+    started = []
+
+    def launch(spec, folder, report, **_):
+        started.append(spec.variant)
+        return Run(status=Status.OK, reason="", perfkit="test")
+
+    monkeypatch.setattr(perfkit.bench, "launch", launch)
+    found = find_device("auto")
+    request = BenchRequest(
+        workload=_workload("gpt:size=nano", found.kind, 1, 32),
+        variants=tuple(parse_variants("amp,zero1")),
+        device=found.kind,
+        device_count=found.visible,
+        cores=2,
+        repeats=1,
+    )
+    ceilings = _ceilings(request, found.name, calibrate=False, console=Console(quiet=True))
+    assert "driver 580.65.06; 80.0 GiB" in ceilings.fingerprint
+    perfkit.bench.bench(request, tmp_path / "suite", command="", ceilings=ceilings, progress=lambda event: None)
+    assert started == ["baseline", "amp", "baseline@2", "zero1@2"]
