@@ -7,13 +7,25 @@ import torch
 from perfkit.errors import UnavailableError
 from perfkit.record import Status
 
-# When an allocation fails: torch's CPU allocator, C++ itself, oneDNN and the operating system; the CUDA driver and
-# its libraries, which ask for memory beside torch's allocator.
-_OUT_OF_MEMORY = re.compile(
-    r"can't allocate memory|not enough memory|std::bad_alloc|Cannot allocate memory"
-    r"|could not create a (primitive|memory)|DefaultCPUAllocator"
-    r"|(CUDA|HIP) error: out of memory|CU(BLAS|DNN|SPARSE|FFT|SOLVER)_STATUS_ALLOC_FAILED"
+# What is said when an allocation fails.
+_SAID = (
+    # On the host: torch's CPU allocator, C++ itself, oneDNN, the operating system.
+    r"can't allocate memory|not enough memory|std::bad_alloc|Cannot allocate memory",
+    r"could not create a (primitive|memory)|DefaultCPUAllocator",
+    # torch's CUDA allocator, where its exception was wrapped in another (torch.compile's).
+    r"(CUDA|HIP) out of memory",
+    # The runtime and the driver (`C10_CUDA_CHECK`, `C10_CUDA_DRIVER_CHECK`), and Triton's launcher, which asks the
+    # driver. Triton's "out of resource: shared memory" is another thing: a kernel that fits on no such GPU.
+    r"(CUDA|HIP)( driver)? error: out of memory|hipErrorOutOfMemory",
+    r"Triton Error \[(CUDA|HIP)\]: *(Code: \d+, \w+: )?out of memory",
+    # Libraries that ask for memory beside torch's allocator, as `ATen/cuda/Exceptions.h` names their states; cuDNN 9
+    # has new ones. NOT_INITIALIZED often comes of too little memory too, but of much else.
+    r"(CU|HIP)(BLAS|DNN|SPARSE|SOLVER)_STATUS_ALLOC_FAILED|(CU|HIP)FFT_ALLOC_FAILED|miopenStatusAllocFailed",
+    r"CUDNN_STATUS_INTERNAL_ERROR_(HOST|DEVICE)_ALLOCATION_FAILED",
+    # NCCL's last warning (`alloc.h`, `CUDACHECK`), newer ones with the number of the error.
+    r"Failed to CUDA (host )?(m|c)?alloc( async)? \d+ bytes|Cuda failure (2 )?'out of memory'",
 )
+_OUT_OF_MEMORY = re.compile("|".join(_SAID))
 
 
 def status_of(error: BaseException) -> Status:
@@ -27,6 +39,12 @@ def status_of(error: BaseException) -> Status:
     if isinstance(error, RuntimeError | OSError) and _OUT_OF_MEMORY.search(str(error)):
         return Status.OUT_OF_MEMORY
     return Status.FAILED
+
+
+def line_of_allocation(message: str) -> str:
+    """The line of a message that says which allocation failed, else the first; NCCL says it after what it was doing."""
+    lines = message.strip().splitlines()
+    return next((line for line in lines if _OUT_OF_MEMORY.search(line)), lines[0] if lines else "")
 
 
 def first_line(error: BaseException) -> str:

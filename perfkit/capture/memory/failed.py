@@ -7,10 +7,12 @@ from pathlib import Path
 import torch
 
 from perfkit.allocations import FailedRequest
+from perfkit.capture.failure import line_of_allocation
 
 # "Tried to allocate 2.00 GiB" (CUDA and HIP), "you tried to allocate 123 bytes" (torch's CPU allocator),
-# "Unable to allocate 7.45 GiB for an array" (NumPy), "unable to mmap 4096 bytes from file" (storages in files).
-_REQUEST = re.compile(r"(?:to allocate|to mmap) (\d+(?:\.\d+)?) (bytes|[KMGTPE]iB)")
+# "Unable to allocate 7.45 GiB for an array" (NumPy), "unable to mmap 4096 bytes from file" (storages in files),
+# "Failed to CUDA calloc async 608 bytes" (NCCL).
+_REQUEST = re.compile(r"(?:to allocate|to mmap|to CUDA [a-z ]+) (\d+(?:\.\d+)?) (bytes|[KMGTPE]iB)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))}
 _TORCH = Path(torch.__file__).parent
 _RECORDER = Path(__file__).parents[1]
@@ -23,8 +25,7 @@ def failed_request(error: BaseException, *, phase: str = "", step: int | None = 
     others name none: `bytes` is then None. `line` is the innermost outside of torch, which for a failure in backward
     is the call of backward.
     """
-    text = str(error).strip()
-    message = text.splitlines()[0] if text else type(error).__name__
+    message = line_of_allocation(str(error)) or type(error).__name__
     found = _REQUEST.search(message)
     return FailedRequest(
         bytes=None if found is None else round(float(found[1]) * _UNITS[found[2]]),

@@ -44,6 +44,8 @@ GIB = 2**30
         ),
         ("Unable to allocate 7.45 GiB for an array with shape (1000000000,) and data type int64", round(7.45 * GIB)),
         ("unable to mmap 4096 bytes from file </torch_1_2_3>: Cannot allocate memory (12)", 4096),
+        ("Failed to CUDA calloc async 608 bytes", 608),  # NCCL
+        ("Triton Error [CUDA]: out of memory", None),
         ("std::bad_alloc", None),
         ("could not create a primitive", None),
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", None),
