@@ -13,6 +13,7 @@ from perfkit.attach.timing import StepSeries
 from perfkit.attach.units import Units, units_of
 from perfkit.capture.energy import EnergyWindow, no_counter, unknown
 from perfkit.capture.environment import environment
+from perfkit.capture.graph_capture import capturing
 from perfkit.capture.peaks import memory_peaks
 from perfkit.capture.recording import Recording
 from perfkit.capture.sensors import Sensors, open_sensors
@@ -102,7 +103,7 @@ class VariantRecording:
         while a CUDA graph is captured, which waiting would end.
         """
         sensors = self._sensors()
-        if sensors is None or torch.cuda.is_current_stream_capturing():
+        if sensors is None or capturing(self._trained.device):
             return
         torch.cuda.synchronize(self._trained.device)
         self._window = EnergyWindow(sensors.energy_joules)
@@ -111,7 +112,7 @@ class VariantRecording:
         """The timed steps have just ended. On a GPU this waits for them, and where its energy can be told for two ticks
         of the counter."""
         steps = len(self.series)
-        if self._window is None or torch.cuda.is_current_stream_capturing():
+        if self._window is None or capturing(self._trained.device):
             self._energy = unknown(no_counter(self._trained.device, self._sensors()) or "a CUDA graph was captured")
             return
         torch.cuda.synchronize(self._trained.device)

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import pynvml
 
+from perfkit.devices.nvml import handle_of, opened
+
 BUSY = 0.05  # share of time in which some kernel ran, before anything of ours did
 HOST_NAMESPACE = "pid:[4026531836]"  # the kernel's PROC_PID_INIT_INO (include/linux/proc_ns.h)
 
@@ -31,22 +33,21 @@ class Use(NamedTuple):
 def use_of(uuid: str) -> Use:
     """What uses the device with this UUID (as torch gives it) besides this process, which must have a context on it."""
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return Use(unknown=f"NVML is not there ({error})")
-    try:
-        handle = _handle(uuid)
-        running = _utilisation(handle)
-        if running is not None and running > BUSY:
-            return Use(busy=f"its utilisation was {running:.0%} before anything was started")
-        found = judged(_computing(handle), own_pids(), contained=in_container())
-        drawing = _drawing(handle) - own_pids()
-        # A desktop that stands still takes next to nothing, and most machines with a screen have one.
-        return Use(unknown=f"{_processes_text(len(drawing))} drawing with it") if drawing and not any(found) else found
+        with opened():
+            return _use(uuid)
     except pynvml.NVMLError as error:
         return Use(unknown=f"NVML does not say ({error})")
-    finally:
-        pynvml.nvmlShutdown()
+
+
+def _use(uuid: str) -> Use:
+    handle = handle_of(uuid)
+    running = _utilisation(handle)
+    if running is not None and running > BUSY:
+        return Use(busy=f"its utilisation was {running:.0%} before anything was started")
+    found = judged(_computing(handle), own_pids(), contained=in_container())
+    drawing = _drawing(handle) - own_pids()
+    # A desktop that stands still takes next to nothing, and most machines with a screen have one.
+    return Use(unknown=f"{_processes_text(len(drawing))} drawing with it") if drawing and not any(found) else found
 
 
 def judged(listed: frozenset[int], own: frozenset[int], *, contained: bool) -> Use:
@@ -84,14 +85,6 @@ def in_container(namespace: Path = Path("/proc/self/ns/pid")) -> bool:
         return str(namespace.readlink()) != HOST_NAMESPACE
     except OSError:
         return False
-
-
-def _handle(uuid: str) -> Any:
-    """NVML names a GPU `GPU-<uuid>` and a slice of one `MIG-<uuid>`; torch gives the bare UUID of either."""
-    try:
-        return pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-    except pynvml.NVMLError_NotFound:
-        return pynvml.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}")
 
 
 def _utilisation(handle: Any) -> float | None:

@@ -210,7 +210,7 @@ def energy_of(watched: Watched, monkeypatch: pytest.MonkeyPatch, steps: int, cou
     monkeypatch.setattr(variants, "EnergyWindow", partial(EnergyWindow, now=gpu.now, sleep=gpu.sleep))
     monkeypatch.setattr(watched.recording, "_sensors", lambda: SimpleNamespace(energy_joules=gpu.joules))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(variants, "capturing", lambda device: False)
     watched.recording.begin_timing()
     for _ in range(steps):
         gpu.step(0.1)
@@ -234,7 +234,7 @@ def test_a_graph_that_is_captured_is_not_waited_for(watched: Watched, monkeypatc
 
     monkeypatch.setattr(watched.recording, "_sensors", lambda: SimpleNamespace(energy_joules=lambda: 1.0))
     monkeypatch.setattr(torch.cuda, "synchronize", end_of_the_capture)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    monkeypatch.setattr(variants, "capturing", lambda device: True)
     monkeypatch.setattr(variants, "no_counter", lambda device, sensors: "")
     watched.recording.begin_timing()
     watched.timed(StepCounts(optimizer_steps=1))
@@ -248,7 +248,7 @@ def test_steps_of_which_some_are_left_out_have_no_energy(watched: Watched, monke
     watched.timed(StepCounts(evaluations=1), StepCounts(), StepCounts())
     gpu = FakeGpu()
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(variants, "capturing", lambda device: False)
     monkeypatch.setattr(watched.recording, "_window", EnergyWindow(gpu.joules, now=gpu.now, sleep=gpu.sleep))
     watched.recording.end_timing()
     watched.recording.write_timing("loop", 3, units_per_step=None, unit="samples")

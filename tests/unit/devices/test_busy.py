@@ -27,6 +27,7 @@ class FakeNvml:
         monkeypatch.setattr(pynvml, "nvmlInit", lambda: setattr(self, "open", self.open + 1))
         monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: setattr(self, "open", self.open - 1))
         monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", self.handle)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", self.mig_mode)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", self.utilisation)
         for query, pids in (
             ("nvmlDeviceGetComputeRunningProcesses", self.compute),
@@ -45,6 +46,9 @@ class FakeNvml:
         if handle.startswith("MIG-"):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return SimpleNamespace(gpu=self.gpu)
+
+    def mig_mode(self, handle: str) -> list[int]:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
     def listed(self, pids: list[int] | None) -> list[SimpleNamespace]:
         if pids is None:
@@ -112,7 +116,7 @@ def test_an_error_of_nvml_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
-    assert use_of("abc").unknown.startswith("NVML is not there (")
+    assert use_of("abc").unknown.startswith("NVML does not say (")
 
 
 @pytest.mark.parametrize(
