@@ -107,12 +107,14 @@ class Flops(Struct):
     """FLOPs of one optimizer step of this rank.
 
     `model` counts forward and backward of the unmodified model (for MFU), `hardware` the step as run, with
-    recomputation (for HFU). `uncounted` names ops that have no formula, with the number of their calls.
+    recomputation (for HFU). `by_dtype` splits `hardware` by what it is computed in (`tf32`, `fp32`, `bf16`), empty
+    where nobody counted that. `uncounted` names ops that have no formula, with the number of their calls.
     """
 
     model: Quantity
     hardware: Quantity
     uncounted: dict[str, int] = {}
+    by_dtype: dict[str, float] = {}
 
 
 class MemoryPeaks(Struct):
@@ -199,7 +201,12 @@ class DeviceSample(Struct):
 
 
 class Environment(Struct):
-    """Where a rank ran: everything that can change its numbers. Values are None where they cannot be read."""
+    """Where a rank ran: everything that can change its numbers. Values are None where they cannot be read.
+
+    `matmul_precision` is what torch multiplies fp32 matrices in on this device, in the words of
+    `torch.set_float32_matmul_precision` (`highest`, `high`, `medium`); `conv_precision` and `rnn_precision` are what it
+    does fp32 convolutions and recurrent layers in, in those of `fp32_precision` (`ieee`, `tf32`, `bf16`).
+    """
 
     hostname: str
     platform: str
@@ -213,6 +220,8 @@ class Environment(Struct):
     driver: str | None = None
     cuda: str | None = None
     matmul_precision: str | None = None
+    conv_precision: str | None = None
+    rnn_precision: str | None = None
     cpu_model: str | None = None
     cpu_cores: int | None = None
     cpu_governor: str | None = None

@@ -1,10 +1,10 @@
-"""Which ceilings hold for a run or a trace: those of its device, its number of threads, and its matrix precision."""
+"""Which ceilings hold for a run or a trace: those of its device, its number of threads, and of what fp32 runs in."""
 
 from dataclasses import dataclass
 
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
-from perfkit.devices.peak import CPU, matrix_ceiling
+from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings, matrix_ceiling
 from perfkit.record import Environment
 from perfkit.units import bandwidth, flops_per_s
 
@@ -14,14 +14,15 @@ class Roofs:
     """The ceilings for one rank; measured ones come first, then the datasheet's.
 
     `device` is `cpu` or torch's word for a GPU (`cuda`, on ROCm too), empty where it is not known; it must be that of
-    the ceilings. `threads` counts on a CPU only: a ceiling of another number of threads is no answer.
+    the ceilings. `threads` counts on a CPU only: a ceiling of another number of threads is no answer. `fp32` tells what
+    a GPU computes fp32 products in; None where they stay fp32.
     """
 
     ceilings: DeviceCeilings | None
     device: str
     device_name: str = ""
     threads: int | None = None
-    matmul_precision: str | None = None
+    fp32: Fp32Settings | None = None
 
     @property
     def reason(self) -> str:
@@ -36,7 +37,7 @@ class Roofs:
         return f"no such ceiling is known for {self.device_name or self.device}{threads}"
 
     def compute(self, unit: Unit, dtype: str, kind: Kind | None = None) -> Ceiling | None:
-        """The peak rate of a functional unit for operands of `dtype`.
+        """The peak rate of a functional unit that computes in `dtype`.
 
         Where the vector units' rate is not known, the matrix peak stands in: it is no lower, so that a time derived
         from it is still one that cannot be beaten.
@@ -45,8 +46,7 @@ class Roofs:
             return self._find(Level.VECTOR, dtype, kind) or self._find(Level.MATRIX, dtype, kind)
         if self.ceilings is None or not self.device or self.ceilings.device != self.device:
             return None
-        tf32 = self.matmul_precision in ("high", "medium")
-        return matrix_ceiling(self.ceilings, dtype, threads=self.threads, tf32=tf32, kind=kind)
+        return matrix_ceiling(self.ceilings, dtype, threads=self.threads, kind=kind)
 
     def bandwidth(self, level: Level = Level.MEMORY) -> Ceiling | None:
         """The bandwidth of a level of memory or of a link."""
@@ -67,8 +67,16 @@ def roofs_of(ceilings: DeviceCeilings | None, environment: Environment | None) -
     if environment is None:
         return Roofs(ceilings, "")
     return Roofs(
-        ceilings, environment.device, environment.device_name, environment.threads, environment.matmul_precision
+        ceilings, environment.device, environment.device_name, environment.threads, _fp32_settings(environment)
     )
+
+
+def _fp32_settings(environment: Environment) -> Fp32Settings | None:
+    """What was recorded of a GPU; what an older record does not tell is taken as fp32."""
+    if environment.device == CPU:
+        return None
+    matmul = TF32 if environment.matmul_precision in ("high", "medium") else IEEE
+    return Fp32Settings(matmul, environment.conv_precision or IEEE, environment.rnn_precision or IEEE)
 
 
 def describe(ceiling: Ceiling) -> str:

@@ -5,7 +5,7 @@ A trace tells what a step does. How long a step takes it does not: the profiler 
 
 from collections.abc import Sequence
 
-from perfkit.analysis.efficiency import Peak, peak_of
+from perfkit.analysis.efficiency import Peak, peak_of_mix
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.runs import total
 from perfkit.analysis.traces.result import RankTrace
@@ -22,11 +22,12 @@ def flops_of_traces(traces: Sequence[RankTrace], world_size: int) -> Flops:
 
 
 def peak_of_traces(traces: Sequence[RankTrace], roofs: Roofs, world_size: int) -> Peak | Unknown:
-    """The peak of what most of the matrix products of the first trace that has some ran in."""
-    found = next((trace for trace in traces if trace.matrix_dtype), None)
+    """The peak of what the matrix products of the first trace that has some ran in."""
+    found = next((trace for trace in traces if trace.computed_in), None)
     if found is None:
         return Unknown(reason="no trace tells in what its matrix products ran")
-    return peak_of(roofs, Unit(found.matrix_unit), found.matrix_dtype, world_size)
+    computed = {(Unit(part.unit), part.dtype): part.flops for part in found.computed_in}
+    return peak_of_mix(roofs, computed, world_size)
 
 
 def _of_steps(trace: RankTrace, flops: Quantity) -> Quantity:

@@ -7,7 +7,7 @@ from statistics import median
 from perfkit.analysis.attached import loop_of
 from perfkit.analysis.compare import compare
 from perfkit.analysis.compile import compile_summary
-from perfkit.analysis.efficiency import Peak, peak, utilisation
+from perfkit.analysis.efficiency import Peak, peak, peak_of_mix, utilisation
 from perfkit.analysis.energy import energy_of
 from perfkit.analysis.engagement import check_claims, engaged
 from perfkit.analysis.estimate import over_processes
@@ -17,6 +17,7 @@ from perfkit.analysis.result import CompileSummary, Difference, Estimate, Memory
 from perfkit.analysis.roofs import roofs_of
 from perfkit.analysis.runs import VariantRuns, largest, step_series, total
 from perfkit.analysis.trace_flops import flops_of_traces, peak_of_traces
+from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Flops, Quantity, Samples, Status, Unknown, measured, value_of
 
@@ -152,6 +153,9 @@ def _peak(subject: Subject, ceilings: DeviceCeilings | None) -> Peak | Unknown:
     roofs = roofs_of(ceilings, first.environment)
     if runs.attached:
         return peak_of_traces(subject.passes.traces, roofs, runs.world_size)
+    if first.flops is not None and first.flops.by_dtype:
+        computed = {(Unit.MATRIX, dtype): amount for dtype, amount in first.flops.by_dtype.items()}
+        return peak_of_mix(roofs, computed, runs.world_size)
     return peak(roofs, first.compute_dtype, runs.world_size)
 
 

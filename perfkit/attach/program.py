@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from perfkit.attach.hooks import LoopHooks
-from perfkit.attach.live.flops import counted
+from perfkit.attach.live.flops import StepFlops, counted
 from perfkit.attach.live.triggers import Triggers
 from perfkit.attach.live.watch import LiveWatch
 from perfkit.attach.profilers import ProfilerTaken
@@ -23,7 +23,7 @@ from perfkit.capture.recording import Recording
 from perfkit.capture.tensors import trained_blocks
 from perfkit.capture.trace import traced
 from perfkit.capture.warmup import is_steady
-from perfkit.record import Quantity, Status
+from perfkit.record import Status
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
 
@@ -32,7 +32,7 @@ _DEEPEST = 4
 
 _BEGAN = "the program's own torch profiler began meanwhile"
 
-OpenWatch = Callable[[Session, Quantity | None], tuple[LiveWatch, Triggers]]
+OpenWatch = Callable[[Session, StepFlops | None], tuple[LiveWatch, Triggers]]
 
 
 def program(session: Session, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
@@ -69,7 +69,7 @@ def program(session: Session, recording: VariantRecording, hooks: LoopHooks) -> 
 def watched(session: Session, open_watch: OpenWatch, *, count: bool) -> Recording[None]:
     """The loop is watched for as long as it runs; what asks for it is traced. With `count` a step's FLOPs are counted
     first."""
-    flops: Quantity | None = None
+    flops: StepFlops | None = None
     if count:
         flops = yield from counted(session.trained.models)
     watch, triggers = open_watch(session, flops)

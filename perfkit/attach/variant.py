@@ -12,7 +12,7 @@ from perfkit.attach.models import unwrapped_module
 from perfkit.attach.timing import StepSeries
 from perfkit.attach.units import Units, units_of
 from perfkit.capture.energy import EnergyWindow, no_counter, unknown
-from perfkit.capture.environment import environment
+from perfkit.capture.environment import environment, with_fp32
 from perfkit.capture.graph_capture import capturing
 from perfkit.capture.peaks import memory_peaks
 from perfkit.capture.recording import Recording
@@ -137,11 +137,14 @@ class VariantRecording:
         captures = sum(1 for each in self.series.counts if each.captures)
         if captures:
             self.warnings.append(f"a CUDA graph was captured in {captures} of the timed steps, which are left out")
+        started_in = self.recorder.record.environment
+        assert started_in is not None
         self.recorder.update(
             warmup=self.warmup.samples(list(range(len(self.warmup)))),
             steady=self.steady,
             samples=self.series.samples(chosen),
             compute_dtype=self._compute_dtype(),
+            environment=with_fp32(started_in, self._trained.device),
             memory=memory_peaks(self._trained.device, self._sensors(), "since the program began or last reset it"),
             energy=self._energy.step,
             power=self._energy.power,

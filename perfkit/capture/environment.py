@@ -11,6 +11,7 @@ import msgspec
 import psutil
 import torch
 
+from perfkit.devices.fp32 import fp32_settings
 from perfkit.devices.machine import container_cpu_limit, cpu_model, usable_cpus
 from perfkit.record import Environment
 
@@ -19,6 +20,9 @@ VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
     "NCCL_ALGO", "NCCL_PROTO", "GLOO_SOCKET_IFNAME", "LD_PRELOAD", "MALLOC_ARENA_MAX", "TORCHINDUCTOR_FX_GRAPH_CACHE",
 )  # fmt: skip
+
+# The words of torch's older switch, which records have always had.
+_MATMUL_WORDS = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
 
 
 def environment(device: torch.device) -> Environment:
@@ -41,11 +45,18 @@ def environment(device: torch.device) -> Environment:
         container_cpu_limit=container_cpu_limit(),
         container_memory_limit_bytes=_memory_limit(),
         git_revision=_git_revision(),
-        matmul_precision=torch.get_float32_matmul_precision(),
         packages=_packages(),
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
     )
-    return _on_gpu(host, device) if device.type == "cuda" else host
+    return with_fp32(_on_gpu(host, device) if device.type == "cuda" else host, device)
+
+
+def with_fp32(found: Environment, device: torch.device) -> Environment:
+    """`found` with what torch computes fp32 products in now: a program may set that late."""
+    fp32 = fp32_settings(device)
+    return msgspec.structs.replace(
+        found, matmul_precision=_MATMUL_WORDS[fp32.matmul], conv_precision=fp32.conv, rnn_precision=fp32.rnn
+    )
 
 
 def _on_gpu(host: Environment, device: torch.device) -> Environment:

@@ -18,10 +18,11 @@ from perfkit.capture.saved import REPLAYED, saved_tensor_bytes
 from perfkit.capture.sensors import read_samples, sampling
 from perfkit.capture.session import Session, mean_losses, with_peak
 from perfkit.capture.step import to_device, train_step
-from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype
+from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype, product_settings
 from perfkit.capture.trace import traced
 from perfkit.capture.trained import trained_of
 from perfkit.capture.warmup import warm_up
+from perfkit.cost.fp32_products import by_dtype
 from perfkit.cost.live import count_flops
 from perfkit.record import Flops, How, Measurement, Quantity, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
@@ -178,4 +179,5 @@ def _count_step(session: Session) -> None:
     )
     flops = session.recorder.record.flops
     model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
-    session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted))
+    computed = by_dtype(count.matrix_by_operands, product_settings(session.state.device))
+    session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted, by_dtype=computed))

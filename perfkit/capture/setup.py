@@ -9,7 +9,7 @@ from torch import nn
 
 from perfkit.capture.clock import clock_for
 from perfkit.capture.data import BatchPool
-from perfkit.capture.environment import environment
+from perfkit.capture.environment import environment, with_fp32
 from perfkit.capture.failure import status_of
 from perfkit.capture.process_memory import before_model
 from perfkit.capture.saved import plain_saved_bytes
@@ -47,7 +47,8 @@ def set_up(
     """Build the workload, measure the unmodified model where evidence is asked for, and apply the techniques."""
     if spec.launch.threads is not None:
         torch.set_num_threads(spec.launch.threads)
-    recorder.update(environment=environment(device))
+    here = environment(device)
+    recorder.update(environment=here)
     techniques = compose(spec.techniques)
     report("building the model")
     torch.manual_seed(spec.seed)
@@ -88,6 +89,7 @@ def set_up(
     recorder.update(
         setup=(model_cost, *applied.setup),
         compute_dtype=applied.state.compute_dtype,
+        environment=with_fp32(here, device),  # the workload or a technique may have changed it
         parity=_parity(spec.dtype, applied.parity),
     )
     return Session(

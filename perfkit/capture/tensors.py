@@ -8,6 +8,9 @@ from torch.optim import Optimizer
 
 from perfkit.capture.trained import Trained, trained_of
 from perfkit.cost.dtypes import BY_NAME, BY_TORCH_NAME
+from perfkit.cost.fp32_products import MATMUL, computed_in
+from perfkit.devices.fp32 import fp32_settings
+from perfkit.devices.peak import Fp32Settings
 from perfkit.record import Block
 from perfkit.techniques.paged_optimizer import local_optimizer
 from perfkit.techniques.paged_tensors import local_part
@@ -113,9 +116,13 @@ def short_dtype(dtype: torch.dtype) -> str:
 
 
 def compute_dtype(dtype: str, device: torch.device) -> str:
-    """What products of operands of `dtype` are computed in: fp32 ones in TF32 where torch lets a GPU do so."""
-    tf32 = device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
-    return "tf32" if dtype == "fp32" and tf32 else dtype
+    """What matrix products of operands of `dtype` are computed in: fp32 ones in TF32 where torch lets a GPU do so."""
+    return computed_in(MATMUL, dtype, product_settings(device))
+
+
+def product_settings(device: torch.device) -> Fp32Settings | None:
+    """The settings that decide what fp32 products are computed in; None on a CPU, where they stay fp32."""
+    return fp32_settings(device) if device.type == "cuda" else None
 
 
 def torch_dtype(name: str) -> torch.dtype:

@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 
 from perfkit.cost.call import Unit
+from perfkit.devices.peak import THREE_TF32
 
 _MATRIX, _VECTOR = Unit.MATRIX, Unit.VECTOR
 
@@ -70,19 +71,23 @@ _TABLE = tuple(
         (r"simt_d|(?:maxwell|volta|turing|ampere)_dgemm|(?<!\w)dgemm", _VECTOR, "fp64"),
         (r"simt_s|(?:maxwell|pascal|volta|turing|ampere)_(?:fp16_)?sgemm|(?<!\w)sgemm", _VECTOR, "fp32"),
         (r"scudnn|convolve_sgemm", _VECTOR, "fp32"),
+        # cuDNN's engines without tensor cores, and torch's own depthwise convolutions.
+        (r"(?:dgrad|wgrad_alg\d)_engine<float|grouped_direct_kernel<(?!.*(?:bfloat16|half)).*float", _VECTOR, "fp32"),
+        (r"conv_depthwise\dd_\w+_kernel(?:_generic)?<[^<>]*float", _VECTOR, "fp32"),
         # Instructions: s16816 is a 16 x 8 x 16 product summed in fp32, h16816 one summed in fp16, d884 in fp64.
         (r"d884|d1684|dmma|(?:_f64f64){2}", _MATRIX, "fp64"),
         (r"bf16|bfloat16|BFloat16|bhalf_t", _MATRIX, "bf16"),
         (r"fp?16|half|Half|h884|s884|h1688|16816|h161616|s161616|hmma|_Float16", _MATRIX, "fp16"),
         (r"s1688|s688", _MATRIX, "tf32"),
-        (r"fmha_cutlass[FB]_f32\w*_sm[89]", _MATRIX, "tf32"),
+        (r"fmha_cutlass[FB]_f32\w*_sm[89]", _MATRIX, THREE_TF32),  # see perfkit.cost.fp32_products
+        (r"fmha_cutlass[FB]_f32", _VECTOR, "fp32"),
     )
 )  # fmt: skip
 
 
 @lru_cache(maxsize=16384)
 def matrix_unit(kernel_name: str) -> tuple[Unit, str] | None:
-    """Unit and dtype (as ceilings call it: `tf32`, `bf16`) of a matrix kernel; None where its name does not tell."""
+    """Unit and dtype of a matrix kernel, as ceilings call them (`tf32`, `bf16`); None where its name does not tell."""
     if not _IS_MATRIX.search(kernel_name) or _IS_NOT.search(kernel_name):
         return None
     return next(((unit, dtype) for pattern, unit, dtype in _TABLE if pattern.search(kernel_name)), None)

@@ -21,15 +21,23 @@ class FlopCount(NamedTuple):
     """FLOPs of a step as run.
 
     `matrix` are those of matrix products, convolutions and attention: what MFU and HFU count. `total` adds element-wise
-    ops, reductions, normalisation and the optimizer by the conventions of docs/costing.md. `by_op` splits `total` and
-    `matrix_by_op` splits `matrix` by op name. `uncounted` are the calls of ops without a formula.
+    ops, reductions, normalisation and the optimizer by the conventions of docs/costing.md. `by_op` splits `total`;
+    `matrix_by_op` splits `matrix` by op name, `matrix_by_operands` by that and the operands' dtype. `uncounted` are the
+    calls of ops without a formula.
     """
 
     matrix: float
     total: float
     by_op: dict[str, float]
-    matrix_by_op: dict[str, float]
+    matrix_by_operands: dict[tuple[str, str], float]
     uncounted: dict[str, int]
+
+    @property
+    def matrix_by_op(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for (op, _), flops in self.matrix_by_operands.items():
+            found[op] = found.get(op, 0.0) + flops
+        return found
 
 
 def count_flops(step: Callable[[], object]) -> FlopCount:
@@ -63,14 +71,14 @@ class FlopCounter(TorchDispatchMode):
         """What was counted so far."""
         uncounted: Counter[str] = Counter()
         total: dict[str, float] = {}
-        matrix: dict[str, float] = {}
+        matrix: dict[tuple[str, str], float] = {}
         for (name, cost), calls in self._calls.items():
             if cost is None or cost.flops is None:
                 uncounted[name] += calls
             elif cost.flops:
                 total[name] = total.get(name, 0.0) + cost.flops * calls
                 if cost.unit is Unit.MATRIX:
-                    matrix[name] = matrix.get(name, 0.0) + cost.flops * calls
+                    matrix[name, cost.dtype] = matrix.get((name, cost.dtype), 0.0) + cost.flops * calls
         return FlopCount(sum(matrix.values()), sum(total.values()), total, matrix, dict(uncounted))
 
     def __torch_dispatch__(

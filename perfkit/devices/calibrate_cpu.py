@@ -9,6 +9,7 @@ import torch
 
 from perfkit.devices import triads
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
+from perfkit.devices.fp32 import set_matmul_precision
 from perfkit.devices.measure import (
     Call,
     Kernel,
@@ -20,6 +21,7 @@ from perfkit.devices.measure import (
     time_windows,
     wall_timer,
 )
+from perfkit.devices.peak import IEEE
 from perfkit.devices.repeats import SPREAD_TOLERANCE
 from perfkit.units import bandwidth, flops_per_s
 
@@ -44,7 +46,7 @@ def kernels(
     threads: Sequence[int], *, short: bool, progress: Progress
 ) -> tuple[list[Kernel], dict[int | None, Kernel], list[str]]:
     """The kernels to measure, a canary for each number of threads, and notes on what is left out and why."""
-    torch.set_float32_matmul_precision("highest")  # otherwise an fp32 product may run in bf16
+    set_matmul_precision(IEEE)  # otherwise an fp32 product may run in bf16
     chosen: list[Kernel] = []
     canaries: dict[int | None, Kernel] = {}
     dtypes, notes = native_dtypes(SHORT_DTYPES if short else FULL_DTYPES, _probe_rate)

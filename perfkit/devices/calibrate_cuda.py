@@ -17,6 +17,7 @@ from perfkit.devices import cuda_bandwidths, cuda_products
 from perfkit.devices.busy import Use, use_of
 from perfkit.devices.catalogue import find
 from perfkit.devices.ceiling import Ceiling, Confidence
+from perfkit.devices.fp32 import set_matmul_precision
 from perfkit.devices.measure import Call, Kernel, Plan, Progress, Timer
 from perfkit.errors import UnavailableError
 
@@ -57,7 +58,7 @@ def opened(name: str = "") -> Iterator[Device]:
         with torch.cuda.device(index):
             yield _described(index)
     finally:
-        torch.set_float32_matmul_precision("high" if before == "tf32" else "highest")
+        set_matmul_precision(before)
         with torch.cuda.device(index):
             torch.cuda.empty_cache()
 

@@ -11,6 +11,7 @@ import torch
 
 from perfkit.devices.catalogue import Entry
 from perfkit.devices.ceiling import Level
+from perfkit.devices.fp32 import set_matmul_precision
 from perfkit.devices.measure import FAILURES, Call, Kernel, Timer, Window, reason
 from perfkit.units import seconds
 
@@ -61,7 +62,7 @@ def products(capability: tuple[int, int], *, rocm: bool) -> list[Product]:
     return [
         Product("fp16", Level.MATRIX, lambda size: _mm(size, torch.float16)),
         Product("bf16", Level.MATRIX, lambda size: _mm(size, torch.bfloat16), no_bf16),
-        Product("tf32", Level.MATRIX, lambda size: _mm(size, torch.float32, "high"), no_tf32),
+        Product("tf32", Level.MATRIX, lambda size: _mm(size, torch.float32, "tf32"), no_tf32),
         Product("fp32", Level.MATRIX if rocm else Level.VECTOR, lambda size: _mm(size, torch.float32)),
         Product("fp64", Level.MATRIX if fp64_matrix else Level.VECTOR, lambda size: _mm(size, torch.float64)),
         Product("int8", Level.MATRIX, _int8_mm, no_int8),
@@ -133,8 +134,8 @@ def _peak(product: Product, entry: Entry | None) -> float | None:
     return rates[product.dtype][0] * 1e12 if product.dtype in rates else None
 
 
-def _mm(size: int, dtype: torch.dtype, precision: str = "highest") -> Call:
-    torch.set_float32_matmul_precision(precision)
+def _mm(size: int, dtype: torch.dtype, precision: str = "ieee") -> Call:
+    set_matmul_precision(precision)
     left, right = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
     out = torch.empty_like(left)
     return lambda: torch.mm(left, right, out=out)

@@ -1,29 +1,58 @@
 """The peak that products are held against."""
 
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 
 CPU = "cpu"
+IEEE, TF32 = "ieee", "tf32"  # torch's words for fp32 as it is, and for its 10 upper bits of mantissa
+THREE_TF32 = "3xtf32"
+
+
+class Fp32Settings(NamedTuple):
+    """What each kind of op multiplies fp32 operands in, in torch's words: `ieee`, `tf32`, on a CPU also `bf16`.
+
+    On a GPU `conv` and `rnn` are cuDNN's, which takes TF32 unless it is told otherwise. `has_tf32` tells that the
+    device has units for it.
+    """
+
+    matmul: str
+    conv: str
+    rnn: str
+    has_tf32: bool = False
 
 
 def matrix_ceiling(
-    known: DeviceCeilings, dtype: str, *, threads: int | None, tf32: bool, kind: Kind | None = None
+    known: DeviceCeilings, dtype: str, *, threads: int | None, kind: Kind | None = None
 ) -> Ceiling | None:
-    """The ceiling of matrix products of `dtype`; None where it is not known.
+    """The ceiling of matrix products that are computed in `dtype`; None where it is not known.
 
-    On a GPU products of fp32 run on the vector units, or, where torch's float32 matmul precision allows it (`tf32`), on
-    the matrix units in TF32. On a CPU a ceiling of another number of threads is no answer.
+    On a GPU products in fp32 run on the vector units, where its matrix units do not take fp32 (AMD's do). On a CPU a
+    ceiling of another number of threads is no answer.
+
+    `3xtf32` is CUTLASS's 3xTF32 (`OpMultiplyAddFastF32`, example 27): each fp32 operand is split into two of TF32, a
+    big and a small one, and of the four products all but small x small are taken. So every product of the op costs
+    three in TF32, and a third of the TF32 peak is all that can be reached. That is more than the vector units have on
+    data-centre GPUs (A100: 52 against 19.5 TFLOP/s) and less on consumer ones (RTX 4090: 28 against 83).
     """
 
     def find(level: Level, dtype: str) -> Ceiling | None:
         return known.find(level, dtype, threads=threads if known.device == CPU else None, kind=kind)
 
-    if known.device != CPU and dtype == "fp32":
-        if tf32:
-            return find(Level.MATRIX, "tf32")
-        return find(Level.MATRIX, dtype) or find(Level.VECTOR, dtype)
-    return find(Level.MATRIX, dtype)
+    if dtype == THREE_TF32:
+        third = find(Level.MATRIX, TF32)
+        return None if third is None else _third(third)
+    found = find(Level.MATRIX, dtype)
+    return found or find(Level.VECTOR, dtype) if known.device != CPU and dtype == "fp32" else found
 
 
 def conventional_kind(device: str) -> Kind:
     """Utilisation refers to the vendor's figure on a GPU; a CPU has none, so it is what was measured."""
     return Kind.MEASURED if device in ("", CPU) else Kind.DATASHEET
+
+
+def _third(tf32: Ceiling) -> Ceiling:
+    source = f"a third of the TF32 peak, three TF32 products for each; {tf32.source}"
+    return replace(tf32, dtype=THREE_TF32, value=tf32.value / 3, source=source)

@@ -62,6 +62,8 @@ def environment_here(device: torch.device) -> Environment:
         device_name=here.device_name,
         device_count=1,
         matmul_precision=here.matmul_precision,
+        conv_precision=here.conv_precision,
+        rnn_precision=here.rnn_precision,
         threads=here.threads,
         cuda=here.cuda,
     )

@@ -28,6 +28,8 @@ def environment_items(environment: Environment) -> list[tuple[str, Cell]]:
             ("Driver", _known(environment.driver)),
             ("CUDA", _known(environment.cuda)),
             ("Matmul precision", _known(environment.matmul_precision)),
+            ("Convolution precision", _known(environment.conv_precision)),
+            ("Recurrent precision", _known(environment.rnn_precision)),
         ]
     affinity = environment.affinity
     items += [

@@ -43,6 +43,8 @@ EFFECTS = {
     "torch": Effect.COUNTS,
     "python": Effect.TIMES,
     "matmul_precision": Effect.NOTED,  # the program sets it: it may be what was changed
+    "conv_precision": Effect.NOTED,
+    "rnn_precision": Effect.NOTED,
     "cpu_model": Effect.COUNTS,  # oneDNN and MKL choose algorithms by it
     "cpu_cores": Effect.TIMES,
     "cpu_governor": Effect.TIMES,

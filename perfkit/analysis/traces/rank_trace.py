@@ -12,7 +12,7 @@ from perfkit.analysis.traces.coverage import coverage
 from perfkit.analysis.traces.device import trace_device
 from perfkit.analysis.traces.host_calls import host_calls
 from perfkit.analysis.traces.modules import module_rows, phase_rows
-from perfkit.analysis.traces.result import RankTrace, Reading, Recompute, StepRow
+from perfkit.analysis.traces.result import ComputedIn, RankTrace, Reading, Recompute, StepRow
 from perfkit.analysis.traces.tables import cut_note, kernel_rows, op_rows
 from perfkit.analysis.traces.unseen import unseen_device, unused_device
 from perfkit.analysis.traces.useful import useful
@@ -25,8 +25,8 @@ from perfkit.analysis.work.placed import parts_of, points
 from perfkit.analysis.work.split_time import overlap, split_streams
 from perfkit.analysis.work.stated import stated_costs
 from perfkit.analysis.work.windows import Windows
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.peak import CPU
+from perfkit.devices.ceiling import DeviceCeilings, Level
+from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
 from perfkit.trace.counters.match import Counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import NONE, Trace
@@ -64,7 +64,7 @@ def analyse_ops(
     unseen = unseen_device(ops)
     if unseen:
         ceilings = None
-    roofs = Roofs(ceilings, _word(device.kind, ceilings), name)
+    roofs = Roofs(ceilings, _word(device.kind, ceilings), name, fp32=_usual(device.kind, ceilings))
     counted = None if counters is None else counters.columns(trace, ops.kernels)
     found = analyse_work(ops, roofs, counted)
     work, spans, parts, step_s = found.pieces, found.windows, found.parts, found.step_s
@@ -112,6 +112,9 @@ def analyse_ops(
         hardware_flops=multiplied.hardware_flops,
         matrix_unit=multiplied.unit,
         matrix_dtype=multiplied.dtype,
+        computed_in=tuple(
+            ComputedIn(unit=str(unit), dtype=dtype, flops=flops) for (unit, dtype), flops in multiplied.computed.items()
+        ),
         host_calls=host_calls(ops, spans),
         ceilings=ceilings,
         unseen_device=unseen,
@@ -131,6 +134,15 @@ def _word(kind: str, ceilings: DeviceCeilings | None) -> str:
     if kind == CPU or ceilings is None:
         return kind
     return ceilings.device if ceilings.device != CPU else kind
+
+
+def _usual(kind: str, ceilings: DeviceCeilings | None) -> Fp32Settings | None:
+    """What fp32 is computed in where no kernel's name tells: no trace has torch's settings, so these are its own.
+
+    cuDNN takes TF32 then. Should a program have forbidden it, its roofs are too high, which no time can be beaten by.
+    """
+    has_tf32 = kind == "cuda" and ceilings is not None and ceilings.find(Level.MATRIX, TF32) is not None
+    return Fp32Settings(matmul=IEEE, conv=TF32, rnn=TF32, has_tf32=True) if has_tf32 else None
 
 
 def _exposed(work: Pieces) -> Ints:

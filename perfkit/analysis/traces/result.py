@@ -26,6 +26,14 @@ class Reading(Struct):
     cut: bool = False
 
 
+class ComputedIn(Struct):
+    """FLOPs of matrix products that were computed on one unit in one dtype (`matrix` `tf32`, `vector` `fp32`)."""
+
+    unit: str
+    dtype: str
+    flops: float
+
+
 class Uncovered(Struct):
     """Time of work without a FLOP or byte model, by name, with the reason."""
 
@@ -211,8 +219,9 @@ class RankTrace(Struct):
         unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
             times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
         memory: of the fullest GPU whose allocations were recorded, else of the CPU; None where none were.
-        model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `matrix_unit` and
-            `matrix_dtype` are those of most of them, empty where that is not known.
+        model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `computed_in` splits the
+            latter by what they were computed in, `matrix_unit` and `matrix_dtype` are those of most of them, all empty
+            where that is not known.
         level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
             `memory`): the same FLOP/s at several intensities.
     """
@@ -255,6 +264,7 @@ class RankTrace(Struct):
     hardware_flops: Quantity = NOT_MEASURED
     matrix_unit: str = ""
     matrix_dtype: str = ""
+    computed_in: tuple[ComputedIn, ...] = ()
     kernels_per_step: float = 0.0
 
 

@@ -1,14 +1,16 @@
 """Utilisation of a trace's device: matrix FLOPs of a step over what the device could do in its time.
 
 MFU (PaLM, appendix B) counts the FLOPs that forward and backward need, HFU all that ran, with recomputation. By
-convention both count matrix products alone, against the vendor's dense peak of the dtype that most of them have.
+convention both count matrix products alone, against the vendor's dense peak of the dtype that most of them have, or of
+the mix where that is fp32 (`perfkit.analysis.efficiency`).
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.efficiency import peak_of, utilisation
+from perfkit.analysis.efficiency import Computed, peak_of_mix, utilisation
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.work.costs import PieceCosts, like_elsewhere
 from perfkit.analysis.work.pieces import Kind, Pieces
@@ -24,7 +26,8 @@ _LEAST_COVERED = 0.98
 class Useful(NamedTuple):
     """Matrix FLOPs of a step, what forward and backward need and what ran, and the utilisations that follow.
 
-    `unit` and `dtype` are those of most of them, empty where they are not known.
+    `computed` splits the FLOPs that ran by unit and by what they were computed in, `unit` and `dtype` are those of most
+    of them; all empty where they are not known.
     """
 
     model_flops: Quantity
@@ -33,6 +36,7 @@ class Useful(NamedTuple):
     hfu: Quantity
     unit: str = ""
     dtype: str = ""
+    computed: Mapping[Computed, float] = {}
 
 
 def _unknown(reason: str) -> Useful:
@@ -58,9 +62,9 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Us
         why = f"FLOPs are known for only {covered:.0%} of the time of matrix products"
         why += " (CUDA graphs replay theirs without ops)" if replays(pieces.ops) else ""
         return _unknown(why)
-    sums = np.bincount(costs.precision[known], costs.flops[known])
-    unit, dtype = costs.precisions[int(sums.argmax())]
-    limit = peak_of(roofs, unit, dtype, 1)
+    sums = np.bincount(costs.precision[known], costs.flops[known]) / parts_of(pieces)
+    computed = {costs.precisions[index]: float(sums[index]) for index in np.flatnonzero(sums).tolist()}
+    limit = peak_of_mix(roofs, computed, 1)
     again = like_elsewhere(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
     ran = float(costs.flops[known].sum()) / parts_of(pieces)
     needed = float((costs.flops * (1 - again))[known].sum()) / parts_of(pieces)
@@ -70,8 +74,8 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Us
         hardware,
         utilisation(model, step_s, limit),
         utilisation(hardware, step_s, limit),
-        str(unit),
-        dtype,
+        *max(computed, key=lambda each: computed[each]),
+        computed,
     )
 
 

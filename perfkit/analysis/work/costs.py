@@ -16,7 +16,10 @@ from perfkit.analysis.work.pieces import Flags, Kind, Pieces
 from perfkit.analysis.work.stated import stated_costs
 from perfkit.cost.call import Unit
 from perfkit.cost.fallback import RECORDED_INPUTS
+from perfkit.cost.fp32_products import computed_in
 from perfkit.cost.gemm_kernel import matrix_unit, multiplies
+from perfkit.devices.peak import Fp32Settings
+from perfkit.trace.costing import CostedCall
 from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.naming import named
 from perfkit.trace.read import NONE, Category, Ints
@@ -59,15 +62,21 @@ class PieceCosts:
         return np.where(np.isnan(self.flops) & vector[self.precision] & ~self.partial, 0.0, seconds)
 
 
-def piece_costs(pieces: Pieces, message_bytes: Floats, counters: CounterColumns | None = None) -> PieceCosts:
+def piece_costs(
+    pieces: Pieces,
+    message_bytes: Floats,
+    counters: CounterColumns | None = None,
+    fp32: Fp32Settings | None = None,
+) -> PieceCosts:
     """The costs of all pieces.
 
     Args:
         message_bytes: per piece the size of a collective's message, NaN where it is none or the size is not known.
         counters: counts for `pieces.ops.kernels`, which replace the model where they are known.
+        fp32: what the device computed fp32 products in where no kernel's name tells.
     """
     ops = pieces.ops
-    precision, precisions, named_product = _precisions(pieces)
+    precision, precisions, named_product = _precisions(pieces, fp32)
     flops, moved = _shared(pieces, named_product)
     if ops.trace.statements:
         for own, stated in zip((flops, moved), stated_costs(pieces), strict=True):
@@ -140,18 +149,18 @@ def _portions(total: Floats, weight: Floats, pieces: Pieces, owners: int) -> Flo
     return np.where(costed, total * np.divide(weight, of, out=np.zeros(len(weight)), where=of > 0), np.nan)
 
 
-def _precisions(pieces: Pieces) -> tuple[Ints, tuple[Precision, ...], Flags]:
+def _precisions(pieces: Pieces, fp32: Fp32Settings | None) -> tuple[Ints, tuple[Precision, ...], Flags]:
     """The precision of each piece, the table of them, and which kernels' names say that they multiply matrices.
 
-    The operands' dtype and unit are the call's; a kernel's name tells more, since it may run an fp32 product in TF32 on
-    matrix units, or on vector units.
+    The operands' dtype and unit are the call's, and torch's settings tell what fp32 is to be computed in; a kernel's
+    name tells more, since it may run an fp32 product in TF32 on matrix units or on vector units all the same.
     """
     table: dict[Precision, int] = {}
 
     def number(precision: Precision) -> int:
         return table.setdefault(precision, len(table))
 
-    calls = [number((each.cost.unit, each.cost.dtype)) for each in pieces.ops.calls]
+    calls = [number(_told(each, fp32)) for each in pieces.ops.calls]
     matrix_calls = np.asarray([*(each.cost.unit == Unit.MATRIX for each in pieces.ops.calls), False])
     precision = np.asarray([*calls, NONE], np.int64)[pieces.call]
     if not pieces.on_device:
@@ -164,3 +173,8 @@ def _precisions(pieces: Pieces) -> tuple[Ints, tuple[Precision, ...], Flags]:
     # A counted kernel has arithmetic of its own without a call.
     replaced = told & (matrix_calls[pieces.call] | (pieces.call == NONE))
     return np.where(replaced, by_name, precision), tuple(table), told
+
+
+def _told(call: CostedCall, fp32: Fp32Settings | None) -> Precision:
+    cost = call.cost
+    return cost.unit, computed_in(call.call.name, cost.dtype, fp32) if cost.unit == Unit.MATRIX else cost.dtype

@@ -1,6 +1,7 @@
 """FLOPs of a step of somebody else's loop, counted once while it runs."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -14,7 +15,14 @@ from perfkit.techniques.compile_facts import compile_facts
 NAMED = 3  # ops without a formula that are named
 
 
-def counted(models: Mapping[str, nn.Module]) -> Recording[Quantity]:
+class StepFlops(NamedTuple):
+    """FLOPs of a step; `by_operands` splits them by op and dtype of the operands, empty where they are not known."""
+
+    total: Quantity
+    by_operands: Mapping[tuple[str, str], float] = {}
+
+
+def counted(models: Mapping[str, nn.Module]) -> Recording[StepFlops]:
     """Count the FLOPs of the next step of this rank: matrix products, convolutions and attention.
 
     Wants one step, or none where counting would change what runs or see only a part of it. Every op of the step takes
@@ -23,11 +31,12 @@ def counted(models: Mapping[str, nn.Module]) -> Recording[Quantity]:
     """
     reason = _why_not(models.values())
     if reason:
-        return Unknown(reason=reason)
+        return StepFlops(Unknown(reason=reason))
     counter = FlopCounter()
     with counter:
         yield
-    return _quantity(counter.result())
+    count = counter.result()
+    return StepFlops(_quantity(count), count.matrix_by_operands)
 
 
 def _why_not(models: Iterable[nn.Module]) -> str:

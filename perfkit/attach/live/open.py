@@ -2,17 +2,23 @@
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from perfkit.attach.delivery import Delivery
+from perfkit.attach.live.flops import StepFlops
 from perfkit.attach.live.triggers import Triggers
 from perfkit.attach.live.watch import Callback, LiveWatch, open_watch
 from perfkit.attach.session import Session
-from perfkit.devices.peak import conventional_kind, matrix_ceiling
-from perfkit.record import Quantity, value_of
+from perfkit.capture.tensors import product_settings
+from perfkit.cost.call import Unit
+from perfkit.cost.fp32_products import by_dtype
+from perfkit.devices.mixed_peak import mixed_peak
+from perfkit.devices.peak import Fp32Settings, conventional_kind, matrix_ceiling
+from perfkit.record import value_of
 from perfkit.store.live import LIVE_FILE, LiveStart
 
 
@@ -27,9 +33,9 @@ class LiveWishes:
 
 
 def watch_of(
-    wishes: LiveWishes, deliveries: Sequence[Delivery], session: Session, counted: Quantity | None
+    wishes: LiveWishes, deliveries: Sequence[Delivery], session: Session, counted: StepFlops | None
 ) -> tuple[LiveWatch, Triggers]:
-    """The watch of an opened session, and what asks for traces; `counted` are the FLOPs of a step, if they were."""
+    """The watch of an opened session, and what asks for traces; `counted` are the FLOPs of a step if they were."""
     assert session.main is not None
     record = session.main.recorder.record
     assert record.environment is not None
@@ -43,8 +49,8 @@ def watch_of(
         name=session.wishes.name,
         device_name=record.environment.device_name,
         unit=record.workload.unit if units else "",
-        flops_per_step=wishes.flops_per_step if wishes.flops_per_step is not None else value_of(counted),
-        peak_flops=_peak(session, record.compute_dtype),
+        flops_per_step=wishes.flops_per_step if counted is None else value_of(counted.total),
+        peak_flops=_peak(session, record.compute_dtype, counted),
     )
     watch = open_watch(
         session.main.recorder.folder / LIVE_FILE,
@@ -59,12 +65,32 @@ def watch_of(
     return watch, triggers
 
 
-def _peak(session: Session, dtype: str) -> float | None:
+def _peak(session: Session, dtype: str, counted: StepFlops | None) -> float | None:
     """FLOP/s that this rank's utilisation refers to; None where they are not known."""
-    known = session.ceilings
-    if known is None or known.device != session.trained.device.type:
+    known, device = session.ceilings, session.trained.device
+    if known is None or known.device != device.type:
         return None
-    tf32 = torch.get_float32_matmul_precision() != "highest"
-    kind = conventional_kind(known.device)
-    ceiling = matrix_ceiling(known, dtype, threads=torch.get_num_threads(), tf32=tf32, kind=kind)
-    return None if ceiling is None else ceiling.value
+    kind, settings = conventional_kind(known.device), product_settings(device)
+    if counted is not None and counted.by_operands:
+        computed = by_dtype(counted.by_operands, settings)
+    elif settings is not None and computes_otherwise(session.trained.models.values(), dtype, settings):
+        return None
+    else:
+        computed = {dtype: 1.0}
+    limit = mixed_peak(
+        {(Unit.MATRIX, each): flops for each, flops in computed.items()},
+        lambda each: matrix_ceiling(known, each[1], threads=torch.get_num_threads(), kind=kind),
+    )
+    return limit.value
+
+
+def computes_otherwise(models: Iterable[nn.Module], dtype: str, settings: Fp32Settings) -> bool:
+    """Whether FLOPs that nobody counted are of convolutions or recurrent layers too, and these of fp32 are computed in
+    something else than matrix products are, so that the peak of their mix is not known."""
+    kinds: dict[type[nn.Module], str] = {nn.modules.conv._ConvNd: settings.conv, nn.RNNBase: settings.rnn}
+    return dtype in ("fp32", "tf32") and any(
+        isinstance(module, kind) and setting != settings.matmul
+        for model in models
+        for module in model.modules()
+        for kind, setting in kinds.items()
+    )

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from perfkit.devices import calibrate_cuda, cuda_bandwidths, cuda_products
+from perfkit.devices import calibrate_cuda, cuda_bandwidths, cuda_products, fp32
 from perfkit.devices.busy import Use
 from perfkit.devices.calibrate import calibrate_cuda as calibrate
 from perfkit.devices.ceiling import Confidence, DeviceCeilings, Level
@@ -25,7 +25,7 @@ HOPPER = {
 
 
 def installed(fake: FakeTorch, monkeypatch: pytest.MonkeyPatch, use: Use = Use()) -> FakeTorch:  # noqa: B008
-    for module in (calibrate_cuda, cuda_products, cuda_bandwidths):
+    for module in (calibrate_cuda, cuda_products, cuda_bandwidths, fp32):
         monkeypatch.setattr(module, "torch", fake)
     monkeypatch.setattr(calibrate_cuda, "time", SimpleNamespace(monotonic=lambda: fake.now))
     monkeypatch.setattr(calibrate_cuda, "use_of", lambda uuid: use)
@@ -174,7 +174,7 @@ def test_nothing_is_left_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     assert fake.used == 0
     assert fake.emptied
-    assert fake.precision == "highest"
+    assert fake.precision == "none"
     # The largest kernel beside the flush buffer, never two of them: three arrays of the triad.
     assert fake.peak <= 3 * GIB + 4 * 50 * 2**20
 
@@ -183,7 +183,7 @@ def test_the_precision_of_fp32_products_is_as_before(monkeypatch: pytest.MonkeyP
     fake = installed(FakeTorch(HOPPER), monkeypatch)
     fake.backends.cuda.matmul.fp32_precision = "tf32"
     calibrated(fake)
-    assert fake.precision == "high"
+    assert fake.precision == "tf32"
 
 
 def test_the_named_one_of_several_devices_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

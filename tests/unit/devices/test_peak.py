@@ -28,10 +28,8 @@ CPU = known(
 )
 
 
-def value(
-    device: DeviceCeilings, dtype: str, *, threads: int | None = None, tf32: bool = False, kind: Kind | None = None
-) -> float | None:
-    found = matrix_ceiling(device, dtype, threads=threads, tf32=tf32, kind=kind)
+def value(device: DeviceCeilings, dtype: str, *, threads: int | None = None, kind: Kind | None = None) -> float | None:
+    found = matrix_ceiling(device, dtype, threads=threads, kind=kind)
     return None if found is None else found.value
 
 
@@ -39,12 +37,11 @@ def test_matrix_units_where_they_take_the_dtype() -> None:
     assert value(GPU, "bf16", kind=Kind.DATASHEET) == 1000
     assert value(GPU, "bf16", kind=Kind.MEASURED) == 800
     assert value(GPU, "bf16") == 800
-    assert value(GPU, "bf16", tf32=True, kind=Kind.DATASHEET) == 1000
+    assert value(GPU, "tf32") == 500
 
 
-def test_fp32_on_a_gpu() -> None:
+def test_fp32_on_a_gpu_runs_on_its_vector_units() -> None:
     assert value(GPU, "fp32") == 60
-    assert value(GPU, "fp32", tf32=True) == 500
 
 
 def test_fp32_on_a_gpu_whose_matrix_units_take_it() -> None:
@@ -53,7 +50,16 @@ def test_fp32_on_a_gpu_whose_matrix_units_take_it() -> None:
 
 
 def test_where_tf32_is_not_known_fp32_is_no_answer() -> None:
-    assert value(known("cuda", ceiling(Level.VECTOR, "fp32", 60)), "fp32", tf32=True) is None
+    only_fp32 = known("cuda", ceiling(Level.VECTOR, "fp32", 60))
+    assert value(only_fp32, "tf32") is None
+    assert value(only_fp32, "3xtf32") is None
+
+
+def test_three_tf32_products_for_one_reach_a_third_of_the_peak() -> None:
+    found = matrix_ceiling(GPU, "3xtf32", threads=None)
+    assert found is not None
+    assert (found.value, found.level, found.dtype) == (500 / 3, Level.MATRIX, "3xtf32")
+    assert found.source == "a third of the TF32 peak, three TF32 products for each; a test"
 
 
 def test_a_kind_that_is_not_known_is_no_other() -> None:
@@ -63,7 +69,6 @@ def test_a_kind_that_is_not_known_is_no_other() -> None:
 
 def test_threads_count_on_a_cpu_alone() -> None:
     assert [value(CPU, "fp32", threads=threads) for threads in (1, 4, 2)] == [10, 40, None]
-    assert value(CPU, "fp32", threads=4, tf32=True) == 40
     assert value(GPU, "bf16", threads=4, kind=Kind.DATASHEET) == 1000
 
 

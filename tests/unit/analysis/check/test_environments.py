@@ -25,6 +25,8 @@ ELSEWHERE: dict[str, Any] = {
     "torch": "2.14.0",
     "python": "3.12",
     "matmul_precision": "high",
+    "conv_precision": "tf32",
+    "rnn_precision": "tf32",
     "cpu_model": "Other CPU",
     "cpu_cores": 64,
     "cpu_governor": "powersave",

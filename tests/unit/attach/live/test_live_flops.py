@@ -62,7 +62,7 @@ def test_what_is_counted_is_what_the_step_does() -> None:
 
     with FlopCounterMode(display=False) as reference:
         step()
-    found = drive(counted({"": model}), step, 0)
+    found = drive(counted({"": model}), step, 0).total
     assert isinstance(found, Measurement)
     assert found.value == reference.get_total_flops() == count_flops(step).matrix
     assert found.unit == "FLOP"
@@ -81,7 +81,7 @@ def reason(model: nn.Module) -> str:
     def step(index: int) -> None:
         raise AssertionError("a step was wanted")
 
-    found = drive(counted({"": model}), step, 0)
+    found = drive(counted({"": model}), step, 0).total
     assert isinstance(found, Unknown)
     return found.reason
 
@@ -111,7 +111,7 @@ def test_data_parallel_threads_are_not_seen(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_step_without_products_is_not_zero() -> None:
-    found = drive(counted({"": mlp()}), lambda index: None, 0)
+    found = drive(counted({"": mlp()}), lambda index: None, 0).total
     assert isinstance(found, Unknown)
     assert "no matrix product" in found.reason
 
@@ -121,7 +121,7 @@ def test_ops_without_a_formula_are_named() -> None:
         torch.mm(torch.ones(2, 2), torch.ones(2, 2))
         torch.special.bessel_j1(torch.ones(3))
 
-    found = drive(counted({"": mlp()}), step, 0)
+    found = drive(counted({"": mlp()}), step, 0).total
     assert isinstance(found, Measurement)
     assert found.value == 16
     assert "without aten::special_bessel_j1" in found.source

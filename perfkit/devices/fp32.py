@@ -1,0 +1,44 @@
+"""In what torch multiplies fp32 operands: its settings, read and set where every supported version has them.
+
+torch has two sets of switches. The old ones (`torch.set_float32_matmul_precision`, `allow_tf32`) write through to the
+new (`fp32_precision`, since 2.9) but not the other way round, and the old getters raise once the two disagree
+(aten/src/ATen/Context.cpp, `float32MatmulPrecision`; pytorch#189955). The new getters never raise, whichever switch was
+used, and are what the kernels go by. So only these are read.
+"""
+
+import torch
+
+from perfkit.devices.peak import IEEE, Fp32Settings
+
+
+def fp32_settings(device: torch.device) -> Fp32Settings:
+    """What holds now for fp32 work on `device`. On a GPU without units for TF32 everything is `ieee`."""
+    backends = torch.backends
+    if device.type != "cuda":
+        cpu = backends.mkldnn
+        return Fp32Settings(*(_word(kind.fp32_precision) for kind in (cpu.matmul, cpu.conv, cpu.rnn)))
+    if not _has_tf32(device):
+        return Fp32Settings(IEEE, IEEE, IEEE)
+    matmul, cudnn = _word(backends.cuda.matmul.fp32_precision), backends.cudnn
+    if not cudnn.enabled:  # then torch's own convolutions and cells call cuBLAS
+        return Fp32Settings(matmul, matmul, matmul, has_tf32=True)
+    return Fp32Settings(matmul, _word(cudnn.conv.fp32_precision), _word(cudnn.rnn.fp32_precision), has_tf32=True)
+
+
+def set_matmul_precision(precision: str) -> None:
+    """Multiply matrices of fp32 in `precision` (`ieee`, `tf32`) from now on, on all devices of this process.
+
+    For a process of perfkit's own: where the old switches were used too, their getters may raise afterwards.
+    """
+    torch.backends.cuda.matmul.fp32_precision = precision
+    torch.backends.mkldnn.matmul.fp32_precision = precision
+
+
+def _has_tf32(device: torch.device) -> bool:
+    """NVIDIA has them since compute capability 8.0. Of AMD's libraries MIOpen knows no TF32, and hipBLASLt
+    takes it only where an environment variable asks for it; there a kernel's name tells."""
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _word(setting: str) -> str:
+    return IEEE if setting == "none" else setting

@@ -1,0 +1,42 @@
+"""The peak of work that is computed in several dtypes.
+
+Utilisation refers to the peak of the dtype that most of the FLOPs have. For fp32 there is no one such peak on a GPU:
+torch computes convolutions in TF32, matrix products in fp32 unless it is told otherwise, and memory-efficient attention
+as three products in TF32. There it is the peak of the mix: all FLOPs over the least time of all, `F / sum(F_i / P_i)`.
+A mean of the peaks weighted by FLOPs would be too high: the slower part takes more of the time than of the FLOPs.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from perfkit.devices.ceiling import Ceiling
+from perfkit.devices.peak import TF32, THREE_TF32
+
+_OF_FP32 = ("fp32", TF32, THREE_TF32)
+
+# A part of a mix so small needs no peak of its own to be known: it is taken to run as the rest does.
+_SLIGHT = 0.01
+
+Computed = TypeVar("Computed", bound=tuple[str, str])  # the unit and the dtype that products are computed in
+
+
+class MixedPeak(NamedTuple, Generic[Computed]):
+    """FLOP/s, None where a ceiling is `missing`; `parts` are the FLOPs and ceilings that it comes from."""
+
+    value: float | None
+    parts: tuple[tuple[float, Ceiling], ...] = ()
+    missing: Computed | None = None
+
+
+def mixed_peak(flops: Mapping[Computed, float], find: Callable[[Computed], Ceiling | None]) -> MixedPeak[Computed]:
+    """The peak of a step whose FLOPs (more than none) are computed as the keys say; `find` knows each one's ceiling."""
+    main, total = max(flops, key=lambda each: flops[each]), sum(flops.values())
+    parts = []
+    for each in sorted(flops, key=lambda each: -flops[each]) if main[1] in _OF_FP32 else [main]:
+        ceiling = find(each)
+        if ceiling is not None:
+            parts.append((flops[each], ceiling))
+        elif flops[each] >= _SLIGHT * total:
+            return MixedPeak(None, missing=each)
+    least_s = sum(amount / ceiling.value for amount, ceiling in parts)
+    return MixedPeak(sum(amount for amount, _ in parts) / least_s, tuple(parts))

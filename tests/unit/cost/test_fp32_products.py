@@ -1,0 +1,51 @@
+"""What torch computes products of fp32 operands in, by the kind of op."""
+
+import pytest
+
+from perfkit.cost.fp32_products import by_dtype, computed_in
+from perfkit.cost.op import FORMULAS
+from perfkit.devices.peak import Fp32Settings
+
+DEFAULT = Fp32Settings("ieee", "tf32", "tf32", has_tf32=True)
+FLIPPED = Fp32Settings("tf32", "ieee", "ieee", has_tf32=True)
+
+
+@pytest.mark.parametrize(
+    ("op", "default", "flipped"),
+    [
+        ("aten::mm", "fp32", "tf32"),
+        ("aten::addmm", "fp32", "tf32"),
+        ("aten::convolution", "tf32", "fp32"),
+        ("aten::convolution_backward", "tf32", "fp32"),
+        ("aten::cudnn_convolution", "tf32", "fp32"),
+        ("aten::_cudnn_rnn", "tf32", "fp32"),
+        ("aten::_cudnn_rnn_backward", "tf32", "fp32"),
+        ("aten::_slow_conv2d_forward", "fp32", "tf32"),  # unfolds and calls cuBLAS
+        ("aten::_scaled_dot_product_efficient_attention", "3xtf32", "3xtf32"),
+        ("aten::_efficient_attention_backward", "3xtf32", "3xtf32"),
+        ("xformers::efficient_attention_forward_cutlass", "3xtf32", "3xtf32"),
+    ],
+)
+def test_each_op_follows_its_own_setting(op: str, default: str, flipped: str) -> None:
+    assert op in FORMULAS
+    assert computed_in(op, "fp32", DEFAULT) == default
+    assert computed_in(op, "fp32", FLIPPED) == flipped
+    assert computed_in(op, "bf16", DEFAULT) == "bf16"
+    assert computed_in(op, "fp32", None) == "fp32"
+
+
+def test_without_units_for_tf32_attention_is_fp32() -> None:
+    turing = Fp32Settings("ieee", "ieee", "ieee")
+    assert computed_in("aten::_scaled_dot_product_efficient_attention", "fp32", turing) == "fp32"
+
+
+def test_a_resnet_is_tf32_but_for_its_last_layer() -> None:
+    flops = {
+        ("aten::convolution", "fp32"): 90.0,
+        ("aten::convolution_backward", "fp32"): 180.0,
+        ("aten::addmm", "fp32"): 2.0,
+        ("aten::mm", "fp32"): 4.0,
+        ("aten::mm", "bf16"): 1.0,
+    }
+    assert by_dtype(flops, DEFAULT) == {"tf32": 270.0, "fp32": 6.0, "bf16": 1.0}
+    assert by_dtype(flops, None) == {"fp32": 276.0, "bf16": 1.0}
