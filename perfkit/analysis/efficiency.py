@@ -50,10 +50,14 @@ def peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) 
 
 def _text(parts: Sequence[tuple[float, Ceiling]]) -> str:
     """The ceilings in words, with the share of the FLOPs that each is for where there are several."""
-    if len(parts) == 1:
-        return describe(parts[0][1])
-    total = sum(flops for flops, _ in parts)
-    return "the mix of " + ", ".join(f"{percent(flops / total)} at the {describe(each)}" for flops, each in parts)
+    flops: dict[str, float] = {}
+    for amount, ceiling in parts:
+        text = describe(ceiling)
+        flops[text] = flops.get(text, 0.0) + amount
+    if len(flops) == 1:
+        return next(iter(flops))
+    total = sum(flops.values())
+    return "the mix of " + ", ".join(f"{percent(amount / total)} at the {text}" for text, amount in flops.items())
 
 
 def utilisation(flops: Quantity, step_s: float | None, limit: Peak | Unknown) -> Quantity:

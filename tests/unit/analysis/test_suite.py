@@ -50,6 +50,13 @@ def test_the_figures_of_a_suite_by_hand(tmp_path: Path) -> None:
     assert analysis.title == "gpt on Test CPU"
 
 
+def test_mfu_is_over_the_mix_of_what_was_counted(tmp_path: Path) -> None:
+    mixed = Flops(model=counted(2e9), hardware=counted(2e9), by_dtype={"bf16": 0.5e9, "fp32": 1.5e9})
+    (baseline,) = analyse(write_suite(tmp_path, {"baseline": [record(0.1, flops=mixed)]})).variants
+    # 0.5 GFLOP at the fixture's 2e11 FLOP/s of bf16, 1.5 at 1e11 of fp32: 17.5 ms of 100.
+    assert value_of(baseline.mfu) == pytest.approx(0.175)
+
+
 def test_the_steps_median_counts_not_their_mean(tmp_path: Path) -> None:
     analysis = analyse(write_suite(tmp_path, {"baseline": [record((0.1, 0.1, 0.1, 9.0))]}))
     assert known(analysis.variants[0].step_time) == pytest.approx(0.1)

@@ -8,9 +8,11 @@ from perfkit.capture.data import POOL_BATCHES, BatchPool
 from perfkit.capture.saved import plain_saved_bytes, saved_tensor_bytes
 from perfkit.capture.tensors import (
     category_bytes,
+    compute_dtype,
     known_blocks,
     parameter_bytes_by_dtype,
     plain_parts,
+    product_settings,
     short_dtype,
     trained_blocks,
 )
@@ -198,3 +200,19 @@ def test_what_replayed_graphs_save_is_not_known(state, monkeypatch):
     assert saved_tensor_bytes(replaying, torch.device("cuda")) is None
     assert state.model.first.weight.grad is not None  # the step that was begun is ended
     assert torch.cuda.CUDAGraph.replay is patched
+
+
+@pytest.mark.usefixtures("fp32_switches")
+def test_a_cpu_multiplies_fp32_in_fp32_whatever_is_set():
+    torch.backends.fp32_precision = "tf32"
+    assert compute_dtype("fp32", CPU) == "fp32"
+    assert product_settings(CPU) is None
+
+
+def test_matrix_products_of_a_gpu_follow_their_own_setting(fp32_gpu):
+    device = torch.device("cuda", 0)
+    assert compute_dtype("fp32", device) == "fp32"  # although cuDNN takes TF32
+    fp32_gpu["matmul"] = "tf32"
+    assert (compute_dtype("fp32", device), compute_dtype("bf16", device)) == ("tf32", "bf16")
+    fp32_gpu["capability"] = (7, 0)
+    assert compute_dtype("fp32", device) == "fp32"

@@ -1,6 +1,5 @@
 """What torch computes fp32 in: real settings on a CPU, and a GPU whose getters behave as torch's do."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,30 +11,7 @@ from perfkit.devices.peak import Fp32Settings
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
-@pytest.fixture
-def settings() -> Iterator[None]:
-    """torch's settings, as they were again afterwards."""
-    yield
-    torch.set_float32_matmul_precision("highest")  # writes through, and makes the old getters agree again
-    for backend in (torch.backends, torch.backends.cuda.matmul, torch.backends.mkldnn.matmul):
-        backend.fp32_precision = "none"
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """An A100 with torch's defaults; tests change what they are about."""
-    found: dict[str, Any] = {"matmul": "none", "conv": "tf32", "rnn": "tf32", "capability": (8, 0)}
-
-    def getter(backend: str, op: str) -> str:
-        assert backend == "cuda"
-        return str(found[op])
-
-    monkeypatch.setattr(torch._C, "_get_fp32_precision_getter", getter)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: found["capability"])
-    return found
-
-
-@pytest.mark.usefixtures("settings")
+@pytest.mark.usefixtures("fp32_switches")
 @pytest.mark.parametrize(
     ("change", "matmul"),
     [
@@ -51,7 +27,7 @@ def test_settings_after_which_the_old_getter_raises(change: Any, matmul: str) ->
     assert fp32_settings(CPU).matmul == matmul
 
 
-@pytest.mark.usefixtures("settings")
+@pytest.mark.usefixtures("fp32_switches")
 def test_the_old_switches_write_through() -> None:
     assert fp32_settings(CPU) == Fp32Settings("ieee", "ieee", "ieee")
     torch.set_float32_matmul_precision("medium")
@@ -60,7 +36,7 @@ def test_the_old_switches_write_through() -> None:
     assert fp32_settings(CPU).matmul == "tf32"
 
 
-@pytest.mark.usefixtures("settings")
+@pytest.mark.usefixtures("fp32_switches")
 @pytest.mark.parametrize("precision", ["tf32", "ieee"])
 def test_setting_holds_whatever_was_set_before(precision: str) -> None:
     torch.backends.fp32_precision = "bf16"
@@ -69,27 +45,27 @@ def test_setting_holds_whatever_was_set_before(precision: str) -> None:
     assert torch.backends.cuda.matmul.fp32_precision == precision
 
 
-def test_cudnn_takes_tf32_and_cublas_does_not_by_default(gpu: dict[str, Any]) -> None:
+def test_cudnn_takes_tf32_and_cublas_does_not_by_default(fp32_gpu: dict[str, Any]) -> None:
     assert fp32_settings(GPU) == Fp32Settings("ieee", "tf32", "tf32", has_tf32=True)
 
 
-def test_each_kind_of_op_has_a_setting_of_its_own(gpu: dict[str, Any]) -> None:
-    gpu |= {"matmul": "tf32", "conv": "ieee", "rnn": "none"}
+def test_each_kind_of_op_has_a_setting_of_its_own(fp32_gpu: dict[str, Any]) -> None:
+    fp32_gpu |= {"matmul": "tf32", "conv": "ieee", "rnn": "none"}
     assert fp32_settings(GPU) == Fp32Settings("tf32", "ieee", "ieee", has_tf32=True)
 
 
 def test_without_cudnn_all_follows_the_setting_of_matrix_products(
-    gpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    fp32_gpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(torch.backends.cudnn), "enabled", False)
     assert fp32_settings(GPU) == Fp32Settings("ieee", "ieee", "ieee", has_tf32=True)
 
 
 def test_where_no_unit_takes_tf32_the_setting_changes_nothing(
-    gpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    fp32_gpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpu |= {"matmul": "tf32", "capability": (7, 5)}
+    fp32_gpu |= {"matmul": "tf32", "capability": (7, 5)}
     assert fp32_settings(GPU) == Fp32Settings("ieee", "ieee", "ieee")
-    gpu["capability"] = (9, 4)  # of an MI300X
+    fp32_gpu["capability"] = (9, 4)  # of an MI300X
     monkeypatch.setattr(torch.version, "hip", "6.4")
     assert fp32_settings(GPU) == Fp32Settings("ieee", "ieee", "ieee")

@@ -16,6 +16,13 @@ _STAY_IN_FP32 = (
     "or a result of an op that it keeps in fp32."
 )
 
+# For matrix products and for convolutions. The older switches: torch.compile still reads them (2.13), and fails once
+# the newer `fp32_precision` was set to something else.
+_ALLOW_TF32 = {
+    False: 'call torch.set_float32_matmul_precision("high")',
+    True: "set torch.backends.cudnn.allow_tf32 = True",
+}
+
 # What F.scaled_dot_product_attention calls where none of its fused kernels takes the inputs.
 _MATH_SOFTMAX = "aten::_safe_softmax"
 _FUSED_ATTENTION = (
@@ -45,7 +52,7 @@ def vector_units(view: View) -> Iterator[Told]:
             yield view.gain(
                 "Matrix products run in fp32",
                 f"{evidence}; how much faster they could be is not known, since the device's peaks are not",
-                _reduced(view, {"tf32": 0.0, "bf16": 0.0}),
+                _reduced(view, rows, {"tf32": 0.0, "bf16": 0.0}),
                 None,
                 rows=rows,
             )
@@ -58,7 +65,7 @@ def vector_units(view: View) -> Iterator[Told]:
         f"Matrix products run in fp32; the device is {best / now:.1f} times faster in {fastest}",
         f"{evidence}; peaks {flops_per_s(now)} in fp32, "
         + ", ".join(f"{flops_per_s(peak)} in {dtype}" for dtype, peak in higher.items()),
-        _STAY_IN_FP32 if _some_reduced(view) else _reduced(view, higher),
+        _STAY_IN_FP32 if _some_reduced(view) else _reduced(view, rows, higher),
         sum(_won(row, now / best, view.bandwidth) for row in rows),
         basis="the same share of the higher peak, but no faster than memory allows",
         rows=rows,
@@ -74,14 +81,16 @@ def _won(row: OpRow, ratio: float, bandwidth: float | None) -> float:
     return max(0.0, row.seconds - max(row.seconds * ratio, by_memory))
 
 
-def _reduced(view: View, peaks: dict[str, float]) -> str:
+def _reduced(view: View, rows: list[OpRow], peaks: dict[str, float]) -> str:
     kind = view.trace.device if view.trace.device in (CPU, "xpu", "mps") else "cuda"  # ROCm's torch says cuda, too
     dtype = "bfloat16" if "bf16" in peaks else "float16"
     scaler = "" if dtype == "bfloat16" else " and torch.amp.GradScaler"
     autocast = f'torch.autocast("{kind}", dtype=torch.{dtype}){scaler}'
     if "tf32" not in peaks:
         return f"Use {autocast}."
-    return f'Call torch.set_float32_matmul_precision("high") for TF32, or use {autocast}.'
+    classes = {op_class(row.name) == OpClass.CONVOLUTION for row in rows}
+    how = " and ".join(call for convolution, call in _ALLOW_TF32.items() if convolution in classes)
+    return f"{how[0].upper()}{how[1:]} for TF32, or use {autocast}."
 
 
 def odd_dims(view: View) -> Iterator[Told]:

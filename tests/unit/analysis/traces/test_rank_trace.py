@@ -145,6 +145,55 @@ def test_an_fp32_product_on_tensor_cores_is_held_against_tf32(tmp_path: Path) ->
     assert (row.unit, row.dtype) == ("matrix", "tf32")
 
 
+IMAGES, FILTERS = (4, 8, 10, 10), (8, 8, 3, 3)
+
+
+def convolution(name: str) -> list[Event]:
+    return [
+        mark("ProfilerStep#7", 0, 100),
+        with_args(
+            op("aten::cudnn_convolution", 10, 20, [IMAGES, FILTERS, *[()] * 7]),
+            **{
+                "Input type": ["float", "float", *["ScalarList"] * 3, *["Scalar"] * 4],
+                "Concrete Inputs": ["", "", "[1, 1]", "[1, 1]", "[1, 1]", "1", "False", "False", "True"],
+            },
+        ),
+        launch(1, 12),
+        kernel(name, 1, 30, 20),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "dtype"),
+    [
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x128x32", "matrix", "tf32"),
+        ("cudnn_infer_ampere_scudnn_128x64_relu_xregs_large_nn_v1", "vector", "fp32"),
+        ("a_kernel_whose_name_tells_nothing", "matrix", "tf32"),  # what cuDNN takes unless told otherwise
+    ],
+)
+def test_a_convolution_is_held_against_what_it_ran_in(name: str, unit: str, dtype: str, tmp_path: Path) -> None:
+    result = analysed(tmp_path, convolution(name))
+    row = by_name(result.kernels)[name]
+    assert (row.unit, row.dtype) == (unit, dtype)
+    assert [(part.unit, part.dtype, part.flops) for part in result.computed_in] == [(unit, dtype, row.flops)]
+
+
+def test_fp32_attention_has_a_third_of_the_tf32_peak(tmp_path: Path) -> None:
+    heads = (2, 4, 512, 16)
+    name = "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>::Params)"
+    events = [
+        mark("ProfilerStep#7", 0, 100),
+        op("aten::_scaled_dot_product_efficient_attention", 10, 20, [heads] * 3),
+        launch(1, 12),
+        kernel(name, 1, 30, 20),
+    ]
+    row = by_name(analysed(tmp_path, events).kernels)[name]
+    flops = 2 * 8 * 512 * 512 * (16 + 16)
+    assert (row.unit, row.dtype, row.flops) == ("matrix", "3xtf32", flops)
+    assert row.bound == "compute"
+    assert row.attainable_s == pytest.approx(flops / (1e12 / 3))
+
+
 def test_host_copies_are_held_against_the_host_link(tmp_path: Path) -> None:
     result = analysed(tmp_path, EVENTS)
     (copy,) = result.copies

@@ -48,7 +48,8 @@ def test_a_trace_without_faults_has_no_findings() -> None:
 
 def mm(dtype: str, seconds: float = 0.4, **fields: Any) -> Any:
     shapes = f"{dtype}[1024,512] {dtype}[512,2048]"
-    return row("aten::mm", seconds, **{"dtype": dtype, "shapes": shapes, "bound": "compute", **fields})
+    name = fields.pop("name", "aten::mm")
+    return row(name, seconds, **{"dtype": dtype, "shapes": shapes, "bound": "compute", **fields})
 
 
 def test_fp32_products_gain_what_the_higher_peak_allows_but_not_more_than_memory_does() -> None:
@@ -63,6 +64,17 @@ def test_fp32_products_gain_what_the_higher_peak_allows_but_not_more_than_memory
     assert finding.gain_s == pytest.approx(0.3)
     assert 'torch.set_float32_matmul_precision("high")' in finding.action
     assert finding.details == ("the same share of the higher peak, but no faster than memory allows",)
+
+
+def test_convolutions_have_a_switch_of_their_own_for_tf32() -> None:
+    convolution = mm("fp32", name="aten::cudnn_convolution")
+    alone, beside = of(ops(convolution), "run in fp32"), of(ops(mm("fp32"), convolution), "run in fp32")
+    assert alone is not None
+    assert beside is not None
+    assert alone.action.startswith("Set torch.backends.cudnn.allow_tf32 = True for TF32, or use torch.autocast(")
+    assert beside.action.startswith(
+        'Call torch.set_float32_matmul_precision("high") and set torch.backends.cudnn.allow_tf32 = True for TF32, or '
+    )
 
 
 @pytest.mark.parametrize("silent", [mm("tf32"), mm("bf16"), mm("fp32", 0.005), mm("fp32", phase="outside steps")])
