@@ -6,23 +6,26 @@ new (`fp32_precision`, since 2.9) but not the other way round, and the old gette
 used, and are what the kernels go by. So only these are read.
 """
 
+from typing import Any
+
 import torch
 
 from perfkit.devices.peak import IEEE, Fp32Settings
 
+_BACKENDS: Any = torch.backends  # its modules have attributes that only they know of
+
 
 def fp32_settings(device: torch.device) -> Fp32Settings:
     """What holds now for fp32 work on `device`. On a GPU without units for TF32 everything is `ieee`."""
-    backends = torch.backends
     if device.type != "cuda":
-        cpu = backends.mkldnn
-        return Fp32Settings(*(_word(kind.fp32_precision) for kind in (cpu.matmul, cpu.conv, cpu.rnn)))
+        cpu = _BACKENDS.mkldnn
+        return Fp32Settings(_word(cpu.matmul), _word(cpu.conv), _word(cpu.rnn))
     if not _has_tf32(device):
         return Fp32Settings(IEEE, IEEE, IEEE)
-    matmul, cudnn = _word(backends.cuda.matmul.fp32_precision), backends.cudnn
+    matmul, cudnn = _word(_BACKENDS.cuda.matmul), _BACKENDS.cudnn
     if not cudnn.enabled:  # then torch's own convolutions and cells call cuBLAS
         return Fp32Settings(matmul, matmul, matmul, has_tf32=True)
-    return Fp32Settings(matmul, _word(cudnn.conv.fp32_precision), _word(cudnn.rnn.fp32_precision), has_tf32=True)
+    return Fp32Settings(matmul, _word(cudnn.conv), _word(cudnn.rnn), has_tf32=True)
 
 
 def set_matmul_precision(precision: str) -> None:
@@ -30,8 +33,8 @@ def set_matmul_precision(precision: str) -> None:
 
     For a process of perfkit's own: where the old switches were used too, their getters may raise afterwards.
     """
-    torch.backends.cuda.matmul.fp32_precision = precision
-    torch.backends.mkldnn.matmul.fp32_precision = precision
+    _BACKENDS.cuda.matmul.fp32_precision = precision
+    _BACKENDS.mkldnn.matmul.fp32_precision = precision
 
 
 def _has_tf32(device: torch.device) -> bool:
@@ -40,5 +43,6 @@ def _has_tf32(device: torch.device) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def _word(setting: str) -> str:
+def _word(switch: Any) -> str:
+    setting = str(switch.fp32_precision)
     return IEEE if setting == "none" else setting

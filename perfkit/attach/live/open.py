@@ -50,7 +50,7 @@ def watch_of(
         device_name=record.environment.device_name,
         unit=record.workload.unit if units else "",
         flops_per_step=wishes.flops_per_step if counted is None else value_of(counted.total),
-        peak_flops=_peak(session, record.compute_dtype, counted),
+        peak_flops=peak_flops(session, record.compute_dtype, counted),
     )
     watch = open_watch(
         session.main.recorder.folder / LIVE_FILE,
@@ -65,7 +65,7 @@ def watch_of(
     return watch, triggers
 
 
-def _peak(session: Session, dtype: str, counted: StepFlops | None) -> float | None:
+def peak_flops(session: Session, dtype: str, counted: StepFlops | None) -> float | None:
     """FLOP/s that this rank's utilisation refers to; None where they are not known."""
     known, device = session.ceilings, session.trained.device
     if known is None or known.device != device.type:
@@ -73,7 +73,7 @@ def _peak(session: Session, dtype: str, counted: StepFlops | None) -> float | No
     kind, settings = conventional_kind(known.device), product_settings(device)
     if counted is not None and counted.by_operands:
         computed = by_dtype(counted.by_operands, settings)
-    elif settings is not None and computes_otherwise(session.trained.models.values(), dtype, settings):
+    elif settings is not None and _computes_otherwise(session.trained.models.values(), dtype, settings):
         return None
     else:
         computed = {dtype: 1.0}
@@ -84,7 +84,7 @@ def _peak(session: Session, dtype: str, counted: StepFlops | None) -> float | No
     return limit.value
 
 
-def computes_otherwise(models: Iterable[nn.Module], dtype: str, settings: Fp32Settings) -> bool:
+def _computes_otherwise(models: Iterable[nn.Module], dtype: str, settings: Fp32Settings) -> bool:
     """Whether FLOPs that nobody counted are of convolutions or recurrent layers too, and these of fp32 are computed in
     something else than matrix products are, so that the peak of their mix is not known."""
     kinds: dict[type[nn.Module], str] = {nn.modules.conv._ConvNd: settings.conv, nn.RNNBase: settings.rnn}

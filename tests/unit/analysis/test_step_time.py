@@ -7,9 +7,10 @@ import pytest
 from perfkit.analysis.facts import trace_facts
 from perfkit.analysis.roofs import roofs_of
 from perfkit.analysis.step_time import StepTime, step_time
+from perfkit.devices.ceiling import Ceiling, Kind, Level
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
-from tests.fixtures.suites import CEILINGS, ENVIRONMENT
+from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 ROOFS = roofs_of(CEILINGS, ENVIRONMENT)
@@ -128,3 +129,23 @@ def test_on_a_gpu_kernels_are_the_work_and_only_exposed_time_counts(tmp_path: Pa
     assert seconds["other idle"] == pytest.approx((84 + 50) * 1e-6)  # from then on something was always queued
     assert result.ops[0].name == "aten::mm"
     assert result.ops[0].seconds == pytest.approx(300e-6)
+
+
+GPU_CEILINGS = changed(
+    CEILINGS,
+    device="cuda",
+    ceilings=tuple(
+        Ceiling(level=level, dtype=dtype, value=value, unit="FLOP/s", kind=Kind.DATASHEET, source="test")
+        for level, dtype, value in ((Level.MATRIX, "tf32", 1e12), (Level.VECTOR, "fp32", 1e11))
+    ),
+)
+
+
+@pytest.mark.parametrize(("setting", "dtype"), [("highest", "fp32"), ("high", "tf32")])
+def test_where_a_kernels_name_tells_nothing_torchs_setting_does(setting: str, dtype: str, tmp_path: Path) -> None:
+    events = [*MARKS, op("aten::mm", 100, 20, [SQUARE, SQUARE]), launch(1, 110), kernel("mine", 1, 130, 50)]
+    ran_on = changed(ENVIRONMENT, device="cuda", matmul_precision=setting, conv_precision="tf32")
+    result = step_time(read(tmp_path, events), roofs_of(GPU_CEILINGS, ran_on))
+    assert result is not None
+    (row,) = (row for row in result.ops if row.name == "aten::mm")
+    assert (row.unit, row.dtype) == ("matrix", dtype)
