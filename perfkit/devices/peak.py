@@ -43,7 +43,7 @@ def matrix_ceiling(
 
     if dtype == THREE_TF32:
         third = find(Level.MATRIX, TF32)
-        return None if third is None else _third(third)
+        return None if third is None else three_tf32(third)
     found = find(Level.MATRIX, dtype)
     return found or find(Level.VECTOR, dtype) if known.device != CPU and dtype == "fp32" else found
 
@@ -53,6 +53,7 @@ def conventional_kind(device: str) -> Kind:
     return Kind.MEASURED if device in ("", CPU) else Kind.DATASHEET
 
 
-def _third(tf32: Ceiling) -> Ceiling:
+def three_tf32(tf32: Ceiling) -> Ceiling:
+    """The ceiling of fp32 products that are three in TF32 each."""
     source = f"a third of the TF32 peak, three TF32 products for each; {tf32.source}"
     return replace(tf32, dtype=THREE_TF32, value=tf32.value / 3, source=source)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from perfkit import units
 from perfkit.analysis.result import RooflinePoint
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
+from perfkit.devices.peak import TF32, THREE_TF32, three_tf32
 from perfkit_reports.names import middle
 from perfkit_reports.palette import NEUTRAL
 from perfkit_reports.plane import Device, Plane
@@ -156,6 +157,8 @@ def _ceilings(device: Device) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]
     """Peaks of the dtypes that were used, and bandwidths."""
     used = {point.dtype for series in device.series for point in series.points}
     peaks = tuple(ceiling for ceiling in device.ceilings if ceiling.level in _PEAKS)
+    if THREE_TF32 in used:
+        peaks += tuple(three_tf32(peak) for peak in peaks if peak.dtype == TF32)
     return (
         tuple(peak for peak in peaks if peak.dtype in used) or peaks,
         tuple(ceiling for ceiling in device.ceilings if ceiling.level in _BANDWIDTHS),

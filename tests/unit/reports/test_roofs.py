@@ -62,3 +62,16 @@ def test_equal_peaks_are_one_line_with_both_names(realistic: Analysis) -> None:
     doubled = msgspec.structs.replace(realistic.ceilings, ceilings=(*realistic.ceilings.ceilings, vector))
     drawn = roofs(plane(msgspec.structs.replace(realistic, ceilings=doubled)))
     assert [roof.name for roof in drawn if roof.flat and roof.y0 == 402e9] == ["bf16 matrix and vector"]
+
+
+def test_three_tf32_products_for_one_have_a_roof_of_their_own(realistic: Analysis) -> None:
+    assert realistic.ceilings is not None
+    bf16 = next(each for each in realistic.ceilings.ceilings if each.dtype == "bf16" and each.value == 402e9)
+    tf32 = msgspec.structs.replace(bf16, dtype="tf32", value=300e9)
+    known = msgspec.structs.replace(realistic.ceilings, ceilings=(*realistic.ceilings.ceilings, tf32))
+    found = msgspec.structs.replace(realistic, ceilings=known)
+    assert "3xtf32 matrix" not in [roof.name for roof in roofs(plane(found))]
+    baseline, *others = found.variants
+    points = tuple(msgspec.structs.replace(each, dtype="3xtf32") for each in baseline.points)
+    ran = msgspec.structs.replace(found, variants=(msgspec.structs.replace(baseline, points=points), *others))
+    assert [roof.y0 for roof in roofs(plane(ran)) if roof.name == "3xtf32 matrix"] == [100e9]
