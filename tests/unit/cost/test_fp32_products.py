@@ -1,8 +1,11 @@
 """What torch computes products of fp32 operands in, by the kind of op."""
 
 import pytest
+import torch
+from torch import nn
 
 from perfkit.cost.fp32_products import by_dtype, computed_in
+from perfkit.cost.live import count_flops
 from perfkit.cost.op import FORMULAS
 from perfkit.devices.peak import Fp32Settings
 
@@ -49,3 +52,12 @@ def test_a_resnet_is_tf32_but_for_its_last_layer() -> None:
     }
     assert by_dtype(flops, DEFAULT) == {"tf32": 270.0, "fp32": 6.0, "bf16": 1.0}
     assert by_dtype(flops, None) == {"fp32": 276.0, "bf16": 1.0}
+
+
+def test_a_live_count_is_split_by_what_each_op_is_computed_in() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 8))
+    count = count_flops(lambda: model(torch.ones(2, 3, 8, 8)))
+    convolution, product = 2.0 * 2 * 36 * 4 * 3 * 9, 2.0 * 2 * 144 * 8
+    assert by_dtype(count.matrix_by_operands, DEFAULT) == {"tf32": convolution, "fp32": product}
+    assert by_dtype(count.matrix_by_operands, FLIPPED) == {"fp32": convolution, "tf32": product}
+    assert by_dtype(count.matrix_by_operands, None) == {"fp32": count.matrix}
