@@ -25,8 +25,9 @@ HOPPER = {
 
 
 def installed(fake: FakeTorch, monkeypatch: pytest.MonkeyPatch, use: Use = Use()) -> FakeTorch:  # noqa: B008
-    for module in (calibrate_cuda, cuda_products, cuda_bandwidths, fp32):
+    for module in (calibrate_cuda, cuda_products, cuda_bandwidths):
         monkeypatch.setattr(module, "torch", fake)
+    monkeypatch.setattr(fp32, "_BACKENDS", fake.backends)
     monkeypatch.setattr(calibrate_cuda, "time", SimpleNamespace(monotonic=lambda: fake.now))
     monkeypatch.setattr(calibrate_cuda, "use_of", lambda uuid: use)
     return fake
