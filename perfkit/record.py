@@ -37,12 +37,16 @@ class Status(StrEnum):
 
 
 class Measurement(Struct, tag="known"):
-    """A number, its unit (`s`, `bytes`, `FLOP`, `FLOP/s`, `B/s`, `J`, `W`, `1`), how it was obtained and from what."""
+    """A number, its unit (`s`, `bytes`, `FLOP`, `FLOP/s`, `B/s`, `J`, `W`, `1`), how it was obtained and from what.
+
+    `bound` is `at least` where what it was obtained from is known to lack something.
+    """
 
     value: float
     unit: str
     how: How
     source: str
+    bound: str = ""
 
 
 class Unknown(Struct, tag="unknown"):

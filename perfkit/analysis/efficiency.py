@@ -69,4 +69,5 @@ def utilisation(flops: Quantity, step_s: float | None, limit: Peak | Unknown) ->
     if isinstance(limit, Unknown):
         return limit
     value = flops.value / (step_s * limit.flops_per_s)
-    return Measurement(value=value, unit="1", how=How.MODELLED, source=f"{flops.source}; over {limit.text}")
+    source = f"{flops.source}; over {limit.text}"
+    return Measurement(value=value, unit="1", how=How.MODELLED, source=source, bound=flops.bound)

@@ -4,6 +4,7 @@ Every struct is written as it is to `report.json`.
 """
 
 from perfkit.allocations import FailedRequest
+from perfkit.device_calls import TOLERATED
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Environment, Quantity, SetupCost, Status
 from perfkit.spec import Struct
@@ -71,12 +72,42 @@ class ClaimResult(Struct):
     evidence: str
 
 
+# On which side of a figure the truth lies, where work was lost that it should count; "" where nothing was.
+AT_LEAST, AT_MOST, ABOUT = "at least", "at most", "about"
+
+
+class LostKernels(Struct):
+    """Kernels of the steps that were launched (`launched`), and of which a trace has no time (`lost`, `share` of them).
+
+    `without_time` of the lost ones have a record, but no time in it. `mixed_up_graphs` launches of CUDA graphs share no
+    id with a kernel, though the kernels are there. `profiler` is the version of CUPTI that the trace names, with
+    `known_fault` if that is known to lose records.
+    """
+
+    launched: int
+    lost: int
+    without_time: int
+    share: float
+    mixed_up_graphs: int = 0
+    profiler: str = ""
+    known_fault: bool = False
+
+    @property
+    def matters(self) -> bool:
+        """Whether figures are bounds only."""
+        return self.share > TOLERATED
+
+
 class TimeShare(Struct):
-    """A part of the step: seconds per step and share of it. Shares of a step sum to 1."""
+    """A part of the step: seconds per step and share of it. Shares of a step sum to 1.
+
+    `bound` is `at least`, `at most` or `about` where kernels were lost.
+    """
 
     category: str
     seconds: float
     share: float
+    bound: str = ""
 
 
 class MemoryShare(Struct):
@@ -355,7 +386,8 @@ class Variant(Struct):
     """One row of the report. `loop` is there for what perfkit was attached to, and None for what it ran itself.
 
     `kernels_per_step` are the kernels and copies of a device in a traced step, on a CPU the ops that do work
-    themselves; None where no step was traced.
+    themselves; None where no step was traced. `lost` are kernels that the trace lacks: with any that matter, what is told
+    of the traced step is a bound.
     """
 
     name: str
@@ -401,14 +433,15 @@ class Variant(Struct):
     warnings: tuple[str, ...]
     loop: Loop | None = None
     kernels_per_step: float | None = None
+    lost: LostKernels | None = None
 
 
 class Finding(Struct):
     """What to do next.
 
     `severity` is `gain`, `warning` or `note`; the gain is in seconds per step (of a trace without steps: in all, and
-    `per_step` is False) or bytes, where it is known, and is the most that can be won. `evidence` is short; `details`
-    say what the gain rests on and where else the same was found.
+    `per_step` is False) or bytes, where it is known, and is the most that can be won (`gain_bound`; at least so much
+    where kernels were lost). `evidence` is short; `details` say what the gain rests on and where else the same was found.
     """
 
     severity: str
@@ -420,6 +453,7 @@ class Finding(Struct):
     gain_bytes: int | None = None
     details: tuple[str, ...] = ()
     per_step: bool = True
+    gain_bound: str = AT_MOST
 
 
 class Provenance(Struct):

@@ -167,7 +167,8 @@ def _combined(
     first = known[0]
     source = first.source if len(known) == 1 else f"{first.source}; {word} of {len(known)} ranks"
     value = combine([each.value for each in known])
-    return Measurement(value=value, unit=first.unit, how=first.how, source=source)
+    bound = next((each.bound for each in known if each.bound), "")
+    return Measurement(value=value, unit=first.unit, how=first.how, source=source, bound=bound)
 
 
 def baseline_names(variants: Iterable[VariantRuns], baselines: Mapping[str, str]) -> set[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis import timeline
-from perfkit.analysis.result import OpRow, RooflinePoint, TimeShare
+from perfkit.analysis.result import LostKernels, OpRow, RooflinePoint, TimeShare
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.traces.result import RankTrace
 from perfkit.analysis.work.engine import analyse_work, summary_points
@@ -20,7 +20,7 @@ MOST_POINTS = 120
 @dataclass(frozen=True)
 class StepTime:
     """What a trace shows of a step. `modelled_share` is the share of working time with a cost and a ceiling, `kernels`
-    the number of kernels and copies of a device, on a CPU of ops that do work themselves."""
+    the number of kernels and copies of a device, on a CPU of ops that do work themselves, `lost` what it lacks."""
 
     time_split: tuple[TimeShare, ...]
     traced_step_s: float
@@ -28,6 +28,7 @@ class StepTime:
     points: tuple[RooflinePoint, ...]
     ops: tuple[OpRow, ...]
     kernels: float
+    lost: LostKernels | None = None
 
 
 def step_time(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None) -> StepTime | None:
@@ -51,6 +52,7 @@ def step_time(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None) ->
         points=(*summary_points(found), *points(found.by_op, "op", found.step_s, MOST_POINTS)),
         ops=tuple(by_time[:MOST_ROWS]),
         kernels=found.kernels_per_step,
+        lost=found.lost,
     )
 
 
@@ -66,6 +68,7 @@ def of_trace(trace: RankTrace) -> StepTime | None:
         points=trace.points,
         ops=tuple(within[:MOST_ROWS]),
         kernels=trace.kernels_per_step,
+        lost=trace.lost,
     )
 
 

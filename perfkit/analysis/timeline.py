@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.intervals import EMPTY, Intervals, Ints, ascending, inside
-from perfkit.analysis.result import TimeShare
+from perfkit.analysis.result import ABOUT, AT_LEAST, AT_MOST, TimeShare
 
 COMPUTE_BOUND = "compute-bound"
 MEMORY_BOUND = "memory-bound"
@@ -34,6 +34,14 @@ DEVICE_CATEGORIES = (
 )  # fmt: skip
 
 
+# What the shares are where kernels were lost. What is exposed seems more without what ran beside it, and less without
+# itself.
+BOUNDS = {
+    COMPUTE_BOUND: AT_LEAST, MEMORY_BOUND: AT_LEAST, UNMODELLED: AT_LEAST, LATENCY_BOUND: AT_LEAST,
+    COMMUNICATION: ABOUT, COPIES: ABOUT, DATA: AT_MOST, HOST: AT_MOST, OTHER_IDLE: AT_MOST,
+}  # fmt: skip
+
+
 def categories(*, on_cpu: bool, with_data: bool) -> tuple[str, ...]:
     """In that order; `with_data` of a trace that tells when data was fetched."""
     if on_cpu:
@@ -43,10 +51,14 @@ def categories(*, on_cpu: bool, with_data: bool) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Split:
-    """Nanoseconds per window (rows) and category (columns); rows sum to the windows' lengths."""
+    """Nanoseconds per window (rows) and category (columns); rows sum to the windows' lengths.
+
+    With `are_bounds` kernels were lost that some of the time belongs to.
+    """
 
     categories: tuple[str, ...]
     ns: NDArray[np.int64]
+    are_bounds: bool = False
 
     def shares(self, window: int | None = None, parts: int = 1) -> tuple[TimeShare, ...]:
         """Shares of one window, or of all together in seconds per part; they sum to 1. Empty for no time."""
@@ -55,7 +67,12 @@ class Split:
         if total <= 0:
             return ()
         return tuple(
-            TimeShare(category=category, seconds=value / 1e9 / parts, share=value / total)
+            TimeShare(
+                category=category,
+                seconds=value / 1e9 / parts,
+                share=value / total,
+                bound=BOUNDS[category] if self.are_bounds else "",
+            )
             for category, value in zip(self.categories, row.tolist(), strict=True)
         )
 

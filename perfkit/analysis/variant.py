@@ -97,6 +97,7 @@ def build_variant(
         ops=() if step is None else step.ops,
         warnings=runs.warnings,
         kernels_per_step=None if step is None else step.kernels,
+        lost=None if step is None else step.lost,
         loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live),
     )
 

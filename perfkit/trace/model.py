@@ -123,6 +123,7 @@ class Trace:
         devices: names of the devices by their number.
         properties: the file's own statements about how it was recorded, as text.
         notes: what was repaired or skipped while reading, in words.
+        untimed: correlation ids of records of a device's work that have no time and are not among the events.
         cut: whether the file is damaged or ends too early, so that events after those that were read are missing.
         thread_names: what the file calls each of `threads`; empty text where it does not.
     """
@@ -162,6 +163,7 @@ class Trace:
     memory: MemoryEvents
     source: str = ""
     thread_names: list[str] = field(default_factory=list)
+    untimed: Compact = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.start_ns)

@@ -25,6 +25,7 @@ from perfkit.trace.reading.collect import (
     Collection,
     correlate_by_external_id,
     drop_impossible,
+    drop_untimed,
     end_and_order,
     move_sizes_to_copies,
 )
@@ -160,6 +161,8 @@ def _trace(
     correlate_by_external_id(rows, category)
     move_sizes_to_copies(rows, category)
     rows["category"] = category
+    untimed = drop_untimed(rows)
+    counts["untimed"] = len(untimed)
     reorder(rows, end_and_order(rows))
     without_room_for_nothing(rows)
     around = read_surroundings(splitter.surroundings)
@@ -189,5 +192,6 @@ def _trace(
         collectives=list(tables.collective),
         flows=collection.flows(),
         memory=collection.memory(),
+        untimed=untimed,
         **rows,
     )

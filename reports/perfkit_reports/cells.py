@@ -185,6 +185,11 @@ def engaged(variant: Variant) -> Cell:
     )
 
 
+def bounded(text: str, bound: str) -> str:
+    """A figure with the side on which the truth lies, where it is a bound only: `at least 16.5 %`."""
+    return f"{bound} {text}" if bound else text
+
+
 def quantity(known: Quantity) -> Cell:
     """A quantity in the unit it carries."""
     if not isinstance(known, Measurement):
@@ -197,7 +202,7 @@ def quantity(known: Quantity) -> Cell:
         "B/s": units.bandwidth,
         "1": units.percent,
     }.get(known.unit)
-    text = show(known.value) if show else units.si(known.value, known.unit)
+    text = bounded(show(known.value) if show else units.si(known.value, known.unit), known.bound)
     return Cell(
         text, detail=f"{known.how.value}: {known.source}" if known.source else known.how.value, value=known.value
     )

@@ -1,7 +1,7 @@
 """A finding as text: its icon, its severity in words, and the gain it could bring."""
 
 from perfkit import units
-from perfkit.analysis.result import Finding
+from perfkit.analysis.result import AT_MOST, Finding
 from perfkit_reports.wording import sentence
 
 ICONS = {"gain": "▲", "warning": "!", "note": "i"}
@@ -24,6 +24,12 @@ def gain(finding: Finding) -> str:
     if finding.gain_bytes is not None:
         parts.append(units.nbytes(finding.gain_bytes))
     return " and ".join(parts)
+
+
+def worth(finding: Finding) -> str:
+    """The gain with the bound that it is: `up to 76.6 ms a step`."""
+    won = gain(finding)
+    return f"{'up to' if finding.gain_bound == AT_MOST else finding.gain_bound} {won}" if won else ""
 
 
 def evidence(finding: Finding) -> str:

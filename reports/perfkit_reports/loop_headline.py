@@ -85,7 +85,7 @@ def _parts(variant: Variant) -> str:
     fetches = any(part.category == timeline.DATA for part in variant.time_split)
     words = _WORDS | ({timeline.HOST: "the host's (Python, dispatch)"} if fetches else {})
     named = [
-        f"{units.percent(part.share, 0)} {words.get(part.category, part.category)}"
+        f"{cells.bounded(units.percent(part.share, 0), part.bound)} {words.get(part.category, part.category)}"
         for part in sorted(split, key=lambda part: -part.share)[:_PARTS]
         if part.share >= _LARGE
     ]

@@ -4,7 +4,7 @@ from perfkit import units
 from perfkit.analysis.result import Analysis, Estimate, Variant
 from perfkit.record import Status
 from perfkit_reports import environment, headline, memory_markdown, memory_story, ops, watched
-from perfkit_reports.cells import Cell
+from perfkit_reports.cells import Cell, bounded
 from perfkit_reports.columns import is_known
 from perfkit_reports.footnotes import Footnotes
 from perfkit_reports.holders import of_variants
@@ -69,8 +69,8 @@ def _time(analysis: Analysis) -> list[str]:
     categories = ordered_categories([bar.categories for bar in bars])
     rows = []
     for bar in bars:
-        shares = {share.category: share.share for share in bar.shares}
-        rows.append([safe(bar.name), *(units.percent(shares.get(category, 0.0)) for category in categories)])
+        shares = {share.category: bounded(units.percent(share.share), share.bound) for share in bar.shares}
+        rows.append([safe(bar.name), *(shares.get(category, units.percent(0.0)) for category in categories)])
     title = headline.word(analysis).capitalize()
     return ["## Where a step's time goes", table([title, *map(safe, categories)], rows)]
 

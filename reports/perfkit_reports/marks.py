@@ -60,8 +60,8 @@ def found(items: Sequence[Finding], owner: str) -> list[str]:
         parts = [f"**{findings.word(finding)}: {safe(finding.title)}**."]
         if finding.variant and owner:
             parts.append(f"{owner}: {safe(finding.variant)}.")
-        if findings.gain(finding):
-            parts.append(f"Up to {findings.gain(finding)}.")
+        if worth := findings.worth(finding):
+            parts.append(f"{worth[0].upper()}{worth[1:]}.")
         parts += [safe(line) for line in (findings.evidence(finding), *findings.details(finding))]
         if finding.action:
             parts.append(f"**Do:** {safe(findings.action(finding))}")

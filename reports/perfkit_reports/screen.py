@@ -58,13 +58,13 @@ def print_findings(items: Sequence[Finding], console: Console, *, owners: bool =
     """
     ordered = sorted(items, key=lambda finding: _ORDER.get(finding.severity, len(_ORDER)))
     for finding in ordered[:_SHOWN]:
-        gain = findings.gain(finding)
+        worth = findings.worth(finding)
         console.print(
             Text.assemble(
                 (f"{findings.icon(finding)} {findings.word(finding)}: ", _SEVERITIES.get(finding.severity, "cyan")),
                 (finding.title, "bold"),
                 f" [{finding.variant}]" if finding.variant and owners else "",
-                f", up to {gain}" if gain else "",
+                f", {worth}" if worth else "",
             )
         )
         if finding.severity == "note":

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from perfkit import units
 from perfkit.analysis import timeline
+from perfkit.analysis.result import AT_LEAST
+from perfkit.analysis.traces.lost import LOST_MEANING, lost_title
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit.analysis.work.placed import OUTSIDE
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown
 from perfkit_reports import cells
-from perfkit_reports.cells import Cell, unknown
+from perfkit_reports.cells import Cell, bounded, unknown
 from perfkit_reports.ops import gain_s
 from perfkit_reports.trace_series import focus
 from perfkit_reports.trace_story import per
@@ -39,12 +41,14 @@ def headline(analysis: TraceAnalysis) -> str:
         subject += f" ({trace.label}, the latest of {len(fleet.ranks):,})"
     parts = sorted(trace.time_split, key=lambda share: -share.share)[:_NAMED]
     large = [share for share in parts if share.share >= _LARGE] or parts[:1]
-    split = ", ".join(f"{units.percent(share.share, 0)} {_word(trace, share.category)}" for share in large)
-    way, saving = max(_ways(trace), key=lambda each: each[1], default=("", 0.0))
+    split = ", ".join(
+        f"{bounded(units.percent(share.share, 0), share.bound)} {_word(trace, share.category)}" for share in large
+    )
+    way, saving, much = max(_ways(trace), key=lambda each: each[1], default=("", 0.0, ""))
     sentence = f"{subject}: {split}" if split else subject
     if saving < _LEAST_GAIN * trace.step_s or saving <= 0:
         return f"{sentence}."
-    return f"{sentence}; {way} could save up to {units.seconds(saving)}."
+    return f"{sentence}; {way} could save {much} {units.seconds(saving)}."
 
 
 def _word(trace: RankTrace, category: str) -> str:
@@ -60,8 +64,8 @@ def _word(trace: RankTrace, category: str) -> str:
     return _WORDS.get(category, category)
 
 
-def _ways(trace: RankTrace) -> list[tuple[str, float]]:
-    """(way, seconds that it could save at most) of what can be acted on."""
+def _ways(trace: RankTrace) -> list[tuple[str, float, str]]:
+    """(way, seconds that it could save, on which side of these) of what can be acted on."""
     if trace.unseen_device:
         return []
     ways = {
@@ -70,9 +74,13 @@ def _ways(trace: RankTrace) -> list[tuple[str, float]]:
         timeline.COMMUNICATION: "hiding communication",
         timeline.COPIES: "hiding copies",
     }
-    found = [(ways[share.category], share.seconds) for share in trace.time_split if share.category in ways]
+    found = [(ways[share.category], share.seconds, "up to") for share in trace.time_split if share.category in ways]
     saving = saving_s(trace) if has_roofs(trace) else None
-    return found if saving is None else [*found, ("reaching the roofs", saving)]
+    return found if saving is None else [*found, ("reaching the roofs", saving, _saving_bound(trace) or "up to")]
+
+
+def _saving_bound(trace: RankTrace) -> str:
+    return AT_LEAST if trace.lost is not None and trace.lost.matters else ""
 
 
 def remarks(analysis: TraceAnalysis) -> list[str]:
@@ -91,6 +99,13 @@ def remarks(analysis: TraceAnalysis) -> list[str]:
     reason = without_roofline(trace)
     if reason:
         lines.append(reason)
+    lost = [(each, each.lost) for each in analysis.traces if each.lost is not None and each.lost.matters]
+    if lost:
+        worst, most = max(lost, key=lambda each: each[1].share)
+        where = (
+            "" if len(analysis.traces) == 1 else f" ({worst.label}; {len(lost):,} of {len(analysis.traces):,} traces)"
+        )
+        lines.append(f"{lost_title(most)}{where}: {LOST_MEANING}.")
     cut = [each.label for each in analysis.traces if each.reading.cut]
     if cut:
         files = "The file" if len(analysis.traces) == 1 else "The file of " + ", ".join(cut[:_NAMED])
@@ -171,7 +186,12 @@ def tiles(analysis: TraceAnalysis) -> list[tuple[str, Cell]]:
             if starved is None
             else f"{units.seconds(launches.idle_s)} {per(trace)}, {units.seconds(starved)} with nothing queued"
         )
-        found.append(("Device idle", Cell(units.percent(launches.idle_s / trace.step_s), detail=detail)))
+        found.append(
+            (
+                "Device idle",
+                Cell(bounded(units.percent(launches.idle_s / trace.step_s), launches.idle_bound), detail=detail),
+            )
+        )
     if trace.memory is not None:
         found.append(("Peak memory", Cell(units.nbytes(trace.memory.peak_bytes), detail=trace.memory.source)))
     return found
@@ -196,7 +216,8 @@ def _saving(trace: RankTrace) -> Cell:
         return unknown("no work has both a cost and a roof")
     whole = "step" if trace.steps else "trace"
     share = f"{units.percent(saving / trace.step_s, 0)} of the {whole}" if trace.step_s > 0 else ""
-    return Cell(units.seconds(saving), detail=f"{share}, were every kernel at its roof".removeprefix(", "))
+    text = bounded(units.seconds(saving), _saving_bound(trace))
+    return Cell(text, detail=f"{share}, were every kernel at its roof".removeprefix(", "))
 
 
 def _modelled(trace: RankTrace) -> Cell:

@@ -6,6 +6,7 @@ from perfkit import units
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit_reports import memory_markdown, trace_columns, trace_headline, trace_story
 from perfkit_reports.bars import Bar
+from perfkit_reports.cells import bounded
 from perfkit_reports.columns import Column, Row, is_known, telling
 from perfkit_reports.footnotes import Footnotes
 from perfkit_reports.marks import columns, footnotes, found, method, safe, table
@@ -64,8 +65,8 @@ def _split(bars: Sequence[Bar]) -> list[str]:
     categories = ordered_categories([[share.category for share in bar.shares] for bar in bars])
     rows = []
     for bar in bars:
-        shares = {share.category: share.share for share in bar.shares}
-        rows.append([safe(bar.name), *(units.percent(shares.get(category, 0.0)) for category in categories)])
+        shares = {share.category: bounded(units.percent(share.share), share.bound) for share in bar.shares}
+        rows.append([safe(bar.name), *(shares.get(category, units.percent(0.0)) for category in categories)])
     return [table(["", *map(safe, categories)], rows)] if rows else []
 
 

@@ -3,7 +3,7 @@
 from perfkit import units
 from perfkit.analysis.traces.result import Fleet, RankTrace, TraceDifference
 from perfkit.record import Unknown
-from perfkit_reports.cells import plural
+from perfkit_reports.cells import bounded, plural
 from perfkit_reports.columns import count
 from perfkit_reports.wording import sentence
 
@@ -27,7 +27,7 @@ def launches(trace: RankTrace) -> list[str]:
     if found is None:
         return ["The trace holds no launches, so how the host feeds the device is not known."]
     each = per(trace)
-    idle = f"The device is idle for {_share(found.idle_s, trace.step_s)} {each}"
+    idle = f"The device is idle for {bounded(_share(found.idle_s, trace.step_s), found.idle_bound)} {each}"
     if found.starved_s is None:
         lines = [f"{idle}; whether anything was queued meanwhile is not known."]
     else:
@@ -118,7 +118,7 @@ def utilisation(trace: RankTrace) -> str:
     mfu = trace.mfu
     if isinstance(mfu, Unknown):
         return f"MFU is not known: {mfu.reason}."
-    return f"MFU is {units.percent(mfu.value)}, {mfu.how.value}: {mfu.source}."
+    return f"MFU is {bounded(units.percent(mfu.value), mfu.bound)}, {mfu.how.value}: {mfu.source}."
 
 
 def fleet(found: Fleet) -> list[str]:

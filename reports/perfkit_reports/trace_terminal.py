@@ -10,7 +10,7 @@ from perfkit import units
 from perfkit.analysis.result import OpRow, TimeShare
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit_reports import balance, memory_markdown, trace_columns, trace_headline, trace_story
-from perfkit_reports.cells import Cell
+from perfkit_reports.cells import Cell, bounded
 from perfkit_reports.columns import Column, Row, is_known, telling
 from perfkit_reports.names import short_kernel
 from perfkit_reports.palette import legend
@@ -64,7 +64,8 @@ def _split(shares: Sequence[TimeShare], console: Console) -> None:
     for (category, fill), block in zip(legend([list(by_name)]), _BLOCKS, strict=False):
         bar.append(block * round(by_name[category].share * _BAR), style=fill.colour)
         key.append(f"{block} ", style=fill.colour)
-        key.append(f"{category} {units.percent(by_name[category].share, 0)}  ")
+        part = by_name[category]
+        key.append(f"{category} {bounded(units.percent(part.share, 0), part.bound)}  ")
     if by_name:
         console.print(bar)
         console.print(key)

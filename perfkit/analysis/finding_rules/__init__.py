@@ -37,6 +37,7 @@ LOOPS: tuple[Rule, ...] = (
 MEMORY: tuple[Rule, ...] = (memory.memory,)
 MEASUREMENT: tuple[Rule, ...] = (
     measurement.noisy,
+    measurement.lost_kernels,
     measurement.low_confidence_ceilings,
     measurement.unmodelled,
 )

@@ -10,13 +10,13 @@ from perfkit.analysis.result import Finding, Loop, Variant
 from perfkit.analysis.traces.difference import difference
 from perfkit.analysis.traces.findings import difference_findings, trace_findings
 from perfkit.analysis.traces.findings.host import DATA_TITLE, LOAD_SOONER
-from perfkit.analysis.traces.findings.limits import above_roof, no_kernels
+from perfkit.analysis.traces.findings.limits import above_roof, lost_kernels, no_kernels
 from perfkit.analysis.traces.findings.thresholds import COMMON, NOTABLE
 from perfkit.analysis.traces.findings.view import CPU
 from perfkit.units import percent, seconds
 
 # What limits a trace that perfkit recorded itself; the other rules say how to record a better one.
-_LIMITS = (no_kernels, above_roof)
+_LIMITS = (no_kernels, lost_kernels, above_roof)
 
 # A capture that was triggered is slower than the loop began from here on.
 _SLOWER = 1.05

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.finding_rules.context import Context, share
 from perfkit.analysis.result import Finding
 from perfkit.analysis.timeline import UNMODELLED
+from perfkit.analysis.traces.lost import lost_action, lost_evidence, lost_title
 from perfkit.units import percent
 
 
@@ -52,6 +53,20 @@ def low_confidence_ceilings(context: Context) -> Iterator[Finding]:
             action="Take shares of these roofs as rough: other work or the clock disturbed them. "
             "`perfkit calibrate --force` on an idle machine may do better.",
         )
+
+
+def lost_kernels(context: Context) -> Iterator[Finding]:
+    """Kernels that a trace lacks, of variants that perfkit ran itself."""
+    for variant in context.variants:
+        lost = variant.lost
+        if lost is not None and lost.matters and variant.loop is None:  # a loop's traces are judged as a whole
+            yield Finding(
+                severity="warning",
+                title=lost_title(lost),
+                variant=variant.name,
+                evidence=lost_evidence(lost),
+                action=lost_action(lost),
+            )
 
 
 def unmodelled(context: Context) -> Iterator[Finding]:

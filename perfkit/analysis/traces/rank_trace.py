@@ -11,6 +11,7 @@ from perfkit.analysis.traces.counted_levels import level_points
 from perfkit.analysis.traces.coverage import coverage
 from perfkit.analysis.traces.device import trace_device
 from perfkit.analysis.traces.host_calls import host_calls
+from perfkit.analysis.traces.lost import lost_notes
 from perfkit.analysis.traces.modules import module_rows, phase_rows
 from perfkit.analysis.traces.result import ComputedIn, RankTrace, Reading, Recompute, StepRow
 from perfkit.analysis.traces.tables import cut_note, kernel_rows, op_rows
@@ -70,7 +71,8 @@ def analyse_ops(
     work, spans, parts, step_s = found.pieces, found.windows, found.parts, found.step_s
     exposed = _exposed(work)
     copied = work.of(Kind.COPY) & found.within
-    multiplied = useful(work, found.costs, step_s, roofs)
+    some_lost = found.lost is not None and found.lost.matters
+    multiplied = useful(work, found.costs, step_s, roofs, some_lost=some_lost)
     return RankTrace(
         label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
         reading=Reading(
@@ -95,7 +97,7 @@ def analyse_ops(
         kernels_per_step=found.kernels_per_step,
         time_split=found.split.shares(parts=parts),
         coverage=coverage(work, found.costs, found.by_kernel.limits.above_roof[found.by_kernel.groups.of], counted),
-        streams=split_streams(work, found.category, found.waiting),
+        streams=split_streams(work, found.category, found.waiting, some_lost=some_lost),
         overlap=overlap(work, parts),
         launches=None if found.waiting is None else launches(ops, spans, found.waiting, found.split),
         points=() if unseen else _points(found),
@@ -118,6 +120,7 @@ def analyse_ops(
         host_calls=host_calls(ops, spans),
         ceilings=ceilings,
         unseen_device=unseen,
+        lost=found.lost,
         level_points=() if counted is None else level_points(found.by_kernel, counted, roofs, step_s),
         notes=(*_notes(ops, spans, found, unseen), *(() if counters is None else counters.notes)),
     )
@@ -194,6 +197,7 @@ def _notes(ops: Ops, spans: Windows, found: Engine, unseen: str) -> tuple[str, .
     if unseen:
         notes.append(f"{unseen}: ops and times are the host's alone")
     notes.append(unused_device(ops.trace))
+    notes += lost_notes(found.lost)
     work = found.pieces
     if not len(work):
         notes.append("the trace holds no kernels and no ops that work: there is nothing to place on a roofline")

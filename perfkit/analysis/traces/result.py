@@ -4,7 +4,7 @@ Every struct is written as it is to `analysis.json`. Seconds are per step where 
 where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 """
 
-from perfkit.analysis.result import Finding, MemoryAccount, OpRow, Provenance, RooflinePoint, TimeShare
+from perfkit.analysis.result import Finding, LostKernels, MemoryAccount, OpRow, Provenance, RooflinePoint, TimeShare
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Quantity
 from perfkit.spec import Struct
@@ -121,7 +121,8 @@ class Launches(Struct):
     launched and not yet started (the one that starts not counted), `starved_s` device idle time per step with nothing
     queued, `sync_calls` calls per step that made the host wait for the device, with `sync_s` spent in them. `short_*`
     are kernels shorter than `short_below_s`, with the idle gaps right before them. `graph_launches` start a whole
-    CUDA graph each. `note` says why something is None.
+    CUDA graph each. `note` says why something is None. `idle_bound` is `at most` where kernels were lost, which makes the
+    device seem idle.
     """
 
     kernels: float
@@ -138,6 +139,7 @@ class Launches(Struct):
     delay_p90_s: float | None = None
     graph_launches: float = 0.0
     note: str = ""
+    idle_bound: str = ""
 
 
 class CollectiveRow(Struct):
@@ -218,6 +220,8 @@ class RankTrace(Struct):
         ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
         unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
             times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
+        lost: kernels that were launched in the steps and that the trace lacks; None where that is not known. Where it
+            matters, figures that rest on kernels say on which side of them the truth lies (`bound`).
         memory: of the fullest GPU whose allocations were recorded, else of the CPU; None where none were.
         model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `computed_in` splits the
             latter by what they were computed in, `matrix_unit` and `matrix_dtype` are those of most of them, all empty
@@ -266,6 +270,7 @@ class RankTrace(Struct):
     matrix_dtype: str = ""
     computed_in: tuple[ComputedIn, ...] = ()
     kernels_per_step: float = 0.0
+    lost: LostKernels | None = None
 
 
 class RankRow(Struct):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.efficiency import Computed, peak_of_mix, utilisation
+from perfkit.analysis.result import AT_LEAST
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.work.costs import PieceCosts, like_elsewhere
 from perfkit.analysis.work.pieces import Kind, Pieces
@@ -44,8 +45,11 @@ def _unknown(reason: str) -> Useful:
     return Useful(nothing, nothing, nothing, nothing)
 
 
-def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Useful:
-    """FLOPs, MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known."""
+def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs, *, some_lost: bool = False) -> Useful:
+    """FLOPs, MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known.
+
+    Where kernels of the steps were lost (`some_lost`), they are at least so much.
+    """
     # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
     matrix = costs.is_matrix & (costs.flops != 0) & pieces.of(Kind.WORK) & (pieces.step != NONE)
     known = matrix & ~np.isnan(costs.flops)
@@ -68,7 +72,8 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Us
     again = like_elsewhere(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
     ran = float(costs.flops[known].sum()) / parts_of(pieces)
     needed = float((costs.flops * (1 - again))[known].sum()) / parts_of(pieces)
-    model, hardware = _flops(needed, "without what was recomputed"), _flops(ran, "as run")
+    bound = AT_LEAST if some_lost else ""
+    model, hardware = _flops(needed, "without what was recomputed", bound), _flops(ran, "as run", bound)
     return Useful(
         model,
         hardware,
@@ -79,5 +84,6 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs) -> Us
     )
 
 
-def _flops(value: float, what: str) -> Measurement:
-    return Measurement(value=value, unit="FLOP", how=How.MODELLED, source=f"matrix FLOPs of the trace's ops, {what}")
+def _flops(value: float, what: str, bound: str) -> Measurement:
+    source = f"matrix FLOPs of the trace's ops, {what}"
+    return Measurement(value=value, unit="FLOP", how=How.MODELLED, source=source, bound=bound)

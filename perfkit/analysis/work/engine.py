@@ -1,18 +1,19 @@
 """The one engine behind a bench's traced step and the analysis of a foreign trace."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.intervals import clipped, length
-from perfkit.analysis.result import RooflinePoint
+from perfkit.analysis.result import LostKernels, RooflinePoint
 from perfkit.analysis.roofs import Roofs
 from perfkit.analysis.timeline import Split
 from perfkit.analysis.work.costs import PieceCosts, piece_costs
 from perfkit.analysis.work.fetching import fetches, when
 from perfkit.analysis.work.grouping import Groups, group
 from perfkit.analysis.work.launches import Queue, queue
+from perfkit.analysis.work.lost import lost_kernels
 from perfkit.analysis.work.messages import Messages, messages
 from perfkit.analysis.work.pieces import Flags, Pieces, pieces
 from perfkit.analysis.work.placed import Placed, parts_of, place
@@ -34,6 +35,7 @@ class Engine:
         exchanged: what collectives among the pieces exchanged.
         category: for each piece what bounds it, as an index into `timeline.DEVICE_CATEGORIES`.
         waiting: when the device had something queued; None on a CPU.
+        lost: kernels that were launched and are not there; None on a CPU and where that is not known.
     """
 
     windows: Windows
@@ -45,6 +47,7 @@ class Engine:
     category: NDArray[np.int8]
     waiting: Queue | None
     split: Split
+    lost: LostKernels | None = None
 
     @property
     def parts(self) -> int:
@@ -79,7 +82,10 @@ def analyse_work(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None)
     category = categories(by_kernel if work.on_device else by_op)
     waiting = queue(ops) if work.on_device else None
     split = split_windows(work, category, waiting, when(ops.trace, fetches(ops.trace)))
-    return Engine(spans, work, exchanged, costs, by_kernel, by_op, category, waiting, split)
+    lost = lost_kernels(ops, spans) if work.on_device else None
+    if lost is not None and lost.matters:
+        split = replace(split, are_bounds=True)
+    return Engine(spans, work, exchanged, costs, by_kernel, by_op, category, waiting, split, lost)
 
 
 def _kernel_groups(work: Pieces) -> Groups:

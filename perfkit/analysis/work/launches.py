@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.intervals import Intervals, union
+from perfkit.analysis.result import AT_MOST
 from perfkit.analysis.timeline import DATA, HOST, OTHER_IDLE, Split
 from perfkit.analysis.traces.result import Launches
 from perfkit.analysis.work.windows import Windows, launched_before
@@ -102,6 +103,7 @@ def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launch
         short_gap_s=float(gaps.sum()) / 1e9 / parts,
         graph_launches=len(runtime_calls(trace, windows, GRAPH_LAUNCH)) / parts,
         note=waiting.note,
+        idle_bound=AT_MOST if split.are_bounds else "",
     )
 
 

@@ -1,5 +1,7 @@
 """Wall time of a trace's windows and streams, split among what bounds its work."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,8 +48,13 @@ def split_windows(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | N
     return _split(pieces.windows.spans, pieces, category, slice(None), waiting, fetching)
 
 
-def split_streams(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None) -> tuple[StreamRow, ...]:
-    """Split the whole trace for each stream or thread that did any work, those beyond the busiest ones together."""
+def split_streams(
+    pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None, *, some_lost: bool = False
+) -> tuple[StreamRow, ...]:
+    """Split the whole trace for each stream or thread that did any work, those beyond the busiest ones together.
+
+    With `some_lost` kernels are missing, nobody knows of which stream.
+    """
     busy = np.bincount(pieces.lane, pieces.busy_ns, len(pieces.lanes))
     together = np.argsort(-busy, kind="stable")[MOST_STREAMS:]
     label = np.arange(len(pieces.lanes))
@@ -57,14 +64,20 @@ def split_streams(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | N
     order = grouped(lane)
     ends = np.cumsum(np.bincount(lane, minlength=len(named)))
     return tuple(
-        _stream(*named[number], pieces, category, waiting, order[begin:end])
+        _stream(*named[number], pieces, category, waiting, order[begin:end], some_lost)
         for number, (begin, end) in enumerate(zip([0, *ends.tolist()], ends.tolist(), strict=False))
         if end > begin
     )
 
 
 def _stream(
-    device: int, name: str, pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None, mine: NDArray[np.int64]
+    device: int,
+    name: str,
+    pieces: Pieces,
+    category: NDArray[np.int8],
+    waiting: Queue | None,
+    mine: NDArray[np.int64],
+    some_lost: bool,
 ) -> StreamRow:
     first, last = pieces.windows.span
     found = _split(union([first], [last]), pieces, category, mine, waiting)
@@ -74,7 +87,7 @@ def _stream(
         kernels=len(mine),
         busy_s=int(pieces.busy_ns[mine].sum()) / 1e9,
         span_s=(last - first) / 1e9,
-        split=found.shares(),
+        split=replace(found, are_bounds=some_lost).shares(),
     )
 
 

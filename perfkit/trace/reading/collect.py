@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.model import NONE, Category, Flows, Ints, MemoryEvents
+from perfkit.trace.compact import Compact
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Flows, Ints, MemoryEvents
 from perfkit.trace.reading.columns import Columns, Part
-from perfkit.trace.reading.growing import Growing, reorder
+from perfkit.trace.reading.growing import Growing, reorder, select
 from perfkit.trace.reading.tables import Tables
 
 # Which table the numbers of a column refer to.
@@ -93,6 +94,26 @@ def drop_impossible(rows: Columns) -> int:
         rows["duration"] = np.array(duration)
         rows["duration"][bad] = 0
     return len(bad)
+
+
+def drop_untimed(rows: Columns) -> Compact:
+    """Drop records of a device's work that have no time; returns their correlation ids.
+
+    CUPTI leaves the times of a kernel 0 where it could not collect them ("a value of 0 for both the start and end
+    timestamps indicates that timestamp information could not be collected for the kernel", `CUpti_ActivityKernel9`;
+    pytorch#188481, kineto#109). No work takes no time, so that one with a beginning and no duration has none either;
+    but of a trace in whole microseconds, as torch wrote them before 2.4, it may have taken less than one.
+    """
+    device = np.isin(rows["category"], DEVICE_CATEGORIES) & (rows["correlation"] != NONE)
+    untimed = device & (rows["duration"] == 0)
+    if not untimed.any():
+        return np.empty(0, np.int64)
+    if not (rows["duration"][device] % 1000).any():
+        untimed &= rows["start_ns"] == 0
+    correlation: Compact = rows["correlation"][untimed]
+    if len(correlation):
+        select(rows, ~untimed)
+    return correlation
 
 
 def end_and_order(rows: Columns) -> Ints:

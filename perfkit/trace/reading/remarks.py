@@ -15,6 +15,7 @@ _REMARKS = {
     "negative duration": "{n} negative duration{s} taken as 0",
     "no duration": "{n} missing duration{s} taken as 0",
     "impossible duration": "{n} impossible duration{s} taken as 0",
+    "untimed": "{n} record{s} of the device's work without a time left out",
     "wrong type": "{n} event{s} with members of unexpected types, read as far as they make sense",
     "invalid UTF-8": "{n} character{s} of invalid UTF-8 replaced",
     "control character": "{n} raw control character{s} in names replaced by blanks",

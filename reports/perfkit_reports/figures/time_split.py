@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from perfkit import units
 from perfkit_reports.bars import Bar
+from perfkit_reports.cells import bounded
 from perfkit_reports.figures.frame import ROWS_AXIS, Figure, Trace, figure, hover, row_labels, rows_height, safe
 from perfkit_reports.palette import bar_pattern, category_fills, ordered_categories
 
@@ -34,7 +35,7 @@ def time_split(bars: Sequence[Bar], whole: str = "of the step") -> Figure | None
                 "hovertext": [
                     hover(
                         f"{bar.name}: {category}",
-                        f"{units.percent(share.share)} {whole}, {units.seconds(share.seconds)}",
+                        f"{bounded(units.percent(share.share), share.bound)} {whole}, {units.seconds(share.seconds)}",
                     )
                     for bar, share in parts
                 ],

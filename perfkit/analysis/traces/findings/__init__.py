@@ -12,10 +12,10 @@ import msgspec
 
 from perfkit.analysis.finding_order import ordered
 from perfkit.analysis.memory.findings import memory_findings
-from perfkit.analysis.result import Finding
+from perfkit.analysis.result import AT_LEAST, Finding
 from perfkit.analysis.traces.findings import host, limits, memory_bound, products, several, transfer
 from perfkit.analysis.traces.findings.thresholds import NOTABLE
-from perfkit.analysis.traces.findings.view import Told, View
+from perfkit.analysis.traces.findings.view import NOT_OF_ROWS, Told, View
 from perfkit.analysis.traces.memory import fullness
 from perfkit.analysis.traces.result import Fleet, RankTrace, TraceDifference
 
@@ -49,6 +49,7 @@ GAINS: tuple[Rule, ...] = (
 )
 LIMITS: tuple[Rule, ...] = (
     limits.no_kernels,
+    limits.lost_kernels,
     limits.above_roof,
     limits.unlinked,
     limits.unmodelled,
@@ -105,9 +106,18 @@ _Key = tuple[str, str]
 
 def _of(view: View, rules: Sequence[Rule]) -> list[tuple[_Key, Finding]]:
     """What the rules say of one trace, with overlaps named, each under its rule and device."""
-    told = [(rule.__name__, each) for rule in rules for each in rule(view) if _matters(each.finding, view)]
+    told = [(rule.__name__, _bounded(each, view)) for rule in rules for each in rule(view)]
+    told = [(rule, each) for rule, each in told if _matters(each.finding, view)]
     every = [each for _, each in told]
     return [((rule, view.trace.device_name), _overlapping(each, every)) for rule, each in told]
+
+
+def _bounded(told: Told, view: View) -> Told:
+    """Where kernels were lost, more may be won in the time of kernels; less in what seems idle without them."""
+    lost = view.trace.lost
+    if told.finding.gain_s is None or lost is None or not lost.matters or told.scope & NOT_OF_ROWS:
+        return told
+    return told._replace(finding=msgspec.structs.replace(told.finding, gain_bound=AT_LEAST))
 
 
 def _matters(finding: Finding, view: View) -> bool:

@@ -4,9 +4,17 @@ from collections.abc import Iterator
 
 from perfkit.analysis.traces.findings.thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.traces.findings.view import CPU, Told, View, short
+from perfkit.analysis.traces.lost import lost_action, lost_evidence, lost_title
 from perfkit.units import percent, seconds
 
 _ON = ("1", "true", "True")
+
+
+def lost_kernels(view: View) -> Iterator[Told]:
+    """Kernels were launched that the trace lacks."""
+    lost = view.trace.lost
+    if lost is not None and lost.matters:
+        yield view.remark("warning", lost_title(lost), lost_evidence(lost), lost_action(lost))
 
 
 def above_roof(view: View) -> Iterator[Told]:

@@ -19,6 +19,7 @@ CPU = "cpu"
 IDLE = "idle"
 COMMUNICATION = "communication"
 COPIES = "copies"
+NOT_OF_ROWS = frozenset({IDLE, COMMUNICATION, COPIES})
 
 # What most gains assume.
 BEYOND_ROOF = "all of their time beyond the roof"

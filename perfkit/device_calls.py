@@ -1,0 +1,53 @@
+"""Calls of CUDA's and HIP's runtimes and drivers that a device has to answer with a record of work.
+
+A profiler records the call on the host and what it started on the device, each on its own; both carry the call's
+correlation id. A call of this table without work of its id means that the device's record was lost: CUPTI promises one
+for each kernel ("each kernel invocation is assigned a unique correlation ID that is identical to the correlation ID in
+the driver or runtime API activity record that launched the kernel", `CUpti_ActivityKernel9`).
+
+Copies and fills are not in it: those of no bytes return at once and start nothing (cuBLAS makes them before its
+products), nor do copies within the host's memory.
+"""
+
+import re
+
+# Of the kernels that were launched: as few lost ones as this change no figure that is told to three digits.
+TOLERATED = 0.001
+
+# cudaLaunchKernelExC, cuLaunchKernelEx, cudaLaunchCooperativeKernel, hipModuleLaunchKernel, hipExtModuleLaunchKernel ...
+# Callbacks of CUPTI add the version of the call's form and its kind of default stream: cudaLaunchKernel_ptsz_v7000.
+_FORM = r"(_ptsz|_v\d+)*"
+_KERNEL = re.compile(
+    rf"(cuda|cu)Launch(Cooperative)?Kernel(Ex|ExC|MultiDevice)?{_FORM}"
+    rf"|hip(Ext|Hcc)?(Module)?Launch(Cooperative)?Kernel(ExC|MultiDevice)?{_FORM}"
+)
+# Not hipGraphLaunch: what roctracer records of a graph's kernels differs from version to version.
+_GRAPH = re.compile(rf"(cuda|cu)GraphLaunch{_FORM}")
+
+# Between these of one stream nothing runs: what is launched becomes a graph.
+_CAPTURE_BEGINS = re.compile(rf"cudaStreamBeginCapture(ToGraph)?{_FORM}|cuStreamBeginCapture(ToGraph)?{_FORM}")
+_CAPTURE_ENDS = re.compile(rf"(cuda|cu)StreamEndCapture{_FORM}")
+
+# After these the device has done all that was asked of it before.
+_WAITS_FOR_ALL = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize(_v2)?")
+
+
+def launches_kernel(name: str) -> bool:
+    return _KERNEL.fullmatch(name) is not None
+
+
+def launches_graph(name: str) -> bool:
+    """Whether the call starts a CUDA graph, whose kernels all have its correlation id."""
+    return _GRAPH.fullmatch(name) is not None
+
+
+def begins_capture(name: str) -> bool:
+    return _CAPTURE_BEGINS.fullmatch(name) is not None
+
+
+def ends_capture(name: str) -> bool:
+    return _CAPTURE_ENDS.fullmatch(name) is not None
+
+
+def waits_for_all(name: str) -> bool:
+    return _WAITS_FOR_ALL.fullmatch(name) is not None
