@@ -5,9 +5,9 @@
   (pytorch#192021), or records are written with `ts` 0 and `dur` 0 (pytorch#188481, CUDA 13.0). CUPTI's release notes of
   13.1: "Fixed an issue that could cause invalid (zero) kernel timestamps when using the function
   cuptiActivityRegisterTimestampCallback [...] introduced in the CUDA 12.6 Update 2 release". Kineto registers one.
-- Of a CUDA graph the launch and its kernels get wrong correlation ids in every session of a process but the first, until
-  13.1 update 1 (release notes: "Fixed incorrect correlation IDs for cudaGraphLaunch API calls and their associated
-  kernel launches in profiling sessions after the first session").
+- Of a CUDA graph the launch and its kernels get wrong correlation ids in every session of a process but the first,
+  until 13.1 update 1 (release notes: "Fixed incorrect correlation IDs for cudaGraphLaunch API calls and their
+  associated kernel launches in profiling sessions after the first session").
 
 https://docs.nvidia.com/cupti/release-notes/release-notes.html
 """
@@ -56,6 +56,12 @@ def of_trace(properties: dict[str, str]) -> Cupti | None:
     if number >= 130000:
         return Cupti(number // 10000, number // 100 % 100)
     return Cupti(*_API_VERSIONS[number]) if number in _API_VERSIONS else None
+
+
+def of_cuda(release: str) -> Cupti | None:
+    """The version that comes with a release of CUDA (`12.8`); None for what is none."""
+    numbers = release.split(".")[:2]
+    return Cupti(*map(int, numbers)) if len(numbers) == 2 and all(map(str.isdecimal, numbers)) else None
 
 
 def installed() -> Cupti | None:

@@ -14,7 +14,7 @@ import re
 # Of the kernels that were launched: as few lost ones as this change no figure that is told to three digits.
 TOLERATED = 0.001
 
-# cudaLaunchKernelExC, cuLaunchKernelEx, cudaLaunchCooperativeKernel, hipModuleLaunchKernel, hipExtModuleLaunchKernel ...
+# cudaLaunchKernelExC, cuLaunchKernelEx, cudaLaunchCooperativeKernel, hipExtModuleLaunchKernel ...
 # Callbacks of CUPTI add the version of the call's form and its kind of default stream: cudaLaunchKernel_ptsz_v7000.
 _FORM = r"(_ptsz|_v\d+)*"
 _KERNEL = re.compile(

@@ -386,8 +386,8 @@ class Variant(Struct):
     """One row of the report. `loop` is there for what perfkit was attached to, and None for what it ran itself.
 
     `kernels_per_step` are the kernels and copies of a device in a traced step, on a CPU the ops that do work
-    themselves; None where no step was traced. `lost` are kernels that the trace lacks: with any that matter, what is told
-    of the traced step is a bound.
+    themselves; None where no step was traced. `lost` are kernels that the trace lacks: with any that matter, what is
+    told of the traced step is a bound.
     """
 
     name: str
@@ -441,7 +441,8 @@ class Finding(Struct):
 
     `severity` is `gain`, `warning` or `note`; the gain is in seconds per step (of a trace without steps: in all, and
     `per_step` is False) or bytes, where it is known, and is the most that can be won (`gain_bound`; at least so much
-    where kernels were lost). `evidence` is short; `details` say what the gain rests on and where else the same was found.
+    where kernels were lost). `evidence` is short; `details` say what the gain rests on and where else the same was
+    found.
     """
 
     severity: str

@@ -2,15 +2,17 @@
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.autograd.profiler as autograd_profiler
+from torch.profiler import ProfilerActivity
 
 from perfkit.attach.guard import Guard
 from perfkit.capture.compiling import never_compiled, uncompiled
+from perfkit.capture.sessions import session_begins
 
 # What every profiler of torch's Python interface begins and ends with.
 _BEGINNINGS = ("_prepare_profiler", "_enable_profiler")
@@ -44,11 +46,13 @@ class ProfilerTurn:
             if self.ours and self._thread == threading.get_ident():
                 give_way()
 
-        def begins() -> None:
+        def begins(name: str, args: Sequence[Any]) -> None:
             self.theirs = self.seen = True
+            if name == _BEGINNINGS[-1] and ProfilerActivity.CUDA in args[1]:
+                session_begins()
             uncompiled(guard, beginning)
 
-        def ends() -> None:
+        def ends(*_: object) -> None:
             self.theirs = False
 
         self._undo = [self._told(name, begins) for name in _BEGINNINGS] + [self._told(_END, ends)]
@@ -75,14 +79,14 @@ class ProfilerTurn:
         finally:
             self._calling = before
 
-    def _told(self, name: str, tell: Callable[[], None]) -> Callable[[], None]:
+    def _told(self, name: str, tell: Callable[[str, Sequence[Any]], None]) -> Callable[[], None]:
         original = getattr(autograd_profiler, name)
 
         @functools.wraps(original)
         @never_compiled
         def told(*args: Any, **kwargs: Any) -> Any:
             if not self._calling:
-                tell()
+                tell(name, args)
             return original(*args, **kwargs)
 
         def put_back() -> None:

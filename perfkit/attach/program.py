@@ -15,13 +15,14 @@ from perfkit.attach.quiet import only_errors
 from perfkit.attach.session import Session
 from perfkit.attach.timing import timed
 from perfkit.attach.variant import VariantRecording
+from perfkit.capture.lost_kernels import remarks
 from perfkit.capture.memory.allocator import unreported
 from perfkit.capture.memory.history import allocator_history
 from perfkit.capture.memory.record import recorded
 from perfkit.capture.open_ranges import OpenRangeError
 from perfkit.capture.recording import Recording
 from perfkit.capture.tensors import trained_blocks
-from perfkit.capture.trace import traced
+from perfkit.capture.trace import lead_steps, traced
 from perfkit.capture.warmup import is_steady
 from perfkit.record import Status
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
@@ -165,14 +166,16 @@ def _trace(session: Session, recording: VariantRecording) -> Recording[tuple[str
     count, path = session.wishes.schedule.trace, recording.recorder.folder / TRACE_FILE
     if not count or not _profiler_is_free(session, recording, "trace"):
         return ()
-    lead = 1 if session.world.size > 1 else 0
+    lead = lead_steps(session.trained.device, session.world.size)
     steps = traced(count, path, device=session.trained.device, lead=lead)
     try:
         with session.profiler.taken():
-            return (yield from recording.instrumented("trace", steps, lead=lead))
+            found = yield from recording.instrumented("trace", steps, lead=lead)
     except ProfilerTaken:
         recording.warnings.append(f"the trace was cut short: {_BEGAN}")
         return ()
+    recording.warnings += remarks(found.kernels, found.session)  # only told: the loop is not ours to trace again
+    return found.open_ranges
 
 
 def _memory(session: Session, recording: VariantRecording) -> Recording[None]:

@@ -19,13 +19,12 @@ from perfkit.capture.sensors import read_samples, sampling
 from perfkit.capture.session import Session, mean_losses, with_peak
 from perfkit.capture.step import to_device, train_step
 from perfkit.capture.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype, product_settings
-from perfkit.capture.trace import traced
 from perfkit.capture.trained import trained_of
 from perfkit.capture.warmup import warm_up
 from perfkit.cost.fp32_products import by_dtype
 from perfkit.cost.live import count_flops
 from perfkit.record import Flops, How, Measurement, Quantity, Unknown
-from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
+from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
 
@@ -115,13 +114,6 @@ def memory_pass(session: Session) -> None:
         history=allocator_history(folder / HISTORY_FILE, state.device, tell=session.recorder.warn),
     )
     write_allocations(folder / MEMORY_FILE, drive(recording, session.step, session.next_step))
-
-
-def trace_pass(session: Session) -> None:
-    """A few steps under torch.profiler with shapes."""
-    path = session.recorder.folder / TRACE_FILE
-    recording = traced(session.spec.schedule.trace, path, device=session.state.device)
-    drive(recording, session.step, session.next_step)
 
 
 def evidence_pass(session: Session) -> None:

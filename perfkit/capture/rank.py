@@ -18,6 +18,7 @@ from perfkit.capture.out_of_memory import record_failure
 from perfkit.capture.placing import join_group, take_device
 from perfkit.capture.session import Recorder, Session, peak_rss_bytes
 from perfkit.capture.setup import set_up
+from perfkit.capture.trace_pass import trace_pass
 from perfkit.errors import PerfkitError
 from perfkit.record import RankRecord, Status
 from perfkit.spec import RunSpec
@@ -31,7 +32,7 @@ Pass = Callable[[Session], None]
 ALWAYS: dict[str, Pass] = {"warm-up": passes.warm_up_pass, "timed steps": passes.timed_pass}
 # The trace before the memory pass, which counts bytes and does not mind the heap that an earlier recording leaves.
 INSTRUMENTED: dict[str, Pass] = {
-    "trace": passes.trace_pass,
+    "trace": trace_pass,
     "memory": passes.memory_pass,
     "evidence": passes.evidence_pass,
     "echo": echo_pass,

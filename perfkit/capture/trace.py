@@ -8,12 +8,15 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from perfkit.capture.lost_kernels import KernelCount, count_kernels
 from perfkit.capture.open_ranges import lasting, spans_of
 from perfkit.capture.recording import Recording, same_thread
+from perfkit.capture.sessions import session_begins
 from perfkit.record import MARK_PREFIX, STEP_MARK
 
 # What the range of a step is called that was not over when the loop was, and of one before those that are looked at.
@@ -25,18 +28,45 @@ _STEP = re.compile(rb'"%s#(\d+)"' % STEP_MARK.encode())
 Write = Callable[[Path], None]
 
 
-def traced(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Recording[tuple[str, ...]]:
+class Traced(NamedTuple):
+    """What a recording tells beside its trace.
+
+    Attributes:
+        open_ranges: the program's ranges that may be open for longer than another step (`perfkit.capture.open_ranges`).
+        kernels: how many were launched and lost; None on a CPU and where nothing tells.
+        session: the how-manieth recording of a GPU it was in this process, from 1; 0 on a CPU.
+    """
+
+    open_ranges: tuple[str, ...] = ()
+    kernels: KernelCount | None = None
+    session: int = 0
+
+
+def lead_steps(device: torch.device, world_size: int = 1) -> int:
+    """How many steps to record before those that count.
+
+    With several ranks one: starting the profiler takes each a time of its own, and in its first step the others wait
+    for the last. On a GPU always one: CUPTI from CUDA 12.6 update 2 until before 13.1 loses records at the head of a
+    session (pytorch#192021, see `perfkit.cupti`). An empty session beforehand would be no remedy: the losses grow from
+    session to session, the ids of CUDA graphs are right in the first alone, and sessions that follow an empty one were
+    seen to record nothing (CUDA 13.0 with torch 2.13, lightseekorg/tokenspeed#1348).
+    """
+    return int(device.type == "cuda" or world_size > 1)
+
+
+def traced(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Recording[Traced]:
     """Profile `count` steps, with the shapes of inputs, and write the Chrome trace (gzip) to `path`, atomically.
 
     Of a loop that ends earlier the steps that were whole by then are written, and no file if there was none. The step
-    is whole after which the recording is resumed; what began after that is marked as `CUT_STEP`. Returns the names of
-    the program's ranges that may be open for longer than another step (`perfkit.capture.open_ranges`).
+    is whole after which the recording is resumed; what began after that is marked as `CUT_STEP`.
 
-    `lead` more steps are recorded before, which are marked as `LEAD_STEP`: starting the profiler takes each rank a time
-    of its own, and in its first step the others wait for the last. They count as steps where no other was whole.
+    `lead` more steps are recorded before (`lead_steps`), which are marked as `LEAD_STEP`. They count as steps where no
+    other was whole.
     """
     count += lead
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
+    on_gpu = device.type == "cuda"
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_gpu else [])
+    session = session_begins() if on_gpu else 0
     whole, thread = 0, threading.get_ident()
     with profile(activities=activities, record_shapes=True) as profiler:
         try:
@@ -46,7 +76,7 @@ def traced(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Re
         except GeneratorExit:
             if not whole:
                 raise
-        if device.type == "cuda":
+        if on_gpu:
             torch.cuda.synchronize(device)
 
     same_thread(thread)
@@ -59,7 +89,8 @@ def traced(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Re
     assert profiler.profiler is not None
     results = profiler.profiler.kineto_results
     assert results is not None, "the profiler has ended"
-    return lasting(spans_of(results.experimental_event_tree()))
+    kernels = count_kernels(results.events(), wanted) if on_gpu else None
+    return Traced(lasting(spans_of(results.experimental_event_tree())), kernels, session)
 
 
 def _export(write: Write, path: Path, wanted: slice) -> None:

@@ -121,8 +121,8 @@ class Launches(Struct):
     launched and not yet started (the one that starts not counted), `starved_s` device idle time per step with nothing
     queued, `sync_calls` calls per step that made the host wait for the device, with `sync_s` spent in them. `short_*`
     are kernels shorter than `short_below_s`, with the idle gaps right before them. `graph_launches` start a whole
-    CUDA graph each. `note` says why something is None. `idle_bound` is `at most` where kernels were lost, which makes the
-    device seem idle.
+    CUDA graph each. `note` says why something is None. `idle_bound` is `at most` where kernels were lost,
+    which makes the device seem idle.
     """
 
     kernels: float

@@ -15,8 +15,10 @@ from perfkit.attach.loop import Loop
 from perfkit.attach.program import program
 from perfkit.attach.session import Session, Wishes
 from perfkit.attach.steps import StepFinder
+from perfkit.capture.lost_kernels import KernelCount
 from perfkit.capture.open_ranges import OpenRangeError
 from perfkit.capture.recording import Recording
+from perfkit.capture.trace import Traced
 from perfkit.capture.trained import Trained
 from perfkit.record import Status
 from perfkit.spec import Schedule
@@ -36,7 +38,13 @@ class Driven:
     """A program over a small model; `log` has what is on during each step."""
 
     def __init__(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, lasting: tuple[str, ...] = (), **counts: Any
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        lasting: tuple[str, ...] = (),
+        kernels: KernelCount | None = None,
+        **counts: Any,
     ) -> None:
         self.on = "nothing"
         self.log: list[str] = []
@@ -50,9 +58,9 @@ class Driven:
         self.session = Session(wishes, self.loop)
         self.recording = self.session.open()
 
-        def traced(count: int, *_: Any, **__: Any) -> Recording[tuple[str, ...]]:
+        def traced(count: int, *_: Any, **__: Any) -> Recording[Traced]:
             yield from self._instrument("trace", count)
-            return lasting
+            return Traced(lasting, kernels, session=2)
 
         monkeypatch.setattr(programs, "traced", traced)
         monkeypatch.setattr(programs, "_memory", lambda session, _: self._instrument("memory", schedule.memory))
@@ -97,6 +105,13 @@ def test_a_range_that_lasts_keeps_memory_from_being_recorded(tmp_path: Path, mon
     assert "memory" not in driven.run()
     assert driven.recording.warnings == [f"no memory was recorded: {OpenRangeError(('epoch',))}"]
     assert driven.recording.recorder.record.status == Status.OK
+
+
+def test_kernels_that_a_trace_lost_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driven = Driven(tmp_path / "run", monkeypatch, kernels=KernelCount(launched=1000, lost=250, graphs=0))
+    assert driven.run().count("trace") == 1  # somebody else's loop is not traced again
+    (warning,) = driven.recording.warnings
+    assert "lost 250 of 1,000 kernels of the traced steps (25.0 %)" in warning
 
 
 def test_the_programs_own_profiler_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

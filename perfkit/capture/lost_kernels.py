@@ -1,0 +1,111 @@
+"""How many kernels of the steps that were just traced the profiler lost, and what to say of it."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch.autograd import DeviceType
+
+from perfkit import cupti
+from perfkit.device_calls import TOLERATED, begins_capture, ends_capture, launches_graph, launches_kernel
+from perfkit.record import STEP_MARK
+from perfkit.units import percent
+
+
+class KinetoEvent(Protocol):
+    """What is asked of torch's `_KinetoEvent`: on a device of its work, on the host of calls and of ranges."""
+
+    def name(self) -> str: ...
+    def start_ns(self) -> int: ...
+    def duration_ns(self) -> int: ...
+    def device_type(self) -> DeviceType: ...
+    def correlation_id(self) -> int: ...
+    def is_user_annotation(self) -> bool: ...
+
+
+class KernelCount(NamedTuple):
+    """Kernels launched in the traced steps, how many of them have no record with a time, and the launches of graphs."""
+
+    launched: int
+    lost: int
+    graphs: int
+
+    @property
+    def share(self) -> float:
+        return self.lost / self.launched if self.launched else 0.0
+
+    @property
+    def too_many(self) -> bool:
+        """Whether figures change by what is lost."""
+        return self.share > TOLERATED
+
+
+def count_kernels(events: Iterable[KinetoEvent], wanted: slice) -> KernelCount | None:
+    """Count in the steps of the slice `wanted` of those that are marked; the device has to have done all its work.
+
+    The same as the analysis of the written trace, but for copies without a time. None where nothing tells: no launch
+    was recorded, or work and launches share no ids.
+    """
+    host, timed, untimed = [], Counter[int](), Counter[int]()
+    for event in events:
+        if event.device_type() == DeviceType.CPU:
+            host.append(event)
+        elif not event.is_user_annotation():
+            (timed if event.duration_ns() > 0 else untimed)[event.correlation_id()] += 1
+    calls = _launches(host, _steps(host, wanted))
+    if not calls or ((timed or untimed) and not any(timed[each] or untimed[each] for each, _ in calls)):
+        return None
+    launched = sum(max(1, timed[each] + untimed[each]) for each, _ in calls)
+    lost = sum(untimed[each] if timed[each] or untimed[each] else 1 for each, _ in calls)
+    return KernelCount(launched, lost, sum(is_graph for _, is_graph in calls))
+
+
+def _steps(host: Iterable[KinetoEvent], wanted: slice) -> list[tuple[int, int]]:
+    marked = sorted(
+        (each.start_ns(), each.start_ns() + each.duration_ns())
+        for each in host
+        if each.name().startswith(f"{STEP_MARK}#")
+    )
+    return marked[wanted]
+
+
+def _launches(host: Iterable[KinetoEvent], steps: Sequence[tuple[int, int]]) -> list[tuple[int, bool]]:
+    """The ids of the launches in these steps, and whether each starts a graph; not of what a graph is captured from."""
+    found: list[tuple[int, bool]] = []
+    captures = 0
+    for event in sorted(host, key=lambda each: each.start_ns()):
+        name = event.name()
+        if begins_capture(name):
+            captures += 1
+        elif ends_capture(name):
+            captures = max(0, captures - 1)
+        elif captures or not (launches_kernel(name) or launches_graph(name)):
+            continue
+        elif any(start <= event.start_ns() < end for start, end in steps):
+            found.append((event.correlation_id(), launches_graph(name)))
+    return found
+
+
+def cupti_here() -> cupti.Cupti | None:
+    """The version of CUPTI that torch records with: its package's, else that of the CUDA which torch was built with."""
+    return cupti.installed() or cupti.of_cuda(torch.version.cuda or "")
+
+
+def remarks(count: KernelCount | None, session: int) -> list[str]:
+    """What has to be known of a trace that was the process's `session`-th on a GPU; empty where all is well."""
+    if count is None:
+        return []
+    said, version = [], cupti_here()
+    if count.too_many:
+        known = f": {version} is known to lose some" if version is not None and version.loses_records else ""
+        said.append(
+            f"the profiler lost {count.lost:,} of {count.launched:,} kernels of the traced steps "
+            f"({percent(count.share)}){known}"
+        )
+    if count.graphs and session > 1 and version is not None and version.mixes_up_graphs:
+        said.append(
+            f"the trace is the {session}. recording of this process: before 13.1 update 1 ({version} here) CUPTI mixes "
+            "up the ids of CUDA graphs in all but the first, so that their kernels may belong to other launches"
+        )
+    return said

@@ -1,0 +1,76 @@
+"""Half of the kernels of a real trace removed or without a time: every form of the report says so."""
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WHOLE = Path("examples/h100_qwen1.5_forward.json.gz")
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+
+Event = dict[str, Any]
+
+
+def without_half(path: Path, change: Callable[[Event], list[Event]]) -> Path:
+    content = json.loads(gzip.decompress(WHOLE.read_bytes()))
+    events = content["traceEvents"]
+    device = sorted(
+        (index for index, each in enumerate(events) if each.get("cat") in DEVICE), key=lambda i: events[i]["ts"]
+    )
+    half = set(device[::2])
+    content["traceEvents"] = [
+        event for index, each in enumerate(events) for event in (change(each) if index in half else [each])
+    ]
+    path.write_bytes(gzip.compress(json.dumps(content).encode(), 1))
+    return path
+
+
+def analyze(trace: Path, out: Path) -> str:
+    command = [sys.executable, "-m", "perfkit_cli.main", "analyze", str(trace), "--out", str(out)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "share"),
+    [
+        (lambda _: [], "46.2 %"),  # of fills nothing tells whether they should be there
+        (lambda each: [{**each, "dur": 0}], "50.0 %"),
+        (lambda each: [{**each, "dur": 0, "ts": 0}], "50.0 %"),
+    ],
+    ids=["removed", "without a duration", "without a time"],
+)
+def test_half_of_the_kernels(change: Callable[[Event], list[Event]], share: str, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    printed = analyze(without_half(tmp_path / "half.json.gz", change), out)
+    said = f"{share} of the kernels that were launched are not in the trace"
+    page, markdown = (out / "report.html").read_text(), (out / "report.md").read_text()
+    (trace,) = json.loads((out / "analysis.json").read_text())["traces"]
+    for text in (" ".join(printed.split()), page.replace("\u00a0", " "), markdown.replace("\\", "")):
+        assert said in text
+        assert "Step 35.2 ms" in text
+        assert "at least 16.5 %" in text  # MFU
+        assert "at most 54.7 %" in text  # idle
+        assert "at least 7.27 ms" in text  # to win
+    assert trace["lost"]["share"] == pytest.approx(float(share.split()[0]) / 100, abs=5e-4)
+    assert (trace["mfu"]["bound"], trace["hfu"]["bound"], trace["launches"]["idle_bound"]) == (
+        "at least",
+        "at least",
+        "at most",
+    )
+    bounds = {part["category"]: part["bound"] for part in trace["time_split"]}
+    assert (bounds["memory-bound"], bounds["host"], bounds["other idle"]) == ("at least", "at most", "at most")
+
+
+def test_the_whole_trace_says_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    printed = analyze(WHOLE, out)
+    (trace,) = json.loads((out / "analysis.json").read_text())["traces"]
+    assert (trace["lost"]["launched"], trace["lost"]["lost"]) == (1198, 0)
+    for text in (printed, (out / "report.md").read_text()):
+        assert "at least" not in text
+        assert "not in the trace" not in text
