@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from perfkit.analysis.finding_order import ordered
-from perfkit.analysis.finding_rules import RULES
+from perfkit.analysis.finding_rules import OF_WORK, RULES
 from perfkit.analysis.finding_rules.context import Context
 from perfkit.analysis.passes import Passes
-from perfkit.analysis.result import Finding, Variant
+from perfkit.analysis.result import AT_LEAST, Finding, Variant
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment
 
@@ -23,4 +25,15 @@ def findings(
     judged by their traces.
     """
     context = Context(tuple(variants), environment, ceilings, passes or {})
-    return ordered((group, finding) for group, rules in enumerate(RULES) for rule in rules for finding in rule(context))
+    lossy = {variant.name for variant in variants if variant.lost is not None and variant.lost.matters}
+    return ordered(
+        (group, _bounded(finding) if rule in OF_WORK and finding.variant in lossy else finding)
+        for group, rules in enumerate(RULES)
+        for rule in rules
+        for finding in rule(context)
+    )
+
+
+def _bounded(finding: Finding) -> Finding:
+    """A gain in the time of ops some of whose kernels were lost."""
+    return replace(finding, gain_bound=AT_LEAST)

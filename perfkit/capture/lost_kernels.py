@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
-from torch.autograd import DeviceType
+from torch._C._autograd import DeviceType
 
 from perfkit import cupti
 from perfkit.device_calls import TOLERATED, begins_capture, ends_capture, launches_graph, launches_kernel

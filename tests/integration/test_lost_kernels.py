@@ -2,15 +2,13 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-WHOLE = Path("examples/h100_qwen1.5_forward.json.gz")
+WHOLE = Path(__file__).parents[2] / "examples/h100_qwen1.5_forward.json.gz"
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 Event = dict[str, Any]
@@ -30,11 +28,6 @@ def without_half(path: Path, change: Callable[[Event], list[Event]]) -> Path:
     return path
 
 
-def analyze(trace: Path, out: Path) -> str:
-    command = [sys.executable, "-m", "perfkit_cli.main", "analyze", str(trace), "--out", str(out)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
-
-
 @pytest.mark.parametrize(
     ("change", "share"),
     [
@@ -44,9 +37,9 @@ def analyze(trace: Path, out: Path) -> str:
     ],
     ids=["removed", "without a duration", "without a time"],
 )
-def test_half_of_the_kernels(change: Callable[[Event], list[Event]], share: str, tmp_path: Path) -> None:
-    out = tmp_path / "report"
-    printed = analyze(without_half(tmp_path / "half.json.gz", change), out)
+def test_half_of_the_kernels(change: Callable[[Event], list[Event]], share: str, perfkit) -> None:
+    without_half(perfkit.folder / "half.json.gz", change)
+    printed, out = perfkit("analyze", "half.json.gz").stdout, perfkit.folder / "perfkit-analyze/half"
     said = f"{share} of the kernels that were launched are not in the trace"
     page, markdown = (out / "report.html").read_text(), (out / "report.md").read_text()
     (trace,) = json.loads((out / "analysis.json").read_text())["traces"]
@@ -66,9 +59,8 @@ def test_half_of_the_kernels(change: Callable[[Event], list[Event]], share: str,
     assert (bounds["memory-bound"], bounds["host"], bounds["other idle"]) == ("at least", "at most", "at most")
 
 
-def test_the_whole_trace_says_nothing(tmp_path: Path) -> None:
-    out = tmp_path / "report"
-    printed = analyze(WHOLE, out)
+def test_the_whole_trace_says_nothing(perfkit) -> None:
+    printed, out = perfkit("analyze", str(WHOLE), "--out", "whole").stdout, perfkit.folder / "whole"
     (trace,) = json.loads((out / "analysis.json").read_text())["traces"]
     assert (trace["lost"]["launched"], trace["lost"]["lost"]) == (1198, 0)
     for text in (printed, (out / "report.md").read_text()):

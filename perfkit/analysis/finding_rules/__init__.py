@@ -27,6 +27,13 @@ STEPS: tuple[Rule, ...] = (
     steps.host_bound,
     steps.exposed_communication,
 )
+# Those whose gain is a part of the time of ops.
+OF_WORK: tuple[Rule, ...] = (
+    steps.low_precision_peak,
+    steps.attention_not_fused,
+    steps.optimizer_not_fused,
+    steps.memory_bound_chain,
+)
 LOOPS: tuple[Rule, ...] = (
     loops.traced,
     loops.drifted,

@@ -14,6 +14,7 @@ from perfkit.analysis.result import (
     Difference,
     Finding,
     Growth,
+    LostKernels,
     MemoryAccount,
     MemoryShare,
     OpRow,
@@ -241,3 +242,13 @@ def test_what_every_baseline_could_win_is_told_once(analysis: Analysis) -> None:
     two = changed(base, name="baseline@2", world_size=2)
     found = findings((two, base), analysis.environment, CEILINGS)
     assert [each.variant for each in found if each.title == "Attention is not fused"] == ["baseline"]
+
+
+def test_gains_in_a_traced_step_that_lost_kernels_are_at_least_so_much(analysis: Analysis) -> None:
+    ops = (row("aten::_softmax", "forward", 0.2),)
+    for lost, bound in ((0, "at most"), (50, "at least")):
+        count = LostKernels(launched=100, lost=lost, without_time=0, share=lost / 100)
+        found = told(analysis, base={"ops": ops, "lost": count})
+        (fused,) = [finding for finding in found if finding.title == "Attention is not fused"]
+        assert fused.gain_bound == bound
+        assert ("50.0 % of the kernels that were launched are not in the trace" in titles(found)) == bool(lost)

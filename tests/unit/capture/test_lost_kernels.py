@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from torch.autograd import DeviceType
+from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from perfkit.capture import lost_kernels

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.result import Finding
+from perfkit.analysis.result import AT_LEAST, AT_MOST, Finding, LostKernels
 from perfkit.analysis.timeline import HOST
 from perfkit.analysis.traces.findings import trace_findings
 from perfkit.analysis.traces.result import Overlap, RankTrace, Recompute, Uncovered
@@ -442,3 +442,38 @@ def test_what_makes_a_batch_is_nothing_to_compile() -> None:
     names = ("mul", "add", "gelu")
     assert of(ops(*(pointwise(name, 0.1) for name in names)), "could be fused") is not None
     assert of(ops(*(pointwise(name, 0.1, phase="data") for name in names)), "could be fused") is None
+
+
+def lost(count: int, *, known_fault: bool = False) -> LostKernels:
+    profiler = "CUPTI 13.0" if known_fault else ""
+    return LostKernels(
+        launched=10_000, lost=count, without_time=count // 4, share=count / 10_000, profiler=profiler,
+        known_fault=known_fault,
+    )  # fmt: skip
+
+
+def test_lost_kernels_come_with_what_to_do() -> None:
+    finding = of(rank_trace(lost=lost(400)), "4.0 % of the kernels that were launched are not in the trace")
+    assert finding is not None
+    assert finding.severity == "warning"
+    assert finding.evidence.startswith(
+        "of 10,000 launched in the steps 300 have no record and 100 have a record without a time; busy time"
+    )
+    assert "KINETO_LOG_LEVEL=0" in finding.action
+    known = of(rank_trace(lost=lost(400, known_fault=True)), "not in the trace")
+    assert known is not None
+    assert known.action.startswith("CUPTI 13.0 loses records at the head of a recording")
+
+
+@pytest.mark.parametrize("few", [None, lost(0), lost(10)])
+def test_one_in_a_thousand_is_no_finding(few: LostKernels | None) -> None:
+    assert told(rank_trace(lost=few)) == []
+
+
+def test_gains_in_kernels_are_at_least_and_in_idle_time_at_most_where_kernels_were_lost() -> None:
+    rows = (mm("fp32"),)
+    for count, bound in ((0, AT_MOST), (400, AT_LEAST)):
+        found = told(rank_trace(ops=rows, launches=launches(starved_s=0.3), lost=lost(count)))
+        gains = {finding.title.split(":")[0]: finding.gain_bound for finding in found if finding.gain_s is not None}
+        assert set(gains.values()) == {AT_MOST, bound}
+        assert next(each for title, each in gains.items() if "waits for the host" in title) == AT_MOST
