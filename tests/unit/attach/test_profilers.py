@@ -2,10 +2,12 @@
 
 import threading
 
+import pytest
 import torch
 import torch.autograd.profiler as autograd_profiler
 from torch.profiler import ProfilerActivity, profile
 
+from perfkit.attach import profilers
 from perfkit.attach.guard import Guard
 from perfkit.attach.profilers import ProfilerTurn
 
@@ -88,3 +90,14 @@ def test_all_is_put_back() -> None:
     turn.remove()
     assert before == [getattr(autograd_profiler, name) for name in names]
     assert before == [getattr(torch._C._autograd, name) for name in names]
+
+
+def test_the_programs_recordings_of_a_gpu_count_among_the_processs(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(profilers, "session_begins", lambda: begun.append("session"))
+    monkeypatch.setattr(autograd_profiler, "_enable_profiler", lambda config, activities: None)
+    turn = Told()
+    for activities, expected in (({ProfilerActivity.CPU}, 0), ({ProfilerActivity.CPU, ProfilerActivity.CUDA}, 1)):
+        autograd_profiler._enable_profiler(None, activities)
+        assert len(begun) == expected
+    turn.remove()
