@@ -1,0 +1,276 @@
+"""Rows: what a script of this folder measures, one after another, each saved as soon as it is there.
+
+Every row is measured by a process of its own, so that a crash, a hang or a context on a GPU ends with it. What was
+measured stands in `OUT/DEVICE/SCRIPT.json`; a second call leaves the rows out that stand there. This file and
+`packages.py` need neither torch nor perfkit, so that what is missing can be told.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.packages import ROOT, missing
+
+BUDGET_S = 540.0
+GRACE_S = 20.0  # `perfkit bench` still reports what it measured when it is interrupted
+KEPT_BYTES = 2**20  # of what a row leaves behind
+TAIL = 1500  # characters of the output of a row that failed
+DEVICES = ("cpu", "cuda")
+
+# Asked of a process of its own, for what asks may create a context.
+_MACHINE = """
+import json, torch
+gpu = torch.cuda.is_available()
+print(json.dumps({
+    "device": torch.cuda.get_device_name(0) if gpu else None, "gpus": torch.cuda.device_count(),
+    "torch": torch.__version__, "cuda": torch.version.cuda or torch.version.hip,
+}))
+"""
+
+
+class Skipped(Exception):  # noqa: N818 - no error
+    """A row that cannot be measured here, with the reason."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a row found: `figures` are saved, `lines` are shown, and each of `wrong` says what should not be so."""
+
+    figures: Mapping[str, Any]
+    lines: Sequence[str] = ()
+    wrong: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a row is measured: on the `cpu` or on `cuda`, and the folder that it may write to."""
+
+    device: str
+    folder: Path
+
+    def needs_gpu(self) -> None:
+        if self.device != "cuda":
+            raise Skipped("needs a GPU")
+
+    def needs_perfkit(self, *more: str) -> None:
+        """Skips where a package that perfkit imports, or one of `more`, is not installed."""
+        absent = missing(*more)
+        if absent:
+            raise Skipped(f"needs {', '.join(absent)}: benchmarks/gpu/README.md says how they are brought along")
+
+
+@dataclass(frozen=True)
+class Row:
+    """`measure` is ended after `at_most_s` seconds."""
+
+    name: str
+    measure: Callable[[Setting], Found]
+    at_most_s: float
+
+
+@dataclass
+class Results:
+    """The rows of a script on a device; saved after each."""
+
+    path: Path
+    machine: Mapping[str, Any]
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: Path, machine: Mapping[str, Any]) -> "Results":
+        """What an earlier call saved. A file of another machine or torch is a ValueError."""
+        if not path.exists():
+            return cls(path, machine)
+        stored = json.loads(path.read_text())
+        if stored["machine"] != dict(machine):
+            raise ValueError(f"{path} holds rows of {stored['machine']}, this is {dict(machine)}: name another --out")
+        return cls(path, machine, stored["rows"])
+
+    def save(self, name: str, entry: dict[str, Any]) -> None:
+        self.rows[name] = entry
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(json.dumps({"machine": self.machine, "rows": self.rows}, indent=1) + "\n")
+        temporary.replace(self.path)
+
+    def has(self, name: str) -> bool:
+        """Whether a row need not be measured again. What was skipped may be there now, and costs nothing to ask for."""
+        return name in self.rows and self.rows[name]["status"] != "skipped"
+
+
+def measure_rows(
+    rows: Sequence[Row],
+    results: Results,
+    measure: Callable[[Row], tuple[dict[str, Any], Sequence[str]]],
+    *,
+    budget_s: float,
+    again: bool = False,
+    now: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Measure the rows that `results` lacks (`again`: all), and save each; whether there is nothing left to measure.
+
+    None is begun that might not end within the budget, but for the first, so that every call gets on.
+    """
+    end = now() + budget_s
+    begun = False
+    for row in rows:
+        if not again and results.has(row.name):
+            print(f"{row.name}: there already ({results.rows[row.name]['status']})")
+            continue
+        if begun and now() + row.at_most_s > end:
+            print(f"{row.name}: may take {row.at_most_s:.0f} s, more than is left of the budget: call again")
+            return False
+        begun = True
+        print(f"{row.name}: at most {row.at_most_s:.0f} s", flush=True)
+        entry, lines = measure(row)
+        results.save(row.name, entry)
+        for line in lines:
+            print(f"    {line}")
+        print(f"{row.name}: {entry['status']}{entry['reason'] and ': ' + entry['reason']} ({entry['seconds']} s)")
+    return True
+
+
+def measure_in_process(
+    command: Sequence[str], row: Row, folder: Path
+) -> tuple[dict[str, Any], Sequence[str]]:
+    """The entry and lines of a row, measured by `command`, which leaves them in `folder`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    start = time.monotonic()
+    with (folder / "output.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, env=environment(),
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            code: int | None = process.wait(row.at_most_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end(process)
+    seconds = round(time.monotonic() - start, 1)
+    answer = folder / "row.json"
+    if code == 0 and answer.exists():
+        found = json.loads(answer.read_text())
+        lines = found.pop("lines")
+    else:
+        reason = f"not done after {row.at_most_s:.0f} s" if code is None else f"exit code {code}"
+        tail = (folder / "output.log").read_text(errors="replace")[-TAIL:]
+        found, lines = {"status": "failed", "reason": reason, "figures": {}, "output": tail}, tail.splitlines()
+    _drop_large(folder)
+    return {**found, "seconds": seconds, "at": datetime.now(UTC).isoformat(timespec="seconds")}, lines
+
+
+def environment() -> dict[str, str]:
+    """That of this process, with perfkit found in its sources by whatever is started anywhere."""
+    paths = [str(ROOT), str(ROOT / "cli"), str(ROOT / "reports")]
+    paths += [str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def perfkit(*arguments: str) -> list[str]:
+    """The command line of perfkit."""
+    return [sys.executable, "-m", "perfkit_cli", *arguments]
+
+
+def slug(name: str) -> str:
+    """`NVIDIA H200` -> `nvidia-h200`."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a row's process and what it started, gently first."""
+    for number, patience in ((signal.SIGINT, GRACE_S), (signal.SIGKILL, None)):
+        if process.poll() is None:
+            os.killpg(process.pid, number)
+            try:
+                process.wait(patience)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def _drop_large(folder: Path) -> None:
+    """Traces and reports of megabytes are not kept: the figures are, and can be measured again."""
+    for path in folder.rglob("*"):
+        if path.is_file() and path.stat().st_size > KEPT_BYTES:
+            path.unlink()
+
+
+def _answer(row: Row, setting: Setting) -> dict[str, Any]:
+    """What a row's own process writes down."""
+    try:
+        found = row.measure(setting)
+    except Skipped as reason:
+        return {"status": "skipped", "reason": str(reason), "figures": {}, "lines": []}
+    status = "wrong" if found.wrong else "ok"
+    return {"status": status, "reason": "; ".join(found.wrong), "figures": found.figures, "lines": list(found.lines)}
+
+
+def _machine(device: str) -> dict[str, Any]:
+    if importlib.util.find_spec("torch") is None:
+        sys.exit("torch is not installed")
+    asked = subprocess.run([sys.executable, "-c", _MACHINE], stdout=subprocess.PIPE, check=True, text=True)
+    found: dict[str, Any] = json.loads(asked.stdout)
+    if device == "cpu":
+        return {**found, "device": "cpu", "gpus": 0}
+    if found["device"] is None:
+        sys.exit("--device cuda: torch finds no CUDA device")
+    return found
+
+
+def main(script: str, doc: str | None, table: Sequence[Row], options: Mapping[str, Sequence[Row]] | None = None) -> None:
+    """The command line of `benchmarks.gpu.SCRIPT`. `options` are switches, each with the rows that it adds.
+
+    Exits 1 where a row of this call failed or found something wrong; what was skipped, or left for another call, is no
+    failure.
+    """
+    more = options or {}
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.gpu.{script}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=DEVICES, required=True)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="rows go to OUT/DEVICE/")
+    parser.add_argument("--only", metavar="ROW,ROW", help="these rows, also where they are there already")
+    parser.add_argument("--budget", type=float, default=BUDGET_S, metavar="SECONDS", help="then no row is begun")
+    for name, rows in more.items():
+        parser.add_argument(f"--{name}", action="store_true", help=f"also {', '.join(row.name for row in rows)}")
+    parser.add_argument("--row", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    known = {row.name: row for row in (*table, *(row for rows in more.values() for row in rows))}
+    if given.row:
+        answer = _answer(known[given.row], Setting(given.device, given.folder))
+        (given.folder / "row.json").write_text(json.dumps(answer))
+        return
+    chosen = [*table, *(row for name, rows in more.items() if getattr(given, name.replace("-", "_")) for row in rows)]
+    if given.only:
+        unknown = set(given.only.split(",")) - set(known)
+        if unknown:
+            parser.error(f"--only: no row {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        chosen = [known[name] for name in given.only.split(",")]
+    machine = _machine(given.device)
+    home = given.out.absolute() / slug(machine["device"])
+    results = Results.open(home / f"{script}.json", machine)
+    before = dict(results.rows)
+
+    def measure(row: Row) -> tuple[dict[str, Any], Sequence[str]]:
+        folder = home / "runs" / script / row.name
+        command = [sys.executable, "-m", f"benchmarks.gpu.{script}", "--device", given.device]
+        return measure_in_process([*command, "--row", row.name, "--folder", str(folder)], row, folder)
+
+    measure_rows(chosen, results, measure, budget_s=given.budget, again=bool(given.only))
+    print(f"rows are in {results.path}")
+    new = [entry for name, entry in results.rows.items() if before.get(name) is not entry]
+    sys.exit(any(entry["status"] in ("failed", "wrong") for entry in new))

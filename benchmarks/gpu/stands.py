@@ -1,0 +1,225 @@
+"""First: what stands here, and whether a recording can be trusted.
+
+    python -m benchmarks.gpu.stands --device cuda
+
+`versions` and `packages` say what is installed. `parent` looks whether the parent of a bench holds memory of a GPU,
+`lost-*` how many launches left no kernel in ten profiling sessions, with nothing or seconds of idling in between, and
+`tests` runs `tests/gpu`.
+"""
+
+import ctypes
+import importlib.util
+import json
+import platform
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.lost import Lost, lost_kernels
+from benchmarks.gpu.packages import ROOT, installed
+from benchmarks.gpu.rows import Found, Row, Setting, Skipped, main, perfkit
+
+SESSIONS = 10
+IDLE_S = (0, 1, 10)
+STEPS = 3  # traced in a session
+LAYERS = 50
+MOST_LOST = 0.001  # of the launches: more spoils figures
+
+
+def versions(setting: Setting) -> Found:
+    import torch
+
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        "cuda_runtime": torch.version.cuda,
+        "hip": torch.version.hip,
+        "cupti": _cupti(),
+    }
+    if setting.device == "cuda":
+        properties = torch.cuda.get_device_properties(0)
+        found["gpus"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+        found["compute_capability"] = f"{properties.major}.{properties.minor}"
+        found["memory_bytes"] = properties.total_memory
+        found["cudnn"] = torch.backends.cudnn.version()
+        found["nccl"] = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else None
+        found["nvml"] = _nvml()
+    return Found(found, [f"{name}: {value}" for name, value in found.items()])
+
+
+def packages(_setting: Setting) -> Found:
+    found = installed()
+    absent = [name for name, version in found.items() if version is None]
+    lines = [f"{name} {version or 'is missing'}" for name, version in found.items()]
+    return Found({"installed": found}, lines, [f"missing: {', '.join(absent)}"] if absent else [])
+
+
+def nvml(setting: Setting) -> Found:
+    """What NVML tells of a process with a context: whether it lists it, and by which id."""
+    setting.needs_gpu()
+    _needs_nvml()
+    import os
+
+    import pynvml
+    import torch
+
+    torch.zeros(1, device="cuda")
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
+    listed = {each.pid: each.usedGpuMemory for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    first = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    second = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+    figures = {
+        "processes": len(listed),
+        "lists_itself": os.getpid() in listed,
+        "own_bytes": listed.get(os.getpid()),
+        "used_bytes_v1": first.used,
+        "used_bytes_v2": second.used,
+        "reserved_bytes": second.reserved,
+        "energy_counter": _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) is not None,
+    }
+    return Found(figures, [f"{name}: {value}" for name, value in figures.items()])
+
+
+def parent(setting: Setting) -> Found:
+    """The process that runs a bench measures nothing, so no GPU should hold a context of it."""
+    setting.needs_gpu()
+    setting.needs_perfkit()
+    import pynvml
+
+    command = perfkit(
+        "bench", "--device", "cuda", "-w", "gpt:size=nano", "-t", "baseline", "--repeat", "1", "--no-calibrate",
+        "--out", str(setting.folder / "suite"),
+    )  # fmt: skip
+    pynvml.nvmlInit()
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    held: dict[int, int] = {}
+    with subprocess.Popen(command) as process:
+        while process.poll() is None:
+            for handle in handles:
+                for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
+                    held[each.pid] = max(held.get(each.pid, 0), each.usedGpuMemory or 0)
+            time.sleep(0.05)
+    if process.returncode:
+        raise RuntimeError(f"the bench ended with exit code {process.returncode}")
+    if not held:
+        raise Skipped("NVML listed no process while a bench trained: in a container it may see none")
+    figures = {"processes": len(held), "parent_is_listed": process.pid in held, "parent_bytes": held.get(process.pid)}
+    wrong = ["the parent of a bench holds a context"] if process.pid in held else []
+    return Found(figures, [f"{name}: {value}" for name, value in figures.items()], wrong)
+
+
+def lost(idle_s: float, setting: Setting) -> Found:
+    """Launches without a kernel in each of ten sessions of one process."""
+    setting.needs_gpu()
+    sessions = []
+    for _ in range(SESSIONS):
+        sessions.append(_session(setting.folder / "trace.json"))
+        time.sleep(idle_s)
+    lines = [f"session {number}: {each} ({each.share:.2%})" for number, each in enumerate(sessions)]
+    worst = max(range(SESSIONS), key=lambda number: sessions[number].share)
+    wrong = [f"session {worst} lost {sessions[worst].share:.1%}"] if sessions[worst].share > MOST_LOST else []
+    return Found({"idle_s": idle_s, "sessions": [each._asdict() for each in sessions]}, lines, wrong)
+
+
+def tests(setting: Setting) -> Found:
+    setting.needs_perfkit("pytest")
+    report = setting.folder / "tests.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--junitxml={report}"]
+    done = subprocess.run([*command, str(ROOT / "tests" / "gpu")])
+    if not report.exists():
+        raise RuntimeError(f"pytest ended with exit code {done.returncode} and no report")
+    cases = list(ET.parse(report).getroot().iter("testcase"))
+    ended = {f"{case.get('classname')}::{case.get('name')}": _ended(case) for case in cases}
+    counts = {how: list(ended.values()).count(how) for how in ("passed", "failed", "skipped")}
+    failed = [name for name, how in ended.items() if how == "failed"]
+    if not cases or counts["skipped"] == len(cases):
+        reasons = {message for case in cases for message in (child.get("message", "") for child in case)}
+        raise Skipped(f"all {len(cases)} tests were skipped: {', '.join(sorted(reasons))}")
+    return Found({**counts, "tests": ended}, [str(counts), *failed], [f"{len(failed)} tests failed"] if failed else [])
+
+
+def _session(path: Path) -> Lost:
+    """One session of the profiler with a step of lead, as perfkit records."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    weight = torch.randn(512, 512, device="cuda")
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+        schedule=schedule(wait=0, warmup=1, active=STEPS, repeat=1),
+        on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(path)),
+    ) as profiler:
+        for _ in range(1 + STEPS):
+            x = weight
+            for _ in range(LAYERS):
+                x = torch.tanh(x @ weight)
+            torch.cuda.synchronize()
+            profiler.step()
+    return lost_kernels(json.loads(path.read_text())["traceEvents"])
+
+
+def _cupti() -> dict[str, Any] | None:
+    """The CUPTI that torch has loaded, by its own word; None where it has loaded none."""
+    maps = Path("/proc/self/maps")
+    paths = {line.split()[-1] for line in maps.read_text().splitlines() if "libcupti" in line} if maps.exists() else set()
+    if not paths:
+        return None
+    path = min(paths)
+    number = ctypes.c_uint32()
+    code = ctypes.CDLL(path).cuptiGetVersion(ctypes.byref(number))
+    return {"library": str(Path(path).resolve().name), "api_version": number.value if code == 0 else None}
+
+
+def _nvml() -> dict[str, Any] | None:
+    if importlib.util.find_spec("pynvml") is None:
+        return None
+    import pynvml
+
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    return {
+        "driver": pynvml.nvmlSystemGetDriverVersion(),
+        "nvml": pynvml.nvmlSystemGetNVMLVersion(),
+        "cuda_of_driver": pynvml.nvmlSystemGetCudaDriverVersion_v2(),
+        "mig_mode": _told(pynvml.nvmlDeviceGetMigMode, handle),
+        "power_limit_w": _told(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle),
+    }
+
+
+def _told(query: Any, handle: Any) -> Any:
+    """What NVML answers; None where this device does not."""
+    import pynvml
+
+    try:
+        return query(handle)
+    except pynvml.NVMLError:
+        return None
+
+
+def _needs_nvml() -> None:
+    if importlib.util.find_spec("pynvml") is None:
+        raise Skipped("needs nvidia-ml-py")
+
+
+def _ended(case: ET.Element) -> str:
+    kinds = {child.tag for child in case}
+    return "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+
+
+ROWS = (
+    Row("versions", versions, 60),
+    Row("packages", packages, 30),
+    Row("nvml", nvml, 60),
+    Row("parent", parent, 120),
+    *(Row(f"lost-{idle}s", partial(lost, idle), 60 + SESSIONS * idle) for idle in IDLE_S),
+    Row("tests", tests, 300),
+)
+
+if __name__ == "__main__":
+    main("stands", __doc__, ROWS)
