@@ -2,14 +2,15 @@
 
     python -m benchmarks.gpu.ceilings --device cuda
 
-`plain` is a bf16 product and a copy on the device with nothing but torch and two events. `short` and `full` are perfkit's
-calibrations, whose result is kept for this machine (`docs/ceilings.md`).
+`plain` is a bf16 product and a copy on the device with nothing but torch and its events. `short` and `full` are
+perfkit's calibrations, whose result is kept for this machine (`docs/ceilings.md`).
 """
 
 import statistics
 import sys
 import time
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu.rows import Found, Row, Setting, main
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 # Side of the product, bytes of the copied array; seconds of heating before; calls of each.
 SIZES = {"cuda": (8192, 2**30), "cpu": (512, 2**26)}
 HEAT_S = {"cuda": 5.0, "cpu": 0.2}
-CALLS = 50
+CALLS = {"cuda": 50, "cpu": 5}
 
 # What a device was seen to reach: by its id in the catalogue, level and dtype; value and where it is from.
 EXPECTED: dict[tuple[str, str, str | None], tuple[float, str]] = {
@@ -67,10 +68,12 @@ def calibration(setting: Setting, *, short: bool) -> Found:
     measured: DeviceCeilings = calibrate_now(
         setting.device, [] if setting.device == "cuda" else [1], short=short, progress=progress
     ).measured
-    found = _beside(
-        {(each.level, each.dtype): (each.value, each.spread) for each in measured.ceilings if each.kind == Kind.MEASURED},
-        measured.device_name,
-    )
+    rates = {
+        (str(each.level), each.dtype): (each.value, each.spread)
+        for each in measured.ceilings
+        if each.kind == Kind.MEASURED
+    }
+    found = _beside(rates, measured.device_name)
     notes = [f"note: {note}" for note in measured.notes]
     return Found({**found.figures, "notes": list(measured.notes)}, [*found.lines, *notes], found.wrong)
 
@@ -82,17 +85,17 @@ def _seconds(device: str, call: Any) -> float:
     call()
     if device == "cpu":
         stamps = [time.perf_counter()]
-        for _ in range(CALLS):
+        for _ in range(CALLS[device]):
             call()
             stamps.append(time.perf_counter())
-        return statistics.median(after - before for before, after in zip(stamps, stamps[1:], strict=False))
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(CALLS + 1)]
+        return statistics.median(after - before for before, after in pairwise(stamps))
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(CALLS[device] + 1)]
     events[0].record()
     for event in events[1:]:
         call()
         event.record()
     torch.cuda.synchronize()
-    return statistics.median(a.elapsed_time(b) for a, b in zip(events, events[1:], strict=False)) / 1e3
+    return float(statistics.median(before.elapsed_time(after) for before, after in pairwise(events))) / 1e3
 
 
 def _beside(measured: dict[tuple[str, str | None], tuple[float, float | None]], name: str) -> Found:
@@ -108,7 +111,7 @@ def _beside(measured: dict[tuple[str, str | None], tuple[float, float | None]], 
         )  # fmt: skip
         text = f"{level} {dtype or ''}".strip()
         lines.append(
-            f"{text:14} {value / 1e12:9.3f} T/s"
+            f"{text:14} {value / 1e12:9.4g} T/s"
             + (f"  {value / peak:6.1%} of the datasheet's {peak / 1e12:.1f}" if peak else "")
             + (f"  {value / expected:6.1%} of {expected / 1e12:.1f}, {source}" if expected else "")
         )
@@ -139,7 +142,7 @@ def _datasheet(name: str) -> tuple[str | None, dict[tuple[str, str | None], floa
     entry = find(name)
     if entry is None:
         return None, {}
-    return entry.id, {(ceiling.level, ceiling.dtype): ceiling.value for ceiling in ceilings(entry)}
+    return entry.id, {(str(ceiling.level), ceiling.dtype): ceiling.value for ceiling in ceilings(entry)}
 
 
 ROWS = (

@@ -1,6 +1,6 @@
 """Launches of a trace that left no kernel, counted from its JSON alone.
 
-An oracle for what perfkit says of lost kernels: it shares no code with it, and runs where perfkit's packages are missing.
+An oracle for what perfkit says of lost kernels: it shares no code with it and runs where its packages are missing.
 CUPTI from 12.6u2 until before 13.1 loses or zeroes kernel records at the head of a profiling session (pytorch#192021).
 """
 

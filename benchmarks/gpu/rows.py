@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.gpu.packages import ROOT, missing
@@ -59,6 +60,11 @@ class Setting:
 
     device: str
     folder: Path
+
+    @property
+    def home(self) -> Path:
+        """OUT/DEVICE, of which `folder` is `runs/SCRIPT/ROW`: for what shall be kept."""
+        return self.folder.parents[2]
 
     def needs_gpu(self) -> None:
         if self.device != "cuda":
@@ -142,9 +148,7 @@ def measure_rows(
     return True
 
 
-def measure_in_process(
-    command: Sequence[str], row: Row, folder: Path
-) -> tuple[dict[str, Any], Sequence[str]]:
+def measure_in_process(command: Sequence[str], row: Row, folder: Path) -> tuple[dict[str, Any], Sequence[str]]:
     """The entry and lines of a row, measured by `command`, which leaves them in `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -230,13 +234,14 @@ def _machine(device: str) -> dict[str, Any]:
     return found
 
 
-def main(script: str, doc: str | None, table: Sequence[Row], options: Mapping[str, Sequence[Row]] | None = None) -> None:
+def main(
+    script: str, doc: str | None, table: Sequence[Row], options: Mapping[str, Sequence[Row]] = MappingProxyType({})
+) -> None:
     """The command line of `benchmarks.gpu.SCRIPT`. `options` are switches, each with the rows that it adds.
 
     Exits 1 where a row of this call failed or found something wrong; what was skipped, or left for another call, is no
     failure.
     """
-    more = options or {}
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.gpu.{script}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -244,17 +249,20 @@ def main(script: str, doc: str | None, table: Sequence[Row], options: Mapping[st
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="rows go to OUT/DEVICE/")
     parser.add_argument("--only", metavar="ROW,ROW", help="these rows, also where they are there already")
     parser.add_argument("--budget", type=float, default=BUDGET_S, metavar="SECONDS", help="then no row is begun")
-    for name, rows in more.items():
+    for name, rows in options.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"also {', '.join(row.name for row in rows)}")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    known = {row.name: row for row in (*table, *(row for rows in more.values() for row in rows))}
+    known = {row.name: row for row in (*table, *(row for rows in options.values() for row in rows))}
     if given.row:
         answer = _answer(known[given.row], Setting(given.device, given.folder))
         (given.folder / "row.json").write_text(json.dumps(answer))
         return
-    chosen = [*table, *(row for name, rows in more.items() if getattr(given, name.replace("-", "_")) for row in rows)]
+    chosen = [
+        *table,
+        *(row for name, rows in options.items() if getattr(given, name.replace("-", "_")) for row in rows),
+    ]
     if given.only:
         unknown = set(given.only.split(",")) - set(known)
         if unknown:

@@ -10,6 +10,7 @@
 import ctypes
 import importlib.util
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -63,8 +64,6 @@ def nvml(setting: Setting) -> Found:
     """What NVML tells of a process with a context: whether it lists it, and by which id."""
     setting.needs_gpu()
     _needs_nvml()
-    import os
-
     import pynvml
     import torch
 
@@ -73,14 +72,14 @@ def nvml(setting: Setting) -> Found:
     handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
     listed = {each.pid: each.usedGpuMemory for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
     first = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    second = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+    second = _told(partial(pynvml.nvmlDeviceGetMemoryInfo, version=pynvml.nvmlMemory_v2), handle)
     figures = {
         "processes": len(listed),
         "lists_itself": os.getpid() in listed,
         "own_bytes": listed.get(os.getpid()),
         "used_bytes_v1": first.used,
-        "used_bytes_v2": second.used,
-        "reserved_bytes": second.reserved,
+        "used_bytes_v2": second and second.used,
+        "reserved_bytes": second and second.reserved,
         "energy_counter": _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) is not None,
     }
     return Found(figures, [f"{name}: {value}" for name, value in figures.items()])
@@ -167,7 +166,8 @@ def _session(path: Path) -> Lost:
 def _cupti() -> dict[str, Any] | None:
     """The CUPTI that torch has loaded, by its own word; None where it has loaded none."""
     maps = Path("/proc/self/maps")
-    paths = {line.split()[-1] for line in maps.read_text().splitlines() if "libcupti" in line} if maps.exists() else set()
+    text = maps.read_text() if maps.exists() else ""
+    paths = {line.split()[-1] for line in text.splitlines() if "libcupti" in line}
     if not paths:
         return None
     path = min(paths)
