@@ -1,0 +1,50 @@
+import msgspec
+import pytest
+
+from benchmarks.gpu.techniques import PUBLISHED, ROWS, _figures, _published
+from perfkit.analysis.memory.beyond import CONTEXT, RESIDUAL
+from perfkit.analysis.result import ClaimResult, MemoryShare, Parity, Variant
+from perfkit.record import Status
+from tests.fixtures.sample_analysis import realistic
+
+
+@pytest.fixture
+def variant() -> Variant:
+    found = next(each for each in realistic().variants if each.status == Status.OK and each.memory is not None)
+    parity = Parity(verdict="equal", max_relative=0.0, tolerance=0.0, basis="", steps=10)
+    memory = msgspec.structs.replace(found.memory, beyond=(), process_bytes=None)
+    return msgspec.structs.replace(found, claims=(), parity=parity, memory=memory)
+
+
+def test_what_nvml_counts_and_nothing_explains(variant: Variant) -> None:
+    beyond = (MemoryShare(category=CONTEXT, bytes=460), MemoryShare(category=RESIDUAL, bytes=-40))
+    memory = msgspec.structs.replace(variant.memory, beyond=beyond, process_bytes=1000)
+    figures, wrong = _figures(msgspec.structs.replace(variant, memory=memory))
+    assert figures["unexplained_share"] == 0.04
+    assert wrong == []
+
+
+def test_a_process_that_nobody_counted_leaves_the_share_unknown(variant: Variant) -> None:
+    assert _figures(variant)[0]["unexplained_share"] is None
+
+
+def test_claims_that_do_not_hold_and_losses_that_differ_are_wrong(variant: Variant) -> None:
+    claim = ClaimResult(
+        technique="amp", statement="products in bf16", holds=False, expected=1, found=0, evidence="0 of 1"
+    )
+    parity = msgspec.structs.replace(variant.parity, verdict="differs", max_relative=0.5, basis="bf16")
+    _, wrong = _figures(msgspec.structs.replace(variant, claims=(claim,), parity=parity))
+    assert wrong == ["not so: products in bf16 (0 of 1)", "losses differ by 0.5 (bf16)"]
+
+
+def test_published_step_times_as_utilisation() -> None:
+    """GPT-2 124M of 16 x 1024 tokens: 6 x 123.7M + 12 x 12 x 768 x 1024 FLOPs a token, on an A100 of 312 TFLOP/s."""
+    (fp32,) = PUBLISHED["gpt.baseline"]
+    fastest = PUBLISHED["gpt.amp+flash+compile"][0]
+    step = (6 * 123.65e6 + 12 * 12 * 768 * 1024) * 16 * 1024
+    assert _published(fp32, "baseline")["mfu"] == pytest.approx(step / 19.5e12, rel=0.01)
+    assert _published(fastest, "amp+flash+compile")["mfu"] == pytest.approx(step / 0.096 / 312e12, rel=0.01)
+
+
+def test_what_was_published_is_measured() -> None:
+    assert set(PUBLISHED) <= {row.name for row in ROWS}
