@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,3 +108,22 @@ def test_a_request_that_fails_is_read() -> None:
         torch.empty(size, dtype=torch.uint8, device="cuda")
     request = failed_request(caught.value)
     assert request.bytes == pytest.approx(size, rel=0.001)
+
+
+def test_a_history_that_the_program_records_is_left_alone(step: Callable[[], None], tmp_path: Path) -> None:
+    memory: Any = torch.cuda.memory
+    memory._record_memory_history(enabled="all", max_entries=10_000)
+    try:
+        step()
+        torch.cuda.synchronize()
+        before = len(memory._snapshot()["device_traces"][0])
+        with allocator_history(tmp_path / "history.json.gz", torch.device("cuda", 0)):
+            step()
+            torch.cuda.synchronize()
+        assert len(memory._snapshot()["device_traces"][0]) > before > 0
+        step()
+        torch.cuda.synchronize()
+        assert len(memory._snapshot()["device_traces"][0]) > 2 * before
+    finally:
+        memory._record_memory_history(enabled=None)
+    assert not (tmp_path / "history.json.gz").exists()
