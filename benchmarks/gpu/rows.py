@@ -6,6 +6,7 @@ measured stands in `OUT/DEVICE/SCRIPT.json`; a second call leaves the rows out t
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -157,6 +158,8 @@ def measure_in_process(command: Sequence[str], row: Row, folder: Path) -> tuple[
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, env=environment(),
             start_new_session=True,
+            # What is started in the background is deaf to SIGINT, and so would be what it starts.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
         try:
             code: int | None = process.wait(row.at_most_s)
@@ -172,7 +175,8 @@ def measure_in_process(command: Sequence[str], row: Row, folder: Path) -> tuple[
     else:
         reason = f"not done after {row.at_most_s:.0f} s" if code is None else f"exit code {code}"
         tail = (folder / "output.log").read_text(errors="replace")[-TAIL:]
-        found, lines = {"status": "failed", "reason": reason, "figures": {}, "output": tail}, tail.splitlines()
+        found = {"status": "failed", "reason": reason, "figures": {}, "output": tail}
+        lines = [] if code is None else tail.splitlines()
     _drop_large(folder)
     return {**found, "seconds": seconds, "at": datetime.now(UTC).isoformat(timespec="seconds")}, lines
 
@@ -195,14 +199,13 @@ def slug(name: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a row's process and what it started, gently first."""
+    """End a row's process and what it started, gently first: a bench ends its workers, which are in sessions of their
+    own, when it is interrupted."""
     for number, patience in ((signal.SIGINT, GRACE_S), (signal.SIGKILL, None)):
-        if process.poll() is None:
-            os.killpg(process.pid, number)
-            try:
-                process.wait(patience)
-            except subprocess.TimeoutExpired:
-                continue
+        with contextlib.suppress(subprocess.TimeoutExpired, ProcessLookupError):
+            if process.poll() is None or number == signal.SIGKILL:
+                os.killpg(process.pid, number)
+            process.wait(patience)
 
 
 def _drop_large(folder: Path) -> None:

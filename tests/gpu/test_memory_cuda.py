@@ -112,7 +112,7 @@ def test_a_request_that_fails_is_read() -> None:
 
 def test_a_history_that_the_program_records_is_left_alone(step: Callable[[], None], tmp_path: Path) -> None:
     memory: Any = torch.cuda.memory
-    memory._record_memory_history(enabled="all", max_entries=10_000)
+    memory._record_memory_history(enabled="all", stacks="python", max_entries=10_000)
     try:
         step()
         torch.cuda.synchronize()

@@ -1,4 +1,5 @@
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,6 +129,23 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
     entry, _ = in_process(tmp_path, "import time; print('waiting', flush=True); time.sleep(600)", at_most_s=1)
     assert (entry["status"], entry["reason"]) == ("failed", "not done after 1 s")
     assert entry["seconds"] < 20
+
+
+def test_a_process_is_interrupted_before_it_is_killed(tmp_path: Path) -> None:
+    """Also where this one is deaf to SIGINT, as a shell's background jobs are."""
+    code = """
+import pathlib, sys, time
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    pathlib.Path(sys.argv[1], "interrupted").touch()
+"""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        in_process(tmp_path, code, at_most_s=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (tmp_path / "row" / "interrupted").exists()
 
 
 def test_files_of_megabytes_are_not_kept(tmp_path: Path) -> None:
