@@ -3,7 +3,6 @@
 import os
 import platform
 import socket
-import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch
 
 from perfkit.devices.fp32 import fp32_settings
 from perfkit.devices.machine import container_cpu_limit, cpu_model, usable_cpus
+from perfkit.git import revision_of
 from perfkit.record import Environment
 
 PACKAGES = ("numpy", "triton", "transformers", "torchao", "deepspeed", "peft", "bitsandbytes")
@@ -44,7 +44,7 @@ def environment(device: torch.device) -> Environment:
         memory_total_bytes=psutil.virtual_memory().total,
         container_cpu_limit=container_cpu_limit(),
         container_memory_limit_bytes=_memory_limit(),
-        git_revision=_git_revision(),
+        git_revision=revision_of(Path()),
         packages=_packages(),
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
     )
@@ -90,18 +90,6 @@ def _packages() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _git_revision() -> str | None:
-    """The revision of the working directory, marked `-dirty` with uncommitted changes; None outside of git."""
-    try:
-        answer = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-            capture_output=True, text=True, timeout=10, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return answer.stdout.strip() or None
 
 
 def _memory_limit() -> int | None:

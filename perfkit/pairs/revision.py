@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -13,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfkit.errors import PerfkitError, UsageError
+from perfkit.git import git, top_of
 
 # The folder's name has the process that made it, so that what a killed one left can be told from what is in use.
 _PREFIX = "perfkit-worktree-"
 _OWNED = re.compile(_PREFIX + r"(\d+)-")
-# What points git at a repository in a hook, where it is another one's (git rev-parse --local-env-vars).
-_LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -72,62 +70,57 @@ def worktree(repository: Path, ref: str) -> Iterator[Revision]:
 def working_tree(folder: Path) -> Revision:
     """The code as it lies in `folder`, with what is not committed. Outside of git too."""
     folder = folder.resolve()
-    found = _git(folder, "rev-parse", "--show-toplevel")
-    if found.returncode != 0:
+    top = top_of(folder)
+    if top is None:
         return Revision(path=folder, tree=folder, hash="", label="working tree")
-    top = Path(found.stdout.strip())
-    head = _git(top, "rev-parse", "--verify", "--quiet", "HEAD")
-    if head.returncode != 0:
+    head = git(top, "rev-parse", "--verify", "--quiet", "HEAD")
+    if not head.ok:
         return Revision(path=folder, tree=top, hash="", label="working tree (no commit yet)")
-    changed = ", with uncommitted changes" if _git(top, "status", "--porcelain").stdout.strip() else ""
-    commit = head.stdout.strip()
+    changed = ", with uncommitted changes" if git(top, "status", "--porcelain").text else ""
+    commit = head.text
     return Revision(path=folder, tree=top, hash=commit, label=f"working tree ({commit[:7]}{changed})")
 
 
 def _top(folder: Path) -> Path:
-    found = _git(folder, "rev-parse", "--show-toplevel")
-    if found.returncode != 0:
-        raise UsageError(f"{folder.resolve()}: git finds no repository: {_said(found)}")
-    return Path(found.stdout.strip())
+    found = git(folder, "rev-parse", "--show-toplevel")
+    if not found.ok:
+        raise UsageError(f"{folder.resolve()}: git finds no repository: {found.said}")
+    return Path(found.text)
 
 
 def _resolve(top: Path, ref: str) -> str:
-    found = _git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-    if found.returncode == 0:
-        return found.stdout.strip()
-    shallow = _git(top, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
+    found = git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    if found.ok:
+        return found.text
+    shallow = git(top, "rev-parse", "--is-shallow-repository").text == "true"
     remote, _, branch = ref.rpartition("/")
     fetch = f"git fetch {remote or 'origin'} {branch}" + (f":refs/remotes/{ref}" if remote else "")
     why = "; this clone is shallow, as in most CI: it has only the revision that was checked out" if shallow else ""
-    names = _git(top, "for-each-ref", "--count=10", "--sort=-committerdate", "--format=%(refname:short)").stdout.split()
+    names = git(top, "for-each-ref", "--count=10", "--sort=-committerdate", "--format=%(refname:short)").text.split()
     there = f"; there is {', '.join(names)}" if names else ""
     raise UsageError(f"no revision {ref!r} in {top}{why}; get it with `{fetch}`{there}")
 
 
 def _check_out(top: Path, tree: Path, commit: str) -> None:
     # Without the repository's hooks: they are made for people's checkouts, and may ask, download or fail.
-    added = _git(top, "-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", str(tree), commit)
-    if added.returncode != 0:
-        lfs = "; files in Git LFS must be there: `git lfs fetch`" if "lfs" in added.stderr.lower() else ""
-        raise PerfkitError(f"revision {commit[:7]} cannot be checked out: {_said(added)}{lfs}")
+    added = git(
+        top, "-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", str(tree), commit, within_s=None
+    )
+    if not added.ok:
+        lfs = "; files in Git LFS must be there: `git lfs fetch`" if "lfs" in added.complaint.lower() else ""
+        raise PerfkitError(f"revision {commit[:7]} cannot be checked out: {added.said}{lfs}")
 
 
 def _remove(top: Path, tree: Path) -> None:
-    _git(top, "worktree", "remove", "--force", str(tree))
+    git(top, "worktree", "remove", "--force", str(tree))
     if tree.exists():  # not registered (yet), or git cannot remove it, as with submodules in old versions
         shutil.rmtree(tree, ignore_errors=True)
-        _git(top, "worktree", "prune")
-
-
-def _delete(tree: Path) -> None:
-    import shutil
-
-    shutil.rmtree(tree, ignore_errors=True)
+        git(top, "worktree", "prune")
 
 
 def _remove_left_over(top: Path) -> None:
     """Remove what processes that are no longer there have left of this repository."""
-    listed = _git(top, "worktree", "list", "--porcelain").stdout
+    listed = git(top, "worktree", "list", "--porcelain").text
     for line in listed.splitlines():
         kind, _, path = line.partition(" ")
         owner = _OWNED.search(path) if kind == "worktree" else None
@@ -137,7 +130,7 @@ def _remove_left_over(top: Path) -> None:
         _remove(top, tree)
         if tree.parent.is_dir() and not any(tree.parent.iterdir()):
             tree.parent.rmdir()
-        _git(top, "worktree", "prune")
+        git(top, "worktree", "prune")
 
 
 def _alive(pid: int) -> bool:
@@ -163,8 +156,7 @@ def _lacking(tree: Path) -> tuple[str, ...]:
 
 def _lfs_pointers(tree: Path) -> list[str]:
     """A few of the files that are still pointers."""
-    found = _git(tree, "grep", "-l", _LFS_POINTER.decode(), "--", ".")
-    names = found.stdout.splitlines()
+    names = git(tree, "grep", "-l", _LFS_POINTER.decode(), "--", ".", within_s=None).text.splitlines()
     return [name for name in names if (tree / name).read_bytes().startswith(_LFS_POINTER)][:3]
 
 
@@ -179,19 +171,3 @@ def _terminating_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if key not in _LOCAL}
-    try:
-        return subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True, text=True, check=False, env={**environment, "LC_ALL": "C"}, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise UsageError("git is not installed, and is needed to get at another revision") from None
-
-
-def _said(answer: subprocess.CompletedProcess[str]) -> str:
-    """What git printed, in one line."""
-    return " ".join(answer.stderr.split()) or f"git ended with exit code {answer.returncode}"

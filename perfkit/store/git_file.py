@@ -1,12 +1,10 @@
 """A file as it was at another revision of a git repository, without touching the working tree."""
 
-import subprocess
 from pathlib import Path
 
 from perfkit.errors import UsageError
+from perfkit.git import git
 from perfkit.store.baseline import BASELINE_FILE, Baseline, decode_baseline
-
-_TIMEOUT_S = 60.0
 
 
 def read_baseline_of(revision: str, path: Path) -> Baseline:
@@ -23,20 +21,19 @@ def file_at(revision: str, path: Path) -> bytes:
         raise UsageError(f"{revision!r} is no revision of git: expected a branch, tag or commit, such as origin/main")
     folder, inner = _existing_folder(path.absolute())
     _require_repository(folder)
-    known = _git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if known.returncode:
+    known = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if not known.ok:
         raise UsageError(
             f"git knows no revision {revision!r} in {folder}: fetch it first (`git fetch origin "
             f"{revision.removeprefix('origin/')}`; in CI also check out more than the last commit)"
         )
-    name = f"{known.stdout.decode().strip()}:./{inner.as_posix()}"
-    kind = _git(folder, "cat-file", "-t", name)
-    if kind.returncode or kind.stdout.strip() != b"blob":
+    name = f"{known.text}:./{inner.as_posix()}"
+    if git(folder, "cat-file", "-t", name).text != "blob":
         raise UsageError(
             f"{revision} has no file {path}: write one there with `perfkit check --update` and commit it "
             f"({BASELINE_FILE} where no other name is given)"
         )
-    return _git(folder, "cat-file", "blob", name).stdout
+    return git(folder, "cat-file", "blob", name).output
 
 
 def _existing_folder(path: Path) -> tuple[Path, Path]:
@@ -46,22 +43,10 @@ def _existing_folder(path: Path) -> tuple[Path, Path]:
 
 
 def _require_repository(folder: Path) -> None:
-    found = _git(folder, "rev-parse", "--is-inside-work-tree")
-    if found.returncode == 0 and found.stdout.strip() == b"true":
+    found = git(folder, "rev-parse", "--is-inside-work-tree")
+    if found.text == "true":
         return
-    said = found.stderr.decode(errors="replace").strip().splitlines()
     raise UsageError(
-        f"{folder} is not in a working tree of git{f' ({said[0]})' if said else ''}: "
+        f"{folder} is not in a working tree of git{'' if found.ok else f' ({found.said})'}: "
         "a baseline of a revision needs one; expected a file or a run instead"
     )
-
-
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, timeout=_TIMEOUT_S, check=False
-        )
-    except FileNotFoundError:
-        raise UsageError("a baseline of a revision needs git, which is not installed here") from None
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"git {arguments[0]} did not answer within {_TIMEOUT_S:.0f} s in {folder}") from None

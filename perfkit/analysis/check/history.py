@@ -8,11 +8,11 @@ from statistics import median
 
 import perfkit
 from perfkit.analysis.check.history_changes import MACHINE, Runs, exact_changes, noisy_changes
-from perfkit.analysis.check.history_commits import repository_of
 from perfkit.analysis.check.history_read import Reading, read_all
 from perfkit.analysis.check.history_result import History, Point, Series, latest_regressions
 from perfkit.analysis.check.quantities import QUANTITIES, Judging, Quantity
 from perfkit.analysis.check.thresholds import Threshold, default_thresholds
+from perfkit.git import top_of
 from perfkit.record import Environment
 
 __all__ = ["History", "latest_regressions", "read_history"]
@@ -37,7 +37,7 @@ def read_history(
     """
     held = default_thresholds() if thresholds is None else thresholds
     readings = read_all(path)
-    repository = repository or repository_of(path)
+    repository = repository or top_of(path if path.is_dir() else path.parent)
     dated, undated = _in_order(readings.found)
     groups: dict[tuple[str, str, str, str], list[Reading]] = {}
     for reading in dated:

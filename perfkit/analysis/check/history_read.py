@@ -6,12 +6,12 @@ from pathlib import Path
 from statistics import median
 
 from perfkit.analysis.check.figures import PARITY, Figures, figures
-from perfkit.analysis.check.history_commits import git, repository_of
 from perfkit.analysis.check.result import Check, CheckedVariant
 from perfkit.analysis.result import Analysis
 from perfkit.analysis.runs import VariantRuns, largest, step_series, total
 from perfkit.errors import RunFormatError, UsageError
 from perfkit.files import read_json
+from perfkit.git import git, top_of
 from perfkit.record import Environment, Quantity, value_of
 from perfkit.spec import RunSpec
 from perfkit.store.baseline import decode_baseline
@@ -224,19 +224,19 @@ def _revision(environment: Environment | None) -> str | None:
 
 def _baseline_commits(path: Path) -> Readings:
     """What a baseline held at each commit that changed it: its exact figures, which do not depend on the day."""
-    repository = repository_of(path.resolve())
+    repository = top_of(path.resolve().parent)
     if repository is None:
         raise UsageError(f"{path}: no git repository holds it; expected a folder of runs, or a baseline that is in git")
     inside = path.resolve().relative_to(repository.resolve()).as_posix()
-    listed = git(repository, "log", "--reverse", "--format=%H%x00%cI", "--", inside) or ""
+    listed = git(repository, "log", "--reverse", "--format=%H%x00%cI", "--", inside)
     readings = Readings()
-    for line in listed.splitlines():
+    for line in listed.text.splitlines():
         commit, _, time = line.partition("\0")
-        text = git(repository, "show", f"{commit}:{inside}")
-        if text is None:  # the commit that took it away
+        held = git(repository, "show", f"{commit}:{inside}")
+        if not held.ok:  # the commit that took it away
             continue
         try:
-            baseline = decode_baseline(f"{inside} of {commit[:12]}", text.encode())
+            baseline = decode_baseline(f"{inside} of {commit[:12]}", held.output)
         except RunFormatError as error:
             readings.notes.append(f"left out: {error}")
             continue

@@ -49,6 +49,19 @@ def test_the_file_is_that_of_the_revision(repository: Path, revision: str) -> No
     assert peak(read_baseline_of("HEAD", path)) == 200
 
 
+def test_in_a_hook_of_another_repository_it_is_still_this_one(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    (other / "perf").mkdir(parents=True)
+    git(other, "init", "--initial-branch=main")
+    write_baseline(other / "perf" / BASELINE_FILE, baseline(300))
+    git(other, "add", ".")
+    git(other, "commit", "-m", "first")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert peak(read_baseline_of("main", repository / "perf" / BASELINE_FILE)) == 100
+
+
 def test_paths_are_relative_to_the_current_folder(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repository / "perf")
     assert peak(read_baseline_of("main", Path(BASELINE_FILE))) == 100
@@ -93,5 +106,5 @@ def test_outside_of_a_repository_there_are_no_revisions(tmp_path: Path, monkeypa
 
 def test_without_git_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="git, which is not installed"):
+    with pytest.raises(UsageError, match="git is needed.*not installed"):
         file_at("main", tmp_path / BASELINE_FILE)

@@ -1,0 +1,77 @@
+"""Git, asked about the repository that a folder lies in, and about no other."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfkit.errors import UsageError
+
+ANSWER_S = 60.0  # longer than any question takes; a checkout says how long it may take
+
+# What points git at another repository within a hook (git rev-parse --local-env-vars).
+_LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
+
+
+class GitMissingError(UsageError):
+    """Git is not installed."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What git ended with: its exit code (None where it took too long), output and complaints."""
+
+    code: int | None
+    output: bytes
+    complaint: str
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+    @property
+    def text(self) -> str:
+        """The output without surrounding white space."""
+        return self.output.decode(errors="replace").strip()
+
+    @property
+    def said(self) -> str:
+        """What it complained about, in one line."""
+        return " ".join(self.complaint.split()) or f"git ended with exit code {self.code}"
+
+
+def git(folder: Path, *arguments: str, within_s: float | None = ANSWER_S) -> Answer:
+    """Run git in `folder`. Messages are in English; nothing is asked for, paged or watched.
+
+    Raises `GitMissingError` where git is not installed. A failure, also one to answer in time, is an `Answer`.
+    """
+    environment = {key: value for key, value in os.environ.items() if key not in _LOCAL}
+    command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), "--no-pager", *arguments]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=within_s,
+            env={**environment, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise GitMissingError("git is needed to look at another revision, and is not installed here") from None
+    except subprocess.TimeoutExpired:
+        return Answer(None, b"", f"git {arguments[0]} did not answer within {within_s:g} s in {folder}")
+    return Answer(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+
+
+def top_of(folder: Path) -> Path | None:
+    """The working tree that a folder lies in; None outside of one, and where git is not installed."""
+    try:
+        found = git(folder, "rev-parse", "--show-toplevel")
+    except GitMissingError:
+        return None
+    return Path(found.text) if found.ok and found.text else None
+
+
+def revision_of(folder: Path) -> str | None:
+    """The short hash of the commit that is checked out, with `-dirty` for uncommitted changes; None outside of git."""
+    try:
+        found = git(folder, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    except GitMissingError:
+        return None
+    return found.text or None
