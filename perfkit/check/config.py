@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from perfkit.analysis.check.amounts import parse_amount
+from perfkit.amounts import parse_amount
 from perfkit.analysis.check.quantities import QUANTITIES, Quantity
 from perfkit.analysis.check.thresholds import Threshold, default_thresholds, parse_threshold
 from perfkit.errors import UsageError, unknown_name

@@ -20,7 +20,7 @@ import pytest
         (["--device", "cdua"], "unknown device 'cdua': did you mean 'cuda'"),
         (["--dtype", "bf61"], "unknown dtype 'bf61': did you mean 'bf16'"),
         (["--combine", "al"], "unknown value of --combine 'al': did you mean 'all'"),
-        (["--memory-limit", "lots"], "--memory-limit: 'lots' is no amount of memory"),
+        (["--memory-limit", "lots"], "--memory-limit: 'lots' is no amount"),
         (["--steps", "0"], "--steps"),
         (["--repeat", "-1"], "--repeat"),
         (["--timeout", "0"], "--timeout"),

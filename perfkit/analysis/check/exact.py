@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from perfkit.analysis.check.amounts import amount, precise_amount
+from perfkit.amounts import amount, precise_amount
 from perfkit.analysis.check.environments import Differing, may_change_counts, why_not_counts
 from perfkit.analysis.check.figures import PARITY, Figures
 from perfkit.analysis.check.quantities import QUANTITIES, Judging, Quantity

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from perfkit.analysis.check.amounts import EXAMPLES, SUFFIXES, parse_amount
+from perfkit.amounts import EXAMPLES, SUFFIXES, parse_amount
 from perfkit.analysis.check.quantities import QUANTITIES, Quantity
 from perfkit.errors import UsageError
 from perfkit.spec import Struct

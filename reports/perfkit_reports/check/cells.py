@@ -1,7 +1,7 @@
 """What a table says about one judged quantity: one function a column, shared by every renderer of a check."""
 
 from perfkit import units
-from perfkit.analysis.check.amounts import amount, precise_amount
+from perfkit.amounts import amount, precise_amount
 from perfkit.analysis.check.result import Judged, Verdict
 from perfkit_reports.cells import Cell, relative, unknown
 from perfkit_reports.check.plain import one_line

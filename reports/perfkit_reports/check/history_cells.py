@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit import units
+from perfkit.amounts import amount, precise_amount
 from perfkit.analysis.check import history_result
-from perfkit.analysis.check.amounts import amount, precise_amount
 from perfkit.analysis.check.history_result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
 from perfkit_reports.cells import Cell, plural
 from perfkit_reports.check.cells import signed

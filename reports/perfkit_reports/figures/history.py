@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from perfkit.analysis.check.amounts import amount
+from perfkit.amounts import amount
 from perfkit.analysis.check.history_result import ChangePoint, Point, Series
 from perfkit_reports.cells import plural
 from perfkit_reports.check.cells import signed

@@ -106,5 +106,5 @@ def test_outside_of_a_repository_there_are_no_revisions(tmp_path: Path, monkeypa
 
 def test_without_git_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="git is needed.*not installed"):
+    with pytest.raises(UsageError, match=r"git is needed.*not installed"):
         file_at("main", tmp_path / BASELINE_FILE)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from perfkit.analysis.check.amounts import SUFFIXES
+from perfkit.amounts import SUFFIXES
 from perfkit.analysis.check.quantities import QUANTITIES, Quantity
 from perfkit.analysis.check.thresholds import Threshold, allowed_change, exceeds, margin, parse_threshold
 from perfkit.errors import UsageError

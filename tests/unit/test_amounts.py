@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.analysis.check.amounts import EXAMPLES, SUFFIXES, amount, parse_amount, precise_amount
+from perfkit.amounts import EXAMPLES, SUFFIXES, amount, parse_amount, precise_amount
 from perfkit.analysis.check.quantities import QUANTITIES
 from perfkit.errors import UsageError
 
