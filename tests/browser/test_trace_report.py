@@ -30,6 +30,21 @@ def test_every_figure_is_drawn(open_report: Any) -> None:
     assert report.page.locator(".chart .loading").count() == 0
 
 
+def test_a_chart_offers_nothing_that_sends_it_anywhere(open_report: Any) -> None:
+    report = open_report(sample.realistic())
+    report.visit("roofline")
+    buttons = report.page.locator("#roofline .modebar-btn")
+    titles = {buttons.nth(index).get_attribute("data-title") for index in range(buttons.count())}
+    assert titles == {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
+
+
+def test_the_page_itself_can_reach_nothing(open_report: Any) -> None:
+    report = open_report(sample.alone())
+    refused = report.page.evaluate("fetch('https://example.com').then(() => '', (error) => error.name)")
+    assert refused == "TypeError"
+    assert any("Content Security Policy" in complaint for complaint in report.complaints)
+
+
 def test_tabs_and_traces_choose_the_table(open_report: Any) -> None:
     report = open_report(sample.realistic())
     page = report.page

@@ -6,8 +6,7 @@
 
   // Figures are drawn when they come near the screen: drawing all at once would hold up the first view.
   const touch = matchMedia("(pointer: coarse)").matches;
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], doubleClick: "reset" };
-  if (touch) config.displayModeBar = false;
+  const config = touch ? { ...plotTheme.config, displayModeBar: false } : plotTheme.config;
   const drawn = new Set();
   function draw(chart) {
     const { data, layout } = structuredClone(figures[chart.dataset.figure]);

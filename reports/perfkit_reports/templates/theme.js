@@ -22,5 +22,14 @@ const plotTheme = (() => {
       },
     };
   }
-  return { colour, template };
+  // Only these buttons: plotly's own choice has one that uploads the chart to a server of its maker's.
+  const config = {
+    responsive: true,
+    displaylogo: false,
+    doubleClick: "reset",
+    showSendToCloud: false,
+    plotlyServerURL: "",
+    modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
+  };
+  return { colour, template, config };
 })();

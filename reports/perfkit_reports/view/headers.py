@@ -1,17 +1,15 @@
 """What every answer says so that a page shown here can reach nothing else, and no other page can reach this one."""
 
+from perfkit_reports.page import POLICY
+
 # Everything is ours and comes from here. plotly.js writes styles, and no script but the files we serve can run.
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-# A report holds its own scripts and needs nothing from anywhere. It may come from somebody else: in a sandbox it has
-# no origin, and so cannot ask for other runs.
-FILE_POLICY = (
-    "sandbox allow-scripts allow-downloads allow-modals; default-src 'none'; script-src 'unsafe-inline'; "
-    "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+# A report may come from somebody else: in a sandbox it has no origin, and so cannot ask for other runs.
+FILE_POLICY = f"sandbox allow-scripts allow-downloads allow-modals; {POLICY}; frame-ancestors 'none'"
 
 COMMON = {
     "X-Content-Type-Options": "nosniff",

@@ -145,7 +145,7 @@
     return [data, layout];
   }
   const touch = matchMedia("(pointer: coarse)").matches;
-  const config = { responsive: true, displaylogo: false, displayModeBar: false, doubleClick: "reset" };
+  const config = { ...plotTheme.config, displayModeBar: false };
 
   for (const chart of CHARTS) {
     chart.plot = element("div", "", { class: "chart", "data-chart": chart.key, role: "img", "aria-label": chart.title });
