@@ -1,6 +1,6 @@
 """The server of the dashboard: GET and HEAD, each request in a thread of its own."""
 
-import hashlib
+import os
 import socket
 import sys
 import tempfile
@@ -13,6 +13,7 @@ from typing import Any
 
 import perfkit
 from perfkit.errors import UsageError
+from perfkit_reports.view import transfer
 from perfkit_reports.view.answers import Answer, Site, refused
 from perfkit_reports.view.headers import COMMON, is_loopback, names_this_machine
 from perfkit_reports.view.rendering import Renderer
@@ -104,14 +105,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, answer: Answer, *, with_body: bool) -> None:
         if isinstance(answer.body, Path):
             self._send_file(answer, answer.body, with_body=with_body)
+        else:
+            self._send_bytes(answer, answer.body, transfer.tag_of(answer.body), with_body=with_body)
+
+    def _send_bytes(self, answer: Answer, body: bytes, tag: str, *, with_body: bool) -> None:
+        if self._has_already(answer, tag):
             return
-        tag = f'"{hashlib.sha256(answer.body).hexdigest()[:32]}"'
-        if answer.status == HTTPStatus.OK and self.headers.get("If-None-Match") == tag:
-            self._begin(answer, HTTPStatus.NOT_MODIFIED, None, tag)
-            return
-        self._begin(answer, answer.status, len(answer.body), tag)
+        packed = transfer.compressed(body, answer.media, self.headers.get("Accept-Encoding"))
+        sent = body if packed is None else packed
+        self._begin(answer, answer.status, len(sent), tag, "" if packed is None else "gzip")
         if with_body:
-            self.wfile.write(answer.body)
+            self.wfile.write(sent)
 
     def _send_file(self, answer: Answer, path: Path, *, with_body: bool) -> None:
         try:
@@ -120,9 +124,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(refused(HTTPStatus.NOT_FOUND, f"{path.name} cannot be read."), with_body=with_body)
             return
         with file:
-            left = file.seek(0, 2)
-            file.seek(0)
-            self._begin(answer, answer.status, left, "")
+            found = os.fstat(file.fileno())
+            tag = transfer.tag_of_file(found)
+            if self._has_already(answer, tag):
+                return
+            left = found.st_size
+            if transfer.is_text(answer.media) and left <= transfer.MOST_BYTES:
+                self._send_bytes(answer, file.read(left), tag, with_body=with_body)
+                return
+            self._begin(answer, answer.status, left, tag)
             while with_body and left:  # no more than was promised of a file that grows
                 data = file.read(min(left, _CHUNK_BYTES))
                 self.wfile.write(data)
@@ -131,11 +141,22 @@ class _Handler(BaseHTTPRequestHandler):
                     self.close_connection = True
                     return
 
-    def _begin(self, answer: Answer, status: HTTPStatus, length: int | None, tag: str) -> None:
+    def _has_already(self, answer: Answer, tag: str) -> bool:
+        """Whether the browser's copy is the one that would be sent; then it is told so."""
+        if not transfer.has_already(self.headers.get("If-None-Match"), tag, answer.status):
+            return False
+        self._begin(answer, HTTPStatus.NOT_MODIFIED, None, tag)
+        return True
+
+    def _begin(self, answer: Answer, status: HTTPStatus, length: int | None, tag: str, encoding: str = "") -> None:
         self.send_response(status)
         if length is not None:
             self.send_header("Content-Type", answer.media)
             self.send_header("Content-Length", str(length))
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
+        if transfer.is_text(answer.media):
+            self.send_header("Vary", "Accept-Encoding")
         if tag:
             self.send_header("ETag", tag)
         self.send_header("Cache-Control", answer.cache)

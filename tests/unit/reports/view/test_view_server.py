@@ -1,5 +1,6 @@
 """The server, asked as nobody's browser would: bytes on a socket."""
 
+import gzip
 import json
 import shutil
 import socket
@@ -205,6 +206,24 @@ def test_what_has_not_changed_is_not_sent_again(asked: Asked) -> None:
     first = asked.get("/api/runs")
     again = asked.get("/api/runs", If_None_Match=first.headers["etag"])
     assert (again.status, again.body) == (304, b"")
+
+
+def test_a_report_that_has_not_changed_is_not_sent_again(asked: Asked) -> None:
+    first = asked.get("/report/bench/gpt")
+    again = asked.get("/report/bench/gpt", If_None_Match=first.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
+    (asked.folder / "bench/gpt/report.html").write_text("drawn again")
+    assert asked.get("/report/bench/gpt", If_None_Match=first.headers["etag"]).body == b"drawn again"
+
+
+@pytest.mark.parametrize("target", ["/", "/files/bench/gpt/large.json"])
+def test_text_is_compressed_for_who_can_read_it(asked: Asked, target: str) -> None:
+    plain, packed = asked.get(target), asked.get(target, Accept_Encoding="br, gzip;q=0.8")
+    assert packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body
+    assert "content-encoding" not in plain.headers
+    assert "content-encoding" not in asked.get(target, Accept_Encoding="gzip;q=0").headers
+    assert packed.headers["etag"] == plain.headers["etag"]
 
 
 def test_scripts_and_style_are_kept_by_browsers_and_come_from_here(asked: Asked) -> None:
