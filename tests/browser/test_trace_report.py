@@ -38,6 +38,10 @@ def test_a_chart_offers_nothing_that_sends_it_anywhere(open_report: Any) -> None
     assert titles == {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
 
 
+def test_opened_as_a_file_a_report_leads_nowhere_else(open_report: Any) -> None:
+    assert open_report(sample.alone()).page.get_by_role("link", name="All runs").count() == 0
+
+
 def test_the_page_itself_can_reach_nothing(open_report: Any) -> None:
     report = open_report(sample.alone())
     refused = report.page.evaluate("fetch('https://example.com').then(() => '', (error) => error.name)")

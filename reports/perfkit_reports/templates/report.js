@@ -172,6 +172,9 @@
   dark.addEventListener("change", redraw);
   addEventListener("beforeprint", () => all(".chart").filter((chart) => chart.offsetParent).forEach(draw)); // not those of hidden panels
 
+  // In perfkit view a report is one of many; opened as a file it stands alone.
+  all("[data-back]").forEach((link) => (link.hidden = !(location.protocol.startsWith("http") && location.pathname.startsWith("/report/"))));
+
   const links = new Map(all(".side nav a").map((link) => [link.hash.slice(1), link]));
   const inView = new Set();
   const sections = new IntersectionObserver(
