@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfkit_cli.folders import refuse_foreign
+from perfkit_cli.folders import folder_for
 from perfkit_cli.values import amount, one_of
 
 if TYPE_CHECKING:
@@ -108,9 +108,7 @@ def command(
     from perfkit_cli.trace_progress import show_reading
 
     sources = expand(traces)
-    folder = out or OUT / _name(sources)
-    if not as_json:
-        refuse_foreign(folder, TRACE_REPORT_FILE, "perfkit analyze")
+    folder = None if as_json else folder_for(sources, out, OUT / _name(sources), TRACE_REPORT_FILE, "perfkit analyze")
     with show_reading(Console(stderr=True, quiet=quiet or as_json)) as progress:
         analysis = analyse_traces(
             sources,
@@ -123,7 +121,7 @@ def command(
             command=shlex.join(["perfkit", *sys.argv[1:]]),
             progress=progress,
         )
-    if as_json:
+    if folder is None:
         from perfkit_reports.trace_write import trace_json
 
         click.echo(trace_json(analysis), nl=False)

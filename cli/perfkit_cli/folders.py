@@ -1,8 +1,10 @@
 """Folders that reports are written to."""
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
-from perfkit.errors import UsageError
+from perfkit.errors import RunFormatError, UsageError
 
 
 def refuse_foreign(folder: Path, marker: str, command: str) -> None:
@@ -13,3 +15,38 @@ def refuse_foreign(folder: Path, marker: str, command: str) -> None:
         return
     if not folder.is_dir() or any(folder.iterdir()):
         raise UsageError(f"{folder} exists already and holds no report of `{command}`: name another folder with --out")
+
+
+def folder_for(sources: Sequence[str], out: Path | None, default: Path, marker: str, command: str) -> Path:
+    """The folder for a report of `command` on the files `sources`: `out`, else `default` or the next `default-2`.
+
+    An earlier report on the same files is replaced. A report on other files is not: `out` is then refused.
+    """
+    if out is not None:
+        refuse_foreign(out, marker, command)
+        other = _other_report(out, marker, sources)
+        if other is not None:
+            raise UsageError(f"{out} holds the report on {other}: name another folder with --out, or remove it")
+        return out
+    named = (default.with_name(f"{default.name}-{number}") for number in itertools.count(2))
+    folder = next(each for each in (default, *itertools.islice(named, 998)) if _is_free(each, marker, sources))
+    refuse_foreign(folder, marker, command)
+    return folder
+
+
+def _is_free(folder: Path, marker: str, sources: Sequence[str]) -> bool:
+    return _other_report(folder, marker, sources) is None
+
+
+def _other_report(folder: Path, marker: str, sources: Sequence[str]) -> str | None:
+    """What the report in a folder is on, if on other files than `sources`; None where there is none, or on the same."""
+    from perfkit.files import read_json
+    from perfkit.store.summary import SUMMARY_FILE, Summary, digest_of
+
+    if not (folder / marker).is_file():
+        return None
+    try:
+        summary = read_json(folder / SUMMARY_FILE, Summary)
+    except RunFormatError:
+        return "files that it does not name"
+    return None if summary.sources == digest_of(sources) else summary.name

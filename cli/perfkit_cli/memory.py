@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfkit_cli.folders import refuse_foreign
+from perfkit_cli.folders import folder_for
 
 if TYPE_CHECKING:
     from perfkit.analysis.memory.result import MemoryAnalysis
@@ -54,11 +54,9 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, quiet: 
     from perfkit.store.summary import MEMORY_REPORT_FILE
     from perfkit_reports.memory_write import memory_json
 
-    folder = out or OUT / _name(file)
-    if not as_json:
-        refuse_foreign(folder, MEMORY_REPORT_FILE, "perfkit memory")
+    folder = None if as_json else folder_for([file], out, OUT / _name(file), MEMORY_REPORT_FILE, "perfkit memory")
     analysis = analyse_memory(file, command=shlex.join(["perfkit", *sys.argv[1:]]))
-    if as_json:
+    if folder is None:
         click.echo(memory_json(analysis), nl=False)
         return
     write_and_show(analysis, folder, static=static, quiet=quiet)

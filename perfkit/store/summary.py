@@ -1,5 +1,9 @@
 """What a list of many reports shows of one: `summary.json`, a few hundred bytes beside the report it is taken from."""
 
+import hashlib
+import os
+from collections.abc import Iterable
+
 from perfkit.record import Measurement, Quantity, Status, Unknown, measured
 from perfkit.spec import Struct
 
@@ -8,7 +12,7 @@ SUMMARY_FILE = "summary.json"
 TRACE_REPORT_FILE = "analysis.json"  # the whole of a report on traces
 MEMORY_REPORT_FILE = "memory.json"  # and of one on memory
 CHECK_FILE = "check.json"  # and of a comparison
-SUMMARY_VERSION = 1
+SUMMARY_VERSION = 2
 
 _NOT_TOLD = Unknown(reason="not measured")
 
@@ -37,7 +41,8 @@ class Summary(Struct):
     """One report in short. `kind` is `suite`, `trace`, `memory` or `check`; `runs` how many runs of a suite it holds.
 
     `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit. `verdict` is
-    that of a check, with its `reason` in words; "" for all else.
+    that of a check, with its `reason` in words; "" for all else. `sources` is the `digest_of` the files that were read
+    for a report on files, "" for what perfkit measured.
     """
 
     schema_version: int = SUMMARY_VERSION
@@ -50,6 +55,13 @@ class Summary(Struct):
     figures: Figures = Figures()
     verdict: str = ""
     reason: str = ""
+    sources: str = ""
+
+
+def digest_of(files: Iterable[str]) -> str:
+    """What tells a report's files from those of any other: a digest of their absolute paths and URLs."""
+    names = sorted(name if "://" in name else os.path.abspath(name) for name in files)  # noqa: PTH100 - no Path of a URL
+    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def unknown_figures(reason: str) -> Figures:

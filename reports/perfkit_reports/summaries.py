@@ -4,7 +4,7 @@ from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.result import Analysis, Estimate, Missing, Variant
 from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
 from perfkit.record import How, Measurement, Quantity, Unknown, measured
-from perfkit.store.summary import Figures, Outcome, Summary
+from perfkit.store.summary import Figures, Outcome, Summary, digest_of
 from perfkit_reports.cells import throughput_unit
 from perfkit_reports.headline import fastest
 from perfkit_reports.trace_series import focus
@@ -60,6 +60,7 @@ def of_traces(analysis: TraceAnalysis) -> Summary:
         name=analysis.title,
         created_at=analysis.created_at,
         device=trace.device_name if trace is not None else "",
+        sources=digest_of(each.reading.path for each in analysis.traces),
         figures=Figures() if trace is None else _trace_figures(trace, alone=len(analysis.traces) == 1),
     )
 
@@ -87,6 +88,7 @@ def of_memory(analysis: MemoryAnalysis) -> Summary:
         name=analysis.title,
         created_at=analysis.created_at,
         device=fullest.device if fullest is not None else "",
+        sources=digest_of([analysis.file]),
         figures=Figures(
             of=fullest.device if fullest is not None and len(analysis.accounts) > 1 else "",
             step=absent,

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit_cli.folders import refuse_foreign
+from perfkit.files import write_json
+from perfkit.store.summary import SUMMARY_FILE, Summary, digest_of
+from perfkit_cli.folders import folder_for, refuse_foreign
 
 
 def test_only_an_earlier_report_of_the_command_is_replaced(tmp_path: Path) -> None:
@@ -24,3 +26,31 @@ def test_only_an_earlier_report_of_the_command_is_replaced(tmp_path: Path) -> No
     for taken in ("other", "file"):
         with pytest.raises(UsageError, match="exists already and holds no report of `perfkit analyze`"):
             refuse(taken)
+
+
+def report_on(folder: Path, *sources: str) -> None:
+    folder.mkdir()
+    (folder / "analysis.json").touch()
+    summary = Summary(kind="trace", name="trace on a T4", created_at="", sources=digest_of(sources))
+    write_json(folder / SUMMARY_FILE, summary)
+
+
+def test_the_report_on_another_trace_is_not_overwritten(tmp_path: Path) -> None:
+    def chosen(*sources: str, out: Path | None = None) -> Path:
+        return folder_for(sources, out, tmp_path / "trace", "analysis.json", "perfkit analyze")
+
+    assert chosen("a/trace.json") == tmp_path / "trace"
+    report_on(tmp_path / "trace", "a/trace.json", "b/trace.json")
+    assert chosen("b/trace.json", str(Path("a/trace.json").absolute())) == tmp_path / "trace"
+    assert chosen("a/trace.json") == tmp_path / "trace-2"
+    report_on(tmp_path / "trace-2", "a/trace.json")
+    assert chosen("a/trace.json") == tmp_path / "trace-2"
+    assert chosen("c/trace.json") == tmp_path / "trace-3"
+    with pytest.raises(UsageError, match="holds the report on trace on a T4: name another folder with --out"):
+        chosen("a/trace.json", out=tmp_path / "trace")
+
+
+def test_a_report_that_does_not_say_what_it_is_on_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "trace/analysis.json").touch()
+    assert folder_for(["a"], None, tmp_path / "trace", "analysis.json", "perfkit analyze") == tmp_path / "trace-2"
