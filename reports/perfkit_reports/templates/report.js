@@ -173,7 +173,8 @@
   addEventListener("beforeprint", () => all(".chart").filter((chart) => chart.offsetParent).forEach(draw)); // not those of hidden panels
 
   // In perfkit view a report is one of many; opened as a file it stands alone.
-  all("[data-back]").forEach((link) => (link.hidden = !(location.protocol.startsWith("http") && location.pathname.startsWith("/report/"))));
+  if (location.protocol.startsWith("http") && location.pathname.startsWith("/report/"))
+    document.querySelector(".brand").after(Object.assign(document.createElement("a"), { className: "back", href: "/", textContent: "← All runs" }));
 
   const links = new Map(all(".side nav a").map((link) => [link.hash.slice(1), link]));
   const inView = new Set();
