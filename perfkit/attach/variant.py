@@ -117,7 +117,10 @@ class VariantRecording:
             return
         torch.cuda.synchronize(self._trained.device)
         if len(self.series.training()) < steps:
-            self._energy = unknown("an evaluation ran during the timed steps")
+            captured = any(each.captures for each in self.series.counts)
+            self._energy = unknown(
+                f"{'a CUDA graph was captured' if captured else 'an evaluation ran'} during the timed steps"
+            )
         else:
             self._energy = self._window.close(steps, ENERGY_REMEDY)
 

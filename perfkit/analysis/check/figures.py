@@ -122,6 +122,9 @@ def _ended(variant: Variant, otherwise: str) -> str:
 def _kernels(variant: Variant) -> tuple[float, ...] | Unknown:
     if variant.kernels_per_step is None:
         return Unknown(reason=_ended(variant, "no whole step was traced"))
+    if variant.lost is not None and variant.lost.lost:
+        reason = f"the profiler lost {variant.lost.lost:,} of {variant.lost.launched:,} kernels of the traced steps"
+        return Unknown(reason=reason)
     return (variant.kernels_per_step,)
 
 

@@ -244,12 +244,18 @@ def test_a_graph_that_is_captured_is_not_waited_for(watched: Watched, monkeypatc
     assert watched.record().energy == Unknown(reason="a CUDA graph was captured")
 
 
-def test_steps_of_which_some_are_left_out_have_no_energy(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    watched.timed(StepCounts(evaluations=1), StepCounts(), StepCounts())
+@pytest.mark.parametrize(
+    ("left_out", "why"),
+    [(StepCounts(evaluations=1), "an evaluation ran"), (StepCounts(captures=1), "a CUDA graph was captured")],
+)
+def test_steps_of_which_some_are_left_out_have_no_energy(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, left_out: StepCounts, why: str
+) -> None:
+    watched.timed(left_out, StepCounts(), StepCounts())
     gpu = FakeGpu()
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     monkeypatch.setattr(variants, "capturing", lambda device: False)
     monkeypatch.setattr(watched.recording, "_window", EnergyWindow(gpu.joules, now=gpu.now, sleep=gpu.sleep))
     watched.recording.end_timing()
     watched.recording.write_timing("loop", 3, units_per_step=None, unit="samples")
-    assert watched.record().energy == Unknown(reason="an evaluation ran during the timed steps")
+    assert watched.record().energy == Unknown(reason=f"{why} during the timed steps")

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.check.figures import LOSSES, Figures, figures, figures_of, pooled, stored
 from perfkit.analysis.check.quantities import QUANTITIES
-from perfkit.analysis.result import TimeShare, Variant
+from perfkit.analysis.result import LostKernels, TimeShare, Variant
 from perfkit.analysis.suite import analyse
 from perfkit.analysis.timeline import COMMUNICATION, COMPUTE_BOUND
 from perfkit.files import write_json
@@ -50,6 +50,15 @@ def test_every_quantity_has_a_figure_or_a_reason(tmp_path: Path) -> None:
     told = [*found.exact, *found.processes, *found.missing, *(["parity"] if found.losses else [])]
     assert sorted(told) == sorted(quantity.name for quantity in QUANTITIES)
     assert all(found.missing.values())
+
+
+def test_kernels_of_a_trace_that_lost_some_are_no_count(tmp_path: Path) -> None:
+    whole = of(tmp_path, record())
+    lost = LostKernels(launched=400, lost=1, without_time=0, share=1 / 400)
+    found = figures(replace(whole, lost=lost))
+    assert "kernel_count" not in found.exact
+    assert found.missing["kernel_count"] == "the profiler lost 1 of 400 kernels of the traced steps"
+    assert "kernel_count" in figures(replace(whole, lost=replace(lost, lost=0))).exact
 
 
 def test_figures_of_a_bench(tmp_path: Path) -> None:
