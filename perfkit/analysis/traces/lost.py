@@ -4,7 +4,7 @@ from perfkit.analysis.result import LostKernels
 from perfkit.units import percent
 
 # Where the truth lies, as `bound` marks it beside the figures.
-LOST_MEANING = "busy time, FLOPs and gains are at least, idle time is at most what is told"
+LOST_MEANING = "busy time, FLOPs and gains are lower bounds, idle time is an upper bound"
 _KNOWN = "loses records at the head of a recording, more the longer a process has run (pytorch#192021)"
 
 
