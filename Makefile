@@ -8,36 +8,44 @@ WORKERS ?= 2
 
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
+DEV = $(VENV)/.ready-dev
 
-.PHONY: help setup bench test fuzz check regressions
+.PHONY: help setup dev demo bench test fuzz check regressions
 .DEFAULT_GOAL := help
 
 help:
+	@echo 'make demo    set up, then say where the time of a trace went that was recorded on an H100: perfkit analyze'
 	@echo 'make bench   set up, then compare two techniques on a small GPT: perfkit bench --technique amp,ckpt'
-	@echo 'make test    set up, then run the tests'
-	@echo 'make fuzz    set up, then feed the readers of traces and of memory with damaged bytes for a minute'
-	@echo 'make check   set up, then run the linters and the type checker'
-	@echo 'make regressions  set up, then hold a step of the built-in workloads against perfkit-baseline.json'
-	@echo 'make setup   set up only'
-	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit bench or pytest;'
+	@echo 'make setup   set up only: perfkit and what it needs'
+	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
+	@echo 'make test    the tests'
+	@echo 'make check   the linters and the type checker'
+	@echo 'make fuzz    feed the readers of traces and of memory with damaged bytes for a minute'
+	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
+	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit or pytest;'
 	@echo 'WORKERS=... is how many processes run tests (2).'
 
 setup: $(READY)
 
+dev: $(DEV)
+
+demo: $(READY)
+	$(BIN)/perfkit analyze examples/h100_qwen1.5_forward.json.gz $(ARGS)
+
 bench: $(READY)
 	$(BIN)/perfkit bench --technique amp,ckpt $(ARGS)
 
-test: $(READY)
+test: $(DEV)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-fuzz: $(READY)
+fuzz: $(DEV)
 	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=10000 -max_len=65536 -print_final_stats=1 $(ARGS)
 	$(BIN)/python tests/fuzz/fuzz_memory.py -runs=10000 -max_len=8192 -print_final_stats=1 $(ARGS)
 
 regressions: $(READY)
 	$(BIN)/perfkit check --exact $(ARGS)
 
-check: $(READY)
+check: $(DEV)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -46,5 +54,9 @@ check: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("perfkit needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": name another one with make PYTHON=/path/to/python3")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) -e '.[dev,hf]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) -e .
+	@touch $@
+
+$(DEV): $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) -e '.[dev]'
 	@touch $@

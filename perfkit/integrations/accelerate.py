@@ -6,7 +6,7 @@ from typing import Any
 
 from perfkit.attach.profile import Profile
 from perfkit.integrations.attachment import Attachment, Ending
-from perfkit.integrations.missing import missing
+from perfkit.missing import missing
 
 try:
     from accelerate.tracking import GeneralTracker

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.integrations.attachment import Attachment, Ending, unwrapped
-from perfkit.integrations.missing import missing
+from perfkit.missing import missing
 
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments

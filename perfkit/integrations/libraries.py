@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from perfkit.integrations.missing import missing
+from perfkit.missing import missing
 
 
 def library(module: str, *, package: str, extra: str) -> Any:

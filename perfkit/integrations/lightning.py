@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.integrations.attachment import Attachment, Ending
-from perfkit.integrations.missing import needs
+from perfkit.missing import needs
 
 
 def _callback_classes() -> tuple[type, ...]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from perfkit.analysis.estimate import LEVEL, t_quantile
+from perfkit.missing import missing
 
 Floats = NDArray[np.float64]
 
@@ -118,7 +119,10 @@ def _proposed(values: Floats, noise: float) -> list[int]:
     """Where levels begin, 0 first."""
     if len(values) < 2 * FEWEST or noise == 0:
         return [0]
-    import ruptures  # takes longer to import than everything else here
+    try:
+        import ruptures  # takes longer to import than everything else here
+    except ModuleNotFoundError as error:
+        raise missing("ruptures", "'perfkit[history]'", error) from None
 
     # PELT over squared distances: ruptures has it in C as a search over a linear kernel, which is the same cost.
     search = ruptures.KernelCPD(kernel="linear", min_size=FEWEST).fit(values / noise)

@@ -1,12 +1,14 @@
 """Levels of series that are simulated with fixed seeds."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 import ruptures
 
 from perfkit.analysis.check.change_points import FALSE, FEWEST, find_levels, noise_of
+from perfkit.errors import UnavailableError
 
 
 def noisy(counts_and_levels: list[tuple[int, float]], noise: float, seed: int) -> np.ndarray:
@@ -43,6 +45,12 @@ def test_far_off_runs_are_no_level() -> None:
         values = noisy([(20, 0.0)], 0.01, 7)
         values[place] += 0.5
         assert find_levels(values).steps == ()
+
+
+def test_without_ruptures_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ruptures", None)
+    with pytest.raises(UnavailableError, match=r"pip install 'perfkit\[history\]'"):
+        find_levels(noisy([(20, 1.0), (20, 1.1)], 0.01, seed=1))
 
 
 def test_two_changes() -> None:

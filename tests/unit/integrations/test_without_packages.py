@@ -1,10 +1,9 @@
+"""Integrations without the package that they are for."""
+
 import subprocess
 import sys
 
 import pytest
-
-from perfkit.errors import UnavailableError
-from perfkit.integrations.missing import missing
 
 WITHOUT = """
 import sys
@@ -21,18 +20,6 @@ try:
 except perfkit.errors.PerfkitError as error:
     print(error)
 """
-
-
-def test_another_module_that_is_missing_is_not_taken_for_the_package() -> None:
-    error = ModuleNotFoundError("No module named 'regex'", name="regex")
-    assert missing("transformers", "transformers", error) is error
-
-
-def test_the_message_says_what_to_install() -> None:
-    error = ModuleNotFoundError("No module named 'transformers'", name="transformers")
-    found = missing("transformers", "'perfkit[hf]'", error)
-    assert isinstance(found, UnavailableError)
-    assert str(found) == "needs the package transformers: pip install 'perfkit[hf]'"
 
 
 @pytest.mark.parametrize(

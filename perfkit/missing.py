@@ -1,4 +1,4 @@
-"""What is said where the package that an integration is for is not installed."""
+"""What is said where a package is not installed that only some need."""
 
 from perfkit.errors import UnavailableError
 
