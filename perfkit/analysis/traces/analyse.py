@@ -1,6 +1,6 @@
 """From trace files to everything a report on them shows: read, analyse each, reduce, compare."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from perfkit.analysis.traces.result import RankTrace, TraceAnalysis, TraceDiffer
 from perfkit.devices.catalogue import named
 from perfkit.devices.for_trace import HERE, TraceCeilings
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.reading.source import expand, is_url, trace_name
+from perfkit.trace.reading.source import Named, expand, is_url, trace_name
 from perfkit.trace.reading.stream import Limits
 
 # Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
@@ -48,9 +48,9 @@ Progress = Callable[[TraceRead], None]
 
 
 def analyse_traces(
-    patterns: Iterable[str],
+    traces: Named,
     *,
-    against: Iterable[str] = (),
+    against: Named = (),
     device: str | None = None,
     counters: str | Path | None = None,
     engine: str = engines.PROCESSES,
@@ -62,7 +62,7 @@ def analyse_traces(
     """Analyse traces of torch.profiler or JAX's profiler, from whatever machine.
 
     Args:
-        patterns: files, folders of ranks, glob patterns and fsspec URLs.
+        traces: a file, a folder of ranks, a glob pattern or an fsspec URL, or several of them.
         against: the traces to compare with, likewise; the one of the same rank as the first trace is taken.
         device: a device of the catalogue by id or name, in place of what a trace says of itself; or `here` for traces
             recorded on this machine, which are held against its measured ceilings.
@@ -75,7 +75,7 @@ def analyse_traces(
     A file that cannot be read becomes a warning where others can be; where none can, its error is raised
     (`RunFormatError`). A wrong request is a `UsageError`.
     """
-    sources = expand(patterns)
+    sources = expand(traces)
     others = expand(against) if against else ()
     if counters is not None and len(sources) > 1:
         raise UsageError(
@@ -93,22 +93,24 @@ def analyse_traces(
         gathered.add(job, result)
         if progress is not None:
             progress(_read(done + 1, len(work), job, result))
-    traces, warnings = gathered.finish(work)
-    fleet = gathered.fleet.result({trace.reading.path: trace.label for trace in traces}) if len(traces) > 1 else None
+    analysed, warnings = gathered.finish(work)
+    fleet = (
+        gathered.fleet.result({trace.reading.path: trace.label for trace in analysed}) if len(analysed) > 1 else None
+    )
     change = None
     if others:
-        change, problems = _compare(traces, others, device, limits)
+        change, problems = _compare(analysed, others, device, limits)
         warnings += problems
     return TraceAnalysis(
-        title=_title(traces),
+        title=_title(analysed),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,
         command=command,
-        traces=traces,
+        traces=analysed,
         fleet=fleet,
         difference=change,
-        findings=trace_findings(traces, fleet, change),
-        provenance=trace_provenance(traces),
+        findings=trace_findings(analysed, fleet, change),
+        provenance=trace_provenance(analysed),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 

@@ -20,15 +20,17 @@ _SNIFF_BYTES = 1 << 18
 _TRACE = re.compile(rb'"traceEvents"|"ph"\s*:\s*"\w"')
 _MAGIC = re.compile(r"[*?\[]")
 
+Named = str | Path | Iterable[str | Path]  # one file, folder, pattern or URL, or several
 
-def expand(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Files and URLs that `patterns` name, each pattern's in natural order (`rank2` before `rank10`), none twice.
+
+def expand(named: Named) -> tuple[str, ...]:
+    """Files and URLs that are named, those of a pattern in natural order (`rank2` before `rank10`), none twice.
 
     A folder stands for the traces in it, or, if it has none itself, for those in the folders below.
     `UsageError` where a pattern names nothing.
     """
     found: dict[str, None] = {}
-    for pattern in patterns:
+    for pattern in [str(named)] if isinstance(named, str | Path) else map(str, named):
         for each in _remote(pattern) if is_url(pattern) else _local(pattern):
             found[each] = None
     if not found:

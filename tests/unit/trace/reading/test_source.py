@@ -106,3 +106,9 @@ def test_a_suite_is_no_job(tmp_path: Path) -> None:
 def test_names_of_no_file(given: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         expand([given])
+
+
+def test_a_single_file_may_be_named_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": []}')
+    assert expand(str(path)) == expand(path) == expand([path]) == (str(path),)
