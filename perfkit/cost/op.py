@@ -1,13 +1,14 @@
 """The one table of formulas, for live calls and for traces alike.
 
 `op_cost` looks an op up by name: first among ops without work, then in the formulas of its family, which need no torch,
-then in torch itself (`torch.utils.flop_counter`'s registry, with shapes from the meta kernels). Every formula whose op
-torch's registry knows is tested against it; it differs where the registry is wrong (docs/costing.md).
+then in those that other packages add by entry points of the group `perfkit.formulas`, then in torch itself
+(`torch.utils.flop_counter`'s registry, with shapes from the meta kernels). Every formula whose op torch's registry
+knows is tested against it; it differs where the registry is wrong (docs/costing.md).
 """
 
 import re
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from perfkit.cost import (
     attention,
@@ -33,6 +34,7 @@ from perfkit.cost.args import Formula, UnmodelledError
 from perfkit.cost.call import OpCall, OpCost
 from perfkit.cost.compiled import compiled_cost, is_compiled
 from perfkit.cost.free import COMPOSITES, free_cost
+from perfkit.registry import Registry
 
 _FAMILIES = (
     matmul,
@@ -67,12 +69,31 @@ def _merge() -> dict[str, Formula]:
 
 FORMULAS: dict[str, Formula] = _merge()
 
+# By the op's name, `mylib::rmsnorm`.
+OTHERS: Registry[Formula] = Registry("cost formula", "perfkit.formulas", {})
+
 # What a formula raises for arguments that its op would refuse, which only a damaged or foreign trace holds: too few
 # arguments or dimensions, lists of unequal length, a stride of 0.
 _MISFITS = (UnmodelledError, IndexError, ValueError, ZeroDivisionError)
 
 # Ranges and autograd nodes share the trace with ops, but are not named `namespace::op`.
 _OP_NAME = re.compile(r"(?!autograd::|torch::|perfkit::)\w+::\w+")
+
+
+@cache
+def formula_of(name: str) -> Formula | None:
+    """The formula of an op: our own, else another package's; None where there is none."""
+    own = FORMULAS.get(name)
+    return OTHERS.load(name) if own is None and name in _names_of_others() else own
+
+
+def has_formula(name: str) -> bool:
+    return name in FORMULAS or name in _names_of_others()
+
+
+@cache
+def _names_of_others() -> frozenset[str]:
+    return frozenset(OTHERS.names())
 
 
 @lru_cache(maxsize=65536)
@@ -84,7 +105,7 @@ def op_cost(call: OpCall) -> OpCost | None:
     free = free_cost(call.name)
     if free is not None:
         return free
-    formula = FORMULAS.get(call.name)
+    formula = formula_of(call.name)
     try:
         if formula is not None:
             return formula(call.args)

@@ -12,7 +12,7 @@ from perfkit.cost.fallback import fallback_cost, is_custom
 from perfkit.cost.free import COLLECTIVES, COMPOSITES, FREE
 from perfkit.cost.inside import SIZED_INSIDE, TELLING, inside_cost
 from perfkit.cost.moves import MOVES
-from perfkit.cost.op import FORMULAS, op_cost
+from perfkit.cost.op import has_formula, op_cost
 from perfkit.trace import list_dtypes
 from perfkit.trace.kernels import is_compiled_graph, is_compiled_kernel
 from perfkit.trace.list_evidence import ListEvidence
@@ -130,7 +130,7 @@ def _cost_others(
     Where devices were traced, only those that launched something: the others work on the host.
     """
     levels = list(_levels(parent))
-    moves, has_formula = names.are(MOVES.__contains__), names.are(FORMULAS.__contains__)
+    moves, with_formula = names.are(MOVES.__contains__), names.are(has_formula)
     launching = np.zeros(len(parent), np.bool_)
     launching[kernel_op[kernel_op != NONE]] = True
     telling, covered, working = call_of != NONE, np.zeros(len(parent), np.bool_), launching.copy()
@@ -138,7 +138,7 @@ def _cost_others(
         nested = level[parent[level] != NONE]
         for beneath in (telling, working):
             beneath[parent[nested[beneath[nested]]]] = True
-        covered[parent[nested[covered[nested] | has_formula[nested]]]] = True
+        covered[parent[nested[covered[nested] | with_formula[nested]]]] = True
     foreign = ~names.are(lambda each: each.startswith("aten::"))
     known = (names.are(is_custom) & ~telling) | (moves & ~covered)
     wanted = (known & working) | (launching & foreign) if len(kernel_op) else known
@@ -193,7 +193,7 @@ def _split(trace: Trace, names: Names, signature: NDArray[np.int32], parent: Int
     result = _autocast(trace, names, signature, parent)
     concerned = names.are(_SPLIT_ON_SOME_DEVICES.__contains__)
     if concerned.any():
-        result |= concerned & _around_any(parent, names.are(FORMULAS.__contains__))
+        result |= concerned & _around_any(parent, names.are(has_formula))
     return result
 
 
