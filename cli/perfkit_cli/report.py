@@ -35,10 +35,9 @@ def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, qui
     from perfkit_cli.show import analyse_and_write, show_paths, show_summary
 
     if (folder / TRACE_REPORT_FILE).is_file():
-        from perfkit.analysis.traces.result import TraceAnalysis
-        from perfkit.files import read_json
+        from perfkit.analysis.traces.read import read_trace_analysis
 
-        write_and_show(read_json(folder / TRACE_REPORT_FILE, TraceAnalysis), out or folder, static=static, quiet=quiet)
+        write_and_show(read_trace_analysis(folder), out or folder, static=static, quiet=quiet)
         return
     if (folder / MEMORY_REPORT_FILE).is_file():
         from perfkit.analysis.memory.result import MemoryAnalysis

@@ -61,4 +61,4 @@ def _detectable(logs: list[float]) -> float | None:
     n = len(logs)
     if n < 2:
         return None
-    return math.exp((t_quantile(0.975, n) + t_quantile(POWER, n)) * stdev(logs) / math.sqrt(n)) - 1
+    return math.exp((t_quantile(0.975, n - 1) + t_quantile(POWER, n - 1)) * stdev(logs) / math.sqrt(n)) - 1

@@ -41,14 +41,14 @@ def log_interval(logs: Sequence[float]) -> tuple[float, float] | None:
     """Student's two-sided interval at `LEVEL` of the mean of `logs`; None for fewer than two."""
     if len(logs) < 2:
         return None
-    half = t_quantile((1 + LEVEL) / 2, len(logs)) * stdev(logs) / math.sqrt(len(logs))
+    half = t_quantile((1 + LEVEL) / 2, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
     centre = fmean(logs)
     return centre - half, centre + half
 
 
-def t_quantile(probability: float, n: float) -> float:
-    """Student's t quantile with n - 1 degrees of freedom, which need not be a whole number.
+def t_quantile(probability: float, freedom: float) -> float:
+    """Student's t quantile with so many degrees of freedom, which need not be a whole number.
 
     `scipy.special.stdtrit` is what `scipy.stats.t.ppf` calls, without the second that importing `scipy.stats` takes.
     """
-    return float(stdtrit(n - 1, probability))
+    return float(stdtrit(freedom, probability))

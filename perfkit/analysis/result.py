@@ -9,7 +9,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Environment, Quantity, SetupCost, Status
 from perfkit.spec import Struct
 
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 
 
 class Estimate(Struct, tag="estimate"):

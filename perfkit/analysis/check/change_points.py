@@ -71,7 +71,7 @@ class Levels:
         """Half the width of the 95 % interval of the difference of the levels before and after a step."""
         assert self.deviation is not None
         spread = self.deviation * math.sqrt(self.inflation * (1 / counts[place] + 1 / counts[place + 1]))
-        return t_quantile((1 + LEVEL) / 2, self.freedom + 1) * spread
+        return t_quantile((1 + LEVEL) / 2, self.freedom) * spread
 
 
 def find_levels(values: Sequence[float]) -> Levels:
@@ -92,7 +92,7 @@ def find_levels(values: Sequence[float]) -> Levels:
     half = tuple(
         None
         if deviation is None
-        else t_quantile((1 + LEVEL) / 2, fit.freedom + 1) * deviation * math.sqrt(fit.inflation / size)
+        else t_quantile((1 + LEVEL) / 2, fit.freedom) * deviation * math.sqrt(fit.inflation / size)
         for size in sizes
     )
     return Levels(steps, tuple(fit.means), half, deviation, fit.inflation, fit.freedom)

@@ -54,7 +54,7 @@ def smallest(spread: float, pairs: int, alpha: float) -> float | None:
     """
     if pairs < 2:
         return None
-    reach = t_quantile(1 - alpha, pairs) + t_quantile(POWER, pairs)
+    reach = t_quantile(1 - alpha, pairs - 1) + t_quantile(POWER, pairs - 1)
     return math.expm1(reach * spread / math.sqrt(pairs))
 
 

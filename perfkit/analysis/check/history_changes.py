@@ -199,7 +199,7 @@ def _detectable(found: Levels, runs: int, of: int) -> float | None:
         return None
     places = of + _NEXT - 2 * FEWEST + 1
     freedom = found.freedom + _NEXT - 1
-    reach = t_quantile(1 - FALSE / (2 * max(1, places)), freedom + 1) + t_quantile(_POWER, freedom + 1)
+    reach = t_quantile(1 - FALSE / (2 * max(1, places)), freedom) + t_quantile(_POWER, freedom)
     return reach * found.deviation * math.sqrt(found.inflation * (1 / runs + 1 / _NEXT))
 
 

@@ -22,7 +22,7 @@ class Mean:
         """How far the one-sided bound at level 1 - `alpha` lies from the mean; infinite for `alpha` 0."""
         if alpha <= 0:
             return math.inf
-        return t_quantile(1 - alpha, self.freedom + 1) * self.error
+        return t_quantile(1 - alpha, self.freedom) * self.error
 
     def p_above(self, bound: float) -> float:
         """The one-sided p-value of `the true mean is at most bound`."""

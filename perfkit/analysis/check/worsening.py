@@ -65,7 +65,7 @@ class Worsening:
         """
         reach = self.mean.reach(alpha / family)
         least = reach if self.margin is None else max(reach, self.margin - self.mean.reach(alpha))
-        return abs(self.change(least + t_quantile(POWER, self.mean.freedom + 1) * self.mean.error))
+        return abs(self.change(least + t_quantile(POWER, self.mean.freedom) * self.mean.error))
 
     def samples_to_decide(self, alpha: float) -> int | None:
         """How many samples in all would decide; None where that is too many or there is nothing to decide.
@@ -103,7 +103,7 @@ def samples_needed(spread: float, difference: float, alpha: float) -> int | None
 
 
 def _smallest(spread: float, samples: int, alpha: float) -> float:
-    return (t_quantile(1 - alpha, samples) + t_quantile(POWER, samples)) * spread / math.sqrt(samples)
+    return (t_quantile(1 - alpha, samples - 1) + t_quantile(POWER, samples - 1)) * spread / math.sqrt(samples)
 
 
 def on_log_scale(margin: float | None, *, more_is_worse: bool) -> float | None:

@@ -21,12 +21,12 @@ from perfkit.analysis.memory.op_rules import (
     BY_OP,
     COPY,
     DDP,
-    LIBRARY_OP,
     OBTAINING_OP,
     REDUCTION,
     matches,
     told,
 )
+from perfkit.cost.workspaces import TAKES_WORKSPACE
 
 Categories = NDArray[np.int8]
 
@@ -86,7 +86,7 @@ def _by_name(allocations: Allocations, births: Births, lifetime: Categories) -> 
 def _library_workspace(names: tuple[str, ...], births: Births, lifetime: Categories) -> Mask:
     """Blocks that a product or convolution obtains and gives back, and cuBLAS' own, which it keeps."""
     kept = (births.size == _CUBLAS) | ((births.size == _CUBLAS_HOPPER) & (lifetime == _NUMBER[BUFFER]))
-    library: Mask = matches(names, births.op, LIBRARY_OP)
+    library: Mask = matches(names, births.op, TAKES_WORKSPACE)
     library &= births.within_op | kept
     return library
 

@@ -77,11 +77,6 @@ OBTAINING_OP = re.compile(r"^$|^aten::(empty|zeros)\w*$")
 # Nodes of autograd, as the op that a block is freed in.
 AUTOGRAD_NODE = re.compile(r"^autograd::engine::evaluate_function|Backward\d+$")
 
-# Ops whose libraries (cuBLAS, cuDNN, MIOpen) take workspaces from the allocator.
-LIBRARY_OP = re.compile(
-    r"^aten::(mm|addmm|bmm|baddbmm|_scaled_mm|convolution_backward|(cudnn|miopen)_\w+|_cudnn_rnn\w*)$"
-)
-
 
 def told(names: Sequence[str], column: Numbers, rules: Rules) -> NDArray[np.int8]:
     """For each entry of a column of `names` the index in `CATEGORIES` that the rules give it, NONE where none does."""

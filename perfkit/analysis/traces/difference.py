@@ -48,8 +48,6 @@ def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
         after=after.label,
         before_step_s=before.step_s,
         after_step_s=after.step_s,
-        before_split=before.time_split,
-        after_split=after.time_split,
         changes=tuple(change_row(pair) for pair in shown),
         rest_before_s=fsum(_seconds(pair.before) for pair in pairs[MOST_CHANGES:]),
         rest_after_s=fsum(_seconds(pair.after) for pair in pairs[MOST_CHANGES:]),

@@ -9,7 +9,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Quantity
 from perfkit.spec import Struct
 
-TRACE_ANALYSIS_VERSION = 1
+TRACE_ANALYSIS_VERSION = 2
 
 
 class Reading(Struct):
@@ -346,8 +346,6 @@ class TraceDifference(Struct):
     after: str
     before_step_s: float
     after_step_s: float
-    before_split: tuple[TimeShare, ...]
-    after_split: tuple[TimeShare, ...]
     changes: tuple[ChangeRow, ...]
     rest_before_s: float
     rest_after_s: float

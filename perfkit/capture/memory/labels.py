@@ -1,7 +1,6 @@
 """What blocks are, told for a step that was recorded in every detail."""
 
 import math
-import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from perfkit.allocations import (
 from perfkit.capture.memory.places import FSDP, Place
 from perfkit.capture.memory.profiler import Allocation, Call, Recorded, Use
 from perfkit.capture.tensors import short_dtype
+from perfkit.cost.workspaces import TAKES_WORKSPACE
 from perfkit.record import PHASES, Block
 
 # FSDP2's copies of whole parameters, which casts start from as they do from plain parameters.
@@ -27,8 +27,6 @@ UNSHARDING = FSDP + "all_gather_copy_out"
 
 _BACKWARD = PHASES.index("backward")
 _CASTS = frozenset({"aten::_to_copy", "aten::to"})
-# Products and convolutions: what these allocate and free within one call is the library's workspace (oneDNN, cuDNN).
-_SCRATCH = re.compile(r"aten::(mm|addmm|bmm|baddbmm|addmv|\w*convolution\w*)")
 _PAGERS = ("techniques/paging.py", "techniques/paged_")  # lines of perfkit's own offloading
 
 
@@ -109,7 +107,7 @@ def labels(
         outlives = ends is None or not places[ends].module
         if not label.category and place.phase == _BACKWARD and place.module and outlives:
             label = label._replace(category=RECOMPUTED)
-        if not label.category and ended is not None and ended.call == made.call and _SCRATCH.fullmatch(made.op):
+        if not label.category and ended is not None and ended.call == made.call and TAKES_WORKSPACE.match(made.op):
             label = label._replace(category=WORKSPACE)
         # An allocation at an address that is alive ends it unseen: the event there is the next block's own.
         if ends is not None and ended is not None and ended.size < 0:

@@ -129,10 +129,6 @@ def _reason(variant: CheckedVariant, reason: story.Reason) -> str:
     return f"{cells.SYMBOLS[reason.verdict]} {_name(variant)}: {escaped(story.line(reason))}"
 
 
-def _note(variant: CheckedVariant, note: str) -> str:
-    return f"{_name(variant)}: {escaped(note)}"
-
-
 def _suspect(variant: CheckedVariant, suspect: str) -> str:
     return f"→ {_name(variant)}, suspect: {escaped(suspect)}"
 

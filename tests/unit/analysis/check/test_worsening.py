@@ -41,7 +41,7 @@ def test_what_is_detectable_is_found_with_95_percent() -> None:
     samples, spread, alpha, margin = 20, 0.03, 0.005, math.log1p(0.03)
     true = math.log1p(_worsening(0, spread / math.sqrt(samples)).detectable(alpha))
     values = true + spread * rng.standard_normal((4000, samples))
-    reach = t_quantile(1 - alpha, samples) * values.std(axis=1, ddof=1) / math.sqrt(samples)
+    reach = t_quantile(1 - alpha, samples - 1) * values.std(axis=1, ddof=1) / math.sqrt(samples)
     estimates = values.mean(axis=1)
     found = np.mean((estimates > reach) & (estimates + reach >= margin))
     assert 0.93 < found < 0.97
@@ -53,7 +53,7 @@ def test_so_many_samples_are_needed_and_no_fewer(spread: float, difference: floa
     assert needed is not None
 
     def smallest(n: int) -> float:
-        return (t_quantile(0.995, n) + t_quantile(0.95, n)) * spread / math.sqrt(n)
+        return (t_quantile(0.995, n - 1) + t_quantile(0.95, n - 1)) * spread / math.sqrt(n)
 
     assert smallest(needed) <= difference
     assert needed == 2 or smallest(needed - 1) > difference

@@ -92,7 +92,7 @@ def change(name: str, before: float | None, after: float | None) -> ChangeRow:
 
 def compared(before_s: float, after_s: float) -> TraceDifference:
     return TraceDifference(
-        before="old", after="new", before_step_s=before_s, after_step_s=after_s, before_split=(), after_split=(),
+        before="old", after="new", before_step_s=before_s, after_step_s=after_s,
         changes=(change("aten::mm", 0.2, 0.4), change("aten::gelu", 0.1, None), change("aten::add", 0.1, 0.1)),
         rest_before_s=0.0, rest_after_s=0.0, before_trace=rank_trace(),
     )  # fmt: skip
