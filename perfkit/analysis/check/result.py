@@ -8,7 +8,7 @@ from perfkit.record import Environment
 from perfkit.spec import Struct
 from perfkit.store.pairs import Pair
 
-CHECK_VERSION = 1
+CHECK_VERSION = 2
 
 
 class Verdict(StrEnum):

@@ -36,3 +36,17 @@ def test_an_unknown_field_and_a_newer_format_are_refused(tmp_path: Path) -> None
     path.write_bytes(msgspec.json.encode({**content, "schema_version": 99}))
     with pytest.raises(RunFormatError, match="upgrade perfkit"):
         read_check(path)
+
+
+def test_a_check_of_format_1_is_read_without_its_splits(tmp_path: Path) -> None:
+    check = next(each() for each in sample_checks.ALL.values() if any(v.why and v.why.time for v in each().variants))
+    content = msgspec.to_builtins(check)
+    for variant in content["variants"]:
+        if variant["why"] and variant["why"]["time"]:
+            variant["why"]["time"] |= {"before_split": [], "after_split": []}
+    path = tmp_path / CHECK_FILE
+    path.write_bytes(msgspec.json.encode(content))
+    with pytest.raises(RunFormatError, match="before_split"):
+        read_check(path)
+    path.write_bytes(msgspec.json.encode({**content, "schema_version": 1}))
+    assert read_check(path) == check
