@@ -6,7 +6,8 @@ from pathlib import Path
 from statistics import median
 
 from perfkit.analysis.check.figures import PARITY, Figures, figures
-from perfkit.analysis.check.result import Check, CheckedVariant
+from perfkit.analysis.check.read import read_check
+from perfkit.analysis.check.result import CheckedVariant
 from perfkit.analysis.result import Analysis
 from perfkit.analysis.runs import VariantRuns, largest, step_series, total
 from perfkit.errors import RunFormatError, UsageError
@@ -96,7 +97,7 @@ def read_all(path: Path) -> Readings:
 
 def _check(folder: Path, name: str) -> Iterator[Reading]:
     """The newer side of a check: the older one was measured before, in a run of its own."""
-    check = read_json(folder / CHECK_FILE, Check)
+    check = read_check(folder)
     for variant in check.variants:
         exact = {item.quantity: item.after for item in variant.judged if item.exact and item.after is not None}
         yield Reading(
