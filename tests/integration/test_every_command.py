@@ -1,0 +1,115 @@
+"""Every command once, as installed: what a wheel can lack (templates, data files, entry points) shows here.
+
+`.ci/run` runs these against the built wheel; all else is tested in the checkout.
+"""
+
+import re
+import signal
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfkit_cli.main import COMMANDS
+
+pytestmark = pytest.mark.smoke
+
+TRAIN = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(40):
+    loss = model(torch.randn(8, 32)).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def reported(perfkit: Any, folder: str, *arguments: str | Path) -> None:
+    """The command ends well and leaves a page with its style, its script and plotly.js in it."""
+    ended = perfkit(*arguments)
+    assert ended.returncode == 0, ended.stderr
+    page = (perfkit.folder / folder / "report.html").read_text(encoding="utf-8")
+    for part in ("<style>", "plotly.js (basic - minified)", "plotTheme"):
+        assert part in page
+
+
+def listed(name: str) -> Callable[..., None]:
+    def one(perfkit: Any, suite: Path) -> None:
+        ended = perfkit(name)
+        assert ended.returncode == 0, ended.stderr
+        assert len(ended.stdout.splitlines()) > 3
+
+    return one
+
+
+def bench(perfkit: Any, suite: Path) -> None:
+    assert {"baseline", "amp", "ckpt"} <= perfkit.variants("suite").keys()
+    assert "baseline" in (suite / "report.md").read_text()
+    assert (suite / "tables/variants.parquet").stat().st_size
+
+
+def run(perfkit: Any, suite: Path) -> None:
+    (perfkit.folder / "train.py").write_text(TRAIN)
+    reported(perfkit, "watched", "run", "--out", "watched", "train.py")
+
+
+def analyze(perfkit: Any, suite: Path) -> None:
+    reported(perfkit, "trace", "analyze", suite / "baseline/0/rank0/trace.json.gz", "--out", "trace", "--static")
+    assert (perfkit.folder / "trace/figures/time-split.png").stat().st_size
+
+
+def memory(perfkit: Any, suite: Path) -> None:
+    reported(perfkit, "memory", "memory", suite / "baseline/0/rank0/memory.parquet", "--out", "memory")
+
+
+def check(perfkit: Any, suite: Path) -> None:
+    reported(perfkit, "check", "check", suite, "--baseline", suite, "--exact", "--out", "check")
+
+
+def report(perfkit: Any, suite: Path) -> None:
+    (suite / "report.html").unlink()
+    reported(perfkit, "suite", "report", suite)
+
+
+def view(perfkit: Any, suite: Path) -> None:
+    process = perfkit.start("view", suite.parent, "--port", "0")
+    address = re.search(r"http://\S+", process.stdout.readline())
+    assert address is not None
+    with urllib.request.urlopen(address[0]) as answer:
+        scripts = re.findall(r'src="/(assets/[^"]+)"', answer.read().decode())
+    for script in scripts:
+        with urllib.request.urlopen(address[0] + script) as answer:
+            assert answer.read()
+    assert scripts
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def calibrate(perfkit: Any, suite: Path) -> None:
+    ended = perfkit("calibrate", "--device", "cpu", "--threads", "1", "--short")
+    assert ended.returncode == 0, ended.stderr
+    assert "GB/s" in ended.stdout
+
+
+ONCE: dict[str, Callable[..., None]] = {
+    "bench": bench,
+    "run": run,
+    "analyze": analyze,
+    "memory": memory,
+    "check": check,
+    "report": report,
+    "view": view,
+    "calibrate": calibrate,
+    **{name: listed(name) for name in ("techniques", "workloads", "devices")},
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_works_as_installed(perfkit: Any, suite: Path, name: str) -> None:
+    ONCE[name](perfkit, suite)
