@@ -21,8 +21,7 @@ _KERNEL = re.compile(
     rf"(cuda|cu)Launch(Cooperative)?Kernel(Ex|ExC|MultiDevice)?{_FORM}"
     rf"|hip(Ext|Hcc)?(Module)?Launch(Cooperative)?Kernel(ExC|MultiDevice)?{_FORM}"
 )
-# Not hipGraphLaunch: what roctracer records of a graph's kernels differs from version to version.
-_GRAPH = re.compile(rf"(cuda|cu)GraphLaunch{_FORM}")
+_GRAPH = re.compile(rf"(cuda|cu|hip)GraphLaunch{_FORM}")
 
 # Between these of one stream nothing runs: what is launched becomes a graph.
 _CAPTURE_BEGINS = re.compile(rf"cudaStreamBeginCapture(ToGraph)?{_FORM}|cuStreamBeginCapture(ToGraph)?{_FORM}")
@@ -37,8 +36,16 @@ def launches_kernel(name: str) -> bool:
 
 
 def launches_graph(name: str) -> bool:
-    """Whether the call starts a CUDA graph, whose kernels all have its correlation id."""
+    """Whether the call starts a graph, which runs kernels without a call for each."""
     return _GRAPH.fullmatch(name) is not None
+
+
+def launches_cuda_graph(name: str) -> bool:
+    """Whether the call starts a CUDA graph, whose kernels all have its correlation id.
+
+    What roctracer records of a HIP graph's kernels differs from version to version.
+    """
+    return launches_graph(name) and name.startswith("cu")
 
 
 def begins_capture(name: str) -> bool:

@@ -8,7 +8,7 @@ import torch
 from torch._C._autograd import DeviceType
 
 from perfkit import cupti
-from perfkit.device_calls import TOLERATED, begins_capture, ends_capture, launches_graph, launches_kernel
+from perfkit.device_calls import TOLERATED, begins_capture, ends_capture, launches_cuda_graph, launches_kernel
 from perfkit.record import STEP_MARK
 from perfkit.units import percent
 
@@ -80,10 +80,10 @@ def _launches(host: Iterable[KinetoEvent], steps: Sequence[tuple[int, int]]) -> 
             captures += 1
         elif ends_capture(name):
             captures = max(0, captures - 1)
-        elif captures or not (launches_kernel(name) or launches_graph(name)):
+        elif captures or not (launches_kernel(name) or launches_cuda_graph(name)):
             continue
         elif any(start <= event.start_ns() < end for start, end in steps):
-            found.append((event.correlation_id(), launches_graph(name)))
+            found.append((event.correlation_id(), launches_cuda_graph(name)))
     return found
 
 

@@ -1,16 +1,14 @@
 """Kernels that CUDA graphs replayed: they ran, and no op was called for them."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.device_calls import launches_graph
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category
-
-GRAPH_LAUNCH = re.compile(r"(cuda|hip)GraphLaunch\w*|cuGraphLaunch\w*")
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ def replays(ops: Ops) -> Replays:
     """What graphs replayed in the steps of a trace; one that marks no steps counts as one."""
     trace, kernels = ops.trace, ops.kernels
     calls = trace.of(Category.LAUNCH)
-    calls = calls[named(trace, calls, lambda name: GRAPH_LAUNCH.fullmatch(name) is not None)]
+    calls = calls[named(trace, calls, launches_graph)]
     inside = ops.kernel_step != NONE if len(ops.steps) else np.ones(len(kernels), np.bool_)
     if len(ops.steps):
         calls = calls[ops.steps.at(trace.start_ns[calls]) != NONE]

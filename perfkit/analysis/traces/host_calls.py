@@ -9,7 +9,7 @@ from perfkit.analysis.intervals import covered, union
 from perfkit.analysis.traces.result import HostCallRow
 from perfkit.analysis.work.fetching import fetches
 from perfkit.analysis.work.grouping import group
-from perfkit.analysis.work.launches import SYNCHRONISING, runtime_calls
+from perfkit.analysis.work.launches import runtime_calls, synchronises
 from perfkit.analysis.work.windows import Windows
 from perfkit.trace.nesting import around_times
 from perfkit.trace.ops import Ops
@@ -44,8 +44,8 @@ def host_calls(ops: Ops, windows: Windows) -> tuple[HostCallRow, ...]:
 
 def _calls(ops: Ops, windows: Windows) -> Iterator[tuple[str, Ints]]:
     trace = ops.trace
-    yield WAIT, runtime_calls(trace, windows, SYNCHRONISING)
-    yield ALLOCATION, runtime_calls(trace, windows, _ALLOCATION)
+    yield WAIT, runtime_calls(trace, windows, synchronises)
+    yield ALLOCATION, runtime_calls(trace, windows, lambda name: _ALLOCATION.fullmatch(name) is not None)
     loading = fetches(trace)
     yield FETCH, loading[windows.at(trace.start_ns[loading]) != NONE]
 

@@ -1,6 +1,7 @@
 """How the host feeds a device: when something was queued, how long launches took to act, which calls made it wait."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +12,10 @@ from perfkit.analysis.result import AT_MOST
 from perfkit.analysis.timeline import DATA, HOST, OTHER_IDLE, Split
 from perfkit.analysis.traces.result import Launches
 from perfkit.analysis.work.windows import Windows, launched_before
+from perfkit.device_calls import launches_graph
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints, Trace
-from perfkit.trace.replays import GRAPH_LAUNCH
 
 # Starting a kernel costs the device and the host some 5 us, so that shorter ones are not worth their launch.
 SHORT_S = 5e-6
@@ -22,13 +23,18 @@ SHORT_S = 5e-6
 # More kernels than this that begin before their launch does: the two clocks cannot be compared.
 _SKEWED = 0.05
 
-SYNCHRONISING = re.compile(
+_SYNCHRONISING = re.compile(
     r"(cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize"
     r"|(cuda|hip)Memcpy(2D|3D)?|hipMemcpyWithStream|cuMemcpy(DtoH|HtoD)(_v2)?"
     r"|ze(CommandQueue|CommandList|Event|Fence)?HostSynchronize|zeCommandQueueSynchronize|ur(QueueFinish|EventWait)"
 )
 # Ops that need a result on the host. Where the runtime's own calls are recorded these contain one, and count once.
 _SYNCHRONISING_OPS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::_unique2")
+
+
+def synchronises(name: str) -> bool:
+    """Whether a call of the runtime makes the host wait for a device."""
+    return _SYNCHRONISING.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launch
         short_kernels=float(short.sum()) / parts,
         short_s=float(durations[short].sum()) / 1e9 / parts,
         short_gap_s=float(gaps.sum()) / 1e9 / parts,
-        graph_launches=len(runtime_calls(trace, windows, GRAPH_LAUNCH)) / parts,
+        graph_launches=len(runtime_calls(trace, windows, launches_graph)) / parts,
         note=waiting.note,
         idle_bound=AT_MOST if split.are_bounds else "",
     )
@@ -121,10 +127,10 @@ def _delays(trace: Trace, ops: Ops, waiting: Queue, within: NDArray[np.bool_]) -
     return np.maximum(at - called[chosen], 0), np.maximum(ahead - started, 0)
 
 
-def runtime_calls(trace: Trace, windows: Windows, pattern: re.Pattern[str]) -> Ints:
-    """Calls of the runtime within the windows whose whole name fits."""
+def runtime_calls(trace: Trace, windows: Windows, fits: Callable[[str], bool]) -> Ints:
+    """Calls of the runtime within the windows whose name fits."""
     events = trace.of(Category.LAUNCH)
-    events = events[named(trace, events, lambda name: pattern.fullmatch(name) is not None)]
+    events = events[named(trace, events, fits)]
     found: Ints = events[windows.at(trace.start_ns[events]) != NONE]
     return found
 
@@ -136,7 +142,7 @@ def _synchronising(ops: Ops, windows: Windows) -> tuple[int, int]:
     rows = np.unique(ops.kernel_op[ops.kernel_op != NONE])
     waiting = ops.event[rows[named(trace, ops.event[rows], _SYNCHRONISING_OPS.__contains__)]]
     waiting = waiting[windows.at(trace.start_ns[waiting]) != NONE]
-    events = np.union1d(runtime_calls(trace, windows, SYNCHRONISING), waiting)
+    events = np.union1d(runtime_calls(trace, windows, synchronises), waiting)
     calls = waited = 0
     for thread in np.unique(trace.thread[events]).tolist():
         mine = events[trace.thread[events] == thread]

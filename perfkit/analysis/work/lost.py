@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from perfkit import cupti
 from perfkit.analysis.result import LostKernels
 from perfkit.analysis.work.windows import Windows, launched_before
-from perfkit.device_calls import begins_capture, ends_capture, launches_graph, launches_kernel, waits_for_all
+from perfkit.device_calls import begins_capture, ends_capture, launches_cuda_graph, launches_kernel, waits_for_all
 from perfkit.trace.matching import latest_before, processes
 from perfkit.trace.naming import named
 from perfkit.trace.nesting import parents
@@ -54,7 +54,7 @@ def lost_kernels(ops: Ops, windows: Windows) -> LostKernels | None:
         return None
     inside = _within(ops, windows, calls)
     silent = _silent(trace, calls, found + untimed > 0, _ends_with(ops, calls)) & inside
-    graphs = silent & named(trace, calls, launches_graph)
+    graphs = silent & named(trace, calls, launches_cuda_graph)
     mixed_up = _are_mixed_up(ops, calls[graphs])
     of_graph = 0 if mixed_up else int(graphs.sum()) * _kernels_of_a_graph(trace, calls, found)
     without_record = int((silent & ~graphs).sum()) + of_graph
@@ -82,7 +82,7 @@ def _within(ops: Ops, windows: Windows, calls: Ints) -> Flags:
 
 def _silent(trace: Trace, calls: Ints, answered: Flags, until: Ints) -> Flags:
     """Which calls should have started a kernel by `until` and have none."""
-    rows = np.flatnonzero(named(trace, calls, lambda name: launches_kernel(name) or launches_graph(name)))
+    rows = np.flatnonzero(named(trace, calls, lambda name: launches_kernel(name) or launches_cuda_graph(name)))
     answered = answered[rows]
     around = parents(trace, calls[rows])
     nested = around != NONE
@@ -139,5 +139,5 @@ def _are_mixed_up(ops: Ops, graphs: Ints) -> bool:
 
 def _kernels_of_a_graph(trace: Trace, calls: Ints, found: Ints) -> int:
     """The median over the launches of graphs that have kernels; one where none has."""
-    counts = found[named(trace, calls, launches_graph) & (found > 0)]
+    counts = found[named(trace, calls, launches_cuda_graph) & (found > 0)]
     return round(float(np.median(counts))) if len(counts) else 1
