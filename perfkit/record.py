@@ -227,6 +227,7 @@ class Environment(Struct):
     conv_precision: str | None = None
     rnn_precision: str | None = None
     cpu_model: str | None = None
+    cpu_capability: str | None = None  # the instruction set that torch uses (`AVX2`, `AVX512`)
     cpu_cores: int | None = None
     cpu_governor: str | None = None
     affinity: tuple[int, ...] | None = None

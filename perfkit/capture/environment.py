@@ -38,6 +38,7 @@ def environment(device: torch.device) -> Environment:
         device_name=model or "cpu",
         device_count=1,
         cpu_model=model,
+        cpu_capability=torch.backends.cpu.get_cpu_capability(),
         cpu_cores=psutil.cpu_count(logical=False),
         cpu_governor=_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         threads=torch.get_num_threads(),

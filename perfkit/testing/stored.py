@@ -65,6 +65,7 @@ def environment_here(device: torch.device) -> Environment:
         conv_precision=here.conv_precision,
         rnn_precision=here.rnn_precision,
         threads=here.threads,
+        cpu_capability=here.cpu_capability,
         cuda=here.cuda,
     )
 

@@ -46,6 +46,7 @@ EFFECTS = {
     "conv_precision": Effect.NOTED,
     "rnn_precision": Effect.NOTED,
     "cpu_model": Effect.COUNTS,  # oneDNN and MKL choose algorithms by it
+    "cpu_capability": Effect.COUNTS,  # and by this, which virtual machines of one model do not share
     "cpu_cores": Effect.TIMES,
     "cpu_governor": Effect.TIMES,
     "threads": Effect.COUNTS,

@@ -28,6 +28,7 @@ ELSEWHERE: dict[str, Any] = {
     "conv_precision": "tf32",
     "rnn_precision": "tf32",
     "cpu_model": "Other CPU",
+    "cpu_capability": "AVX512",
     "cpu_cores": 64,
     "cpu_governor": "powersave",
     "threads": 4,
