@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.errors import UnavailableError, UsageError, unknown_name
+from perfkit.missing import needs
 from perfkit.spec import ParamValue
 
-MISSING = "needs the package transformers: pip install 'perfkit[hf]'"
+MISSING = str(needs("transformers", "'perfkit[hf]'"))
 
 # Not part of an architecture: where its weights and code came from, and the dtype they were saved in.
 _IGNORED_KEYS = ("auto_map", "torch_dtype", "dtype", "transformers_version", "_name_or_path")
