@@ -95,7 +95,7 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         page.on("pageerror", lambda error: result.complaints.append(str(error)))
         page.on("request", lambda request: result.requests.append(request.url))
         page.goto(path.as_uri())
-        page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+        page.locator("html[data-ready=true]").wait_for(state="attached")
         return result
 
     yield opened

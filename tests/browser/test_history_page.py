@@ -36,7 +36,7 @@ def opened(request: pytest.FixtureRequest, browser: Browser, history: History, t
     page.on("pageerror", lambda error: result.complaints.append(str(error)))
     page.on("request", lambda request: result.requests.append(request.url))
     page.goto(report.as_uri())
-    page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+    page.locator("html[data-ready=true]").wait_for(state="attached")
     yield result
     page.close()
 

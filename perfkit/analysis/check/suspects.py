@@ -84,7 +84,8 @@ def of_calls(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
         ranked = sorted(cost, key=lambda name: (-abs(cost[name]), name))
         named = "; ".join(_calls(name, *names[name]) for name in ranked[:_MOST_OPS])
         others = f"; and {len(ranked) - _MOST_OPS} more ops" if len(ranked) > _MOST_OPS else ""
-        if abs(total) < least_s:
+        # What one op takes more must not hide what another takes less: an op in place of another is a change.
+        if fsum(map(abs, cost.values())) < least_s:
             continue
         phases = [phase for phase in dict.fromkeys(row.phase for row in rows) if phase]
         place = module or " and ".join(phases)

@@ -65,6 +65,15 @@ def test_calls_that_moved_to_other_shapes_and_those_that_cost_nothing_are_no_sus
     assert texts(suspects.of_calls([cheap, other], STEP_S)) == []
 
 
+def test_an_op_in_the_place_of_another_is_named_though_both_take_as_long() -> None:
+    rows = [
+        change("aten::flash", "gone", before_calls=1.0, before_s=0.004),
+        change("aten::bmm", "new", after_calls=2.0, after_s=0.004),
+    ]
+    (text,) = texts(suspects.of_calls(rows, STEP_S))
+    assert "aten::bmm is new (2 calls a step); aten::flash is gone (was 1 call a step)" in text
+
+
 def test_other_inputs_are_named_and_many_are_summed_up() -> None:
     cast = change("aten::loss", "other inputs", shapes="fp32[8] -> fp64[8]", before_s=0.001, after_s=0.002)
     assert texts(suspects.of_inputs([cast], STEP_S)) == [
