@@ -31,8 +31,8 @@ from torch import nn
 from torch.profiler import ProfilerActivity
 from torch.utils.data import DataLoader, TensorDataset
 
-from perfkit.analysis.compare import compare
-from perfkit.analysis.result import Difference
+from perfkit.analysis.model.estimate import Difference
+from perfkit.analysis.suite.compare import compare
 from perfkit.attach.live.triggers import REASONS, Triggers
 from perfkit.attach.live.watch import open_watch
 from perfkit.files import read_json, write_json

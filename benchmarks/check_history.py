@@ -16,7 +16,7 @@ import numpy as np
 import ruptures
 from numpy.typing import NDArray
 
-from perfkit.analysis.check.change_points import FEWEST, find_levels, noise_of
+from perfkit.check.history.change_points import FEWEST, find_levels, noise_of
 from perfkit.files import write_json
 from perfkit.spec import Struct
 

@@ -21,13 +21,13 @@ import numpy as np
 
 from benchmarks.check_rivals import mean_regressed, real_pytest_benchmark, u_test
 from benchmarks.check_series import Recorded, read_series, record, write_series
-from perfkit.analysis.check.exact import judge_exact
-from perfkit.analysis.check.looks import looks_up_to, plan_for, plan_of
-from perfkit.analysis.check.paired import pair_ratio
-from perfkit.analysis.check.quantities import QUANTITIES
-from perfkit.analysis.check.result import Verdict
-from perfkit.analysis.check.sequential import sequence
-from perfkit.analysis.check.thresholds import parse_threshold
+from perfkit.check.judge.exact import judge_exact
+from perfkit.check.judge.looks import looks_up_to, plan_for, plan_of
+from perfkit.check.judge.paired import pair_ratio
+from perfkit.check.judge.quantities import QUANTITIES
+from perfkit.check.judge.sequential import sequence
+from perfkit.check.judge.thresholds import parse_threshold
+from perfkit.check.result import Verdict
 from perfkit.files import write_json
 from perfkit.record import Samples
 from perfkit.spec import Struct

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from perfkit.analysis.check.figures import figures
-from perfkit.analysis.check.paired import CPU_TIME, pair_ratio
-from perfkit.analysis.suite import analyse
-from perfkit.pairs.measure import measure_pairs
-from perfkit.pairs.side import Side
-from perfkit.pairs.suites import measure_sides
-from perfkit.plan import BenchRequest
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.check.judge.figures import figures
+from perfkit.check.judge.paired import CPU_TIME, pair_ratio
+from perfkit.check.sides.measure import measure_pairs
+from perfkit.check.sides.side import Side
+from perfkit.check.sides.suites import measure_sides
+from perfkit.measure.schedule import BenchRequest
 from perfkit.record import Samples
 from perfkit.spec import LaunchSpec, RunSpec, Struct, WorkloadSpec
 from perfkit.store.pairs import LOCK_STEP, Pair

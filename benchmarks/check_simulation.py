@@ -18,9 +18,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import norm
 
-from perfkit.analysis.check.looks import ALPHA, looks_up_to, plan_of
-from perfkit.analysis.check.result import Verdict
-from perfkit.analysis.check.sequential import sequence
+from perfkit.check.judge.looks import ALPHA, looks_up_to, plan_of
+from perfkit.check.judge.sequential import sequence
+from perfkit.check.result import Verdict
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.traces.coverage import uncovered
-from perfkit.analysis.traces.result import Uncovered
-from perfkit.analysis.work.costs import piece_costs
-from perfkit.analysis.work.pieces import Kind, pieces
-from perfkit.analysis.work.windows import windows
+from perfkit.analysis.model.trace import Uncovered
+from perfkit.analysis.trace.coverage import uncovered
+from perfkit.analysis.trace.work.costs import piece_costs
+from perfkit.analysis.trace.work.pieces import Kind, pieces
+from perfkit.analysis.trace.work.windows import windows
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import Category, read_trace
 

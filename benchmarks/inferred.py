@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.work.costs import PieceCosts, piece_costs
-from perfkit.analysis.work.pieces import Kind, Pieces, pieces
-from perfkit.analysis.work.windows import windows
+from perfkit.analysis.trace.work.costs import PieceCosts, piece_costs
+from perfkit.analysis.trace.work.pieces import Kind, Pieces, pieces
+from perfkit.analysis.trace.work.windows import windows
 from perfkit.cost.call import OpCall
 from perfkit.trace.model import NONE
 from perfkit.trace.ops import read_ops

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from perfkit.analysis.ranks import engines
+from perfkit.analysis.model.trace import Fleet
+from perfkit.analysis.parallel import engines
 from perfkit.analysis.ranks.fleet import FleetReducer
-from perfkit.analysis.traces.analyse import Job, Outcome, analyse_file
-from perfkit.analysis.traces.result import Fleet
+from perfkit.analysis.trace.analyse import Job, Outcome, analyse_file
 from perfkit.devices.machine import available_cores, cpu_model
 from perfkit.errors import PerfkitError
 

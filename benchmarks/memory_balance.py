@@ -19,7 +19,8 @@ import msgspec
 
 from benchmarks.memory_runs import bytes_of, run_memory
 from perfkit.allocations import UNKNOWN
-from perfkit.analysis.result import Analysis, MemoryAccount
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.suite import Analysis
 from perfkit.files import write_json
 from perfkit.spec import Struct
 from perfkit.units import nbytes

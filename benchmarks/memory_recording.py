@@ -23,11 +23,11 @@ from torch.distributed._tools.mem_tracker import MemTracker
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.training_step import Trained, train
-from perfkit.capture.memory.modules import marked_modules
-from perfkit.capture.memory.profiler import AllocationProfiler
-from perfkit.capture.memory.state import watched_gradients
-from perfkit.capture.trained import trained_of
 from perfkit.files import write_json
+from perfkit.instruments.memory.modules import marked_modules
+from perfkit.instruments.memory.profiler import AllocationProfiler
+from perfkit.instruments.memory.state import watched_gradients
+from perfkit.instruments.trained import trained_of
 from perfkit.spec import Struct
 
 WORKLOADS = ("gpt", "resnet")

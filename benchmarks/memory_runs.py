@@ -11,12 +11,13 @@ from perfkit.allocations import CATEGORIES, Ints
 from perfkit.analysis.memory.classify import categories
 from perfkit.analysis.memory.lives import lives_of
 from perfkit.analysis.memory.totals import totals_of
-from perfkit.analysis.result import Analysis, MemoryAccount
-from perfkit.analysis.suite import analyse
-from perfkit.bench import min_world_size
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.suite.analyse import analyse
 from perfkit.files import write_json
-from perfkit.launch.process import launch
-from perfkit.plan import BenchRequest, plan
+from perfkit.measure.bench import min_world_size
+from perfkit.measure.launch.process import launch
+from perfkit.measure.schedule import BenchRequest, plan
 from perfkit.record import Run
 from perfkit.spec import Schedule, parse_variants, parse_workload
 from perfkit.store.layout import MEMORY_FILE, SUITE_FILE, Suite, SuiteRun, rank_folder, run_path

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.analysis.result import Analysis, OpRow, RooflinePoint
+from perfkit.analysis.model.step import OpRow, RooflinePoint
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.write import write_reports
 from tests.fixtures.sample_analysis import realistic
 

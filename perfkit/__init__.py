@@ -15,9 +15,9 @@ _API = {
     "PerfkitError": "perfkit.errors",
     "annotate": "perfkit.attach.annotate",
     "profile": "perfkit.attach.profile",
-    "analyse": "perfkit.analysis.suite",
+    "analyse": "perfkit.analysis.suite.analyse",
     "analyse_memory": "perfkit.analysis.memory.file",
-    "analyse_traces": "perfkit.analysis.traces.analyse",
+    "analyse_traces": "perfkit.analysis.trace.analyse",
     "read_trace": "perfkit.trace.read",
 }
 

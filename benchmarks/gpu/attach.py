@@ -22,8 +22,8 @@ from benchmarks.gpu.loops import block, overhead, steps_for, training
 from benchmarks.gpu.rows import Found, Row, Setting, main, perfkit
 
 if TYPE_CHECKING:
-    from perfkit.analysis.result import Variant
-    from perfkit.capture.sensors import Sensors
+    from perfkit.analysis.model.suite import Variant
+    from perfkit.instruments.sensors import Sensors
 
 NEAR = 0.05  # between perfkit's step time and the one by hand
 MOST = {"idle": 1.01, "always-on": 1.005, "history": 1.03}
@@ -79,7 +79,7 @@ def history(setting: Setting) -> Found:
     setting.needs_perfkit()
     import torch
 
-    from perfkit.capture.memory.history import allocator_history
+    from perfkit.instruments.memory.history import allocator_history
 
     @contextmanager
     def recording(_pair: int) -> Iterator[Callable[[], None]]:
@@ -124,7 +124,7 @@ def energy(setting: Setting) -> Found:
     setting.needs_perfkit()
     import torch
 
-    from perfkit.capture.sensors import Sensors
+    from perfkit.instruments.sensors import Sensors
 
     trained = training("cuda")
     sensors = Sensors(str(torch.cuda.get_device_properties(0).uuid))
@@ -146,7 +146,7 @@ def bench_energy(setting: Setting) -> Found:
     folder = setting.folder / "suite"
     command = ("bench", "--device", "cuda", "-w", "gpt:size=small", "-t", "baseline", "--repeat", "2", "--energy")
     subprocess.run(perfkit(*command, "--out", str(folder)), check=True)
-    from perfkit.analysis.result import Analysis
+    from perfkit.analysis.model.suite import Analysis
     from perfkit.files import read_json
     from perfkit.record import Measurement
 
@@ -160,7 +160,7 @@ def bench_energy(setting: Setting) -> Found:
 
 def _steps(found: "Variant", by_hand_s: float, device: str) -> tuple[dict[str, object], list[str]]:
     """What was made of a loop's steps, and what of it should not be so."""
-    from perfkit.analysis.result import Estimate
+    from perfkit.analysis.model.estimate import Estimate
 
     step_s = found.step_time.value if isinstance(found.step_time, Estimate) else None
     figures: dict[str, object] = {
@@ -184,7 +184,7 @@ def _steps(found: "Variant", by_hand_s: float, device: str) -> tuple[dict[str, o
 
 
 def _variants(folder: Path) -> tuple["Variant", ...]:
-    from perfkit.analysis.suite import analyse
+    from perfkit.analysis.suite.analyse import analyse
 
     return analyse(folder).variants
 

@@ -25,15 +25,15 @@ NEAR = 0.05
 
 def counted(workload: str, variant: str, setting: Setting) -> Found:
     setting.needs_perfkit()
-    from perfkit.capture.ncu import find_ncu
     from perfkit.errors import UsageError
+    from perfkit.instruments.ncu import find_ncu
 
     try:
         find_ncu()
     except UsageError as error:
         raise Skipped(str(error)) from None
     setting.needs_gpu()
-    from perfkit.analysis.traces.analyse import analyse_traces
+    from perfkit.analysis.trace.analyse import analyse_traces
     from perfkit.files import read_json
     from perfkit.store.layout import COUNTERS_FILE, SUITE_FILE, TRACE_FILE, Suite, rank_folder, run_path
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.gpu.rows import Found, Row, Setting, Skipped, main, perfkit
 
 if TYPE_CHECKING:
-    from perfkit.analysis.result import Variant
+    from perfkit.analysis.model.suite import Variant
 
 WORKLOADS = {
     ("gpt", "cuda"): ("-w", "gpt:size=small", "--batch-size", "16"),
@@ -128,7 +128,7 @@ def _run(command: list[str]) -> None:
 
 
 def _variant(folder: Path, name: str) -> "Variant":
-    from perfkit.analysis.result import Analysis
+    from perfkit.analysis.model.suite import Analysis
     from perfkit.files import read_json
     from perfkit.record import Status
 
@@ -142,7 +142,7 @@ def _variant(folder: Path, name: str) -> "Variant":
 def _figures(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
     """What the report says of the variant, and what of it should not be so."""
     from perfkit.analysis.memory.beyond import RESIDUAL
-    from perfkit.analysis.result import Estimate
+    from perfkit.analysis.model.estimate import Estimate
     from perfkit.record import Status, value_of
 
     memory = variant.memory

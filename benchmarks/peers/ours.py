@@ -2,6 +2,6 @@
 
 import sys
 
-from perfkit.analysis.traces.analyse import analyse_traces
+from perfkit.analysis.trace.analyse import analyse_traces
 
 analyse_traces([sys.argv[1]])

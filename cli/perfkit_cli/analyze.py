@@ -12,7 +12,7 @@ from perfkit_cli.folders import folder_for
 from perfkit_cli.values import amount, one_of
 
 if TYPE_CHECKING:
-    from perfkit.analysis.traces.result import TraceAnalysis
+    from perfkit.analysis.model.trace import TraceAnalysis
 
 ENGINES = ("processes", "ray")
 OUT = Path("perfkit-analyze")
@@ -101,7 +101,7 @@ def command(
     """
     from rich.console import Console
 
-    from perfkit.analysis.traces.analyse import analyse_traces
+    from perfkit.analysis.trace.analyse import analyse_traces
     from perfkit.store.summary import TRACE_REPORT_FILE
     from perfkit.trace.reading.source import expand
     from perfkit.trace.reading.stream import Limits

@@ -18,9 +18,9 @@ from perfkit_cli.values import amount, one_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from perfkit.analysis.result import Analysis
+    from perfkit.analysis.model.suite import Analysis
     from perfkit.devices.ceiling import DeviceCeilings
-    from perfkit.plan import BenchRequest
+    from perfkit.measure.schedule import BenchRequest
 
 DEFAULTS = Schedule()
 DTYPES = ("fp32", "bf16", "fp16")
@@ -165,7 +165,7 @@ def command(
     from rich.console import Console
 
     from perfkit.devices.machine import available_cores
-    from perfkit.plan import BenchRequest
+    from perfkit.measure.schedule import BenchRequest
     from perfkit_cli.device import find_device
     from perfkit_cli.variants import combined, named_variants
 
@@ -218,7 +218,7 @@ def command(
 
 def _ncu(device: str) -> Path:
     """Nsight Compute, which counts on NVIDIA GPUs only."""
-    from perfkit.capture.ncu import find_ncu
+    from perfkit.instruments.ncu import find_ncu
 
     if device != "cuda":
         raise UsageError(f"--counters reads the counters of an NVIDIA GPU, and the device is {device}: leave it out")
@@ -235,7 +235,7 @@ def _measure(
     console: "Console",
 ) -> bool:
     """Run the suite; False where Ctrl-C ended it early."""
-    from perfkit.bench import bench
+    from perfkit.measure.bench import bench
     from perfkit_cli.progress import show_progress
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside is interrupted as well
@@ -251,9 +251,9 @@ def _measure(
 
 def _ceilings(request: "BenchRequest", device_name: str, *, calibrate: bool, console: "Console") -> "DeviceCeilings":
     """What the device can at most do, with every number of threads that the runs will use."""
-    from perfkit.bench import dtype_refusal, min_world_size
     from perfkit.devices.resolve import ceilings_for
-    from perfkit.plan import plan
+    from perfkit.measure.bench import dtype_refusal, min_world_size
+    from perfkit.measure.schedule import plan
     from perfkit_cli.lines import show_lines
 
     runs = plan(request, min_world_size, dtype_refusal).runs

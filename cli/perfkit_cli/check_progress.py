@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from perfkit.bench import PassStarted, RunFinished, RunStarted
 from perfkit.check.events import CheckEvent, SamplingEvent, SideEvent
-from perfkit.pairs.measure import PairFinished, PairProgress, PairStarted
+from perfkit.check.sides.measure import PairFinished, PairProgress, PairStarted
+from perfkit.measure.bench import PassStarted, RunFinished, RunStarted
 from perfkit.record import Status
 from perfkit.units import seconds
 from perfkit_cli.lines import draw, live_line

@@ -19,9 +19,9 @@ from perfkit.store.summary import CHECK_FILE
 from perfkit_cli.folders import refuse_foreign
 
 if TYPE_CHECKING:
-    from perfkit.analysis.check.result import Check
     from perfkit.check.config import CheckConfig
     from perfkit.check.order import Order
+    from perfkit.check.result import Check
     from perfkit.check.stored import Source
 
 OUT = Path("runs")
@@ -142,8 +142,8 @@ def _calibration(given: Options, folder: Path) -> int:
 def _history(given: Options, folder: Path) -> int:
     from rich.console import Console
 
-    from perfkit.analysis.check.history import latest_regressions, read_history
-    from perfkit.analysis.check.thresholds import default_thresholds
+    from perfkit.check.history.history import latest_regressions, read_history
+    from perfkit.check.judge.thresholds import default_thresholds
     from perfkit_reports.check.history_terminal import print_history
     from perfkit_reports.check.history_write import write_history
     from perfkit_reports.write import as_json
@@ -182,7 +182,7 @@ def _finish(check: "Check", folder: Path, given: Options, config: "CheckConfig")
 
 
 def _exit_code(check: "Check", given: Options, config: "CheckConfig") -> int:
-    from perfkit.analysis.check.result import Verdict
+    from perfkit.check.result import Verdict
 
     codes = {Verdict.PASS: 0, Verdict.IMPROVED: 0, Verdict.FAIL: EXIT_FAILED}
     return codes.get(check.verdict, _exit_inconclusive(given, config))

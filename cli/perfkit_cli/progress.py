@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from perfkit.bench import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.bench import Event, PassStarted, RunFinished, RunStarted
 from perfkit.record import Status
 from perfkit.units import seconds
 from perfkit_cli.lines import draw, live_line

@@ -35,7 +35,7 @@ def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, qui
     from perfkit_cli.show import analyse_and_write, show_paths, show_summary
 
     if (folder / TRACE_REPORT_FILE).is_file():
-        from perfkit.analysis.traces.read import read_trace_analysis
+        from perfkit.analysis.trace.read import read_trace_analysis
 
         write_and_show(read_trace_analysis(folder), out or folder, static=static, quiet=quiet)
         return
@@ -50,7 +50,7 @@ def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, qui
     if (folder / CHECK_FILE).is_file():
         from rich.console import Console
 
-        from perfkit.analysis.check.read import read_check
+        from perfkit.check.judge.read import read_check
         from perfkit_reports.check import terminal
         from perfkit_reports.check.write import write_check
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from perfkit.run.options import RunCommand, as_given, checked
+from perfkit_cli.run_script.options import RunCommand, as_given, checked
 
 
 @click.pass_context

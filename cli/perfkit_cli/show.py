@@ -7,8 +7,8 @@ import click
 from rich.console import Console
 
 from perfkit.analysis.memory.result import MemoryAnalysis
-from perfkit.analysis.result import Analysis
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.record import Status
 
 PLAIN_WIDTH = 100
@@ -16,7 +16,7 @@ PLAIN_WIDTH = 100
 
 def analyse_and_write(folder: Path, out: Path) -> tuple[Analysis, list[Path]]:
     """Analyse the suite in `folder` and write its reports to `out`."""
-    from perfkit.analysis.suite import analyse
+    from perfkit.analysis.suite.analyse import analyse
     from perfkit_reports.write import write_reports
 
     analysis = analyse(folder)

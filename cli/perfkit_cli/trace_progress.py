@@ -10,7 +10,7 @@ from perfkit.units import nbytes
 from perfkit_cli.lines import show_lines
 
 if TYPE_CHECKING:
-    from perfkit.analysis.traces.analyse import Progress, TraceRead
+    from perfkit.analysis.trace.analyse import Progress, TraceRead
 
 
 @contextmanager

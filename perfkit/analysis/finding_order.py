@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from perfkit.analysis.result import Finding
+from perfkit.analysis.model.finding import Finding
 
 _SEVERITIES = ("warning", "gain", "note")
 

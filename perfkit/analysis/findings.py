@@ -7,8 +7,10 @@ from msgspec.structs import replace
 from perfkit.analysis.finding_order import ordered
 from perfkit.analysis.finding_rules import OF_WORK, RULES
 from perfkit.analysis.finding_rules.context import Context
-from perfkit.analysis.passes import Passes
-from perfkit.analysis.result import AT_LEAST, Finding, Variant
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.step import AT_LEAST
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.suite.passes import Passes
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment
 

@@ -10,8 +10,8 @@ import nvtx
 import torch
 
 from perfkit.attach.phases import PhaseMarks, followed
-from perfkit.capture.marks import DOMAIN
 from perfkit.errors import UsageError
+from perfkit.instruments.marks import DOMAIN
 from perfkit.record import PHASES
 
 _profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled

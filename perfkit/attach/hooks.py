@@ -22,8 +22,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import perfkit
 from perfkit.attach.guard import Guard
-from perfkit.capture.calls import Call, put_around
-from perfkit.capture.compiling import is_compiling, never_compiled, uncompiled
+from perfkit.instruments.calls import Call, put_around
+from perfkit.instruments.compiling import is_compiling, never_compiled, uncompiled
 
 _OURS = tuple(f"{Path(perfkit.__file__).parent / name}{os.sep}" for name in ("attach", "capture"))
 

@@ -3,7 +3,7 @@
 import threading
 from contextlib import AbstractContextManager
 
-from perfkit.capture.marks import phase
+from perfkit.instruments.marks import phase
 
 # Those of the loop that is watched, which take in the phases that the program marks itself; None where none is.
 _followed: "PhaseMarks | None" = None

@@ -35,9 +35,9 @@ from perfkit.attach.steps import StepFinder
 from perfkit.attach.summary import Summary, summary_of
 from perfkit.attach.thread_end import ThreadEnd
 from perfkit.attach.variant import VariantRecording
-from perfkit.capture.failure import first_line, status_of
-from perfkit.capture.recording import Recording
 from perfkit.errors import UsageError, unknown_name
+from perfkit.instruments.failure import first_line, status_of
+from perfkit.instruments.recording import Recording
 from perfkit.record import Status
 from perfkit.spec import Schedule
 

@@ -11,8 +11,8 @@ import torch.autograd.profiler as autograd_profiler
 from torch.profiler import ProfilerActivity
 
 from perfkit.attach.guard import Guard
-from perfkit.capture.compiling import never_compiled, uncompiled
-from perfkit.capture.sessions import session_begins
+from perfkit.instruments.compiling import never_compiled, uncompiled
+from perfkit.instruments.sessions import session_begins
 
 # What every profiler of torch's Python interface begins and ends with.
 _BEGINNINGS = ("_prepare_profiler", "_enable_profiler")

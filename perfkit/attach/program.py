@@ -15,15 +15,15 @@ from perfkit.attach.quiet import only_errors
 from perfkit.attach.session import Session
 from perfkit.attach.timing import timed
 from perfkit.attach.variant import VariantRecording
-from perfkit.capture.lost_kernels import remarks
-from perfkit.capture.memory.allocator import unreported
-from perfkit.capture.memory.history import allocator_history
-from perfkit.capture.memory.record import recorded
-from perfkit.capture.open_ranges import OpenRangeError
-from perfkit.capture.recording import Recording
-from perfkit.capture.tensors import trained_blocks
-from perfkit.capture.trace import lead_steps, traced
-from perfkit.capture.warmup import is_steady
+from perfkit.instruments.lost_kernels import remarks
+from perfkit.instruments.memory.allocator import unreported
+from perfkit.instruments.memory.history import allocator_history
+from perfkit.instruments.memory.record import recorded
+from perfkit.instruments.open_ranges import OpenRangeError
+from perfkit.instruments.recording import Recording
+from perfkit.instruments.tensors import trained_blocks
+from perfkit.instruments.trace import lead_steps, traced
+from perfkit.instruments.warmup import is_steady
 from perfkit.record import Status
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations

@@ -22,12 +22,12 @@ from perfkit.attach.profilers import ProfilerTurn
 from perfkit.attach.units import Units
 from perfkit.attach.variant import VariantRecording
 from perfkit.attach.world import current_world, first_ranks
-from perfkit.capture.graph_capture import capturing
-from perfkit.capture.marks import step_mark
-from perfkit.capture.trained import Trained
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.resolve import ceilings_for
 from perfkit.files import write_json
+from perfkit.instruments.graph_capture import capturing
+from perfkit.instruments.marks import step_mark
+from perfkit.instruments.trained import Trained
 from perfkit.record import Environment, Run, Status, value_of
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, run_path

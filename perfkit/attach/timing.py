@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from perfkit.attach.loop import Loop, StepCounts
-from perfkit.capture.recording import Recording
+from perfkit.instruments.recording import Recording
 from perfkit.record import Samples
 
 

@@ -11,15 +11,15 @@ from perfkit.attach.loop import Loop
 from perfkit.attach.models import unwrapped_module
 from perfkit.attach.timing import StepSeries
 from perfkit.attach.units import Units, units_of
-from perfkit.capture.energy import EnergyWindow, no_counter, unknown
-from perfkit.capture.environment import environment, with_fp32
-from perfkit.capture.graph_capture import capturing
-from perfkit.capture.peaks import memory_peaks
-from perfkit.capture.recording import Recording
-from perfkit.capture.sensors import Sensors, open_sensors
-from perfkit.capture.session import Recorder
-from perfkit.capture.tensors import compute_dtype, short_dtype
-from perfkit.capture.trained import Trained
+from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
+from perfkit.instruments.environment import environment, with_fp32
+from perfkit.instruments.graph_capture import capturing
+from perfkit.instruments.peaks import memory_peaks
+from perfkit.instruments.recording import Recording
+from perfkit.instruments.sensors import Sensors, open_sensors
+from perfkit.instruments.tensors import compute_dtype, short_dtype
+from perfkit.instruments.trained import Trained
+from perfkit.measure.session import Recorder
 from perfkit.record import Attached, RankRecord, Status, WorkloadFacts
 from perfkit.store.layout import rank_folder
 from perfkit.techniques.state import World

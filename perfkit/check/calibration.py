@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from perfkit.analysis.check.detectable import calibrate
-from perfkit.analysis.check.quantities import QUANTITIES, Judging
-from perfkit.analysis.check.result import Calibration
 from perfkit.check.cases import COUNTED, planned_cases
 from perfkit.check.config import CheckConfig
 from perfkit.check.events import SamplingEvent
+from perfkit.check.judge.detectable import calibrate
+from perfkit.check.judge.quantities import QUANTITIES, Judging
 from perfkit.check.order import Order
+from perfkit.check.result import Calibration
 from perfkit.check.revisions import turns_on
 from perfkit.check.sampling import MOST_PAIRS
-from perfkit.pairs.measure import measure_pairs
-from perfkit.pairs.revision import working_tree
-from perfkit.pairs.side import side_of
+from perfkit.check.sides.measure import measure_pairs
+from perfkit.check.sides.revision import working_tree
+from perfkit.check.sides.side import side_of
 
 
 def calibrate_here(config: CheckConfig, out: Path, order: Order) -> Calibration:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from perfkit.bench import min_world_size
 from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds
 from perfkit.errors import UsageError
-from perfkit.plan import BenchRequest, plan
+from perfkit.measure.bench import min_world_size
+from perfkit.measure.schedule import BenchRequest, plan
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
 from perfkit.techniques.compose import compose
 from perfkit.workloads.table import WORKLOADS

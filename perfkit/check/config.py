@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from perfkit.amounts import parse_amount
-from perfkit.analysis.check.quantities import QUANTITIES, Quantity
-from perfkit.analysis.check.thresholds import Threshold, default_thresholds, parse_threshold
+from perfkit.check.judge.quantities import QUANTITIES, Quantity
+from perfkit.check.judge.thresholds import Threshold, default_thresholds, parse_threshold
 from perfkit.errors import UsageError, unknown_name
 from perfkit.spec import BASELINE, Struct
 from perfkit.store.baseline import BASELINE_FILE

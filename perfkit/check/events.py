@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from perfkit.bench import Event
-from perfkit.pairs.measure import PairEvent
+from perfkit.check.sides.measure import PairEvent
+from perfkit.measure.bench import Event
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from perfkit.analysis.check.environments import Differing, differences
-from perfkit.analysis.check.judge import Evidence, judge_variant
-from perfkit.analysis.check.looks import Plan
-from perfkit.analysis.check.outcome import judge_outcome
-from perfkit.analysis.check.result import CheckedVariant, Judged, Verdict, Why
-from perfkit.analysis.check.thresholds import Threshold
-from perfkit.analysis.check.why import traced_otherwise, why
+from perfkit.check.judge.environments import Differing, differences
+from perfkit.check.judge.judge import Evidence, judge_variant
+from perfkit.check.judge.looks import Plan
+from perfkit.check.judge.outcome import judge_outcome
+from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.observed import ObservedVariant
+from perfkit.check.result import CheckedVariant, Judged, Verdict, Why
+from perfkit.check.why.why import traced_otherwise, why
 from perfkit.store.pairs import Pairs
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfkit.analysis.check.figures import Figures, figures, pooled
-from perfkit.analysis.result import Analysis, Variant
-from perfkit.analysis.suite import analyse
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.check.judge.figures import Figures, figures, pooled
 from perfkit.record import Environment
 from perfkit.store.read import StoredSuite, read_suite
 

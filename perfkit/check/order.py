@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perfkit.bench import Event
 from perfkit.check.cases import Machine, PlannedCase
 from perfkit.check.events import CheckEvent, SideEvent
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.resolve import ceilings_for
+from perfkit.measure.bench import Event
 
 # Runs of each side where something is gated of which each process gives one figure.
 ROUNDS = 5

@@ -7,22 +7,22 @@ from time import monotonic
 
 from msgspec.structs import replace
 
-from perfkit.analysis.check.judge import family_of, gates
-from perfkit.analysis.check.outcome import judge_failure
-from perfkit.analysis.check.quantities import QUANTITIES, Judging
-from perfkit.analysis.check.result import Check, CheckedVariant
 from perfkit.check.cases import COUNTED, PlannedCase, planned_cases
 from perfkit.check.config import CheckConfig
 from perfkit.check.events import SamplingEvent
+from perfkit.check.judge.judge import family_of, gates
+from perfkit.check.judge.outcome import judge_failure
+from perfkit.check.judge.quantities import QUANTITIES, Judging
 from perfkit.check.judged import checked_variant
 from perfkit.check.observed import ObservedCase, observed_case
 from perfkit.check.order import ROUNDS, Order
+from perfkit.check.result import Check, CheckedVariant
 from perfkit.check.sampling import MOST_PAIRS, Sampling
+from perfkit.check.sides.measure import measure_pairs
+from perfkit.check.sides.revision import working_tree, worktree
+from perfkit.check.sides.side import Side, SideFailedError, side_of
+from perfkit.check.sides.suites import measure_sides
 from perfkit.check.whole import result_side, whole_check
-from perfkit.pairs.measure import measure_pairs
-from perfkit.pairs.revision import working_tree, worktree
-from perfkit.pairs.side import Side, SideFailedError, side_of
-from perfkit.pairs.suites import measure_sides
 from perfkit.record import Environment, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import run_path

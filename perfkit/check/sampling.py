@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from perfkit.analysis.check.looks import Plan, plan_for
-from perfkit.analysis.check.paired import Gate, decided, judge_pairs
+from perfkit.check.judge.looks import Plan, plan_for
+from perfkit.check.judge.paired import Gate, decided, judge_pairs
 from perfkit.store.pairs import Pairs
 from perfkit.units import seconds
 

@@ -8,19 +8,19 @@ from time import monotonic
 from msgspec.structs import replace
 
 import perfkit
-from perfkit.analysis.check.figures import figures_of, stored
-from perfkit.analysis.check.result import Check
-from perfkit.analysis.check.thresholds import default_thresholds
 from perfkit.check.cases import COUNTED, Machine, planned_cases
 from perfkit.check.config import CheckConfig, Thresholds
+from perfkit.check.judge.figures import figures_of, stored
+from perfkit.check.judge.thresholds import default_thresholds
 from perfkit.check.judged import checked_variant
 from perfkit.check.observed import ObservedCase, ObservedVariant, observed_case
 from perfkit.check.order import ROUNDS, Order
+from perfkit.check.result import Check
+from perfkit.check.sides.revision import working_tree
+from perfkit.check.sides.side import side_of
+from perfkit.check.sides.suites import measure_side
 from perfkit.check.whole import result_side, whole_check
 from perfkit.errors import PerfkitError, UsageError
-from perfkit.pairs.revision import working_tree
-from perfkit.pairs.side import side_of
-from perfkit.pairs.suites import measure_side
 from perfkit.record import Environment, Status
 from perfkit.spec import Schedule
 from perfkit.store.baseline import Baseline, StoredVariant

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import perfkit
-from perfkit.analysis.check.environments import differences
-from perfkit.analysis.check.judge import overall_of
-from perfkit.analysis.check.result import Check, CheckedVariant, Side
+from perfkit.check.judge.environments import differences
+from perfkit.check.judge.judge import overall_of
+from perfkit.check.result import Check, CheckedVariant, Side
 from perfkit.record import Environment
 
 

@@ -4,7 +4,7 @@ and what the driver reserves to what is not free on the device."""
 from collections.abc import Iterable
 
 from perfkit import units
-from perfkit.analysis.result import MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
 
 UNACCOUNTED = "not accounted for"
 UNEXPLAINED = "not explained"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perfkit.analysis.result import TimeShare
+from perfkit.analysis.model.step import TimeShare
 
 
 @dataclass(frozen=True)

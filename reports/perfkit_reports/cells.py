@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 
 from perfkit import units
-from perfkit.analysis.result import Analysis, Estimate, Missing, Parity, Variant
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.suite import Analysis, Parity, Variant
 from perfkit.record import Measurement, Quantity, Status
 
 NOT_KNOWN = "n/a"

@@ -1,7 +1,7 @@
 """The machine and its ceilings as rows of text."""
 
 from perfkit import units
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import Environment
 from perfkit_reports.cells import Cell, plural, unknown

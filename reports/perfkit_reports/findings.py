@@ -1,7 +1,8 @@
 """A finding as text: its icon, its severity in words, and the gain it could bring."""
 
 from perfkit import units
-from perfkit.analysis.result import AT_MOST, Finding
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.step import AT_MOST
 from perfkit_reports.wording import sentence
 
 ICONS = {"gain": "▲", "warning": "!", "note": "i"}

@@ -3,7 +3,8 @@
 from collections import Counter
 
 from perfkit import units
-from perfkit.analysis.result import Analysis, Estimate, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement, Status
 from perfkit_reports import cells, loop_headline
 

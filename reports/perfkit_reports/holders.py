@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.result import Analysis, MemoryAccount
-from perfkit.analysis.traces.result import RankTrace
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.trace import RankTrace
 from perfkit_reports.palette import Fill, Style, legend
 from perfkit_reports.variants import variant_styles
 

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from perfkit.analysis.result import Analysis, Estimate, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Status
 from perfkit_reports import headline, memory_section, ops, watched
 from perfkit_reports.columns import telling

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis import timeline
-from perfkit.analysis.result import Estimate, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.trace import timeline
 from perfkit.record import Status
 from perfkit_reports import cells
 from perfkit_reports.wording import sentence

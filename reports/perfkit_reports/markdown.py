@@ -1,7 +1,8 @@
 """The report as Markdown, for pull requests and chat: summary, findings, time, memory, operations, environment."""
 
 from perfkit import units
-from perfkit.analysis.result import Analysis, Estimate, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Status
 from perfkit_reports import environment, headline, memory_markdown, memory_story, ops, watched
 from perfkit_reports.cells import Cell, bounded

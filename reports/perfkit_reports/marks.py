@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from perfkit.analysis.result import Finding, Provenance
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.provenance import Provenance
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit_reports import environment, findings
 from perfkit_reports.cells import Cell

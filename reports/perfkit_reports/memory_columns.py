@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from perfkit import units
-from perfkit.analysis.result import Growth, LiveBlock, MemoryRow
+from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryRow
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import NOTHING, Column, count, text
 from perfkit_reports.memory_rows import ModuleRow

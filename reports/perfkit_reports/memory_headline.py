@@ -1,7 +1,7 @@
 """The figures that are told first of an account of memory."""
 
 from perfkit import allocations, units
-from perfkit.analysis.result import MemoryAccount
+from perfkit.analysis.model.memory import MemoryAccount
 from perfkit_reports.cells import Cell, unknown
 
 _NOT_RESERVED = "the recording does not tell what the allocator holds of the device"

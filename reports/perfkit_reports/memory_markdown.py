@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit.analysis.memory.result import MemoryAnalysis
-from perfkit.analysis.result import MemoryAccount
+from perfkit.analysis.model.memory import MemoryAccount
 from perfkit_reports import balance, memory_columns, memory_story
 from perfkit_reports.columns import Column, Row, telling
 from perfkit_reports.holders import Holder, of_devices

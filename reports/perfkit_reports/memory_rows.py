@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfkit.analysis.memory.layers import folded
-from perfkit.analysis.result import MemoryRow
+from perfkit.analysis.model.memory import MemoryRow
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.result import MemoryRow
+from perfkit.analysis.model.memory import MemoryRow
 from perfkit_reports import balance, memory_columns, memory_story
 from perfkit_reports.columns import Column, telling
 from perfkit_reports.holders import Holder, categories_at_peak, categories_over_time

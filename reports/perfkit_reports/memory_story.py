@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis.result import Fragmentation, Growth, MemoryAccount
+from perfkit.analysis.model.memory import Fragmentation, Growth, MemoryAccount
 from perfkit_reports.cells import plural
 from perfkit_reports.holders import Holder
 from perfkit_reports.wording import sentence

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from perfkit.analysis.memory.result import MemoryAnalysis
-from perfkit.analysis.result import Growth, LiveBlock, MemoryAccount, MemoryRow, TimelineBand
+from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryAccount, MemoryRow, TimelineBand
 from perfkit.spec import Struct
 from perfkit_reports import arrow
 from perfkit_reports.arrow import FLAG, REAL, TEXT, WHOLE, Row, Schema, fields, schema_of

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from perfkit import units
 from perfkit.analysis.memory.result import MemoryAnalysis
-from perfkit.analysis.result import LiveBlock, MemoryAccount
+from perfkit.analysis.model.memory import LiveBlock, MemoryAccount
 from perfkit_reports import balance, memory_columns, memory_story
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import Column, telling

@@ -3,7 +3,8 @@
 import base64
 from pathlib import Path
 
-from perfkit.analysis.result import Analysis, Estimate
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports import cells, findings, headline, static
 from perfkit_reports.page import templates
 from perfkit_reports.summary_columns import summary_columns

@@ -1,7 +1,7 @@
 """The columns of tables of ops, kernels and modules, per step."""
 
 from perfkit import units
-from perfkit.analysis.result import OpRow
+from perfkit.analysis.model.step import OpRow
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import Column, count, known, text
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perfkit.analysis.result import RooflinePoint
+from perfkit.analysis.model.step import RooflinePoint
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
 from perfkit_reports.palette import Style
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 
 from perfkit import units
-from perfkit.analysis.result import RooflinePoint
+from perfkit.analysis.model.step import RooflinePoint
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
 from perfkit.devices.peak import TF32, THREE_TF32, three_tf32
 from perfkit_reports.names import middle

@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from perfkit.analysis.result import Finding
+from perfkit.analysis.model.finding import Finding
 from perfkit_reports import findings
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import Column, Row

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 
 from perfkit import units
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports import cells, headline, memory_static
 from perfkit_reports.bars import Bar
 from perfkit_reports.canvas import files, plain, plot, stacked

@@ -1,8 +1,9 @@
 """What a list of many reports shows of one: `summary.json`, taken from the analysis that the report shows."""
 
 from perfkit.analysis.memory.result import MemoryAnalysis
-from perfkit.analysis.result import Analysis, Estimate, Missing, Variant
-from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit.record import How, Measurement, Quantity, Unknown, measured
 from perfkit.store.summary import Figures, Outcome, Summary, digest_of
 from perfkit_reports.cells import throughput_unit

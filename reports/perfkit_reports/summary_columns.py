@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perfkit.analysis.result import Analysis, Variant
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
 from perfkit_reports import cells, headline
 from perfkit_reports.cells import Cell

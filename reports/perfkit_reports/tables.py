@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from perfkit.analysis.result import Analysis, Estimate, Missing, OpRow, RooflinePoint, TimeShare, Variant
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.step import OpRow, RooflinePoint, TimeShare
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
 from perfkit_reports import arrow, memory_tables

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from perfkit.analysis.result import Analysis, Estimate, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Status
 from perfkit_reports import cells, headline, loop_headline, memory_story, summary_columns, watched
 from perfkit_reports.cells import Cell

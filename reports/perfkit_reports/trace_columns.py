@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from perfkit import units
-from perfkit.analysis.result import OpRow
-from perfkit.analysis.traces.result import (
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.trace import (
     ChangeRow,
     CollectiveRow,
     CopyRow,

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis import timeline
-from perfkit.analysis.result import AT_LEAST
-from perfkit.analysis.traces.lost import LOST_MEANING, lost_title
-from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
-from perfkit.analysis.work.placed import OUTSIDE
+from perfkit.analysis.model.step import AT_LEAST
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.trace import timeline
+from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
+from perfkit.analysis.trace.work.placed import OUTSIDE
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown
 from perfkit_reports import cells

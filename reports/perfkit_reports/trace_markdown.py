@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit_reports import memory_markdown, trace_columns, trace_headline, trace_story
 from perfkit_reports.bars import Bar
 from perfkit_reports.cells import bounded

@@ -3,9 +3,9 @@
 import msgspec
 
 from perfkit import units
-from perfkit.analysis.result import RooflinePoint
-from perfkit.analysis.traces.memory import fullness
-from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
+from perfkit.analysis.model.step import RooflinePoint
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.trace.memory import fullness
 from perfkit_reports.bars import Bar
 from perfkit_reports.cells import plural
 from perfkit_reports.figures.roofline import LEVEL

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports import static, trace_series
 from perfkit_reports.canvas import files
 

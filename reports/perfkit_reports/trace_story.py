@@ -1,7 +1,7 @@
 """What a trace tells about launches, overlap, coverage and ranks, in sentences with numbers."""
 
 from perfkit import units
-from perfkit.analysis.traces.result import Fleet, RankTrace, TraceDifference
+from perfkit.analysis.model.trace import Fleet, RankTrace, TraceDifference
 from perfkit.record import Unknown
 from perfkit_reports.cells import bounded, plural
 from perfkit_reports.columns import count

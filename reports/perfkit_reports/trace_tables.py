@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from perfkit.analysis.result import OpRow, RooflinePoint, TimeShare
-from perfkit.analysis.traces.result import (
+from perfkit.analysis.model.step import OpRow, RooflinePoint, TimeShare
+from perfkit.analysis.model.trace import (
     ChangeRow,
     CollectiveRow,
     CopyRow,

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.text import Text
 
 from perfkit import units
-from perfkit.analysis.result import OpRow, TimeShare
-from perfkit.analysis.traces.result import RankTrace, TraceAnalysis
+from perfkit.analysis.model.step import OpRow, TimeShare
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit_reports import balance, memory_markdown, trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import Cell, bounded
 from perfkit_reports.columns import Column, Row, is_known, telling

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE, TRACE_REPORT_FILE
 from perfkit_reports.write import as_json, written
 

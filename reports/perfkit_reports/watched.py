@@ -1,7 +1,8 @@
 """How a loop that perfkit was attached to was watched, in words and tables."""
 
 from perfkit import units
-from perfkit.analysis.result import Analysis, Loop, LoopRank, PerStep, Slowdown, Variant
+from perfkit.analysis.model.loop import Loop, LoopRank, PerStep, Slowdown
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.cells import Cell, plural, times, unknown
 from perfkit_reports.columns import Column, known
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit.files import write_bytes
 from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE
 

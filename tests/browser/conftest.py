@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from perfkit.analysis.check.result import Check
 from perfkit.analysis.memory.result import MemoryAnalysis
-from perfkit.analysis.result import Analysis
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.check.result import Check
 from perfkit_reports import html, memory_html, trace_html
 from perfkit_reports.check import html as check_html
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from perfkit.analysis.check.history import read_history
-from perfkit.analysis.check.history_result import History
+from perfkit.check.history.history import read_history
+from perfkit.check.history.result import History
 from perfkit_reports.check.history_write import write_history
 from tests.browser.conftest import Opened
 from tests.fixtures.sample_histories import noisy_steps, write_past

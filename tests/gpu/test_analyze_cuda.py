@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from perfkit.analysis.traces.analyse import analyse_traces
+from perfkit.analysis.trace.analyse import analyse_traces
 
 pytestmark = [
     pytest.mark.gpu,

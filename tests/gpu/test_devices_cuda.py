@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from perfkit.capture.clock import CudaClock
-from perfkit.capture.environment import environment
+from perfkit.instruments.clock import CudaClock
+from perfkit.instruments.environment import environment
 
 pytestmark = [
     pytest.mark.gpu,

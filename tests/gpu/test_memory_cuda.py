@@ -13,11 +13,11 @@ from torch import nn
 
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.memory.beyond import CONTEXT, RESIDUAL, outside_of
-from perfkit.capture.environment import environment
-from perfkit.capture.memory.failed import failed_request
-from perfkit.capture.memory.history import allocator_history
-from perfkit.capture.process_memory import before_model, device_moment
-from perfkit.capture.sensors import Sensors
+from perfkit.instruments.environment import environment
+from perfkit.instruments.memory.failed import failed_request
+from perfkit.instruments.memory.history import allocator_history
+from perfkit.instruments.process_memory import before_model, device_moment
+from perfkit.instruments.sensors import Sensors
 from perfkit.record import Measurement, RankRecord, Status
 from perfkit.techniques.state import World
 from perfkit.trace.memory.snapshot import read_snapshot

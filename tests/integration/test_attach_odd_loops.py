@@ -19,9 +19,10 @@ from torch.profiler import ProfilerActivity
 from torch.utils.data import DataLoader, TensorDataset
 
 import perfkit
-from perfkit.analysis.result import Loop, Variant
+from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop import Loop as Attending
-from perfkit.capture.memory.holders import held_tensors
+from perfkit.instruments.memory.holders import held_tensors
 from perfkit.record import Status
 from perfkit.spec import Schedule
 

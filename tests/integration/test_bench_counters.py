@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from perfkit.bench import RunFinished, bench
-from perfkit.plan import BenchRequest
+from perfkit.measure.bench import RunFinished, bench
+from perfkit.measure.schedule import BenchRequest
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import read_suite
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page

@@ -228,7 +228,7 @@ def test_a_function_is_a_step(function: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (done.stdout, done.stderr) == ("", "")
 
-    from perfkit.analysis.suite import analyse
+    from perfkit.analysis.suite.analyse import analyse
 
     [variant] = analyse(folder / "out").variants
     assert variant.loop is not None

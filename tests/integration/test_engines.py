@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.ranks import engines
-from perfkit.analysis.ranks import processes as engine_processes
+from perfkit.analysis.parallel import engines
+from perfkit.analysis.parallel import processes as engine_processes
 from perfkit.errors import PerfkitError, UsageError
 from tests.fixtures import engine_functions as functions
 

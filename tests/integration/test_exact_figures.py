@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.check.exact import judge_exact_quantities
-from perfkit.analysis.check.figures import Figures, figures
-from perfkit.analysis.check.quantities import QUANTITIES
-from perfkit.analysis.check.result import Verdict
-from perfkit.analysis.check.thresholds import Threshold
-from perfkit.analysis.suite import analyse
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.check.judge.exact import judge_exact_quantities
+from perfkit.check.judge.figures import Figures, figures
+from perfkit.check.judge.quantities import QUANTITIES
+from perfkit.check.judge.thresholds import Threshold
+from perfkit.check.result import Verdict
 from perfkit.files import write_json
 from perfkit.record import Run, Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_variants, parse_workload
@@ -34,7 +34,9 @@ def measure(folder: Path, workload: str = GPT, technique: str = "baseline", *, w
     )
     run = folder / technique / "0"
     write_json(run / SPEC_FILE, spec)
-    subprocess.run([sys.executable, "-m", "perfkit.worker", str(run)], check=True, timeout=300, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "perfkit.measure.worker", str(run)], check=True, timeout=300, capture_output=True
+    )
     write_json(run / RUN_FILE, Run(status=Status.OK))
     write_suite_file(folder, [technique], [SuiteRun(variant=technique, repeat=0, path=f"{technique}/0")])
     (variant,) = analyse(folder).variants

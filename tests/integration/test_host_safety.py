@@ -19,10 +19,11 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import perfkit
-from perfkit.analysis.result import Estimate, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop import Loop
 from perfkit.attach.session import Session
-from perfkit.capture.session import Recorder
+from perfkit.measure.session import Recorder
 from perfkit.record import Status
 from perfkit.spec import Schedule
 from tests.fixtures.attached import (

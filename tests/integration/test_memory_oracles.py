@@ -23,7 +23,7 @@ from benchmarks.memory_runs import accounts, over_time, run_memory
 from benchmarks.memory_theory import Setup, compare, label, training
 from benchmarks.training_step import Trained, train
 from perfkit.allocations import WORKSPACE, Ints
-from perfkit.analysis.result import MemoryAccount
+from perfkit.analysis.model.memory import MemoryAccount
 from tests.fixtures.memory_oracles import count_step
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from benchmarks.gpt_memory import FP32, Training, standing
 from benchmarks.memory_runs import accounts, over_time, run_memory
 from benchmarks.zero_memory import buffers, gathered, gradients, held, peak
 from perfkit.allocations import Ints
-from perfkit.analysis.result import MemoryAccount
+from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.workloads.gpt import Gpt
 
 RANKS = 2

@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.analysis.suite import analyse
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.check.sides.measure import measure_pairs
+from perfkit.check.sides.revision import working_tree, worktree
+from perfkit.check.sides.side import SideFailedError, side_of
+from perfkit.check.sides.suites import measure_sides
 from perfkit.files import read_json
-from perfkit.pairs.measure import measure_pairs
-from perfkit.pairs.revision import working_tree, worktree
-from perfkit.pairs.side import SideFailedError, side_of
-from perfkit.pairs.suites import measure_sides
-from perfkit.plan import BenchRequest
+from perfkit.measure.schedule import BenchRequest
 from perfkit.record import RankRecord, Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, read_pairs
@@ -187,12 +187,12 @@ def test_a_side_that_hangs_runs_into_the_limit(repository, tmp_path):
 PARENT = """
 import sys
 from pathlib import Path
-from perfkit.pairs.measure import PairProgress
+from perfkit.check.sides.measure import PairProgress
 sys.path.insert(0, {tests!r})
 from test_pairs import GPT, measure, spec
-from perfkit.pairs.lockstep import measure_pair
-from perfkit.pairs.revision import working_tree
-from perfkit.pairs.side import side_of
+from perfkit.check.sides.lockstep import measure_pair
+from perfkit.check.sides.revision import working_tree
+from perfkit.check.sides.side import side_of
 
 side = side_of(working_tree(Path.cwd()))
 measure_pair(side, side, spec(GPT), Path("pair"), index=0, report=lambda text: print(text, flush=True))

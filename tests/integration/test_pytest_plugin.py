@@ -306,14 +306,14 @@ def test_without_its_fixture_nothing_is_imported(folder: pytest.Pytester) -> Non
 import sys
 
 def test_nothing():
-    loaded = {"torch", "msgspec", "perfkit.testing"} & set(sys.modules)
-    assert "perfkit.pytest_plugin" in sys.modules
+    loaded = {"torch", "msgspec", "perfkit.check.pytest"} & set(sys.modules)
+    assert "perfkit.check.pytest.plugin" in sys.modules
     assert not loaded
 """,
     )
     (folder.path / STORED).write_text("not read")
     # Of the plugins that are installed here others import what they like.
-    arguments = ["-m", "pytest", "-p", "perfkit.pytest_plugin", "-v"]
+    arguments = ["-m", "pytest", "-p", "perfkit.check.pytest.plugin", "-v"]
     result = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder.path,

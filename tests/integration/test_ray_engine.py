@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.ranks import engines
-from perfkit.analysis.traces.analyse import analyse_traces
+from perfkit.analysis.parallel import engines
+from perfkit.analysis.trace.analyse import analyse_traces
 from perfkit.errors import PerfkitError, UnavailableError
 from tests.fixtures import engine_functions as functions
 from tests.fixtures.gpu_traces import training_file

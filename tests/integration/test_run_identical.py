@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import perfkit
-from perfkit.analysis.result import Estimate, Loop, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
 from tests.fixtures import train_workload
 from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, UNDER_PERFKIT, bare, finished, watched

@@ -8,7 +8,10 @@ import pytest
 
 import perfkit
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
-from perfkit.analysis.result import Analysis, Estimate, Loop, MemoryAccount, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Status, value_of
 from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, TORCHRUN, UNDER_PERFKIT, Completed, finished, lines_of
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.check.result import Why
-from perfkit.analysis.check.why import why
-from perfkit.bench import bench
-from perfkit.plan import BenchRequest
+from perfkit.check.result import Why
+from perfkit.check.why.why import why
+from perfkit.measure.bench import bench
+from perfkit.measure.schedule import BenchRequest
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import StoredSuite, read_suite
 

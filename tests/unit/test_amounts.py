@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.amounts import EXAMPLES, SUFFIXES, amount, parse_amount, precise_amount
-from perfkit.analysis.check.quantities import QUANTITIES
+from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.errors import UsageError
 
 UNITS = sorted(SUFFIXES)

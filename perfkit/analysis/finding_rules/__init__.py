@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from perfkit.analysis.finding_rules import loops, measurement, memory, outcomes, steps
 from perfkit.analysis.finding_rules.context import Context
-from perfkit.analysis.result import Finding
+from perfkit.analysis.model.finding import Finding
 
 Rule = Callable[[Context], Iterator[Finding]]
 

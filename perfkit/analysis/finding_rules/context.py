@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perfkit.analysis.passes import Passes
-from perfkit.analysis.result import Estimate, TimeShare, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.suite.passes import Passes
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment, Status
 

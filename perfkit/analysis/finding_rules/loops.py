@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from perfkit.analysis.finding_rules.context import Context, step_s
-from perfkit.analysis.passes import Passes
-from perfkit.analysis.result import Finding, Loop, Variant
-from perfkit.analysis.traces.difference import difference
-from perfkit.analysis.traces.findings import difference_findings, trace_findings
-from perfkit.analysis.traces.findings.host import DATA_TITLE, LOAD_SOONER
-from perfkit.analysis.traces.findings.limits import above_roof, lost_kernels, no_kernels
-from perfkit.analysis.traces.findings.thresholds import COMMON, NOTABLE
-from perfkit.analysis.traces.findings.view import CPU
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.trace.difference import difference
+from perfkit.analysis.trace.findings import difference_findings, trace_findings
+from perfkit.analysis.trace.findings.host import DATA_TITLE, LOAD_SOONER
+from perfkit.analysis.trace.findings.limits import above_roof, lost_kernels, no_kernels
+from perfkit.analysis.trace.findings.thresholds import COMMON, NOTABLE
+from perfkit.analysis.trace.findings.view import CPU
 from perfkit.units import percent, seconds
 
 # What limits a trace that perfkit recorded itself; the other rules say how to record a better one.

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.finding_rules.context import Context, share
-from perfkit.analysis.result import Finding
-from perfkit.analysis.timeline import UNMODELLED
-from perfkit.analysis.traces.lost import lost_action, lost_evidence, lost_title
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.trace.lost import lost_action, lost_evidence, lost_title
+from perfkit.analysis.trace.timeline import UNMODELLED
 from perfkit.units import percent
 
 

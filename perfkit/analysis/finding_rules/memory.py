@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from perfkit.analysis.finding_rules.context import Context
 from perfkit.analysis.memory.findings import memory_findings
-from perfkit.analysis.result import Finding, Variant
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
 
 # Gains told of the baseline: what others would be is measured by trying techniques, not by reading on.

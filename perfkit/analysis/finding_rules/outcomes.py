@@ -6,7 +6,8 @@ from perfkit.allocations import ACTIVATION
 from perfkit.analysis.finding_rules.context import Context, step_s
 from perfkit.analysis.memory.findings.remedies import REMEDIES, SMALLER_BATCH
 from perfkit.analysis.memory.findings.view import View
-from perfkit.analysis.result import Finding, Variant
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status, value_of
 from perfkit.units import nbytes, seconds, signed_percent
 

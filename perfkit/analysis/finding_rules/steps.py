@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from perfkit.analysis.finding_rules.context import Context, share, step_s, timed
-from perfkit.analysis.op_class import OpClass, op_class
-from perfkit.analysis.result import Finding, OpRow, Variant
-from perfkit.analysis.roofs import roofs_of
-from perfkit.analysis.timeline import COMMUNICATION, HOST
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.roofs import roofs_of
+from perfkit.analysis.trace.timeline import COMMUNICATION, HOST
 from perfkit.cost.call import Unit
 from perfkit.units import flops_per_s, percent, seconds
 

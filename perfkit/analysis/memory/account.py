@@ -15,7 +15,7 @@ from perfkit.analysis.memory.lives import AT_START, Lives, lives_of
 from perfkit.analysis.memory.outside import RESERVED_FREE, Outside
 from perfkit.analysis.memory.timeline import timeline
 from perfkit.analysis.memory.totals import peak_event, step_peaks, steps_of, totals_of
-from perfkit.analysis.result import Fragmentation, MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory import Fragmentation, MemoryAccount, MemoryShare
 from perfkit.record import PHASES
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from perfkit.analysis.memory.outside import RESERVED_FREE, Outside
-from perfkit.analysis.result import MemoryShare
+from perfkit.analysis.model.memory import MemoryShare
 from perfkit.record import DeviceMoment, Measurement, ProcessMemory, Quantity, RankRecord, value_of
 
 CONTEXT = "CUDA context"

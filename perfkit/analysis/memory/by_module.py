@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from perfkit.allocations import CATEGORIES, GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, Allocations
 from perfkit.analysis.memory.lives import AT_START, Lives
-from perfkit.analysis.result import MemoryRow
+from perfkit.analysis.model.memory import MemoryRow
 
 _OF_MODULES = (PARAMETER, GRADIENT, OPTIMIZER_STATE)  # what is called by its parameter's name
 _DOTTED = re.compile(r"(?P<module>\w+(\.\w+)*)\.\w+")

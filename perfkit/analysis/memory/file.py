@@ -10,7 +10,8 @@ from perfkit.analysis.finding_order import ordered
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.memory.findings import memory_findings
 from perfkit.analysis.memory.result import MemoryAnalysis
-from perfkit.analysis.result import MemoryAccount, Provenance
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
 from perfkit.trace.memory.read import read_memory
 from perfkit.trace.reading.source import trace_name

@@ -4,7 +4,7 @@ import numpy as np
 
 from perfkit.allocations import NONE, Allocations, Ints, Reserved
 from perfkit.analysis.memory.lives import AT_START, Lives
-from perfkit.analysis.result import Fragmentation
+from perfkit.analysis.model.memory import Fragmentation
 
 
 def fragmentation(allocations: Allocations, lives: Lives, peak_event: int) -> Fragmentation | None:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from perfkit.allocations import CATEGORIES, NONE, Allocations
 from perfkit.analysis.memory.lives import AT_START, Lives
-from perfkit.analysis.result import LiveBlock
+from perfkit.analysis.model.memory import LiveBlock
 from perfkit.record import PHASES
 
 LARGEST = 20

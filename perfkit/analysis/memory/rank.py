@@ -6,7 +6,7 @@ from perfkit.allocations import Allocations
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.memory.beyond import outside_of
 from perfkit.analysis.memory.with_history import with_history
-from perfkit.analysis.result import MemoryAccount
+from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.read import StoredRank
 from perfkit.trace.memory.snapshot import read_snapshot

@@ -1,6 +1,9 @@
 """What `perfkit memory` yields of one file: data for renderers and exports."""
 
-from perfkit.analysis.result import ANALYSIS_VERSION, Finding, MemoryAccount, Provenance
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.analysis.model.suite import ANALYSIS_VERSION
 from perfkit.spec import Struct
 
 

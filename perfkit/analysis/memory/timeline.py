@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, Ints
 from perfkit.analysis.memory.lives import AT_START, Lives
 from perfkit.analysis.memory.totals import steps_of
-from perfkit.analysis.result import TimelineBand
+from perfkit.analysis.model.memory import TimelineBand
 
 MOMENTS = 400
 BANDS = 200

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.work.grouping import group
-from perfkit.analysis.work.messages import recorded, recorded_numbers
+from perfkit.analysis.trace.work.grouping import group
+from perfkit.analysis.trace.work.messages import recorded, recorded_numbers
 from perfkit.cost.collective import Kind, collective_kind
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.kernels import communication

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from perfkit.analysis.model.trace import RankRow
 from perfkit.analysis.ranks.arrivals import CollectiveKind
 from perfkit.analysis.ranks.clocks import CLOCK_ERROR_NS, Clock
 from perfkit.analysis.ranks.skew import Matched
-from perfkit.analysis.traces.result import RankRow
 from perfkit.units import seconds
 
 _MOST_NAMED = 8

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from perfkit.capture.recording import Recording
 from perfkit.cost.live import FlopCount, FlopCounter
+from perfkit.instruments.recording import Recording
 from perfkit.record import How, Measurement, Quantity, Unknown
 from perfkit.techniques.compile_facts import compile_facts
 

@@ -13,11 +13,11 @@ from perfkit.attach.live.flops import StepFlops
 from perfkit.attach.live.triggers import Triggers
 from perfkit.attach.live.watch import Callback, LiveWatch, open_watch
 from perfkit.attach.session import Session
-from perfkit.capture.tensors import product_settings
 from perfkit.cost.call import Unit
 from perfkit.cost.fp32_products import by_dtype
 from perfkit.devices.mixed_peak import mixed_peak
 from perfkit.devices.peak import Fp32Settings, conventional_kind, matrix_ceiling
+from perfkit.instruments.tensors import product_settings
 from perfkit.record import value_of
 from perfkit.store.live import LIVE_FILE, LiveStart
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from perfkit.attach.guard import Guard
-from perfkit.capture.sensors import open_sensors
+from perfkit.instruments.sensors import open_sensors
 from perfkit.record import DeviceSample
 
 STATM = Path("/proc/self/statm")  # proc(5): sizes in pages, the second is the resident set

@@ -6,7 +6,7 @@ The escaping is that of actions/toolkit (packages/core/src/command.ts), which th
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.check.result import Check, CheckedVariant, Verdict
+from perfkit.check.result import Check, CheckedVariant, Verdict
 from perfkit_reports.cells import plural
 from perfkit_reports.check import cells, story
 from perfkit_reports.names import middle

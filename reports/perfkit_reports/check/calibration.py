@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from perfkit import units
-from perfkit.analysis.check.quantities import QUANTITIES
-from perfkit.analysis.check.result import Calibration, DetectableRow, Noise
+from perfkit.check.judge.quantities import QUANTITIES
+from perfkit.check.result import Calibration, DetectableRow, Noise
 from perfkit_reports import marks
 from perfkit_reports.cells import Cell, plural, unknown
 from perfkit_reports.check.cells import signed

@@ -7,8 +7,8 @@ tells what is beyond.
 import math
 from dataclasses import dataclass
 
-from perfkit.analysis.check.result import Judged, Verdict
-from perfkit.analysis.check.thresholds import margin
+from perfkit.check.judge.thresholds import margin
+from perfkit.check.result import Judged, Verdict
 
 WIDTH, HEIGHT = 176, 26
 _ZERO, _UNIT, _EDGE = 60.0, 40.0, 7.0

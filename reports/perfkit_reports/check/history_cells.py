@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from perfkit import units
 from perfkit.amounts import amount, precise_amount
-from perfkit.analysis.check import history_result
-from perfkit.analysis.check.history_result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
+from perfkit.check.history import result as history_result
+from perfkit.check.history.result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
 from perfkit_reports.cells import Cell, plural
 from perfkit_reports.check.cells import signed
 from perfkit_reports.columns import NOTHING, Column

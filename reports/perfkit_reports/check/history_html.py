@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from perfkit.analysis.check.history_result import History, Series
+from perfkit.check.history.result import History, Series
 from perfkit_reports.check import history_cells
 from perfkit_reports.figures.history import history_figure
 from perfkit_reports.page import embed, page

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from perfkit.analysis.check.history_result import History
+from perfkit.check.history.result import History
 from perfkit.store.summary import REPORT_FILE
 from perfkit_reports.cells import plural
 from perfkit_reports.check import history_cells as cells

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfkit.analysis.check.history_result import HISTORY_FILE, History
+from perfkit.check.history.result import HISTORY_FILE, History
 from perfkit.store.summary import REPORT_FILE
 from perfkit_reports.write import as_json, written
 

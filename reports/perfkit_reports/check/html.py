@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Side, Verdict
+from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP
 from perfkit_reports.cells import Cell
 from perfkit_reports.check import cells as judged_cells

@@ -10,7 +10,7 @@ from typing import Literal
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Verdict
+from perfkit.check.result import Check, CheckedVariant, Judged, Verdict
 from perfkit_reports.check import cells, story
 from perfkit_reports.check.plain import one_line
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.check.result import Check, CheckedVariant, MemoryChange, Verdict, Why
-from perfkit.analysis.traces.result import ChangeRow
+from perfkit.analysis.model.trace import ChangeRow
+from perfkit.check.result import Check, CheckedVariant, MemoryChange, Verdict, Why
 from perfkit_reports import marks
 from perfkit_reports.cells import Cell, plural
 from perfkit_reports.check import cells, story, why_rows

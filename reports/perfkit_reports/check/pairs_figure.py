@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from perfkit import units
-from perfkit.analysis.check.paired import pair_ratio
-from perfkit.analysis.check.result import CheckedVariant
+from perfkit.check.judge.paired import pair_ratio
+from perfkit.check.result import CheckedVariant
 from perfkit_reports.figures.frame import Figure, Trace, figure, hover
 from perfkit_reports.palette import BLUE, ORANGE
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perfkit import units
-from perfkit.analysis.check.outcome import OUTCOME
-from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Side, Verdict
+from perfkit.check.judge.outcome import OUTCOME
+from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit_reports.cells import plural
 from perfkit_reports.check.cells import change
 from perfkit_reports.check.history_cells import short

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.check.result import Check, CheckedVariant
+from perfkit.check.result import Check, CheckedVariant
 from perfkit.record import Quantity, Unknown, measured
 from perfkit.store.summary import Figures, Summary, rate
 from perfkit_reports.check import story

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from perfkit.analysis.check.result import Check, CheckedVariant, Judged, Verdict
+from perfkit.check.result import Check, CheckedVariant, Judged, Verdict
 from perfkit_reports import palette
 from perfkit_reports.check import cells, story
 from perfkit_reports.check.plain import one_line

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfkit import units
-from perfkit.analysis.check.result import ClaimChange, CountChange, MemoryChange, SetupChange, Why
-from perfkit.analysis.traces.result import ChangeRow
+from perfkit.analysis.model.trace import ChangeRow
+from perfkit.check.result import ClaimChange, CountChange, MemoryChange, SetupChange, Why
 from perfkit_reports.cells import Cell
 from perfkit_reports.check.plain import one_line
 from perfkit_reports.columns import NOTHING, Column, Row, count, text

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfkit.analysis.check.result import Check
+from perfkit.check.result import Check
 from perfkit.store.summary import CHECK_FILE, REPORT_FILE, SUMMARY_FILE
 from perfkit_reports.check import junit, markdown, summary
 from perfkit_reports.check.junit import JUNIT_FILE, Outcome

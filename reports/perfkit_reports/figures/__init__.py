@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.figures.frame import Figure
 from perfkit_reports.figures.memory import memory_figures
 from perfkit_reports.figures.pareto import pareto

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.result import TimelineBand
+from perfkit.analysis.model.memory import TimelineBand
 from perfkit_reports.figures.frame import Trace, safe
 from perfkit_reports.names import middle
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from perfkit import units
-from perfkit.analysis.result import MemoryAccount
+from perfkit.analysis.model.memory import MemoryAccount
 from perfkit_reports.figures import bands
 from perfkit_reports.figures.frame import Figure, Trace, byte_scale, figure, safe, time_scale
 from perfkit_reports.holders import categories_over_time

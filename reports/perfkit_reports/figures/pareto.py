@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from perfkit.analysis.result import Analysis, Estimate, Variant
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
 from perfkit_reports import cells
 from perfkit_reports.figures.frame import Figure, Trace, byte_scale, figure, hover, safe

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis import timeline
-from perfkit.analysis.traces.result import RankRow
+from perfkit.analysis.model.trace import RankRow
+from perfkit.analysis.trace import timeline
 from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe, time_scale
 from perfkit_reports.palette import bar_pattern, category_fills
 

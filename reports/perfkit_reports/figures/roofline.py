@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from perfkit import units
-from perfkit.analysis.result import RooflinePoint
+from perfkit.analysis.model.step import RooflinePoint
 from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe
 from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.palette import VERMILLION

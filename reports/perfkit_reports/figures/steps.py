@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from perfkit import units
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.figures.frame import (
     ROWS_AXIS,
     Figure,

@@ -1,6 +1,6 @@
 """The interactive figures of a report on traces, by the name the page asks for them."""
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports.figures.changes import changes
 from perfkit_reports.figures.frame import Figure
 from perfkit_reports.figures.memory import memory_figures

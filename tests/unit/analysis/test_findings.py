@@ -7,22 +7,12 @@ import pytest
 
 from perfkit.allocations import FailedRequest
 from perfkit.analysis.findings import findings
-from perfkit.analysis.result import (
-    Analysis,
-    ClaimResult,
-    CompileSummary,
-    Difference,
-    Finding,
-    Growth,
-    LostKernels,
-    MemoryAccount,
-    MemoryShare,
-    OpRow,
-    RooflinePoint,
-    TimeShare,
-    Variant,
-)
-from perfkit.analysis.suite import analyse
+from perfkit.analysis.model.estimate import Difference
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import Growth, MemoryAccount, MemoryShare
+from perfkit.analysis.model.step import LostKernels, OpRow, RooflinePoint, TimeShare
+from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, Variant
+from perfkit.analysis.suite.analyse import analyse
 from perfkit.devices.ceiling import Confidence
 from perfkit.record import Status, measured
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, record, write_suite

@@ -15,11 +15,11 @@ from perfkit.attach.loop import Loop
 from perfkit.attach.program import program
 from perfkit.attach.session import Session, Wishes
 from perfkit.attach.steps import StepFinder
-from perfkit.capture.lost_kernels import KernelCount
-from perfkit.capture.open_ranges import OpenRangeError
-from perfkit.capture.recording import Recording
-from perfkit.capture.trace import Traced
-from perfkit.capture.trained import Trained
+from perfkit.instruments.lost_kernels import KernelCount
+from perfkit.instruments.open_ranges import OpenRangeError
+from perfkit.instruments.recording import Recording
+from perfkit.instruments.trace import Traced
+from perfkit.instruments.trained import Trained
 from perfkit.record import Status
 from perfkit.spec import Schedule
 from perfkit.techniques.state import World

@@ -13,10 +13,10 @@ from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.timing import Stamp, StepSeries
 from perfkit.attach.variant import VariantRecording
-from perfkit.capture.energy import EnergyWindow
-from perfkit.capture.recording import Recording
-from perfkit.capture.trained import Trained
 from perfkit.files import read_json
+from perfkit.instruments.energy import EnergyWindow
+from perfkit.instruments.recording import Recording
+from perfkit.instruments.trained import Trained
 from perfkit.record import Quantity, RankRecord, Status, Unknown, value_of
 from perfkit.store.layout import RECORD_FILE, rank_folder
 from perfkit.techniques.state import World

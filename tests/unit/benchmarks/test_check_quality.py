@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.check_quality import BUDGET_S, GATES, drawn, judged, spread_of
 from benchmarks.check_series import Recorded, read_series
-from perfkit.analysis.check.looks import plan_for
-from perfkit.analysis.check.result import Verdict
+from perfkit.check.judge.looks import plan_for
+from perfkit.check.result import Verdict
 
 COMPARISONS = 400
 

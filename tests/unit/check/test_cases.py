@@ -2,9 +2,9 @@
 
 import pytest
 
-from perfkit.analysis.check.thresholds import parse_threshold
 from perfkit.check.cases import COUNTED, Machine, planned_cases
 from perfkit.check.config import Case, CheckConfig
+from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.errors import UsageError
 from perfkit.spec import ENERGY_S
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.check.quantities import QUANTITIES
 from perfkit.check.config import CheckConfig, load_config
+from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.errors import UsageError
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from perfkit.analysis.check.judge import gates
-from perfkit.analysis.check.paired import Gate
-from perfkit.analysis.check.quantities import QUANTITIES
-from perfkit.analysis.check.thresholds import parse_threshold
+from perfkit.check.judge.judge import gates
+from perfkit.check.judge.paired import Gate
+from perfkit.check.judge.quantities import QUANTITIES
+from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.sampling import Sampling
 from perfkit.store.pairs import LOCK_STEP, Pairs
 from tests.fixtures.paired_series import pair
@@ -59,7 +59,7 @@ def test_without_pairs_there_is_no_plan() -> None:
 
 
 def test_gates_without_thresholds_are_decided_at_the_first_look() -> None:
-    from perfkit.analysis.check.figures import Figures
+    from perfkit.check.judge.figures import Figures
 
     figures = Figures(processes={"step_time": (0.1,), "cpu_time": (0.1,)})
     sampling = Sampling(gates(figures, figures, {}), budget_s=400, family=1)

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.check.result import Check, Judged, Verdict
-from perfkit.analysis.check.thresholds import parse_threshold
 from perfkit.check.cases import Machine
 from perfkit.check.config import Case, CheckConfig
+from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.order import Order
+from perfkit.check.result import Check, Judged, Verdict
 from perfkit.check.stored import Source, baseline_of, compare_stored, of_baseline, of_run
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.record import Flops, RankRecord, Status

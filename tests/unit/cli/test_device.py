@@ -4,10 +4,10 @@ import pytest
 import torch
 from rich.console import Console
 
-import perfkit.bench
+import perfkit.measure.bench
 from perfkit.devices import visible
 from perfkit.errors import UsageError
-from perfkit.plan import BenchRequest
+from perfkit.measure.schedule import BenchRequest
 from perfkit.record import Run, Status
 from perfkit.spec import parse_variants
 from perfkit_cli.bench import _ceilings, _workload
@@ -53,7 +53,7 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
         started.append(spec.variant)
         return Run(status=Status.OK, reason="", perfkit="test")
 
-    monkeypatch.setattr(perfkit.bench, "launch", launch)
+    monkeypatch.setattr(perfkit.measure.bench, "launch", launch)
     found = find_device("auto")
     request = BenchRequest(
         workload=_workload("gpt:size=nano", found.kind, 1, 32),
@@ -65,5 +65,5 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
     )
     ceilings = _ceilings(request, found.name, calibrate=False, console=Console(quiet=True))
     assert "driver 580.65.06; 80.0 GiB" in ceilings.fingerprint
-    perfkit.bench.bench(request, tmp_path / "suite", command="", ceilings=ceilings, progress=lambda event: None)
+    perfkit.measure.bench.bench(request, tmp_path / "suite", command="", ceilings=ceilings, progress=lambda event: None)
     assert started == ["baseline", "amp", "baseline@2", "zero1@2"]

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from perfkit.bench import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.bench import Event, PassStarted, RunFinished, RunStarted
 from perfkit.record import Status
 from perfkit_cli.progress import TimeLeft, show_progress
 

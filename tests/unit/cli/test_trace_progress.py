@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from perfkit.analysis.traces.analyse import TraceRead
+from perfkit.analysis.trace.analyse import TraceRead
 from perfkit_cli.trace_progress import line, show_reading
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from perfkit.analysis.result import Analysis
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from tests.fixtures import sample_analysis, sample_trace_analysis
 
 

@@ -1,6 +1,6 @@
 import msgspec
 
-from perfkit.analysis.result import MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
 from perfkit_reports.balance import balance_line, balance_lines, beyond_line, device_line
 
 MIB = 2**20

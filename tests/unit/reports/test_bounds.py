@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from perfkit.analysis.result import AT_LEAST, Finding
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.step import AT_LEAST
 from perfkit.record import How, Measurement
 from perfkit_reports import cells, findings
 

@@ -1,7 +1,8 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.result import Analysis, Difference, Estimate, Missing, Variant
+from perfkit.analysis.model.estimate import Difference, Estimate, Missing
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Unknown
 from perfkit_reports import cells
 from tests.fixtures.sample_analysis import known

@@ -4,7 +4,7 @@ import msgspec
 import plotly.graph_objects as go
 import pytest
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.figures import all_figures
 from perfkit_reports.figures.frame import Figure, hover, safe
 from perfkit_reports.figures.roofline import left_out

@@ -1,6 +1,6 @@
 import msgspec
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit.record import Status
 from perfkit_reports import headline
 

@@ -4,7 +4,7 @@ import re
 import msgspec
 import pytest
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports import html
 from perfkit_reports.page import embed
 from tests.fixtures.parsed_page import Page

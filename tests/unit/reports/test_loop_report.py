@@ -7,7 +7,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from perfkit.analysis.result import Analysis, PerStep, Slowdown, TimeShare, Watched
+from perfkit.analysis.model.loop import PerStep, Slowdown, Watched
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.suite import Analysis
 from perfkit.record import Status
 from perfkit_reports import headline, html, markdown, static, tables, terminal, watched
 from perfkit_reports.figures.steps import step_times

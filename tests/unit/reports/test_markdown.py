@@ -1,6 +1,6 @@
 import re
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports import markdown
 from perfkit_reports.marks import folded
 from tests.fixtures.sample_analysis import TRACEBACK

@@ -2,7 +2,7 @@ import plotly.graph_objects as go
 import pytest
 
 from perfkit import allocations
-from perfkit.analysis.result import MemoryAccount, TimelineBand
+from perfkit.analysis.model.memory import MemoryAccount, TimelineBand
 from perfkit_reports.figures import bands
 from perfkit_reports.figures.frame import Figure
 from perfkit_reports.figures.memory import memory_figures

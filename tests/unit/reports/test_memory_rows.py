@@ -1,5 +1,5 @@
 from perfkit import allocations
-from perfkit.analysis.result import MemoryRow
+from perfkit.analysis.model.memory import MemoryRow
 from perfkit_reports.memory_rows import ModuleRow, by_module
 from tests.fixtures import sample_accounts
 

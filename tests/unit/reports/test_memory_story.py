@@ -2,7 +2,7 @@ import msgspec
 
 from perfkit import allocations
 from perfkit.allocations import FailedRequest
-from perfkit.analysis.result import Fragmentation, MemoryAccount
+from perfkit.analysis.model.memory import Fragmentation, MemoryAccount
 from perfkit_reports import memory_story
 from perfkit_reports.holders import Holder, of_devices
 from tests.fixtures import sample_accounts

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports import headline, notebook
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_analysis import realistic

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit.devices.ceiling import Kind, Level
 from perfkit_reports.roofs import limits, placeable, roofs
 from perfkit_reports.variants import plane

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit.record import Measurement, Unknown, value_of
 from perfkit.store.summary import Summary
 from perfkit_reports import summaries

@@ -3,7 +3,7 @@ import io
 import pyarrow.parquet as pq
 import pytest
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.arrow import parquet
 from perfkit_reports.tables import SCHEMAS, tables
 

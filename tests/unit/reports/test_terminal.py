@@ -4,7 +4,8 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from perfkit.analysis.result import Analysis, Finding
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.suite import Analysis
 from perfkit.record import How, Measurement
 from perfkit_reports import terminal
 from tests.fixtures.sample_analysis import HOSTILE

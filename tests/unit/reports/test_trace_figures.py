@@ -2,7 +2,7 @@ import msgspec
 import plotly.graph_objects as go
 import pytest
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports.figures.changes import parts
 from perfkit_reports.figures.frame import Figure
 from perfkit_reports.figures.traces import trace_figures

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.result import TimeShare
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports.trace_headline import headline, remarks, saving_s, tiles, without_roofline
 from tests.fixtures import sample_trace_analysis as sample
 

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports import trace_html
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.parsed_page import Page

@@ -1,6 +1,6 @@
 import re
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports import trace_markdown
 from tests.fixtures import sample_trace_analysis as sample
 

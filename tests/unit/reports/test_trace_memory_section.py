@@ -5,7 +5,7 @@ import io
 from msgspec.structs import replace
 from rich.console import Console
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports import trace_html, trace_markdown, trace_terminal
 from perfkit_reports.trace_series import DETAILED, memory_holders
 from perfkit_reports.trace_tables import tables

@@ -3,7 +3,7 @@ import io
 import pyarrow.parquet as pq
 import pytest
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports.arrow import parquet
 from perfkit_reports.trace_series import every_trace
 from perfkit_reports.trace_tables import SCHEMAS, tables

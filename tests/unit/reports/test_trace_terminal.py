@@ -3,7 +3,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports import trace_terminal
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.sample_analysis import HOSTILE

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from matplotlib.image import imread
 
-from perfkit.analysis.traces.result import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports.trace_write import trace_json, write_trace_reports
 from tests.fixtures import sample_trace_analysis as sample
 

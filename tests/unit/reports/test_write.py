@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from matplotlib.image import imread
 
-from perfkit.analysis.result import Analysis
+from perfkit.analysis.model.suite import Analysis
 from perfkit_reports import static
 from perfkit_reports.write import write_reports
 

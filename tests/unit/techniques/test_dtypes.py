@@ -2,9 +2,9 @@
 
 import pytest
 
-from perfkit.bench import dtype_refusal, min_world_size
 from perfkit.errors import UnavailableError
-from perfkit.plan import BenchRequest, plan
+from perfkit.measure.bench import dtype_refusal, min_world_size
+from perfkit.measure.schedule import BenchRequest, plan
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.flash import Flash

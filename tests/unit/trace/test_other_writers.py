@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfkit.analysis.traces.rank_trace import analyse_trace
+from perfkit.analysis.trace.rank_trace import analyse_trace
 from perfkit.trace.kernels import Link, communication
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Trace, read_trace

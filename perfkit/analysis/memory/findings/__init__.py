@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from perfkit.analysis.finding_order import ordered
 from perfkit.analysis.memory.findings import allocator, categories, failure, tensors
 from perfkit.analysis.memory.findings.view import View
-from perfkit.analysis.result import Finding, MemoryAccount
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import MemoryAccount
 
 Rule = Callable[[View], Iterator[Finding]]
 

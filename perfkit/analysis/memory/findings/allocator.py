@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from perfkit.analysis.memory.findings.thresholds import FREE, IN_ONE_PIECE, KEPT, SMALL_BYTES
 from perfkit.analysis.memory.findings.view import View
 from perfkit.analysis.memory.outside import RESERVED_FREE
-from perfkit.analysis.result import Finding, Fragmentation
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import Fragmentation
 from perfkit.units import nbytes, percent
 
 _EXPANDABLE = (

@@ -20,7 +20,7 @@ from perfkit.analysis.memory.findings.remedies import HELD_IN_FORWARD, OPTIMIZER
 from perfkit.analysis.memory.findings.tensors import logits_of
 from perfkit.analysis.memory.findings.thresholds import LARGE, NOTABLE, SMALL_BYTES, UNEXPLAINED
 from perfkit.analysis.memory.findings.view import View, origins
-from perfkit.analysis.result import Finding
+from perfkit.analysis.model.finding import Finding
 from perfkit.units import nbytes, percent
 
 

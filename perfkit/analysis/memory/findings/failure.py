@@ -8,7 +8,8 @@ from perfkit.allocations import ACTIVATION, FailedRequest
 from perfkit.analysis.memory.findings.allocator import amount
 from perfkit.analysis.memory.findings.remedies import REMEDIES, SMALLER_BATCH
 from perfkit.analysis.memory.findings.view import View, biggest, origin
-from perfkit.analysis.result import Finding, Growth
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import Growth
 from perfkit.units import nbytes
 
 _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")

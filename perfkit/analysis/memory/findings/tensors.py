@@ -8,7 +8,8 @@ from perfkit.allocations import ACTIVATION, RECOMPUTED, TEMPORARY
 from perfkit.analysis.memory.findings.remedies import LOGITS, SCORES, Remedy
 from perfkit.analysis.memory.findings.thresholds import NOTABLE, SMALL_BYTES
 from perfkit.analysis.memory.findings.view import View, origins
-from perfkit.analysis.result import Finding, LiveBlock, MemoryRow
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import LiveBlock, MemoryRow
 from perfkit.units import percent
 
 # What ops of the model made, beside what lasts.

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from perfkit.analysis.memory.findings.remedies import Remedy, is_on
 from perfkit.analysis.memory.layers import folded
-from perfkit.analysis.result import Finding, MemoryAccount, MemoryRow
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import MemoryAccount, MemoryRow
 from perfkit.units import nbytes, percent
 
 

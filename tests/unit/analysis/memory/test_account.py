@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, FailedRequest, Reserved, allocations
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.memory.outside import Outside
-from perfkit.analysis.result import MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
 from perfkit.record import PHASES, Block
 
 DATA, FORWARD, BACKWARD, OPTIMIZER = range(len(PHASES))

@@ -3,7 +3,7 @@ import numpy as np
 from perfkit.allocations import ACTIVATION, BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.analysis.memory.by_module import rows
 from perfkit.analysis.memory.classify import categories
-from perfkit.analysis.result import MemoryRow
+from perfkit.analysis.model.memory import MemoryRow
 from perfkit.record import Block
 from tests.unit.analysis.memory.recording import Recording
 

@@ -10,7 +10,7 @@ import pytest
 from perfkit.allocations import NONE, Allocations, Reserved, allocations
 from perfkit.analysis.memory.fragmentation import fragmentation
 from perfkit.analysis.memory.lives import lives_of
-from perfkit.analysis.result import Fragmentation
+from perfkit.analysis.model.memory import Fragmentation
 from perfkit.record import Block
 from perfkit.trace.memory.snapshot import read_snapshot
 from tests.fixtures.caching_allocator import CachingAllocator

@@ -17,7 +17,7 @@ from perfkit.allocations import (
 )
 from perfkit.analysis.memory.growth import growth
 from perfkit.analysis.memory.lives import lives_of
-from perfkit.analysis.result import Growth
+from perfkit.analysis.model.memory import Growth
 
 KIB = 1024
 ALL = [ACTIVATION, OPTIMIZER_STATE, UNKNOWN]

@@ -3,7 +3,7 @@ import numpy as np
 from perfkit.allocations import ACTIVATION, CATEGORIES, PARAMETER
 from perfkit.analysis.memory.classify import categories
 from perfkit.analysis.memory.largest import LARGEST, largest
-from perfkit.analysis.result import LiveBlock
+from perfkit.analysis.model.memory import LiveBlock
 from perfkit.record import Block
 from tests.unit.analysis.memory.recording import Recording
 

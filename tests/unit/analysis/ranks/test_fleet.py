@@ -4,11 +4,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.trace import Fleet, Overlap, RankTrace, StepRow
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.fleet import FleetReducer
-from perfkit.analysis.result import TimeShare
-from perfkit.analysis.timeline import COMMUNICATION, COMPUTE_BOUND, HOST, MEMORY_BOUND, OTHER_IDLE
-from perfkit.analysis.traces.result import Fleet, Overlap, RankTrace, StepRow
+from perfkit.analysis.trace.timeline import COMMUNICATION, COMPUTE_BOUND, HOST, MEMORY_BOUND, OTHER_IDLE
 from perfkit.trace.read import NONE
 from tests.fixtures.rank_traces import rank_trace
 

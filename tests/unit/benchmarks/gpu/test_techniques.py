@@ -3,7 +3,8 @@ import pytest
 
 from benchmarks.gpu.techniques import PUBLISHED, ROWS, _figures, _of_gpu, _published
 from perfkit.analysis.memory.beyond import CONTEXT, RESIDUAL
-from perfkit.analysis.result import ClaimResult, MemoryShare, Parity, Variant
+from perfkit.analysis.model.memory import MemoryShare
+from perfkit.analysis.model.suite import ClaimResult, Parity, Variant
 from perfkit.record import Status
 from tests.fixtures.sample_analysis import realistic
 

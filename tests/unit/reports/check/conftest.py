@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.analysis.check.result import Check
+from perfkit.check.result import Check
 from tests.fixtures import sample_checks
 
 

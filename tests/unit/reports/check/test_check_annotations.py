@@ -2,7 +2,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit.analysis.check.result import Check
+from perfkit.check.result import Check
 from perfkit_reports.check import annotations
 from perfkit_reports.check.annotations import SHOWN, Annotation
 from tests.fixtures import sample_checks

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from perfkit import units
-from perfkit.analysis.check.result import Calibration
+from perfkit.check.result import Calibration
 from perfkit_reports.check import calibration
 from tests.fixtures import sample_calibration
 

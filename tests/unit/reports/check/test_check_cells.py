@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.analysis.check.result import Judged, Verdict
+from perfkit.check.result import Judged, Verdict
 from perfkit_reports.check import cells
 from perfkit_reports.check.plain import one_line
 

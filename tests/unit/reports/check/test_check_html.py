@@ -4,7 +4,7 @@ import msgspec
 import plotly.graph_objects as go
 import pytest
 
-from perfkit.analysis.check.result import Check
+from perfkit.check.result import Check
 from perfkit_reports.check import html
 from perfkit_reports.check.pairs_figure import pairs_figure
 from tests.fixtures import sample_checks as sample

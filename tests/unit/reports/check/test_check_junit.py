@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit.analysis.check.result import Check, Verdict
+from perfkit.check.result import Check, Verdict
 from perfkit_reports.check import junit, story
 from tests.fixtures import sample_checks
 

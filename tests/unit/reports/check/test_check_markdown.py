@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from perfkit.analysis.check.result import Check
+from perfkit.check.result import Check
 from perfkit_reports.check import markdown
 from perfkit_reports.check.markdown_text import SENTENCE, escaped, link
 from perfkit_reports.check.plain import one_line

@@ -1,6 +1,6 @@
 import msgspec
 
-from perfkit.analysis.check.result import Side
+from perfkit.check.result import Side
 from perfkit_reports.check import story
 from tests.fixtures import sample_checks
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.analysis.check.result import Check
+from perfkit.check.result import Check
 from perfkit.files import read_json
 from perfkit.record import Unknown, value_of
 from perfkit.store.listing import list_runs

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from perfkit.analysis.check.result import Check
+from perfkit.check.result import Check
 from perfkit_reports.check import terminal
 from tests.fixtures import sample_checks
 

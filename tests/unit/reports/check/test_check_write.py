@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from perfkit.analysis.check.read import read_check
-from perfkit.analysis.check.result import Check
+from perfkit.check.judge.read import read_check
+from perfkit.check.result import Check
 from perfkit.errors import PerfkitError
 from perfkit_reports.check import markdown
 from perfkit_reports.check.write import write_check

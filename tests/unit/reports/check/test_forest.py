@@ -1,7 +1,7 @@
 import pytest
 
-from perfkit.analysis.check.result import Judged, Verdict
-from perfkit.analysis.check.thresholds import Threshold
+from perfkit.check.judge.thresholds import Threshold
+from perfkit.check.result import Judged, Verdict
 from perfkit_reports.check.forest import WIDTH, Forest, forest
 
 FIVE = Threshold(text="5%", relative=0.05)

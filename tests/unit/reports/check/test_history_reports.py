@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 import pytest
 from rich.console import Console
 
-from perfkit.analysis.check.history import read_history
-from perfkit.analysis.check.history_result import CommitRange, History
+from perfkit.check.history.history import read_history
+from perfkit.check.history.result import CommitRange, History
 from perfkit_reports.check import history_cells
 from perfkit_reports.check.history_terminal import print_history
 from perfkit_reports.check.history_write import write_history

@@ -15,7 +15,7 @@ from perfkit.trace.memory.lines import line_of
         ("/usr/lib/python3.11/site-packages/transformers/x.py(3): <lambda>", "x.py:3 <lambda>"),
         ("torch/nn/modules/linear.py(125): forward", None),
         ("/opt/lib/python3.11/site-packages/torch/nn/modules/linear.py(125): forward", None),
-        ("perfkit/capture/step.py(20): step", None),
+        ("perfkit/measure/step.py(20): step", None),
         ("threading.py(975): run", None),
         ("/usr/lib/python3.11/contextlib.py(81): inner", None),
         ("<built-in method mul_ of Tensor object at 0x7f>", None),

@@ -10,7 +10,8 @@ from perfkit.analysis.memory.findings import memory_findings
 from perfkit.analysis.memory.findings.remedies import LOGITS, REMEDIES, SCORES, is_on
 from perfkit.analysis.memory.findings.view import origin
 from perfkit.analysis.memory.outside import RESERVED_FREE
-from perfkit.analysis.result import Finding, Fragmentation, Growth, LiveBlock, MemoryAccount, MemoryRow, MemoryShare
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import Fragmentation, Growth, LiveBlock, MemoryAccount, MemoryRow, MemoryShare
 from perfkit.techniques.table import TECHNIQUES
 
 MIB = 2**20

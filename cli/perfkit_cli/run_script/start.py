@@ -1,0 +1,97 @@
+"""Running a program and watching it: what it does, prints and ends with is its own."""
+
+import atexit
+import sys
+import threading
+from types import CodeType, TracebackType
+from typing import NoReturn
+
+import click
+
+from perfkit.errors import PerfkitError, UsageError
+from perfkit_cli.run_script import program as programs
+from perfkit_cli.run_script.frames import without_ours
+from perfkit_cli.run_script.options import parse
+from perfkit_cli.run_script.step_function import DECORATOR, StepFunction
+from perfkit_cli.run_script.watching import Watching
+
+_EXIT_USAGE = 2
+
+
+def main(first: list[str]) -> None:
+    """Run what the command line asks for; `first` is what Python has put first into the search path for `-m`."""
+    try:
+        options = parse(sys.argv[1:])
+        program = programs.module(options.program, first) if options.module else programs.script(options.program)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(_EXIT_USAGE)
+    except PerfkitError as error:
+        _refuse(error)
+    watching = Watching(options, program)
+    steps = watching.steps
+    if steps is not None and options.module and steps.module == options.program:
+        steps.module = ""  # it runs as the script
+    watching.begin()
+    atexit.register(watching.end, None)
+    try:
+        _run(program, options.arguments, watching)
+    except SystemExit as error:
+        without_ours(error)
+        _end(watching, error)
+        raise
+    except BaseException:
+        _end_after_traceback(watching)
+        raise
+    _end(watching, None)
+
+
+def _run(program: programs.Program, arguments: tuple[str, ...], watching: Watching) -> None:
+    steps = watching.steps
+    try:
+        code, known = program.load(arguments, _compiler(steps))
+    except UsageError as error:  # a module that there is not
+        watching.cancel()
+        _refuse(error)
+    watching.announce()
+    program.execute(code, known if steps is None else {**known, DECORATOR: steps.wrap})
+
+
+def _end(watching: Watching, error: BaseException | None) -> None:
+    """End the watching now, or at exit where other threads of the program run on till then."""
+    others = [each for each in threading.enumerate() if each is not threading.current_thread() and not each.daemon]
+    if not others:
+        watching.end(error)
+
+
+def _end_after_traceback(watching: Watching) -> None:
+    """Have Python print the exception as it does, without frames of ours, and end the watching after that."""
+    hook = sys.excepthook
+
+    def shown(kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
+        without_ours(error)
+        sys.last_traceback = error.__traceback__
+        try:
+            hook(kind, error, error.__traceback__)
+        finally:
+            _end(watching, error)
+
+    sys.excepthook = shown
+
+
+def _compiler(steps: StepFunction | None) -> programs.Compile:
+    """As Python compiles a script; where one of its functions is to be wrapped it is, by a decorator."""
+
+    def compiled(source: bytes | str, path: str) -> CodeType:
+        if steps is None or steps.module:
+            return compile(source, path, "exec", dont_inherit=True)
+        return compile(steps.decorated(source, path), path, "exec", dont_inherit=True)
+
+    return compiled
+
+
+def _refuse(error: PerfkitError) -> NoReturn:
+    click.echo(f"Error: {error}", err=True)
+    sys.exit(_EXIT_USAGE)

@@ -1,0 +1,127 @@
+"""The watching of a program under `perfkit run`: from its first import of torch to its end."""
+
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfkit.attach.folder import default_folder
+from perfkit.attach.guard import LOG, Guard
+from perfkit.attach.launched import launched_rank
+from perfkit.errors import PerfkitError
+from perfkit.integrations.table import logger_for
+from perfkit.store.layout import SUITE_FILE
+from perfkit_cli.run_script.imported import after_import
+from perfkit_cli.run_script.options import RunOptions
+from perfkit_cli.run_script.program import Program
+from perfkit_cli.run_script.step_function import StepFunction
+
+if TYPE_CHECKING:
+    from perfkit.attach.logger import Logger
+    from perfkit.attach.profile import Profile
+
+
+class Watching:
+    """Watches `program`. Nothing in it raises on perfkit's account.
+
+    torch is not imported for it: the program may want to set environment variables before it does so itself.
+    """
+
+    def __init__(self, options: RunOptions, program: Program) -> None:
+        name = options.name or program.name
+        self.folder = Path(options.out or default_folder(name, datetime.now())).absolute()
+        self.steps = StepFunction(options.step_function) if options.step_function else None
+        self._options = options
+        self._program = program
+        self._name = name
+        self._profile: Profile | None = None
+        self._ended = False
+        self._process = os.getpid()
+        self._guard = Guard(lambda: None)
+
+    def begin(self) -> None:
+        """Wait for the program to import torch."""
+        steps = self.steps
+        if steps is not None and steps.module:
+            after_import(steps.module, lambda found: self._guard(steps.wrap_in, found))
+        after_import("torch", lambda _: self._guard(self._start))
+
+    def announce(self) -> None:
+        """Say that the program is watched, and where that will lie."""
+        if not self._options.quiet:
+            self._say(f"watching {self._options.program}, to be recorded in {_shown(self.folder)}")
+
+    def cancel(self) -> None:
+        """There is no program."""
+        self._ended = True
+
+    def end(self, error: BaseException | None) -> None:
+        """The program has ended, with `error`: write what there is. A second call, or one in a forked child, does
+        nothing."""
+        if self._ended or os.getpid() != self._process:
+            return
+        self._ended = True
+        try:
+            self._guard(self._finish, error)
+        except KeyboardInterrupt:
+            self._say(f"interrupted: what was measured is in {_shown(self.folder)}")
+
+    def _start(self) -> None:
+        from perfkit.attach.profile import profile
+
+        options = self._options
+        self._profile = profile(
+            self.folder,
+            name=self._name,
+            schedule=options.schedule,
+            step_every=options.step_every,
+            units_per_step=options.units_per_step,
+            unit=options.unit,
+            report=options.report,
+            always_on=options.always_on,
+            trace_on=options.trace_on,
+            loggers=self._loggers(),
+        )
+        self._profile.start(by_hand=self.steps is not None)
+        if self.steps is not None:
+            self.steps.on_step = self._profile.step
+
+    def _loggers(self) -> "list[Logger]":
+        """Those that can be had; of the others it is said why not."""
+        loggers = []
+        for text in self._options.log if launched_rank() == 0 else ():
+            try:
+                loggers.append(logger_for(text, self._name))
+            except PerfkitError as error:
+                LOG.warning("perfkit does without --log %s: %s", text, error)
+        return loggers
+
+    def _finish(self, error: BaseException | None) -> None:
+        if self._profile is None:
+            if self._guard.failure is None:
+                self._say(f"nothing was recorded: {self._options.program} did not import torch")
+            return
+        self._profile.stop(error)
+        complaint = self.steps.complaint(self._program.main) if self.steps is not None else ""
+        if complaint:
+            self._say(complaint)
+        folder = self._profile.folder
+        if self._profile.recorded and (folder / "report.html").is_file():
+            self._say(f"report: {_shown(folder / 'report.html')}")
+        elif self._profile.recorded and (folder / SUITE_FILE).is_file():
+            self._say(f"recorded in {_shown(folder)}, to be drawn by: perfkit report {_shown(folder)}")
+        elif self._options.out is None and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()  # a name that perfkit chose, and nothing came of it
+
+    def _say(self, text: str) -> None:
+        """A line on standard error, of rank 0 alone."""
+        if launched_rank() == 0 and sys.stderr is not None:
+            sys.stderr.write(f"perfkit: {text}\n")
+            sys.stderr.flush()
+
+
+def _shown(path: Path) -> str:
+    """As a user would type it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

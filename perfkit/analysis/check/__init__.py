@@ -1,1 +1,0 @@
-"""Did this change make it worse? Thresholds, statistics and verdicts: data in, data out."""

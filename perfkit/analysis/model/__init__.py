@@ -1,0 +1,1 @@
+"""The structs of all results, a file a subject: plain data, which `report.json` holds as it is."""

@@ -1,0 +1,38 @@
+"""Estimates with their intervals, and comparisons of two."""
+
+from perfkit.spec import Struct
+
+
+class Estimate(Struct, tag="estimate"):
+    """A figure over processes: the median of `per_process`, with a confidence interval where it can be given."""
+
+    value: float
+    unit: str
+    per_process: tuple[float, ...]
+    low: float | None = None
+    high: float | None = None
+    level: float = 0.95
+    how: str = "measured"
+    source: str = ""
+
+
+class Missing(Struct, tag="missing"):
+    """A figure that is not known, with the reason."""
+
+    reason: str
+
+
+class Difference(Struct):
+    """A variant against its baseline: `ratio` = variant / baseline of step time, from paired processes.
+
+    `verdict` is `faster`, `slower`, `no difference` or `inconclusive`; `detectable` is the smallest relative
+    change that this number of processes could have shown, None with fewer than two.
+    """
+
+    baseline: str
+    ratio: float
+    low: float | None
+    high: float | None
+    verdict: str
+    detectable: float | None
+    pairs: int

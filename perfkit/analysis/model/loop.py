@@ -1,0 +1,93 @@
+"""A loop that perfkit was attached to."""
+
+from perfkit.spec import Struct
+
+
+class PerStep(Struct):
+    """How often something happened in a step: the median over steps, and the fewest and most."""
+
+    median: float
+    least: int
+    most: int
+
+
+class Slowdown(Struct):
+    """How long the steps took under an instrument, the median, and how many times as long as timed steps that is."""
+
+    instrument: str
+    seconds: float
+    ratio: float
+    steps: int
+
+
+class Outliers(Struct):
+    """Timed steps of more than twice the median, `count` of `steps`: the shortest and longest in medians.
+
+    `excess_s` is what they cost beyond the median, per step of all; `every` the number of steps from each to the next
+    where it is always the same, else None. `data_share` is the part of the excess that was waiting for data, None where
+    no waiting was recorded.
+    """
+
+    count: int
+    steps: int
+    shortest: float
+    longest: float
+    excess_s: float
+    every: int | None = None
+    data_share: float | None = None
+
+
+class Watched(Struct):
+    """What the log of a loop that was watched all the time tells: of `steps` steps the median of the seconds' medians,
+    at the beginning and at the end, a tenth of all steps each; and when it told of a drift, in words."""
+
+    steps: int
+    first_s: float
+    last_s: float
+    drifts: tuple[str, ...] = ()
+
+
+class LoopRank(Struct):
+    """One rank of a loop: its median step, and how long it waited for data, as in `Loop`."""
+
+    rank: int
+    step_s: float | None
+    data_wait_s: float | None
+    data_wait_mean_s: float | None
+    data_wait_share: float | None
+
+
+class Loop(Struct):
+    """How a loop that is not perfkit's own was watched, and what its timed steps did.
+
+    What is told of all ranks is that of the worst: waiting (`data_wait_s` in the median step, `data_wait_mean_s` in the
+    mean, `data_wait_share` of all steps' time) and `slowdowns`. The other facts are the first rank's. `microbatches`
+    are the backward passes of an optimizer step, None where several optimizers leave open whose they are. `left_out_s`
+    are steps that were not timed since an evaluation ran in them. `data_waits_s` are the waits of the timed steps of
+    the slowest rank, whose steps are the variant's samples; empty where they are not known. `units_per_step` is what
+    all ranks train on in a step, 0 where nobody knows. `watched` is there where the loop was watched all the time.
+    """
+
+    steps_by: str
+    steps_seen: int
+    first_timed: int
+    steps_timed: int
+    optimizers: tuple[str, ...]
+    models: tuple[str, ...]
+    optimizer_steps: PerStep | None
+    forwards: PerStep | None
+    backwards: PerStep | None
+    microbatches: float | None
+    data_wait_s: float | None
+    data_wait_mean_s: float | None
+    data_wait_share: float | None
+    left_out_s: tuple[float, ...]
+    slowdowns: tuple[Slowdown, ...]
+    outliers: Outliers | None
+    units_source: str
+    trigger: str
+    ranks: tuple[LoopRank, ...]
+    data_waits_s: tuple[float, ...] = ()
+    units_per_step: float = 0.0
+    unit: str = ""
+    watched: Watched | None = None

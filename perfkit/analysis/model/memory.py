@@ -1,0 +1,114 @@
+"""What fills the memory at the peak and over a step."""
+
+from perfkit.allocations import FailedRequest
+from perfkit.spec import Struct
+
+
+class MemoryShare(Struct):
+    """A category's bytes at the peak."""
+
+    category: str
+    bytes: int
+
+
+class MemoryRow(Struct):
+    """Bytes at the peak that one op made in one module, of one category; `blocks` is how many allocations."""
+
+    category: str
+    module: str
+    op: str
+    bytes: int
+    blocks: int
+
+
+class LiveBlock(Struct):
+    """A large allocation alive at the peak. Texts are "" where they are not known.
+
+    `name` is that of the tensor in the training state, else what the block was made by, in words. `kept_by` is the op
+    in which it was freed, which is the last that held it.
+    """
+
+    bytes: int
+    category: str
+    name: str
+    op: str = ""
+    module: str = ""
+    shape: str = ""
+    dtype: str = ""
+    line: str = ""
+    phase: str = ""
+    kept_by: str = ""
+
+
+class Fragmentation(Struct):
+    """What the caching allocator held at the peak of allocated bytes: `reserved_bytes` = allocated + free.
+
+    `largest_free_bytes` is the largest request that the free part could have served without asking the device; None
+    where it is not known in which segments all live blocks are.
+    """
+
+    reserved_bytes: int
+    allocated_bytes: int
+    free_bytes: int
+    largest_free_bytes: int | None
+
+
+class Growth(Struct):
+    """Memory that each step leaves behind: bytes and blocks a step, over `steps` consecutive steps, from one origin."""
+
+    bytes_per_step: int
+    blocks_per_step: float
+    steps: int
+    category: str
+    op: str = ""
+    module: str = ""
+    line: str = ""
+    shape: str = ""
+    dtype: str = ""
+
+
+class TimelineBand(Struct):
+    """A step, phase or module over the timeline (`kind`), in seconds from its beginning."""
+
+    kind: str
+    name: str
+    start_s: float
+    end_s: float
+    depth: int = 0
+
+
+class MemoryAccount(Struct):
+    """The balance at the peak of one device: `categories` sum to `peak_bytes` exactly.
+
+    `beyond` are bytes outside of the allocated ones (reserved but free, libraries, what is left unexplained), which
+    with `peak_bytes` sum to `process_bytes`, what the system sees of the process; a part may be negative where pages
+    were allocated and never touched. `process_bytes` is None where nobody measured it. On a GPU `device_parts` are what
+    else is not free of it (other processes, what the driver reserves); with `process_bytes` they sum to `device_bytes`.
+
+    The timeline is of the step that holds the peak where there are steps, else of all: seconds since it begins, and
+    for each category the bytes at these times, thinned for drawing so that no maximum is lost. `step_peaks` are the
+    peaks of all steps recorded. `rows` are all bytes at the peak by category, module and op; `failed` is the request
+    that ended the recording.
+    """
+
+    peak_bytes: int
+    peak_phase: str
+    source: str
+    categories: tuple[MemoryShare, ...]
+    beyond: tuple[MemoryShare, ...] = ()
+    process_bytes: int | None = None
+    process_source: str = ""
+    device_parts: tuple[MemoryShare, ...] = ()
+    device_bytes: int | None = None
+    device: str = ""
+    peak_step: int | None = None
+    peak_s: float = 0.0
+    step_peaks: tuple[int, ...] = ()
+    timeline_s: tuple[float, ...] = ()
+    timeline_categories: dict[str, tuple[int, ...]] = {}
+    bands: tuple[TimelineBand, ...] = ()
+    largest: tuple[LiveBlock, ...] = ()
+    rows: tuple[MemoryRow, ...] = ()
+    fragmentation: Fragmentation | None = None
+    growth: tuple[Growth, ...] = ()
+    failed: FailedRequest | None = None

@@ -1,0 +1,127 @@
+"""A suite: its variants and what is said of them."""
+
+from perfkit.analysis.model.estimate import Difference, Estimate, Missing
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.analysis.model.step import LostKernels, OpRow, RooflinePoint, TimeShare
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import NOT_MEASURED, Environment, Quantity, SetupCost, Status
+from perfkit.spec import Struct
+
+ANALYSIS_VERSION = 2
+
+
+class Parity(Struct):
+    """Losses against the baseline's on the same data.
+
+    `verdict` is `equal`, `within tolerance`, `differs` or `unknown`; `basis` is where the tolerance comes from,
+    or the reason for `unknown`.
+    """
+
+    verdict: str
+    max_relative: float | None
+    tolerance: float | None
+    basis: str
+    steps: int
+
+
+class ClaimResult(Struct):
+    """A claim checked: `holds` is None where a fact is missing. `evidence` states expected and found in words."""
+
+    technique: str
+    statement: str
+    holds: bool | None
+    expected: float | None
+    found: float | None
+    evidence: str
+
+
+class CompileSummary(Struct):
+    """torch.compile of a variant.
+
+    `break_even_step` is where the time won has paid for compiling; None means never or unknown, and `break_even`
+    says in words which.
+    """
+
+    seconds: float | None
+    graphs: int | None
+    graph_breaks: int | None
+    break_reasons: tuple[str, ...]
+    cache: str
+    break_even_step: int | None
+    break_even: str
+
+
+class Variant(Struct):
+    """One row of the report. `loop` is there for what perfkit was attached to, and None for what it ran itself.
+
+    `kernels_per_step` are the kernels and copies of a device in a traced step, on a CPU the ops that do work
+    themselves; None where no step was traced. `lost` are kernels that the trace lacks: with any that matter, what is
+    told of the traced step is a bound.
+    """
+
+    name: str
+    techniques: tuple[str, ...]
+    world_size: int
+    is_baseline: bool
+    status: Status
+    reason: str
+    traceback: str
+    runs: tuple[str, ...]
+    step_time: Estimate | Missing
+    cpu_time: Estimate | Missing
+    throughput: Estimate | Missing
+    throughput_unit: str
+    peak_allocated: Quantity
+    peak_reserved: Quantity
+    rss: Quantity
+    model_flops: Quantity
+    hardware_flops: Quantity
+    mfu: Quantity
+    hfu: Quantity
+    mfu_peak: str
+    energy_per_step: Quantity
+    energy_per_unit: Quantity = NOT_MEASURED
+    power: Quantity = NOT_MEASURED
+    difference: Difference | None
+    cpu_difference: Difference | None = None
+    memory_ratio: float | None
+    parity: Parity
+    engaged: bool | None
+    claims: tuple[ClaimResult, ...]
+    setup: tuple[SetupCost, ...]
+    compile: CompileSummary | None
+    step_samples: tuple[tuple[float, ...], ...]
+    warmup_samples: tuple[tuple[float, ...], ...]
+    losses: tuple[float | None, ...]  # None where a loss was not finite
+    time_split: tuple[TimeShare, ...]
+    traced_step_s: float | None
+    modelled_share: float | None
+    memory: MemoryAccount | None
+    points: tuple[RooflinePoint, ...]
+    ops: tuple[OpRow, ...]
+    warnings: tuple[str, ...]
+    loop: Loop | None = None
+    kernels_per_step: float | None = None
+    lost: LostKernels | None = None
+
+
+class Analysis(Struct):
+    """Everything a report shows."""
+
+    schema_version: int = ANALYSIS_VERSION
+    title: str
+    created_at: str
+    perfkit: str
+    command: str
+    workload: str
+    workload_description: str
+    environment: Environment | None
+    ceilings: DeviceCeilings | None
+    variants: tuple[Variant, ...]
+    pareto: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    provenance: tuple[Provenance, ...]
+    warnings: tuple[str, ...]

@@ -1,0 +1,372 @@
+"""What the analysis of traces yields: data for renderers, exports and comparisons. Nothing here formats or draws.
+
+Every struct is written as it is to `analysis.json`. Seconds are per step where the trace has steps, of the whole trace
+where it has none (`RankTrace.steps` is empty and `step_s` is its span).
+"""
+
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.analysis.model.step import LostKernels, OpRow, RooflinePoint, TimeShare
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import NOT_MEASURED, Quantity
+from perfkit.spec import Struct
+
+TRACE_ANALYSIS_VERSION = 2
+
+
+class Reading(Struct):
+    """How a file was read. `notes` say what was repaired, skipped or is missing, in words for the user.
+
+    `cut` is set where the file is damaged or ends too early: what came after is not in the figures.
+    """
+
+    path: str
+    file_bytes: int
+    json_bytes: int
+    events: int
+    notes: tuple[str, ...] = ()
+    cut: bool = False
+
+
+class ComputedIn(Struct):
+    """FLOPs of matrix products that were computed on one unit in one dtype (`matrix` `tf32`, `vector` `fp32`)."""
+
+    unit: str
+    dtype: str
+    flops: float
+
+
+class Uncovered(Struct):
+    """Time of work without a FLOP or byte model, by name, with the reason."""
+
+    name: str
+    seconds: float
+    share: float
+    reason: str
+
+
+class ModelErrorRow(Struct):
+    """Modelled against counted costs of one class of ops: how far the formulas are from the hardware's counters.
+
+    `quantity` is `FLOPs` or `bytes` (of device memory). `ratio` is the median of model / counter over the class's
+    kernels, weighted by their time; `low` and `high` hold the middle 80 % of that time.
+    """
+
+    op_class: str
+    quantity: str
+    kernels: int
+    seconds: float
+    ratio: float
+    low: float
+    high: float
+
+
+class Coverage(Struct):
+    """What of the kernel time (on a CPU: of the ops' working time) is explained. Seconds of the whole trace.
+
+    `linked_s` has a known op; of `inferred_s` the op was not recorded, but is that of equal kernels elsewhere in the
+    trace. `flops_s` has modelled FLOPs and `bytes_s` modelled bytes, by their op or an inferred one; `above_roof_s`
+    came out faster than a ceiling: a modelling error.
+    """
+
+    kernel_s: float
+    kernels: int
+    linked_s: float
+    flops_s: float
+    bytes_s: float
+    counted_s: float = 0.0
+    inferred_s: float = 0.0
+    above_roof_s: float = 0.0
+    uncovered: tuple[Uncovered, ...] = ()
+    model_error: tuple[ModelErrorRow, ...] = ()
+
+
+class StepRow(Struct):
+    """One step: `number` as marked; `start_s` since the first event of the trace; the split sums to `seconds`.
+
+    Of more than a thousand steps only the slowest have a split.
+    """
+
+    number: int
+    start_s: float
+    seconds: float
+    time_split: tuple[TimeShare, ...]
+
+
+class StreamRow(Struct):
+    """One stream of a device (on a CPU: one thread). Seconds of the whole trace; `split` sums to `span_s`.
+
+    `busy_s` is the sum of its kernels' durations: over all streams it is the trace's kernel time exactly.
+    """
+
+    device: int
+    stream: str
+    kernels: int
+    busy_s: float
+    span_s: float
+    split: tuple[TimeShare, ...]
+
+
+class Overlap(Struct):
+    """Communication and copies beside computing, seconds per step. `exposed_s` is not covered by computing."""
+
+    communication_s: float
+    exposed_communication_s: float
+    copies_s: float
+    exposed_copies_s: float
+
+
+class Launches(Struct):
+    """How well the host feeds the device; None where the trace does not tell.
+
+    `delay_s` is the median time from a launch to the start of its kernel, `queue_depth` the median number of kernels
+    launched and not yet started (the one that starts not counted), `starved_s` device idle time per step with nothing
+    queued, `sync_calls` calls per step that made the host wait for the device, with `sync_s` spent in them. `short_*`
+    are kernels shorter than `short_below_s`, with the idle gaps right before them. `graph_launches` start a whole
+    CUDA graph each. `note` says why something is None. `idle_bound` is `at most` where kernels were lost,
+    which makes the device seem idle.
+    """
+
+    kernels: float
+    delay_s: float | None
+    queue_depth: float | None
+    idle_s: float
+    starved_s: float | None
+    sync_calls: float
+    sync_s: float
+    short_below_s: float
+    short_kernels: float
+    short_s: float
+    short_gap_s: float
+    delay_p90_s: float | None = None
+    graph_launches: float = 0.0
+    note: str = ""
+    idle_bound: str = ""
+
+
+class CollectiveRow(Struct):
+    """Equal collectives together, per step. Bandwidths follow nccl-tests: algorithm = bytes / time, bus = that times
+    the factor of the collective, which can be held against the link's rate whatever the number of ranks.
+    """
+
+    name: str
+    group: str
+    group_size: int | None
+    dtype: str
+    message_bytes: int | None
+    calls: float
+    seconds: float
+    exposed_s: float
+    algorithm_bandwidth: float | None
+    bus_bandwidth: float | None
+    ceiling: float | None
+    ceiling_source: str = ""
+
+
+class CopyRow(Struct):
+    """Equal copies together, per step. `kind` is `HtoD`, `DtoH`, `DtoD` or `PtoP`; `pageable` None where not told."""
+
+    kind: str
+    pageable: bool | None
+    calls: float
+    bytes: int | None
+    seconds: float
+    exposed_s: float
+    bandwidth: float | None
+    ceiling: float | None
+    ceiling_source: str = ""
+
+
+class Recompute(Struct):
+    """Forward ops run again within backward (activation checkpointing), per step."""
+
+    ops: float
+    seconds: float
+    flops: float
+
+
+class HostCallRow(Struct):
+    """Equal calls of the host that can leave the device without work, per step.
+
+    `kind` is `wait` (for the device), `allocation` (of its memory) or `data` (fetching a batch); `op` is the innermost
+    op around the call, empty where there is none. `idle_s` is the device's idle time from the call's beginning until
+    the device has work again, None where no device was traced.
+    """
+
+    kind: str
+    name: str
+    op: str
+    calls: float
+    seconds: float
+    idle_s: float | None
+
+
+class RankTrace(Struct):
+    """One trace: one rank of a job, or one process.
+
+    Attributes:
+        label: how the report calls it: `rank 3`, or the file's name.
+        device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace; `device_name` as recorded, empty if not.
+        device_basis: where the name comes from (the trace, the user, this machine).
+        step_basis: how steps were found: marked, by periodicity, or not at all.
+        step_s: mean step, from the beginning of the first step to the end of its last kernel / number of steps.
+        kernels_per_step: kernels and copies of a device, on a CPU ops that do work themselves: the median over steps,
+            of the whole trace where it has no steps.
+        span_s: from the first event to the last; `outside_s` of it lies before the first step or after the last.
+        kernels, ops, modules, phases: rows ranked by what could be won (`seconds - attainable_s`). Kernel rows and op
+            rows each sum to the time of all kernels; work outside of every step is in rows of the phase
+            `outside steps`, what no op is known to have launched is the op `(no op recorded)`, or `aten::mm (inferred)`
+            where equal kernels are known to be of that op (each kernel counts as a call there). A row of
+            `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
+            overlap.
+        ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
+        unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
+            times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
+        lost: kernels that were launched in the steps and that the trace lacks; None where that is not known. Where it
+            matters, figures that rest on kernels say on which side of them the truth lies (`bound`).
+        memory: of the fullest GPU whose allocations were recorded, else of the CPU; None where none were.
+        model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `computed_in` splits the
+            latter by what they were computed in, `matrix_unit` and `matrix_dtype` are those of most of them, all empty
+            where that is not known.
+        level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
+            `memory`): the same FLOP/s at several intensities.
+    """
+
+    label: str
+    reading: Reading
+    rank: int | None
+    world_size: int | None
+    device: str
+    device_name: str
+    device_basis: str
+    properties: dict[str, str]
+    span_s: float
+    steps: tuple[StepRow, ...]
+    step_basis: str
+    step_s: float
+    time_split: tuple[TimeShare, ...]
+    coverage: Coverage
+    streams: tuple[StreamRow, ...]
+    overlap: Overlap
+    launches: Launches | None
+    points: tuple[RooflinePoint, ...]
+    kernels: tuple[OpRow, ...]
+    ops: tuple[OpRow, ...]
+    modules: tuple[OpRow, ...]
+    collectives: tuple[CollectiveRow, ...] = ()
+    copies: tuple[CopyRow, ...] = ()
+    recompute: Recompute | None = None
+    mfu: Quantity
+    hfu: Quantity
+    memory: MemoryAccount | None = None
+    outside_s: float = 0.0
+    phases: tuple[OpRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    host_calls: tuple[HostCallRow, ...] = ()
+    level_points: tuple[RooflinePoint, ...] = ()
+    ceilings: DeviceCeilings | None = None
+    unseen_device: str = ""
+    model_flops: Quantity = NOT_MEASURED
+    hardware_flops: Quantity = NOT_MEASURED
+    matrix_unit: str = ""
+    matrix_dtype: str = ""
+    computed_in: tuple[ComputedIn, ...] = ()
+    kernels_per_step: float = 0.0
+    lost: LostKernels | None = None
+
+
+class RankRow(Struct):
+    """A rank among the others. `late_s` is how much later than the first rank it comes to collectives, per step."""
+
+    label: str
+    rank: int | None
+    step_s: float
+    compute_s: float
+    communication_s: float
+    exposed_communication_s: float
+    idle_s: float
+    late_s: float | None
+    clock_offset_s: float | None
+
+
+class SkewRow(Struct):
+    """Collectives of one kind over all ranks, per step: `wait_s` is the mean time ranks waited for the last one.
+
+    `worst_wait_s` is the longest wait of a rank at one of them, `latest_rank` the one that was waited for most, and
+    `latest_share` the share of them to which it came last.
+    """
+
+    name: str
+    group: str
+    calls: float
+    wait_s: float
+    worst_wait_s: float
+    latest_rank: str
+    latest_share: float
+
+
+class Fleet(Struct):
+    """Several ranks of one job: who is late, and by how much. `notes` name ranks that are missing or differ."""
+
+    ranks: tuple[RankRow, ...]
+    skew: tuple[SkewRow, ...]
+    straggler: str
+    step_spread: float | None
+    notes: tuple[str, ...] = ()
+
+
+class ChangeRow(Struct):
+    """An op before and after, matched by name, module, phase and shapes; None on the side where it does not occur.
+
+    Seconds and calls are per step. `evidence` is there where a check judged the change: `new`, `gone`, `more calls`,
+    `fewer calls` and `other inputs` are exact; `slower` and `faster` stand out of the steps' spread, `noise` does not.
+    """
+
+    name: str
+    module: str
+    phase: str
+    shapes: str
+    before_calls: float | None
+    after_calls: float | None
+    before_s: float | None
+    after_s: float | None
+    before_flops: float | None
+    after_flops: float | None
+    before_bytes: float | None
+    after_bytes: float | None
+    evidence: str = ""
+
+
+class TraceDifference(Struct):
+    """Trace `after` (A) against `before` (B): what changed, the largest change first; rows sum to the total.
+
+    `after` is the label of one of the analysis' traces, `before_trace` the whole of the other, labelled `before`.
+    `notes` say what makes the two hard to compare (other device, other number of ranks, other shapes).
+    """
+
+    before: str
+    after: str
+    before_step_s: float
+    after_step_s: float
+    changes: tuple[ChangeRow, ...]
+    rest_before_s: float
+    rest_after_s: float
+    before_trace: RankTrace
+    notes: tuple[str, ...] = ()
+
+
+class TraceAnalysis(Struct):
+    """Everything a report on traces shows. Labels of traces, that of `difference` included, tell them apart."""
+
+    schema_version: int = TRACE_ANALYSIS_VERSION
+    title: str
+    created_at: str
+    perfkit: str
+    command: str
+    traces: tuple[RankTrace, ...]
+    fleet: Fleet | None = None
+    difference: TraceDifference | None = None
+    findings: tuple[Finding, ...]
+    provenance: tuple[Provenance, ...]
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Where traces are analysed: here, in processes, on Ray."""

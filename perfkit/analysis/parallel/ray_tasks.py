@@ -1,0 +1,108 @@
+"""Items spread over a Ray cluster, for traces of more ranks than one machine can read in good time."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perfkit.analysis.parallel.processes import attempt
+from perfkit.errors import PerfkitError, UnavailableError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Submitted at once per CPU of the cluster: enough that none waits for the next item, few enough that neither tasks nor
+# finished results pile up.
+_IN_FLIGHT_PER_CPU = 2
+_REACH_S = 10.0
+
+
+def run(
+    function: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None
+) -> Iterator[tuple[Item, Result | PerfkitError]]:
+    """See `engines.run`. Uses the cluster of `RAY_ADDRESS`, else one that runs on this machine, else starts one here.
+
+    `UnavailableError` says what is missing where Ray is not installed or the cluster cannot be reached.
+    """
+    ray = _ray()
+    connected_here = not ray.is_initialized()
+    if connected_here:
+        _connect(ray)
+    # A node that is lost does not cost its items: working on a trace twice does no harm.
+    task = ray.remote(num_cpus=1, max_retries=2)(_task)
+    waiting = iter(items)
+    running: dict[Any, Item] = {}
+    try:
+        while True:
+            limit = jobs or _IN_FLIGHT_PER_CPU * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            for item in _up_to(limit - len(running), waiting):
+                running[task.remote(function, item)] = item
+            if not running:
+                return
+            ready, _ = ray.wait(list(running), num_returns=1)
+            item = running.pop(ready[0])
+            yield item, _result(ray, ready[0], item)
+    finally:
+        for reference in running:
+            ray.cancel(reference, force=True)
+        if connected_here:
+            ray.shutdown()
+
+
+def _up_to(count: int, items: Iterator[Item]) -> Iterator[Item]:
+    for _, item in zip(range(count), items, strict=False):
+        yield item
+
+
+def _task(function: Callable[[Item], Result], item: Item) -> Result | PerfkitError:
+    """On a node of the cluster."""
+    if _is_missing(item):
+        return PerfkitError(
+            f"{item}: not readable on node {socket.gethostname()}: with the engine ray, traces must lie on storage "
+            "that every node mounts at the same path, or be URLs"
+        )
+    return attempt(function, item)
+
+
+def _is_missing(item: object) -> bool:
+    """Whether the item stands for a file that is not here."""
+    path = os.fspath(item) if isinstance(item, str | os.PathLike) else None
+    return isinstance(path, str) and "://" not in path and not Path(path).exists()
+
+
+def _result(ray: Any, reference: Any, item: object) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayError as error:
+        return PerfkitError(f"{item}: failed on Ray: {_last_line(error)}")
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip() if lines else type(error).__name__
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise UnavailableError("the engine ray needs Ray: pip install 'perfkit[ray]'") from None
+    return ray
+
+
+def _connect(ray: Any) -> None:
+    address = os.environ.get("RAY_ADDRESS", "")
+    try:
+        _reach(address)
+        ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        where = f"at RAY_ADDRESS={address} " if address else ""
+        raise UnavailableError(f"no Ray cluster {where}can be reached or started: {_last_line(error)}") from None
+
+
+def _reach(address: str) -> None:
+    """`OSError` where nothing answers at `host:port`: Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=_REACH_S).close()

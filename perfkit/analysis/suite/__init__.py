@@ -1,0 +1,1 @@
+"""A suite's folder as rows of variants: read, compared, checked."""

@@ -1,0 +1,69 @@
+"""What torch.compile cost and when it pays."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from perfkit.analysis.model.suite import CompileSummary
+from perfkit.record import SetupCost
+from perfkit.units import seconds
+
+_BETWEEN_REASONS = re.compile(r"; (?=\d+ x )")
+
+
+def compile_summary(
+    facts: Mapping[str, float],
+    notes: Mapping[str, str],
+    setup: Sequence[SetupCost],
+    baseline_setup: Sequence[SetupCost] | None,
+    saved_per_step_s: float | None,
+    *,
+    decided: bool = True,
+) -> CompileSummary | None:
+    """The summary of a compiled variant; None where the facts show no compiled graph.
+
+    Args:
+        facts: the record's facts.
+        notes: explanations of facts; that of `graph_breaks` lists `<count> x <reason>`.
+        setup: the variant's set-up costs.
+        baseline_setup: the baseline's; None where it is not known.
+        saved_per_step_s: the baseline's step time minus the variant's; None where it is not known.
+        decided: whether the comparison of step times reached a verdict; else the words say that it did not.
+
+    The cost is the fact `compile_s`, else the difference between the two set-up times. The break-even step is
+    cost / time won per step, rounded up.
+    """
+    if "graphs" not in facts:
+        return None
+    cost = facts.get("compile_s")
+    if cost is None and baseline_setup is not None:
+        cost = sum(item.seconds for item in setup) - sum(item.seconds for item in baseline_setup)
+    step, words = _break_even(cost, saved_per_step_s)
+    breaks = facts.get("graph_breaks")
+    return CompileSummary(
+        seconds=cost,
+        graphs=int(facts["graphs"]),
+        graph_breaks=None if breaks is None else int(breaks),
+        break_reasons=tuple(filter(None, _BETWEEN_REASONS.split(notes.get("graph_breaks", "")))),
+        cache=_cache(facts.get("compile_cache_hits"), facts.get("compile_cache_misses")),
+        break_even_step=step,
+        break_even=words if decided else f"{words}; the comparison itself is inconclusive",
+    )
+
+
+def _break_even(cost_s: float | None, saved_s: float | None) -> tuple[int | None, str]:
+    if cost_s is None:
+        return None, "unknown: the time spent on compiling was not measured"
+    if saved_s is None:
+        return None, "unknown: there is no baseline step time to compare with"
+    if saved_s <= 0:
+        return None, f"never: a step takes {seconds(-saved_s)} longer than the baseline's"
+    step = max(0, math.ceil(cost_s / saved_s))
+    return step, f"after {step:,} steps: {seconds(cost_s)} spent, {seconds(saved_s)} won per step"
+
+
+def _cache(hits: float | None, misses: float | None) -> str:
+    if hits is None or misses is None:
+        return "unknown"
+    state = "warm" if misses == 0 and hits > 0 else "cold" if hits == 0 else "partly warm"
+    return f"{state} ({hits:.0f} hits, {misses:.0f} misses)"

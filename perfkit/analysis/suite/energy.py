@@ -1,0 +1,50 @@
+"""Energy of a variant: ranks add up, and of several processes it is the median."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from perfkit.analysis.suite.runs import VariantRuns, total
+from perfkit.record import Measurement, Quantity, RankRecord, Unknown
+from perfkit.units import si
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Of a step (J), of one of its tokens or samples (`J/token`), and the mean power meanwhile (W), of all ranks."""
+
+    step: Quantity
+    unit: Quantity
+    power: Quantity
+
+
+def energy_of(runs: VariantRuns, why: str) -> Energy:
+    """What the records say; `why` is the reason where there are none."""
+    step = _over_processes(runs, lambda record: record.energy, why)
+    return Energy(step, _per_unit(runs, step), _over_processes(runs, lambda record: record.power, why))
+
+
+def _over_processes(runs: VariantRuns, pick: Callable[[RankRecord], Quantity], why: str) -> Quantity:
+    """The median over the processes that know it; the first one's reason where none does."""
+    found = [total([pick(rank.record) for rank in run.ranks], why) for run in runs.runs if run.complete]
+    known = [each for each in found if isinstance(each, Measurement)]
+    if not known:
+        return next(iter(found), Unknown(reason=why))
+    if len(known) == 1:
+        return known[0]
+    values = sorted(each.value for each in known)
+    first = known[0]
+    spread = f"{si(values[0], first.unit)} to {si(values[-1], first.unit)}"
+    source = f"{first.source}; median of {len(known)} processes, {spread}"
+    return Measurement(value=median(values), unit=first.unit, how=first.how, source=source)
+
+
+def _per_unit(runs: VariantRuns, step: Quantity) -> Quantity:
+    units = runs.units_per_step
+    if isinstance(step, Unknown):
+        return step
+    if isinstance(units, str):
+        return Unknown(reason=units)
+    unit = f"J/{runs.unit.removesuffix('s') or 'unit'}"
+    source = f"energy of a step / {units:,} {runs.unit or 'units'}"
+    return Measurement(value=step.value / units, unit=unit, how=step.how, source=source)

@@ -1,0 +1,172 @@
+"""Did a technique act? Its claims are checked against facts; nothing is taken on trust.
+
+A technique that runs without an error may still do nothing, so each states what must then be true. A claim holds
+if it holds on every rank; where a fact is missing, or its bounds leave both open, it is undecided, which is not the
+same as held.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.suite import ClaimResult
+from perfkit.analysis.suite.facts import STANDS_FOR
+from perfkit.analysis.trace.bounds import Bounds, Facts, bounds_of
+from perfkit.record import Claim, Relation
+from perfkit.units import nbytes, percent, seconds, significant
+
+BASELINE = "baseline"
+
+_RELATIONS = {
+    Relation.AT_LEAST: "at least",
+    Relation.AT_MOST: "at most",
+    Relation.EQUAL: "exactly",
+}
+
+
+def check_claims(
+    claims: Iterable[Claim],
+    facts: Sequence[Facts],
+    baseline: Facts | None,
+    notes: Mapping[str, str],
+) -> tuple[ClaimResult, ...]:
+    """Check claims against the facts of every rank and, where a claim is relative to it, the baseline's facts.
+
+    Args:
+        claims: what must be true if the techniques acted.
+        facts: one mapping per rank.
+        baseline: the baseline run's facts; None where there is no such run.
+        notes: explanations of facts, added to the evidence.
+    """
+    return tuple(_check(claim, facts, baseline, notes) for claim in claims)
+
+
+def engaged(results: Iterable[ClaimResult]) -> bool | None:
+    """True if every claim holds, False if one fails, None if none fails but one is undecided or there is none."""
+    verdicts = [result.holds for result in results]
+    if False in verdicts:
+        return False
+    return True if verdicts and None not in verdicts else None
+
+
+def _check(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, notes: Mapping[str, str]) -> ClaimResult:
+    per_rank = [_check_rank(claim, of_rank, baseline) for of_rank in facts]
+    if not per_rank:
+        return _undecided(claim, "no rank left a record to check it against")
+    worst = min(range(len(per_rank)), key=lambda rank: _BADNESS[per_rank[rank].holds])
+    result = per_rank[worst]
+    suffix = f" (rank {worst} of {len(per_rank)})" if len(per_rank) > 1 and result.holds is not True else ""
+    note = f"; {notes[claim.fact]}" if claim.fact in notes else ""
+    return ClaimResult(
+        technique=claim.technique,
+        statement=claim.statement,
+        holds=result.holds,
+        expected=result.expected,
+        found=result.found,
+        evidence=result.evidence + suffix + note,
+    )
+
+
+_BADNESS = {False: 0, None: 1, True: 2}
+
+
+def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResult:
+    claim = _as_known(claim, facts)
+    if claim.fact not in facts:
+        return _undecided(claim, f"the fact {claim.fact} was not measured")
+    found = bounds_of(facts[claim.fact])
+    expected = claim.value
+    origin = ""
+    if claim.relative_to:
+        reference, origin = _reference(claim, facts, baseline)
+        if reference is None:
+            return _undecided(claim, f"{_shown(claim, found)} found, but {origin}", found.low)
+        expected = claim.value * reference
+        origin = f" ({significant(claim.value)} x {origin} of {show_fact(claim.fact, reference)})"
+    holds = _holds(claim, found, expected)
+    allowance = f" within {percent(claim.tolerance)}" if claim.relation == Relation.EQUAL and claim.tolerance else ""
+    evidence = (
+        f"{_name(claim.fact)}: {_shown(claim, found)}, "
+        f"expected {_RELATIONS[claim.relation]} {show_fact(claim.fact, expected)}{allowance}{origin}"
+    ) + (f"; {found.note}" if found.note else "")
+    return ClaimResult(
+        technique=claim.technique,
+        statement=claim.statement,
+        holds=holds,
+        expected=expected,
+        found=found.low,
+        evidence=evidence if holds is not None else f"cannot be decided: {evidence}",
+    )
+
+
+def _as_known(claim: Claim, facts: Facts) -> Claim:
+    """The claim about the fact that stands for its own, where a trace tells that one instead."""
+    kind, _, detail = claim.fact.partition(":")
+    other = f"{STANDS_FOR.get(kind, kind)}:{detail}"
+    return replace(claim, fact=other) if claim.fact not in facts and other in facts else claim
+
+
+def _shown(claim: Claim, found: Bounds) -> str:
+    low = show_fact(claim.fact, found.low)
+    if found.low == found.high:
+        return low
+    return f"at least {low}" if math.isinf(found.high) else f"{low} to {show_fact(claim.fact, found.high)}"
+
+
+def _reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[float | None, str]:
+    """The number a relative claim refers to with its name, or None with the reason why there is none."""
+    if claim.relative_to != BASELINE:
+        if claim.relative_to not in facts:
+            return None, f"the fact {claim.relative_to} was not measured"
+        return _exactly(facts, claim.relative_to, _name(claim.relative_to))
+    if baseline is None:
+        return None, "there is no baseline run with facts to compare with"
+    if claim.fact not in baseline:
+        return None, f"the baseline has no {claim.fact}"
+    return _exactly(baseline, claim.fact, "the baseline")
+
+
+def _exactly(facts: Facts, name: str, said: str) -> tuple[float | None, str]:
+    found = bounds_of(facts[name])
+    return (found.low, said) if found.low == found.high else (None, f"of {said} only bounds are known: {found.note}")
+
+
+def _holds(claim: Claim, found: Bounds, expected: float) -> bool | None:
+    """Whether the relation holds for all that the fact may be; None where it does for a part."""
+    at_least, at_most = found.low >= expected, found.high <= expected
+    if claim.relation == Relation.AT_LEAST:
+        return at_least or (None if found.high >= expected else False)
+    if claim.relation == Relation.AT_MOST:
+        return at_most or (None if found.low <= expected else False)
+    if found.low == found.high:
+        return math.isclose(found.low, expected, rel_tol=claim.tolerance)
+    return None if found.low <= expected <= found.high else False
+
+
+def _undecided(claim: Claim, reason: str, found: float | None = None) -> ClaimResult:
+    return ClaimResult(
+        technique=claim.technique,
+        statement=claim.statement,
+        holds=None,
+        expected=None if claim.relative_to else claim.value,
+        found=found,
+        evidence=f"cannot be decided: {reason}",
+    )
+
+
+def show_fact(fact: str, value: float) -> str:
+    """A fact's value with the unit its name tells: bytes, seconds, a share, else a count."""
+    name = fact.partition(":")[0]
+    if name.endswith("_bytes") or name.startswith("bytes_"):
+        return nbytes(value)
+    if name.endswith("_s"):
+        return seconds(value)
+    if name.endswith("_share"):
+        return percent(value)
+    return f"{value:,.0f}" if value == round(value) else significant(value)
+
+
+def _name(fact: str) -> str:
+    name, _, detail = fact.partition(":")
+    return name.replace("_", " ") + (f" of {detail}" if detail else "")

@@ -1,0 +1,54 @@
+"""Figures over processes. The process is the unit of statistics: steps of one process are not independent.
+
+On a shared machine wall time varies more between processes than within one, and consecutive steps are
+correlated, so that a test over pooled steps calls every second identical pair different. One number per process
+(the median of its steps) is what enters any interval.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, median, stdev
+
+from scipy.special import stdtrit
+
+from perfkit.analysis.model.estimate import Estimate
+
+LEVEL = 0.95
+
+
+def over_processes(per_process: Sequence[float], unit: str, source: str, how: str = "measured") -> Estimate:
+    """The median over processes of a positive figure, with a t-interval on its logarithm.
+
+    The interval is Student's for the mean of the logarithms, exp(mean +- t(n-1) s / sqrt(n)), since durations
+    are positive and their variation is relative. Where very skewed figures leave the median outside of it, it is
+    extended to the median. With one process there is no interval.
+    """
+    value = median(per_process)
+    interval = log_interval([math.log(figure) for figure in per_process])
+    return Estimate(
+        value=value,
+        unit=unit,
+        per_process=tuple(per_process),
+        low=None if interval is None else min(value, math.exp(interval[0])),
+        high=None if interval is None else max(value, math.exp(interval[1])),
+        level=LEVEL,
+        how=how,
+        source=source,
+    )
+
+
+def log_interval(logs: Sequence[float]) -> tuple[float, float] | None:
+    """Student's two-sided interval at `LEVEL` of the mean of `logs`; None for fewer than two."""
+    if len(logs) < 2:
+        return None
+    half = t_quantile((1 + LEVEL) / 2, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    centre = fmean(logs)
+    return centre - half, centre + half
+
+
+def t_quantile(probability: float, freedom: float) -> float:
+    """Student's t quantile with so many degrees of freedom, which need not be a whole number.
+
+    `scipy.special.stdtrit` is what `scipy.stats.t.ppf` calls, without the second that importing `scipy.stats` takes.
+    """
+    return float(stdtrit(freedom, probability))

@@ -1,0 +1,126 @@
+"""Facts that the analysis derives from a trace, by the names that claims use.
+
+CUDA graphs replay kernels without calling ops. Where steps replay some, what ops tell is not the whole: the kernels'
+names tell the rest, and where they do not, only bounds of a fact are known.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from perfkit.analysis.trace.bounds import Bounds, Fact
+from perfkit.analysis.trace.matmul_time import matmul_time, shown_names
+from perfkit.analysis.trace.replayed_ops import is_part_of_model, matches, replayed_calls
+from perfkit.cost.call import Unit
+from perfkit.cost.gemm_kernel import multiplies
+from perfkit.record import Claim
+from perfkit.trace.counts import kernel_calls, op_calls, replayed_kernels
+from perfkit.trace.ops import Ops, Role
+from perfkit.trace.read import NONE
+from perfkit.trace.replays import Replays, replays
+
+OP_CALLS = "op_calls"
+BACKWARD_OP_CALLS = "backward_op_calls"
+KERNEL_CALLS = "kernel_calls"
+MATMUL_FLOPS_SHARE = "matmul_flops_share"
+MATMUL_TIME_SHARE = "matmul_time_share"
+GRAPH_LAUNCHES = "graph_launches"
+DERIVED = (OP_CALLS, BACKWARD_OP_CALLS, KERNEL_CALLS, MATMUL_FLOPS_SHARE, GRAPH_LAUNCHES)
+
+# Facts that stand for others of the same detail, where a trace cannot tell these.
+STANDS_FOR = {MATMUL_FLOPS_SHARE: MATMUL_TIME_SHARE}
+
+
+def derived_names(claims: Iterable[Claim]) -> set[str]:
+    """The derived facts that claims refer to."""
+    named = {name for claim in claims for name in (claim.fact, claim.relative_to)}
+    return {name for name in named if name.partition(":")[0] in DERIVED}
+
+
+def trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
+    """The values of derived facts, per step; their bounds where CUDA graphs were replayed.
+
+    `op_calls:<globs>` and `backward_op_calls:<globs>` count ops, nested ones too, in all of a step or its backward
+    phase; `kernel_calls:<globs>` counts device kernels, on a CPU compiled kernels; `<globs>` is a comma-separated list
+    of patterns. `matmul_flops_share:<dtype>` is the share of the FLOPs of matrix products whose operands have the
+    dtype; it is absent where the trace shows no matrix product. Where it shows some without FLOPs,
+    `matmul_time_share:<dtype>` stands for it. `graph_launches` counts launches of CUDA graphs; it is absent where no
+    device was traced.
+    """
+    graphs = replays(ops)
+    facts: dict[str, Fact] = {}
+    for name in names:
+        kind, _, detail = name.partition(":")
+        if kind == OP_CALLS:
+            facts[name] = _op_calls(ops, graphs, detail)
+        elif kind == BACKWARD_OP_CALLS:
+            facts[name] = _op_calls(ops, graphs, detail, "backward")
+        elif kind == KERNEL_CALLS:
+            facts[name] = _matching(kernel_calls(ops), detail)
+        elif kind == MATMUL_FLOPS_SHARE:
+            facts |= _matmul_share(ops, graphs, detail)
+        elif kind == GRAPH_LAUNCHES and ops.trace.has_device_events:
+            facts[name] = graphs.launches / max(len(ops.steps), 1)
+    return facts
+
+
+def _matching(calls: Mapping[str, float], globs: str) -> float:
+    patterns = _patterns(globs)
+    return sum(count for name, count in calls.items() if matches(name, patterns))
+
+
+def _patterns(globs: str) -> list[str]:
+    return [pattern for pattern in globs.split(",") if pattern]
+
+
+def _op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -> Fact:
+    """Calls that were seen, and those that replayed kernels stand for."""
+    seen, patterns = _matching(op_calls(ops, phase), globs), _patterns(globs)
+    if not graphs or all(pattern.startswith("##") for pattern in patterns):  # ranges are recorded in any case
+        return seen
+    kernels = replayed_kernels(ops, graphs, phase)
+    found = replayed_calls(kernels, patterns)
+    notes = []
+    if found.sure:
+        notes.append(f"{found.sure:,.0f} of them told by the names of kernels that CUDA graphs replayed")
+    low, high = seen + found.sure, seen + found.sure + found.may
+    if found.may:
+        notes.append(f"CUDA graphs replayed kernels whose names do not tell: {shown_names(list(found.unclear))}")
+    elif not found.sure and not graphs.lost:
+        notes.append("no kernel that CUDA graphs replayed is of this kind, by name")
+    if graphs.lost:
+        high = math.inf
+        notes.append(_lost(graphs))
+    if low and not found.sure and is_part_of_model(patterns) and any(map(multiplies, kernels)):
+        # The model's products are within graphs. A call outside of them says nothing of those within.
+        low = 0.0
+        notes.append("those seen were called outside of the graphs, where most of the model is not")
+    return Bounds(low, high, "; ".join(notes))
+
+
+def _matmul_share(ops: Ops, graphs: Replays, dtype: str) -> dict[str, Fact]:
+    time = matmul_time(ops, graphs)
+    by_time = time.share(dtype)
+    if by_time is not None and (time.unseen or graphs.lost):
+        if graphs.lost:
+            by_time = Bounds(0.0, 1.0, f"{by_time.note}; {_lost(graphs)}")
+        return {f"{MATMUL_TIME_SHARE}:{dtype}": by_time}
+    if graphs.lost:
+        return {}
+    shares = _matmul_flops_shares(ops)
+    return {f"{MATMUL_FLOPS_SHARE}:{dtype}": shares.get(dtype, 0.0)} if shares else {}
+
+
+def _lost(graphs: Replays) -> str:
+    return f"of {graphs.lost} of {graphs.launches} replays of CUDA graphs no kernels were recorded"
+
+
+def _matmul_flops_shares(ops: Ops) -> dict[str, float]:
+    flops: dict[str, float] = {}
+    for role, step, call in zip(ops.role.tolist(), ops.step.tolist(), ops.call.tolist(), strict=True):
+        if role != Role.COSTED or (step == NONE and len(ops.steps)):
+            continue
+        cost = ops.calls[call].cost
+        if cost.unit == Unit.MATRIX and cost.flops:
+            flops[cost.dtype] = flops.get(cost.dtype, 0.0) + cost.flops
+    total = sum(flops.values())
+    return {dtype: value / total for dtype, value in flops.items()} if total else {}

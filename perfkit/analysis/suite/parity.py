@@ -1,0 +1,95 @@
+"""Do a variant's losses follow the baseline's on the same data?
+
+With the same seed and the same batches every lossless technique must give the baseline's losses up to the order
+of sums, which makes loss equality a free check that a technique trains the same model.
+"""
+
+import math
+from typing import TypeGuard
+
+from perfkit.analysis.model.suite import Parity
+from perfkit.record import RankRecord
+from perfkit.spec import RunSpec
+
+EQUAL = 1e-5
+PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
+
+
+def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, baseline_spec: RunSpec | None) -> Parity:
+    """Compare the first `schedule.parity` losses of two records of the same rank.
+
+    `equal` when the largest relative difference |a - b| / |b| is at most 1e-5, `within tolerance` when it is at
+    most the technique's own tolerance, `differs` beyond it or when a loss is not finite, and `unknown`, with the
+    reason as `basis`, where there is nothing to compare or the two did not train on the same data.
+
+    The comparison ends where the baseline's echo, the same training started one rounding away, has left the
+    baseline's losses by 1e-6: from there on, equal programs part as well.
+    """
+    rule = variant.parity
+    tolerance = None if rule is None else rule.relative
+    if baseline is None or baseline_spec is None:
+        return _unknown("there is no baseline to compare with", tolerance)
+    if reason := _different_training(spec, baseline_spec):
+        return _unknown(reason, tolerance)
+    steps = min(spec.schedule.parity, len(variant.losses), len(baseline.losses))
+    if steps == 0:
+        who = "this variant" if not variant.losses else "the baseline"
+        return _unknown(f"{who} recorded no losses", tolerance)
+    basis = "losses equal to 1e-5" if rule is None else rule.basis
+    predictable = _predictable_steps(baseline)
+    if predictable is not None and predictable < steps:
+        steps = predictable
+        basis += f"; compared over {steps} steps, after which a rounding in the baseline itself grows beyond 1e-6"
+    worst = 0.0
+    for index, (ours, theirs) in enumerate(zip(variant.losses[:steps], baseline.losses[:steps], strict=True)):
+        if not _finite(theirs):
+            return _unknown(f"the baseline's loss of step {index + 1} is not finite", tolerance)
+        if not _finite(ours):
+            reason = f"the loss of step {index + 1} is not finite; {basis}"
+            return Parity(verdict="differs", max_relative=None, tolerance=tolerance, basis=reason, steps=steps)
+        worst = max(worst, loss_distance(ours, theirs))
+    if worst <= EQUAL:
+        verdict = "equal"
+    elif tolerance is None:
+        return _unknown(f"losses differ by up to {worst:.2g} and no tolerance was recorded", None)
+    else:
+        verdict = "within tolerance" if worst <= tolerance else "differs"
+    return Parity(verdict=verdict, max_relative=worst, tolerance=tolerance, basis=basis, steps=steps)
+
+
+def _predictable_steps(baseline: RankRecord) -> int | None:
+    """Leading steps in which the baseline's echo stays with it, at least the first; None where it has no echo."""
+    if not baseline.echo_losses:
+        return None
+    together = 0
+    for theirs, echo in zip(baseline.losses, baseline.echo_losses, strict=False):
+        if not (_finite(theirs) and _finite(echo) and loss_distance(echo, theirs) <= PREDICTABLE):
+            break
+        together += 1
+    return max(1, together)
+
+
+def _finite(loss: float | None) -> TypeGuard[float]:
+    return loss is not None and math.isfinite(loss)
+
+
+def loss_distance(ours: float, theirs: float) -> float:
+    """|ours - theirs| / |theirs|; of two losses of zero none differs."""
+    return abs(ours - theirs) / abs(theirs) if theirs else (0.0 if ours == 0 else math.inf)
+
+
+def _different_training(spec: RunSpec, baseline: RunSpec) -> str | None:
+    """Why the two runs did not train on the same data, or None if they did."""
+    for what, ours, theirs in (
+        ("world size", spec.launch.world_size, baseline.launch.world_size),
+        ("seed", spec.seed, baseline.seed),
+        ("accumulation", spec.accumulation, baseline.accumulation),
+        ("workload", spec.workload.label, baseline.workload.label),
+    ):
+        if ours != theirs:
+            return f"the baseline has another {what} ({theirs}, here {ours}), so it trained on other data"
+    return None
+
+
+def _unknown(reason: str, tolerance: float | None) -> Parity:
+    return Parity(verdict="unknown", max_relative=None, tolerance=tolerance, basis=reason, steps=0)

@@ -1,0 +1,105 @@
+"""How each figure of the report was obtained."""
+
+from collections.abc import Iterable, Sequence
+
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.analysis.model.suite import Variant
+from perfkit.devices.ceiling import DeviceCeilings, Kind
+from perfkit.record import Environment, Measurement, Quantity
+
+
+def provenance(
+    variants: Sequence[Variant], environment: Environment | None, ceilings: DeviceCeilings | None
+) -> tuple[Provenance, ...]:
+    """One entry for each figure that some variant has, and for the ceilings."""
+    attached = any(variant.loop is not None for variant in variants)
+    entries = [
+        *_estimate("step time", (variant.step_time for variant in variants), alone=attached),
+        *_estimate("CPU time", (variant.cpu_time for variant in variants), alone=attached),
+        *_estimate("throughput", (variant.throughput for variant in variants), alone=attached),
+        *_quantity("peak memory allocated", (variant.peak_allocated for variant in variants)),
+        *_quantity("peak memory reserved", (variant.peak_reserved for variant in variants)),
+        *_quantity("resident memory", (variant.rss for variant in variants)),
+        *_quantity("model FLOPs", (variant.model_flops for variant in variants)),
+        *_quantity("hardware FLOPs", (variant.hardware_flops for variant in variants)),
+        *_quantity("MFU", (variant.mfu for variant in variants)),
+        *_quantity("HFU", (variant.hfu for variant in variants)),
+        *_quantity("energy and power", (variant.energy_per_step for variant in variants)),
+        *_static(variants),
+        *_ceilings(environment, ceilings),
+    ]
+    return tuple(entries)
+
+
+def _estimate(figure: str, values: Iterable[object], *, alone: bool) -> list[Provenance]:
+    """Of how many processes is said unless each variant is one (`alone`)."""
+    known = [value for value in values if isinstance(value, Estimate)]
+    if not known:
+        return []
+    processes = sorted({len(value.per_process) for value in known})
+    count = " to ".join(str(number) for number in {processes[0]: None, processes[-1]: None})
+    word = "process" if count == "1" else "processes"
+    of = "" if alone else f"; {count} {word} a variant"
+    return [Provenance(figure=figure, how=known[0].how, detail=f"{known[0].source}{of}")]
+
+
+def _quantity(figure: str, values: Iterable[Quantity]) -> list[Provenance]:
+    known = next((value for value in values if isinstance(value, Measurement)), None)
+    return [] if known is None else [Provenance(figure=figure, how=known.how, detail=known.source)]
+
+
+def _static(variants: Sequence[Variant]) -> list[Provenance]:
+    entries = []
+    if any(variant.difference is not None for variant in variants):
+        entries.append(
+            Provenance(
+                figure="difference",
+                how="derived",
+                detail="geometric mean of the ratios of processes paired by repeat, 95 % t-interval on logarithms; "
+                "each comparison stands alone, without a correction for their number",
+            )
+        )
+    if any(variant.time_split for variant in variants):
+        entries.append(
+            Provenance(
+                figure="time split, operators, roofline",
+                how="modelled",
+                detail="operator times of the traced steps; FLOPs and compulsory bytes by formula from the recorded "
+                f"shapes, never from counters{_slow_down(variants)}",
+            )
+        )
+    if any(variant.memory is not None for variant in variants):
+        entries.append(
+            Provenance(
+                figure="memory account",
+                how="measured",
+                detail="replayed allocation events; parameters, gradients and optimizer state by address, activations "
+                "by being alive from forward into backward",
+            )
+        )
+    return entries
+
+
+def _slow_down(variants: Sequence[Variant]) -> str:
+    """How much longer a step took under the profiler."""
+    factors = [
+        f"{variant.name} {variant.traced_step_s / variant.step_time.value:.2f}"
+        for variant in variants
+        if variant.traced_step_s is not None and isinstance(variant.step_time, Estimate)
+    ]
+    return f"; traced steps took this many times as long as timed ones: {', '.join(factors)}" if factors else ""
+
+
+def _ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) -> list[Provenance]:
+    if ceilings is None:
+        return [Provenance(figure="ceilings", how="unknown", detail="none are known for this machine")]
+    measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == Kind.MEASURED]
+    low = sum(ceiling.confidence == "low" for ceiling in measured)
+    parts = [f"{len(measured)} measured on {ceilings.device_name} {ceilings.measured_at}".strip()]
+    if low:
+        parts.append(f"{low} of them with low confidence")
+    parts.append(f"{len(ceilings.ceilings) - len(measured)} from the datasheet")
+    if environment is not None and environment.threads is not None and ceilings.device == "cpu":
+        parts.append(f"those for {environment.threads} thread{'' if environment.threads == 1 else 's'} are used")
+    return [Provenance(figure="ceilings", how="measured" if measured else "datasheet", detail="; ".join(parts))]

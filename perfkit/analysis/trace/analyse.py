@@ -1,0 +1,239 @@
+"""From trace files to everything a report on them shows: read, analyse each, reduce, compare."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+import perfkit
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis, TraceDifference
+from perfkit.analysis.parallel import engines
+from perfkit.analysis.parallel.processes import default_jobs
+from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.trace.difference import difference
+from perfkit.analysis.trace.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
+from perfkit.analysis.trace.findings import trace_findings
+from perfkit.analysis.trace.labels import labelled
+from perfkit.analysis.trace.memory import fullness, shortened
+from perfkit.analysis.trace.provenance import trace_provenance
+from perfkit.devices.catalogue import named
+from perfkit.devices.for_trace import HERE, TraceCeilings
+from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.trace.reading.source import Named, expand, is_url, trace_name
+from perfkit.trace.reading.stream import Limits
+
+# Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
+# thousand rows each would otherwise add up to gigabytes over hundreds of ranks.
+WHOLE_RANKS = 8
+ROWS_OF_OTHER_RANKS = 25
+
+# Processes that decode a single file; the one that decompresses it cannot feed many.
+MOST_READERS = 4
+
+
+class TraceRead(NamedTuple):
+    """The file `number` (from 1) that is done: for showing progress. `error` is empty where it could be read."""
+
+    number: int
+    total: int
+    source: str
+    json_bytes: int
+    seconds: float
+    error: str = ""
+
+
+Progress = Callable[[TraceRead], None]
+
+
+def analyse_traces(
+    traces: Named,
+    *,
+    against: Named = (),
+    device: str | None = None,
+    counters: str | Path | None = None,
+    engine: str = engines.PROCESSES,
+    jobs: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    command: str = "",
+    progress: Progress | None = None,
+) -> TraceAnalysis:
+    """Analyse traces of torch.profiler or JAX's profiler, from whatever machine.
+
+    Args:
+        traces: a file, a folder of ranks, a glob pattern or an fsspec URL, or several of them.
+        against: the traces to compare with, likewise; the one of the same rank as the first trace is taken.
+        device: a device of the catalogue by id or name, in place of what a trace says of itself; or `here` for traces
+            recorded on this machine, which are held against its measured ceilings.
+        counters: a CSV export of Nsight Compute for the trace, of which there must be one only.
+        engine, jobs: see `engines.run`.
+        limits: how much a trace may hold.
+        command: the command line, for the report.
+        progress: is called as each file is done.
+
+    A file that cannot be read becomes a warning where others can be; where none can, its error is raised
+    (`RunFormatError`). A wrong request is a `UsageError`.
+    """
+    sources = expand(traces)
+    others = expand(against) if against else ()
+    if counters is not None and len(sources) > 1:
+        raise UsageError(
+            f"--counters goes with one trace: {len(sources)} were named, and it does not say which is meant"
+        )
+    if device is not None:
+        _check_device(device)
+    readers = min(MOST_READERS, default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1
+    work = [
+        Job(_absolute(source) if engine == engines.RAY else source, device, _text(counters), limits, readers, number)
+        for number, source in enumerate(sources)
+    ]
+    gathered = _Gathered()
+    for done, (job, result) in enumerate(engines.run(analyse_file, work, engine=engine, jobs=jobs)):
+        gathered.add(job, result)
+        if progress is not None:
+            progress(_read(done + 1, len(work), job, result))
+    analysed, warnings = gathered.finish(work)
+    fleet = (
+        gathered.fleet.result({trace.reading.path: trace.label for trace in analysed}) if len(analysed) > 1 else None
+    )
+    change = None
+    if others:
+        change, problems = _compare(analysed, others, device, limits)
+        warnings += problems
+    return TraceAnalysis(
+        title=_title(analysed),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        traces=analysed,
+        fleet=fleet,
+        difference=change,
+        findings=trace_findings(analysed, fleet, change),
+        provenance=trace_provenance(analysed),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+class _Gathered:
+    """Results in the order of the files, whatever the order they come in."""
+
+    def __init__(self) -> None:
+        self.fleet = FleetReducer()
+        self._ranks: dict[int, tuple[RankTrace, TraceCeilings]] = {}
+        self._failed: dict[int, PerfkitError] = {}
+        self._kept_memory: int | None = None
+
+    def add(self, job: Job, result: Outcome | PerfkitError) -> None:
+        if isinstance(result, PerfkitError):
+            self._failed[job.number] = result
+            return
+        self.fleet.add(result.rank, result.arrivals)
+        rank = result.rank if job.number < WHOLE_RANKS else _shortened(result.rank)
+        self._ranks[job.number] = (rank, result.ceilings)
+        if job.number >= WHOLE_RANKS:
+            self._shorten_memory(job.number)
+
+    def _shorten_memory(self, new: int) -> None:
+        """Of the ranks after the first few, only the one whose memory tells most keeps it over time."""
+        candidates = {new, new if self._kept_memory is None else self._kept_memory}
+        # Of equal ones the first, whatever the order in which they are done.
+        self._kept_memory = max(candidates, key=lambda number: (fullness(self._ranks[number][0].memory), -number))
+        for number in candidates - {self._kept_memory}:
+            rank, ceilings = self._ranks[number]
+            self._ranks[number] = (replace(rank, memory=shortened(rank.memory, ROWS_OF_OTHER_RANKS)), ceilings)
+
+    def finish(self, work: Sequence[Job]) -> tuple[tuple[RankTrace, ...], list[str]]:
+        if not self._ranks:
+            error = self._failed[min(self._failed)]
+            if len(work) == 1:
+                raise error
+            raise RunFormatError(f"none of the {len(work)} traces could be read; the first: {error}")
+        ordered = [self._ranks[index] for index in sorted(self._ranks)]
+        first = ordered[0][1].ceilings
+        warnings = [f"left out: {self._failed[index]}" for index in sorted(self._failed)]
+        # Where the first trace has no ceilings, a finding says so, with what to do.
+        told = "" if first.ceilings else f"no ceilings: {first.notes[0]}"
+        warnings += [found.warning for _, found in ordered if found.warning not in ("", told)]
+        names = {found.device_name for _, found in ordered}
+        if len(names) > 1:
+            listed = ", ".join(sorted(name or "(not named)" for name in names))
+            warnings.append(f"the traces come from different devices ({listed}); each is held against its own ceilings")
+        if len(work) > WHOLE_RANKS:
+            warnings.append(
+                f"of {len(work)} traces the first {WHOLE_RANKS} keep every row of their tables, the others the first "
+                f"{ROWS_OF_OTHER_RANKS} rows of each; totals, splits and collectives are complete for all"
+            )
+        return labelled([rank for rank, _ in ordered]), warnings
+
+
+def _compare(
+    traces: Sequence[RankTrace], others: Sequence[str], device: str | None, limits: Limits
+) -> tuple[TraceDifference, list[str]]:
+    """The first trace's difference to that of the same rank among `others`, or to the first where there is none."""
+    after = traces[0]
+    first: Outcome | None = None
+    for source in others:
+        outcome = analyse_file(Job(source, device, None, limits))
+        first = first or outcome
+        if outcome.rank.rank == after.rank:
+            first = outcome
+            break
+    assert first is not None
+    problems = []
+    if first.rank.rank != after.rank:
+        problems.append(
+            f"{first.rank.reading.path} is another rank ({_rank(first.rank)}) than {after.reading.path} "
+            f"({_rank(after)}): what differs may be their work"
+        )
+    if first.ceilings.device_name != after.device_name:
+        problems.append(
+            f"{first.rank.reading.path} comes from another device "
+            f"({first.ceilings.device_name or 'not named'}, against {after.device_name or 'not named'})"
+        )
+    return difference(after, labelled([*traces, first.rank])[-1]), problems
+
+
+def _rank(trace: RankTrace) -> str:
+    return "not told" if trace.rank is None else str(trace.rank)
+
+
+def _read(done: int, total: int, job: Job, result: Outcome | PerfkitError) -> TraceRead:
+    if isinstance(result, PerfkitError):
+        return TraceRead(done, total, job.source, 0, 0.0, str(result))
+    return TraceRead(done, total, job.source, result.rank.reading.json_bytes, result.seconds)
+
+
+def _check_device(device: str) -> None:
+    """A wrong name is known before anything is read."""
+    if device.strip().lower() != HERE:
+        named(device)
+
+
+def _shortened(rank: RankTrace) -> RankTrace:
+    count = ROWS_OF_OTHER_RANKS
+    return replace(
+        rank,
+        kernels=rank.kernels[:count],
+        ops=rank.ops[:count],
+        modules=rank.modules[:count],
+        points=rank.points[:count],
+        host_calls=rank.host_calls[:count],
+        streams=rank.streams[:count],
+    )
+
+
+def _title(traces: Sequence[RankTrace]) -> str:
+    first = traces[0]
+    what = trace_name(first.reading.path) if len(traces) == 1 else f"{len(traces)} traces"
+    where = first.device_name or ("a CPU" if first.device == "cpu" else "an unnamed device")
+    return f"{what} on {where}"
+
+
+def _absolute(source: str) -> str:
+    """As other machines of a cluster need it."""
+    return source if is_url(source) else str(Path(source).absolute())
+
+
+def _text(path: str | Path | None) -> str | None:
+    return None if path is None else str(path)

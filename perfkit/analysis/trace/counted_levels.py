@@ -1,0 +1,59 @@
+"""The hierarchical roofline: kernels by their counted traffic of each level of memory.
+
+One kernel has a dot a level: the same FLOP/s at an intensity of its own, FLOPs / bytes of that level (Yang, Kurth and
+Williams, "Hierarchical Roofline Analysis for GPUs", 2020, section II). Dots of a level that lie close to those of the
+level above it move data that the cache in between does not keep.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.step import RooflinePoint
+from perfkit.analysis.trace.roofline import MEMORY, UNKNOWN, Limit, Work, point
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.placed import Placed, parts_of
+from perfkit.cost.call import Unit
+from perfkit.devices.ceiling import Level
+from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.read import NONE
+
+L1 = "l1"
+
+# Dots of further kernels are too small to matter.
+MOST_KERNELS = 40
+
+
+def level_points(placed: Placed, counters: CounterColumns, roofs: Roofs, step_s: float) -> tuple[RooflinePoint, ...]:
+    """Dots of kind `kernel` for L1, L2 and device memory (`level`), of the kernels within steps that were counted.
+
+    `attainable_s` is the time that the level's bandwidth allows, None where that is not known (datasheets give none
+    for L1).
+    """
+    pieces, groups = placed.pieces, placed.groups
+    if not pieces.on_device:
+        return ()
+    parts, names = parts_of(pieces), pieces.ops.trace.names
+    flops = groups.sums(counters.flops)
+    levels: tuple[tuple[str, NDArray[np.float64]], ...] = (
+        (L1, groups.sums(counters.l1_bytes)),
+        (Level.L2, groups.sums(counters.l2_bytes)),
+        (Level.MEMORY, groups.sums(counters.dram_bytes)),
+    )
+    bandwidths = {str(level): roofs.bandwidth(level) for level in (Level.L2, Level.MEMORY)}
+    found: list[RooflinePoint] = []
+    counted = np.flatnonzero(~np.isnan(flops) & (pieces.step[groups.first] != NONE) & (placed.precision != NONE))
+    for index in counted[np.argsort(-placed.seconds[counted], kind="stable")][:MOST_KERNELS].tolist():
+        unit, dtype = placed.costs.precisions[int(placed.precision[index])]
+        for level, moved in levels:
+            if np.isnan(moved[index]):
+                continue
+            roof = bandwidths.get(level)
+            work = Work(float(flops[index]) / parts, float(moved[index]) / parts, Unit(unit), dtype)
+            limit = (
+                Limit(None, UNKNOWN, level) if roof is None else Limit((work.bytes or 0.0) / roof.value, MEMORY, level)
+            )
+            name = names[int(pieces.name[groups.first[index]])]
+            calls, seconds = float(placed.calls[index]) / parts, float(placed.seconds[index]) / parts
+            dot = point("kernel", name, calls, seconds, step_s, work, limit)
+            found += [dot] if dot is not None else []
+    return tuple(found)

@@ -1,0 +1,107 @@
+"""How much of the kernel time is explained, and why the rest is not."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.trace import Coverage, Uncovered
+from perfkit.analysis.trace.model_error import model_error
+from perfkit.analysis.trace.work.costs import PieceCosts
+from perfkit.analysis.trace.work.grouping import group
+from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.read import NONE
+
+# Names beyond these are told together, by their reason.
+MOST_UNCOVERED = 1000
+
+_REASONS = (
+    "no launch recorded",
+    "launched outside of any op",
+    "size of the message not recorded",
+    "size of the copy not recorded",
+    "no shapes recorded",
+    "no formula",
+    "its FLOPs are not modelled",
+    "its sizes or dtype are not known",
+)
+_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES = range(len(_REASONS))
+
+
+def coverage(
+    pieces: Pieces, costs: PieceCosts, above_roof: NDArray[np.bool_], counters: CounterColumns | None = None
+) -> Coverage:
+    """What of the time of all pieces, those outside of steps too, is explained.
+
+    A computing kernel is explained by its op's FLOPs and bytes (0 FLOPs for ops that only move data), a fill or copy by
+    its recorded size, a collective by the size of its message: these have no FLOPs, so that what is known of them is
+    all there is to know. `flops_s` and `bytes_s` are the time of what is explained in that sense.
+    """
+    time = pieces.busy_ns
+    no_flops, no_bytes = np.isnan(costs.flops), np.isnan(costs.bytes)
+    linked = pieces.owner != NONE
+    if pieces.on_device:
+        linked = pieces.ops.kernel_op != NONE
+    exchanging = pieces.of(Kind.COMMUNICATION)
+    return Coverage(
+        kernel_s=_s(time),
+        kernels=len(pieces),
+        linked_s=_s(time[linked]),
+        inferred_s=_s(time[pieces.inferred]),
+        flops_s=_s(time[~no_flops & ~(exchanging & no_bytes)]),
+        bytes_s=_s(time[~no_bytes]),
+        counted_s=_s(time[costs.counted]),
+        above_roof_s=_s(time[above_roof]),
+        uncovered=uncovered(pieces, no_flops, no_bytes),
+        model_error=() if counters is None else model_error(pieces, counters),
+    )
+
+
+def _s(times: NDArray[np.int64]) -> float:
+    return int(times.sum()) / 1e9
+
+
+def uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.bool_]) -> tuple[Uncovered, ...]:
+    """What lacks FLOPs or bytes, by name and reason, the longest first."""
+    chosen = np.flatnonzero((no_flops | no_bytes) & (pieces.busy_ns > 0))
+    if not len(chosen):
+        return ()
+    reason = _reasons(pieces, no_flops)[chosen]
+    names = np.where(reason <= _NO_OP, pieces.name[chosen], pieces.label[chosen])
+    groups = group(names, reason)
+    total = int(pieces.busy_ns.sum())
+    sums = groups.sums(pieces.busy_ns[chosen])
+
+    def uncovered(name: str, why: int, time_ns: float) -> Uncovered:
+        return Uncovered(name=name, seconds=time_ns / 1e9, share=time_ns / total, reason=_REASONS[why])
+
+    order = np.argsort(-sums, kind="stable")
+    found = [
+        uncovered(pieces.ops.trace.names[int(names[first])], int(reason[first]), float(sums[index]))
+        for index, first in zip(order[:MOST_UNCOVERED].tolist(), groups.first[order[:MOST_UNCOVERED]], strict=True)
+    ]
+    others = order[MOST_UNCOVERED:]
+    whys = np.bincount(reason[groups.first[others]], sums[others], len(_REASONS))
+    found += [uncovered("(others)", why, float(whys[why])) for why in np.flatnonzero(whys).tolist()]
+    return tuple(sorted(found, key=lambda each: -each.seconds))
+
+
+def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Why a piece is not explained; for those that are, without meaning."""
+    ops = pieces.ops
+    has_shapes = np.append(ops.trace.signature[ops.event] != NONE, False)[pieces.owner]
+    launched = np.ones(len(pieces), np.bool_)
+    if pieces.on_device:
+        launched = (ops.kernels.launch != NONE) | (ops.kernel_op != NONE)
+    return np.select(
+        [
+            pieces.of(Kind.COMMUNICATION),
+            pieces.of(Kind.COPY),
+            ~launched,
+            pieces.owner == NONE,
+            (pieces.call != NONE) & no_flops,
+            ~has_shapes,
+            pieces.call != NONE,
+        ],
+        [_NO_MESSAGE, _NO_SIZE, _NO_LAUNCH, _NO_OP, _NO_FLOPS, _NO_SHAPES, _NO_BYTES],
+        _NO_FORMULA,
+    )

@@ -1,0 +1,146 @@
+"""Two traces op by op: what takes longer or shorter than before, what is new and what is gone."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import fsum
+from typing import NamedTuple
+
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.trace import ChangeRow, RankTrace, TraceDifference
+from perfkit.units import percent
+
+# Rows beyond these have changed least; their time is in the rest.
+MOST_CHANGES = 1000
+
+# Ops that match only without their shapes make two traces hard to compare if they are more than this share of the time.
+_OTHER_SHAPES = 0.05
+
+_Key = tuple[str, ...]
+# The strictest first. Modules may be renamed (by compiling, by wrapping) and shapes change with the batch.
+_LEVELS: tuple[Callable[[OpRow], _Key], ...] = (
+    lambda row: (row.name, row.phase, row.module, row.shapes),
+    lambda row: (row.name, row.phase, row.module),
+    lambda row: (row.name, row.phase),
+)
+
+
+class OpPair(NamedTuple):
+    """Equal ops on both sides; one side is empty where they do not occur. `level` is the one they matched at."""
+
+    before: Sequence[OpRow]
+    after: Sequence[OpRow]
+    level: int
+
+    @property
+    def change_s(self) -> float:
+        return _seconds(self.after) - _seconds(self.before)
+
+
+def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
+    """Compare the ops of two traces, per step.
+
+    Ops are matched by name, phase, module and shapes; those left over by name, phase and module; then by name and
+    phase. Rows and rests sum to the time of all ops on each side.
+    """
+    pairs = sorted(paired_ops(before.ops, after.ops), key=lambda pair: -abs(pair.change_s))
+    shown = pairs[:MOST_CHANGES]
+    return TraceDifference(
+        before=before.label,
+        after=after.label,
+        before_step_s=before.step_s,
+        after_step_s=after.step_s,
+        changes=tuple(change_row(pair) for pair in shown),
+        rest_before_s=fsum(_seconds(pair.before) for pair in pairs[MOST_CHANGES:]),
+        rest_after_s=fsum(_seconds(pair.after) for pair in pairs[MOST_CHANGES:]),
+        before_trace=before,
+        notes=tuple(_notes(after, before, pairs)),
+    )
+
+
+def paired_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
+    """Ops of two traces that are the same, as `difference` matches them."""
+    found: list[OpPair] = []
+    for level, key in enumerate(_LEVELS):
+        old, new = _by(before, key), _by(after, key)
+        common = [each for each in old if each in new]
+        found += [OpPair(old.pop(each), new.pop(each), level) for each in common]
+        before = [row for rows in old.values() for row in rows]
+        after = [row for rows in new.values() for row in rows]
+    strict = _LEVELS[0]
+    found += [OpPair(rows, (), 0) for rows in _by(before, strict).values()]
+    found += [OpPair((), rows, 0) for rows in _by(after, strict).values()]
+    return found
+
+
+def _by(rows: Iterable[OpRow], key: Callable[[OpRow], _Key]) -> dict[_Key, list[OpRow]]:
+    result: dict[_Key, list[OpRow]] = {}
+    for row in rows:
+        result.setdefault(key(row), []).append(row)
+    return result
+
+
+def change_row(pair: OpPair) -> ChangeRow:
+    """What both sides have in common, and their figures."""
+    first = (pair.before or pair.after)[0]
+    return ChangeRow(
+        name=first.name,
+        module=_text(pair, lambda row: row.module),
+        phase=first.phase,
+        shapes=_text(pair, lambda row: row.shapes),
+        before_calls=_sum(pair.before, lambda row: row.calls),
+        after_calls=_sum(pair.after, lambda row: row.calls),
+        before_s=_sum(pair.before, lambda row: row.seconds),
+        after_s=_sum(pair.after, lambda row: row.seconds),
+        before_flops=_sum(pair.before, lambda row: row.flops),
+        after_flops=_sum(pair.after, lambda row: row.flops),
+        before_bytes=_sum(pair.before, lambda row: row.bytes),
+        after_bytes=_sum(pair.after, lambda row: row.bytes),
+    )
+
+
+def _seconds(rows: Iterable[OpRow]) -> float:
+    return fsum(row.seconds for row in rows)
+
+
+def _sum(rows: Sequence[OpRow], value: Callable[[OpRow], float | None]) -> float | None:
+    """None where there are no rows, or one of them is not known."""
+    values = [value(row) for row in rows]
+    known = [each for each in values if each is not None]
+    return fsum(known) if values and len(known) == len(values) else None
+
+
+def _text(pair: OpPair, value: Callable[[OpRow], str]) -> str:
+    """What both sides have in common, else `before -> after`."""
+    sides = [_one(rows, value) for rows in (pair.before, pair.after) if rows]
+    return sides[0] if len(set(sides)) == 1 else " -> ".join(side or "(none)" for side in sides)
+
+
+def _one(rows: Sequence[OpRow], value: Callable[[OpRow], str]) -> str:
+    distinct = list(dict.fromkeys(value(row) for row in rows))
+    return distinct[0] if len(distinct) == 1 else f"{len(distinct)} different"
+
+
+def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iterator[str]:
+    for what, new, old in (
+        ("devices", after.device_name or after.device, before.device_name or before.device),
+        ("numbers of ranks", after.world_size, before.world_size),
+        ("ranks", after.rank, before.rank),
+        ("numbers of traced steps", len(after.steps) or None, len(before.steps) or None),
+    ):
+        if new != old:
+            yield f"different {what}: {_said(new)} against {_said(old)} before"
+    if bool(after.steps) != bool(before.steps):
+        yield "one trace has steps and the other has none: its figures are of the whole trace, not per step"
+    if not after.ops or not before.ops:
+        yield "one of the traces has no ops to compare"
+    total = fsum(_seconds(pair.after) for pair in pairs)
+    other = fsum(_seconds(pair.after) for pair in pairs if pair.before and pair.after and _shapes_differ(pair))
+    if total > 0 and other > _OTHER_SHAPES * total:
+        yield f"ops with {percent(other / total)} of the time have other shapes than before: the work is not the same"
+
+
+def _shapes_differ(pair: OpPair) -> bool:
+    return {row.shapes for row in pair.before} != {row.shapes for row in pair.after}
+
+
+def _said(value: object) -> str:
+    return "not told" if value is None or value == "" else str(value)

@@ -1,0 +1,73 @@
+"""Model and hardware FLOPs utilisation: the rate of a step over the device's peak.
+
+MFU (PaLM, appendix B) counts the FLOPs that the model's forward and backward need, HFU those that were executed,
+with recomputation. On a GPU the peak is, by convention, the vendor's dense matrix peak of the compute dtype; a
+CPU has no such figure, so it is the measured matrix ceiling for the number of threads of a rank.
+
+Where most of a step's FLOPs have fp32 operands, its peak is that of the mix (`perfkit.devices.mixed_peak`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from perfkit.analysis.trace.roofs import Roofs, describe
+from perfkit.cost.call import Unit
+from perfkit.cost.fp32_products import MATMUL, computed_in
+from perfkit.devices.ceiling import Ceiling
+from perfkit.devices.mixed_peak import mixed_peak
+from perfkit.devices.peak import conventional_kind
+from perfkit.record import How, Measurement, Quantity, Unknown
+from perfkit.units import percent
+
+Computed = tuple[Unit, str]  # the unit and the dtype that products are computed in
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The rate that utilisation refers to, in FLOP/s over all ranks, and what it is in words."""
+
+    flops_per_s: float
+    text: str
+
+
+def peak(roofs: Roofs, dtype: str, world_size: int) -> Peak | Unknown:
+    """The peak of `world_size` ranks for matrix products of `dtype`, or the reason why there is none. Never another
+    device's."""
+    return peak_of_mix(roofs, {(Unit.MATRIX, computed_in(MATMUL, dtype, roofs.fp32)): 1.0}, world_size)
+
+
+def peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) -> Peak | Unknown:
+    """As `peak`, for a step whose FLOPs are computed on several units or in several dtypes (`mixed_peak`)."""
+    conventional = conventional_kind(roofs.device)
+    found = mixed_peak(flops, lambda each: roofs.compute(*each, conventional))
+    if found.value is None:
+        assert found.missing is not None
+        unit, dtype = found.missing
+        return Unknown(reason=f"no {conventional} {dtype} {unit} peak: {roofs.reason}")
+    ranks = f" x {world_size} ranks" if world_size > 1 else ""
+    return Peak(found.value * world_size, _text(found.parts) + ranks)
+
+
+def _text(parts: Sequence[tuple[float, Ceiling]]) -> str:
+    """The ceilings in words, with the share of the FLOPs that each is for where there are several."""
+    flops: dict[str, float] = {}
+    for amount, ceiling in parts:
+        text = describe(ceiling)
+        flops[text] = flops.get(text, 0.0) + amount
+    if len(flops) == 1:
+        return next(iter(flops))
+    total = sum(flops.values())
+    return "the mix of " + ", ".join(f"{percent(amount / total)} at the {text}" for text, amount in flops.items())
+
+
+def utilisation(flops: Quantity, step_s: float | None, limit: Peak | Unknown) -> Quantity:
+    """FLOPs of a step over all ranks / (step time x peak)."""
+    if isinstance(flops, Unknown):
+        return flops
+    if step_s is None:
+        return Unknown(reason="the step time is not known")
+    if isinstance(limit, Unknown):
+        return limit
+    value = flops.value / (step_s * limit.flops_per_s)
+    source = f"{flops.source}; over {limit.text}"
+    return Measurement(value=value, unit="1", how=How.MODELLED, source=source, bound=flops.bound)

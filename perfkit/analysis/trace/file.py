@@ -1,0 +1,68 @@
+"""One trace file analysed: what is done with each in processes of its own or on a cluster."""
+
+from time import perf_counter
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
+from perfkit.analysis.trace.device import trace_device
+from perfkit.analysis.trace.memory import trace_memory
+from perfkit.analysis.trace.rank_trace import analyse_ops
+from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
+from perfkit.errors import RunFormatError
+from perfkit.trace.counters.match import read_counters
+from perfkit.trace.ops import read_ops
+from perfkit.trace.read import read_trace
+from perfkit.trace.reading.stream import Limits
+
+DEFAULT_LIMITS = Limits()
+
+
+class Job(NamedTuple):
+    """One file to analyse; what a process or a Ray task is given. `readers` is how many processes decode it.
+
+    `number` is its place among those that were asked for.
+    """
+
+    source: str
+    device: str | None = None
+    counters: str | None = None
+    limits: Limits = DEFAULT_LIMITS
+    readers: int = 1
+    number: int = 0
+
+    def __fspath__(self) -> str:
+        return self.source
+
+    def __str__(self) -> str:  # how an engine names it in errors
+        return self.source
+
+
+class Outcome(NamedTuple):
+    """What is left of a file once it has been analysed."""
+
+    rank: RankTrace
+    arrivals: Arrivals
+    ceilings: TraceCeilings
+    seconds: float
+
+
+def analyse_file(job: Job) -> Outcome:
+    """Read and analyse one file: the function that runs in other processes."""
+    started = perf_counter()
+    trace = read_trace(job.source, limits=job.limits, workers=job.readers)
+    if not len(trace):
+        notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
+        raise RunFormatError(f"{job.source}: no event in it lasts any time, so there is nothing to analyse{notes}")
+    device = trace_device(trace)
+    found = ceilings_of_trace(device, job.device)
+    counted = None if job.counters is None else read_counters(job.counters)
+    ops = read_ops(trace)
+    rank = analyse_ops(ops, found.ceilings, device_name=found.device_name, counters=counted)
+    memory, remarks = trace_memory(ops)
+    rank = replace(rank, device_basis=found.basis, memory=memory, notes=(*rank.notes, *remarks))
+    if rank.unseen_device:
+        found = found._replace(ceilings=replace(found.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning="")
+    return Outcome(rank, arrivals(ops), found, perf_counter() - started)

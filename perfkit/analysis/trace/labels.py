@@ -1,0 +1,45 @@
+"""What traces are called: as short as tells them apart."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.trace.reading.source import trace_name
+
+
+def _folder(path: str) -> str:
+    return f"{PurePosixPath(path).parent.name}/{trace_name(path)}"
+
+
+def _whole(path: str) -> str:
+    return path
+
+
+# The shortest first; files of one name lie in folders of different names, or at least at different places.
+_NAMES: tuple[Callable[[str], str], ...] = (trace_name, _folder, _whole)
+
+
+def labelled(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
+    """The traces with labels that tell them apart: two files of one rank, or of one name, also show their place."""
+    labels = [trace.label for trace in traces]
+    for name in _NAMES:
+        shared = {label for label, count in Counter(labels).items() if count > 1}
+        labels = [
+            _longer(trace, name) if label in shared else label for trace, label in zip(traces, labels, strict=True)
+        ]
+    seen: Counter[str] = Counter()
+    for place, label in enumerate(labels):  # one file given twice
+        seen[label] += 1
+        labels[place] = label if seen[label] == 1 else f"{label} ({seen[label]})"
+    return tuple(
+        trace if trace.label == label else replace(trace, label=label)
+        for trace, label in zip(traces, labels, strict=True)
+    )
+
+
+def _longer(trace: RankTrace, name: Callable[[str], str]) -> str:
+    where = name(trace.reading.path)
+    return where if trace.rank is None else f"rank {trace.rank} ({where})"

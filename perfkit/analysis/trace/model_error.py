@@ -1,0 +1,68 @@
+"""How far modelled FLOPs and bytes are from what the hardware counted, per class of ops."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.trace import ModelErrorRow
+from perfkit.analysis.trace.op_class import op_class
+from perfkit.analysis.trace.work.costs import piece_costs
+from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.read import NONE
+
+Floats = NDArray[np.float64]
+
+
+def model_error(pieces: Pieces, counters: CounterColumns) -> tuple[ModelErrorRow, ...]:
+    """Ratios of model to counter over the kernels that have both, the classes with the most time first.
+
+    Args:
+        counters: counts for the kernels, aligned with `pieces` (on a device they are the same rows).
+
+    A kernel whose model or counter is 0 has no ratio and is left out. Bytes are compulsory traffic by the model and
+    traffic of device memory by the counter, so that data still in a cache gives ratios above 1, and data that was
+    fetched twice gives ratios below.
+    """
+    if not pieces.on_device:
+        return ()
+    modelled = piece_costs(pieces, np.full(len(pieces), np.nan))  # messages are no kernels' work
+    labels = np.where(pieces.owner == NONE, pieces.name, pieces.label)
+    used, which = np.unique(labels, return_inverse=True)
+    classes = np.asarray([str(op_class(pieces.ops.trace.names[label])) for label in used.tolist()], dtype=object)
+    of_piece = classes[which] if len(used) else np.empty(0, object)
+    rows = [
+        *_rows("FLOPs", of_piece, pieces, modelled.flops, counters.flops),
+        *_rows("bytes", of_piece, pieces, modelled.bytes, counters.dram_bytes),
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+
+def _rows(
+    quantity: str, of_piece: NDArray[np.object_], pieces: Pieces, model: Floats, counted: Floats
+) -> Iterator[ModelErrorRow]:
+    both = pieces.of(Kind.WORK) & (np.nan_to_num(model) > 0) & (np.nan_to_num(counted) > 0)
+    for name in sorted(set(of_piece[both].tolist())):
+        mine = both & (of_piece == name)
+        weight = pieces.busy_ns[mine].astype(np.float64)
+        low, middle, high = weighted_quantiles(model[mine] / counted[mine], weight, (0.1, 0.5, 0.9))
+        yield ModelErrorRow(
+            op_class=name,
+            quantity=quantity,
+            kernels=int(mine.sum()),
+            seconds=float(weight.sum()) / 1e9,
+            ratio=middle,
+            low=low,
+            high=high,
+        )
+
+
+def weighted_quantiles(values: Floats, weights: Floats, at: tuple[float, ...]) -> tuple[float, ...]:
+    """The least values below or at which these shares of the weight lie; without any weight all count the same."""
+    order = np.argsort(values, kind="stable")
+    total = weights[order] if weights.sum() > 0 else np.ones(len(values))
+    reached = np.cumsum(total) / total.sum()
+    # A share that rounding leaves a hair short of is reached.
+    places = np.minimum(np.searchsorted(reached, np.asarray(at) - 1e-12), len(values) - 1)
+    return tuple(float(each) for each in values[order][places])

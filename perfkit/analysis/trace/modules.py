@@ -1,0 +1,95 @@
+"""Rows for the tree of modules: every level with all beneath it."""
+
+from collections import defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.work.placed import OUTSIDE, Placed, parts_of
+from perfkit.analysis.trace.work.totals import Total, total
+from perfkit.record import PHASES
+from perfkit.trace.read import NONE
+
+# Modules beyond these are cut; what they do is in those that they lie in.
+MOST_MODULES = 5000
+
+# What separates the levels of a module's path.
+_LEVEL = "/"
+
+
+def module_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
+    """Each module with all within it, in all phases, ranked by what could be won. `ops` groups by op and module."""
+    module = np.where(ops.pieces.step[ops.first] != NONE, ops.pieces.module[ops.first], NONE)
+    order = np.argsort(module, kind="stable")
+    beneath: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
+    for mine in np.split(order, np.flatnonzero(np.diff(module[order])) + 1):
+        number = int(module[mine[0]]) if len(mine) else NONE
+        if number == NONE:
+            continue
+        levels = ops.pieces.ops.modules[number].split(_LEVEL)
+        for depth in range(len(levels)):
+            beneath[_LEVEL.join(levels[: depth + 1])].append(mine)
+    together = {path: np.concatenate(groups) for path, groups in beneath.items()}
+    longest = sorted(together, key=lambda path: -float(ops.seconds[together[path]].sum()))[:MOST_MODULES]
+    totals = {path: total(ops, together[path]) for path in longest}
+    rows = [
+        total_row(ops, found, step_s, name=path.rpartition(_LEVEL)[2], module=path) for path, found in totals.items()
+    ]
+    return ranked(rows)
+
+
+def phase_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
+    """Each phase of the step, in the order of the step, and what belongs to none."""
+    inside = ops.pieces.step[ops.first] != NONE
+    phase = ops.pieces.phase[ops.first]
+    rows = []
+    for number, name in [*enumerate(PHASES), (NONE, "")]:
+        chosen = np.flatnonzero(inside & (phase == number))
+        if len(chosen):
+            rows.append(total_row(ops, total(ops, chosen), step_s, name=name or "no phase", phase=name))
+    return tuple(rows)
+
+
+def total_row(
+    ops: Placed, found: Total, step_s: float, *, name: str, module: str = "", phase: str = "", bound: str = ""
+) -> OpRow:
+    """A row for many groups. What could be won is known for what is modelled; the rest is taken as it is.
+
+    They are bound by what bounds most of their time, unless `bound` is given.
+    """
+    parts = parts_of(ops.pieces)
+    # Time of what is not modelled could be won or not: it counts as attainable, so that no gain is claimed for it.
+    rest = found.seconds - found.modelled_s
+    attainable = None if found.attainable_s is None else (found.attainable_s + rest) / parts
+    unit, dtype = ("", "") if found.precision is None else (str(found.precision[0]), found.precision[1])
+    seconds = found.seconds / parts
+    return OpRow(
+        name=name,
+        phase=phase,
+        module=module,
+        shapes="",
+        calls=found.calls / parts,
+        seconds=seconds,
+        share=seconds / step_s if step_s > 0 else 0.0,
+        flops=None if found.flops is None else found.flops / parts,
+        bytes=None if found.bytes is None else found.bytes / parts,
+        intensity=found.flops / found.bytes if found.flops is not None and found.bytes else None,
+        bound=bound or found.bound,
+        attainable_s=attainable,
+        efficiency=None if attainable is None or seconds == 0 else attainable / seconds,
+        cost_source=f"{found.modelled_s / found.seconds:.0%} of the time modelled" if found.seconds > 0 else "",
+        unit=unit,
+        dtype=dtype,
+    )
+
+
+def ranked(rows: list[OpRow]) -> tuple[OpRow, ...]:
+    """Rows by what could be won, then those of which that is not known by their time; of the steps first."""
+
+    def key(row: OpRow) -> tuple[bool, bool, float, float]:
+        unknown = row.attainable_s is None
+        won = 0.0 if row.attainable_s is None else max(row.seconds - row.attainable_s, 0.0)
+        return row.phase == OUTSIDE, unknown, -won, -row.seconds
+
+    return tuple(sorted(rows, key=key))

@@ -1,0 +1,133 @@
+"""How each figure of a report on traces was obtained."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.devices.ceiling import DeviceCeilings, Kind
+from perfkit.record import Measurement, Quantity
+from perfkit.units import nbytes
+
+
+def trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
+    """One entry for each kind of figure that some trace has."""
+    entries = [
+        Provenance(figure="events", how="recorded", detail=_files(traces)),
+        Provenance(
+            figure="durations",
+            how="recorded",
+            detail="the profiler's own times, in nanoseconds; profiling lengthens a step, host work above all",
+        ),
+        Provenance(figure="steps", how="derived", detail=_steps(traces)),
+        Provenance(figure="device", how="recorded", detail=_devices(traces)),
+        *_costs(traces),
+        *_ceilings(traces),
+        *_quantity("MFU", (trace.mfu for trace in traces)),
+        *_quantity("HFU", (trace.hfu for trace in traces)),
+    ]
+    if any(trace.collectives for trace in traces):
+        entries.append(
+            Provenance(
+                figure="collectives' bandwidth",
+                how="derived",
+                detail="recorded message size / kernel time, and the bus bandwidth of nccl-tests; kernel time includes "
+                "waiting for the last rank",
+            )
+        )
+    if any(trace.memory is not None for trace in traces):
+        entries.append(
+            Provenance(figure="memory account", how="recorded", detail="the allocator's events in the trace, replayed")
+        )
+    return tuple(entries)
+
+
+def _files(traces: Sequence[RankTrace]) -> str:
+    events = sum(trace.reading.events for trace in traces)
+    size = sum(trace.reading.json_bytes for trace in traces)
+    notes = sum(bool(trace.reading.notes) for trace in traces)
+    repaired = f"; reading {notes} of them needed a remark" if notes and len(traces) > 1 else ""
+    files = f"{len(traces)} files, " if len(traces) > 1 else ""
+    return f"{files}{events:,} events in {nbytes(size)} of JSON{repaired}"
+
+
+def _steps(traces: Sequence[RankTrace]) -> str:
+    return "; ".join(dict.fromkeys(_counted(trace) for trace in traces))
+
+
+def _counted(trace: RankTrace) -> str:
+    return (
+        f"{len(trace.steps)} step{'s' if len(trace.steps) != 1 else ''}, {trace.step_basis}"
+        if trace.steps
+        else "none found"
+    )
+
+
+def _devices(traces: Sequence[RankTrace]) -> str:
+    return "; ".join(
+        dict.fromkeys(f"{trace.device_name or trace.device or 'not known'} ({trace.device_basis})" for trace in traces)
+    )
+
+
+def _costs(traces: Sequence[RankTrace]) -> list[Provenance]:
+    total = sum(trace.coverage.kernel_s for trace in traces)
+    if not total:
+        return []
+    flops, moved, counted = (
+        sum(getattr(trace.coverage, part) for trace in traces) / total for part in ("flops_s", "bytes_s", "counted_s")
+    )
+    sources = sorted({row.cost_source for row in _rows(traces) if row.cost_source})
+    how = f"; costs from: {', '.join(sources[:8])}" if sources else ""
+    entries = [
+        Provenance(
+            figure="FLOPs and bytes",
+            how="modelled",
+            detail=f"by formula from the recorded shapes: bytes are the least that must move; FLOPs are known for "
+            f"{flops:.1%} of the kernel time and bytes for {moved:.1%}{how}",
+        )
+    ]
+    if counted:
+        entries.append(
+            Provenance(
+                figure="counted FLOPs and bytes",
+                how="counted",
+                detail=f"hardware counters of Nsight Compute replace the model for {counted:.1%} of the kernel time",
+            )
+        )
+    return entries
+
+
+def _rows(traces: Sequence[RankTrace]) -> Iterable[OpRow]:
+    return (row for trace in traces for row in trace.ops)
+
+
+def _ceilings(traces: Sequence[RankTrace]) -> list[Provenance]:
+    """An entry for each device that the traces come from."""
+    by_device = {trace.device_name: trace.ceilings for trace in traces}
+    return [
+        entry if len(by_device) == 1 else replace(entry, figure=f"ceilings of {name or 'a device that is not named'}")
+        for name, ceilings in by_device.items()
+        for entry in _of_device(ceilings)
+    ]
+
+
+def _of_device(ceilings: DeviceCeilings | None) -> list[Provenance]:
+    if ceilings is None or not ceilings.ceilings:
+        reason = "; ".join(ceilings.notes) if ceilings is not None else "none are known for this device"
+        return [Provenance(figure="ceilings", how="unknown", detail=reason or "none are known for this device")]
+    measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == Kind.MEASURED]
+    rest = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == Kind.DATASHEET]
+    parts = []
+    if measured:
+        parts.append(f"{len(measured)} measured on this machine {ceilings.measured_at}".rstrip())
+    if rest:
+        sources = list(dict.fromkeys(ceiling.source for ceiling in rest))
+        parts.append(f"{len(rest)} peaks without sparsity: {'; '.join(sources)}")
+    return [Provenance(figure="ceilings", how="measured" if measured else "datasheet", detail="; ".join(parts))]
+
+
+def _quantity(figure: str, values: Iterable[Quantity]) -> list[Provenance]:
+    known = next((value for value in values if isinstance(value, Measurement)), None)
+    return [] if known is None else [Provenance(figure=figure, how=known.how, detail=known.source)]

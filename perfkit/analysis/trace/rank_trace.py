@@ -1,0 +1,213 @@
+"""One trace analysed: where its time went, how far its work is from the roofline, and what would be won."""
+
+import numpy as np
+
+from perfkit.analysis.model.step import RooflinePoint
+from perfkit.analysis.model.trace import ComputedIn, RankTrace, Reading, Recompute, StepRow
+from perfkit.analysis.trace.collectives import collective_rows
+from perfkit.analysis.trace.counted_levels import level_points
+from perfkit.analysis.trace.coverage import coverage
+from perfkit.analysis.trace.device import trace_device
+from perfkit.analysis.trace.host_calls import host_calls
+from perfkit.analysis.trace.intervals import Ints, covered, length
+from perfkit.analysis.trace.lost import lost_notes
+from perfkit.analysis.trace.modules import module_rows, phase_rows
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.tables import cut_note, kernel_rows, op_rows
+from perfkit.analysis.trace.timeline import Split
+from perfkit.analysis.trace.unseen import unseen_device, unused_device
+from perfkit.analysis.trace.useful import useful
+from perfkit.analysis.trace.work.copies import copy_rows
+from perfkit.analysis.trace.work.costs import PieceCosts
+from perfkit.analysis.trace.work.engine import Engine, analyse_work, summary_points
+from perfkit.analysis.trace.work.launches import launches
+from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.analysis.trace.work.placed import parts_of, points
+from perfkit.analysis.trace.work.split_time import overlap, split_streams
+from perfkit.analysis.trace.work.stated import stated_costs
+from perfkit.analysis.trace.work.windows import Windows
+from perfkit.devices.ceiling import DeviceCeilings, Level
+from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
+from perfkit.trace.counters.match import Counters
+from perfkit.trace.ops import Ops, read_ops
+from perfkit.trace.read import NONE, Trace
+from perfkit.trace.reading.source import trace_name
+
+# Dots beyond these are too small to matter and would only make the figure large.
+MOST_POINTS = 120
+
+# The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.
+MOST_SPLIT_STEPS = 1000
+
+
+def analyse_trace(
+    trace: Trace, ceilings: DeviceCeilings | None, *, device_name: str = "", counters: Counters | None = None
+) -> RankTrace:
+    """Analyse a trace that was read.
+
+    Args:
+        ceilings: of the device that it was recorded on; None or empty where they are not known: no percentages then.
+        device_name: what the user says the device is, if the trace is not to be believed.
+        counters: what the hardware counted of its kernels, which replaces the model.
+
+    What a trace lacks (a device, ops, steps, launches) is missing in the result, with the reason.
+    """
+    return analyse_ops(read_ops(trace), ceilings, device_name=device_name, counters=counters)
+
+
+def analyse_ops(
+    ops: Ops, ceilings: DeviceCeilings | None, *, device_name: str = "", counters: Counters | None = None
+) -> RankTrace:
+    """Analyse a trace whose ops were read: see `analyse_trace`."""
+    trace = ops.trace
+    device = trace_device(trace)
+    name = device_name or device.name
+    unseen = unseen_device(ops)
+    if unseen:
+        ceilings = None
+    roofs = Roofs(ceilings, _word(device.kind, ceilings), name, fp32=_usual(device.kind, ceilings))
+    counted = None if counters is None else counters.columns(trace, ops.kernels)
+    found = analyse_work(ops, roofs, counted)
+    work, spans, parts, step_s = found.pieces, found.windows, found.parts, found.step_s
+    exposed = _exposed(work)
+    copied = work.of(Kind.COPY) & found.within
+    some_lost = found.lost is not None and found.lost.matters
+    multiplied = useful(work, found.costs, step_s, roofs, some_lost=some_lost)
+    return RankTrace(
+        label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
+        reading=Reading(
+            path=str(trace.path),
+            file_bytes=trace.file_bytes,
+            json_bytes=trace.json_bytes,
+            events=len(trace),
+            notes=trace.notes,
+            cut=trace.cut,
+        ),
+        rank=trace.rank,
+        world_size=trace.world_size,
+        device=device.kind,
+        device_name=name,
+        device_basis=_basis(device.name, device_name),
+        properties=trace.properties,
+        span_s=(spans.span[1] - spans.span[0]) / 1e9,
+        outside_s=(spans.span[1] - spans.span[0] - length(spans.spans)) / 1e9,
+        steps=_step_rows(spans, found.split),
+        step_basis=_step_basis(ops, spans),
+        step_s=step_s,
+        kernels_per_step=found.kernels_per_step,
+        time_split=found.split.shares(parts=parts),
+        coverage=coverage(work, found.costs, found.by_kernel.limits.above_roof[found.by_kernel.groups.of], counted),
+        streams=split_streams(work, found.category, found.waiting, some_lost=some_lost),
+        overlap=overlap(work, parts),
+        launches=None if found.waiting is None else launches(ops, spans, found.waiting, found.split),
+        points=() if unseen else _points(found),
+        kernels=kernel_rows(found.by_kernel, step_s),
+        ops=op_rows(found.by_op, step_s),
+        modules=module_rows(found.by_op, step_s),
+        phases=phase_rows(found.by_op, step_s),
+        collectives=collective_rows(work, found.exchanged, exposed, parts, roofs),
+        copies=copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
+        recompute=_recompute(work, found.costs),
+        mfu=multiplied.mfu,
+        hfu=multiplied.hfu,
+        model_flops=multiplied.model_flops,
+        hardware_flops=multiplied.hardware_flops,
+        matrix_unit=multiplied.unit,
+        matrix_dtype=multiplied.dtype,
+        computed_in=tuple(
+            ComputedIn(unit=str(unit), dtype=dtype, flops=flops) for (unit, dtype), flops in multiplied.computed.items()
+        ),
+        host_calls=host_calls(ops, spans),
+        ceilings=ceilings,
+        unseen_device=unseen,
+        lost=found.lost,
+        level_points=() if counted is None else level_points(found.by_kernel, counted, roofs, step_s),
+        notes=(*_notes(ops, spans, found, unseen), *(() if counters is None else counters.notes)),
+    )
+
+
+def _basis(recorded: str, said: str) -> str:
+    if said and said != recorded:
+        return "given with --device"
+    return "recorded in the trace" if recorded else "not recorded in the trace"
+
+
+def _word(kind: str, ceilings: DeviceCeilings | None) -> str:
+    """The word under which ceilings are known: torch calls every GPU of NVIDIA and AMD `cuda`."""
+    if kind == CPU or ceilings is None:
+        return kind
+    return ceilings.device if ceilings.device != CPU else kind
+
+
+def _usual(kind: str, ceilings: DeviceCeilings | None) -> Fp32Settings | None:
+    """What fp32 is computed in where no kernel's name tells: no trace has torch's settings, so these are its own.
+
+    cuDNN takes TF32 then. Should a program have forbidden it, its roofs are too high, which no time can be beaten by.
+    """
+    has_tf32 = kind == "cuda" and ceilings is not None and ceilings.find(Level.MATRIX, TF32) is not None
+    return Fp32Settings(matmul=IEEE, conv=TF32, rnn=TF32, has_tf32=True) if has_tf32 else None
+
+
+def _exposed(work: Pieces) -> Ints:
+    """What of each piece no computing covers."""
+    computing = work.when(work.of(Kind.WORK))
+    return work.end_ns - work.start_ns - covered(work.start_ns, work.end_ns, computing)
+
+
+def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
+    if not spans.are_steps:
+        return ()
+    with_split = np.zeros(len(spans), np.bool_)
+    with_split[np.argsort(spans.spans[:, 0] - spans.spans[:, 1], kind="stable")[:MOST_SPLIT_STEPS]] = True
+    return tuple(
+        StepRow(
+            number=int(number),
+            start_s=int(start - spans.span[0]) / 1e9,
+            seconds=int(end - start) / 1e9,
+            time_split=split.shares(window=index) if with_split[index] else (),
+        )
+        for index, (number, (start, end)) in enumerate(zip(spans.number.tolist(), spans.spans.tolist(), strict=True))
+    )
+
+
+def _step_basis(ops: Ops, spans: Windows) -> str:
+    return ops.steps.basis if spans.are_steps else "no steps"
+
+
+def _points(found: Engine) -> tuple[RooflinePoint, ...]:
+    dots = summary_points(found) + points(found.by_op, "op", found.step_s, MOST_POINTS)
+    return (*dots, *(points(found.by_kernel, "kernel", found.step_s, MOST_POINTS) if found.pieces.on_device else ()))
+
+
+def _recompute(work: Pieces, costs: PieceCosts) -> Recompute | None:
+    """Forward ops run again within backward; None where there are none."""
+    again = np.append(work.ops.recomputed, False)[work.owner] & (work.step != NONE)
+    if not again.any():
+        return None
+    parts = parts_of(work)
+    return Recompute(
+        ops=len(np.unique(work.owner[again])) / parts,
+        seconds=int(work.busy_ns[again].sum()) / 1e9 / parts,
+        flops=float(np.nansum(costs.flops[again])) / parts,
+    )
+
+
+def _notes(ops: Ops, spans: Windows, found: Engine, unseen: str) -> tuple[str, ...]:
+    notes = []
+    if unseen:
+        notes.append(f"{unseen}: ops and times are the host's alone")
+    notes.append(unused_device(ops.trace))
+    notes += lost_notes(found.lost)
+    work = found.pieces
+    if not len(work):
+        notes.append("the trace holds no kernels and no ops that work: there is nothing to place on a roofline")
+    elif work.on_device and not len(ops):
+        notes.append("the trace holds kernels alone: without ops there are no shapes to model their work from")
+    stated = int(work.busy_ns[~np.isnan(stated_costs(work)[1])].sum()) if ops.trace.statements else 0
+    if stated:
+        share = stated / int(work.busy_ns.sum())
+        notes.append(f"FLOPs and bytes of {share:.0%} of the time are what the compiler recorded (XLA), not modelled")
+    if not spans.are_steps:
+        notes.append("no steps were marked or found: figures are of the whole trace")
+    notes += [cut_note(found.by_kernel, "kernels") if work.on_device else "", cut_note(found.by_op, "ops")]
+    return tuple(note for note in notes if note)

@@ -1,0 +1,172 @@
+"""Placing work on the roofline (Williams, Waterman, Patterson 2009): what bounds it, and what it could reach."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.step import RooflinePoint
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.cost.call import Unit
+from perfkit.devices.ceiling import Level
+
+Floats = NDArray[np.float64]
+
+# Above a roof by more than this is a modelling or measuring error, not noise of the ceiling.
+TOLERANCE = 1.05
+
+# A call that could be done within this is bound by what every call costs (dispatching an op on a CPU, starting a kernel
+# on a GPU, both some microseconds), not by its arithmetic or its bytes, if it is also far from its limit.
+CALL_COST_S = 2e-6
+FAR = 10
+
+COMPUTE = "compute"
+MEMORY = "memory"
+OVERHEAD = "overhead"
+UNKNOWN = "unknown"
+BOUNDS = (COMPUTE, MEMORY, OVERHEAD, UNKNOWN)
+
+# Levels of memory, the slowest first.
+LEVELS = (Level.MEMORY, Level.L3, Level.L2)
+
+
+@dataclass(frozen=True)
+class Work:
+    """FLOPs and bytes of some work, and the unit and dtype whose peak bounds it. None where not modelled."""
+
+    flops: float | None
+    bytes: float | None
+    unit: Unit
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The least time some work can take: max(FLOPs / peak, bytes / bandwidth), and which of the two it is.
+
+    `level` is the memory level whose bandwidth was taken. `attainable_s` is None, and `bound` `unknown`, where
+    the cost or a ceiling is not known; it is `overhead` for calls too small for either to matter.
+    """
+
+    attainable_s: float | None
+    bound: str
+    level: str = Level.MEMORY
+    above_roof: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of many groups of work as columns: `attainable_s` NaN where it is not known, `bound` indexes `BOUNDS`,
+    `level` indexes `LEVELS`.
+    """
+
+    attainable_s: Floats
+    bound: NDArray[np.int8]
+    level: NDArray[np.int8]
+    above_roof: NDArray[np.bool_]
+
+    def __getitem__(self, row: int) -> Limit:
+        known = not np.isnan(self.attainable_s[row])
+        return Limit(
+            attainable_s=float(self.attainable_s[row]) if known else None,
+            bound=BOUNDS[self.bound[row]],
+            level=LEVELS[self.level[row]],
+            above_roof=bool(self.above_roof[row]),
+        )
+
+
+def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> Limits:
+    """The limits of groups of work that took `seconds` in so many calls.
+
+    Modelled bytes are those that an op must move; where its operands were still in a cache it moved them faster
+    than the memory can. Work that is faster than the memory's bandwidth is therefore held against the next
+    faster level that is known, and only what exceeds them all, or the peak rate, is `above_roof`. A cache of known
+    capacity serves no more than that of a call: the rest must come from the memory. Where the cache's bandwidth is not
+    known, work that it may have served is as fast as it was: nothing is to be won, as far as is known.
+
+    Args:
+        compute_s: FLOPs / peak of each group, 0 for none, NaN where either is not known.
+        moved: bytes, NaN where not known.
+    """
+    memory_s, level = _memory_s(moved, seconds, calls, roofs)
+    attainable = np.maximum(compute_s, memory_s)  # NaN where either is
+    tiny = (attainable < CALL_COST_S * calls) & (seconds > FAR * attainable)
+    by_compute = (compute_s >= memory_s) & (compute_s > 0)
+    known = np.where(tiny, BOUNDS.index(OVERHEAD), np.where(by_compute, BOUNDS.index(COMPUTE), BOUNDS.index(MEMORY)))
+    return Limits(
+        attainable_s=attainable,
+        bound=np.where(np.isnan(attainable), BOUNDS.index(UNKNOWN), known).astype(np.int8),
+        level=level,
+        above_roof=seconds * TOLERANCE < attainable,
+    )
+
+
+def _memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
+    # Nothing can be done in no time; but where no bandwidth is known nothing is held against one.
+    known = any(roofs.bandwidth(name) is not None for name in LEVELS)
+    time_s = np.where((moved == 0) & known, 0.0, np.nan)
+    level = np.zeros(len(moved), np.int8)
+    for index, name in enumerate(LEVELS):
+        ceiling = roofs.bandwidth(name)
+        if ceiling is not None:
+            faster = moved / ceiling.value
+            better = np.isnan(time_s) | ((time_s > seconds * TOLERANCE) & (faster < time_s))
+        elif roofs.capacity(name) is not None:
+            faster, better = seconds, time_s > seconds * TOLERANCE
+        else:
+            continue
+        better &= _not_cached_s(name, moved, calls, roofs) <= seconds * TOLERANCE
+        time_s, level = np.where(better, faster, time_s), np.where(better, index, level).astype(np.int8)
+    return time_s, level
+
+
+def _not_cached_s(level: Level, moved: Floats, calls: Floats, roofs: Roofs) -> Floats:
+    """The least time of the bytes that a cache cannot hold, 0 where its capacity is not known."""
+    capacity, memory = roofs.capacity(level), roofs.bandwidth(Level.MEMORY)
+    if capacity is None or memory is None:
+        return np.zeros(len(moved))
+    return np.maximum(np.nan_to_num(moved) - capacity * calls, 0.0) / memory.value
+
+
+def limit(work: Work, seconds: float, roofs: Roofs, calls: float = 1.0) -> Limit:
+    """The limit of one group of work: see `limits`."""
+    one = [np.asarray([value]) for value in (compute_s(work, roofs), _nan(work.bytes), seconds, calls)]
+    return limits(one[0], one[1], one[2], one[3], roofs)[0]
+
+
+def compute_s(work: Work, roofs: Roofs) -> float:
+    """The least time of the arithmetic, NaN where its FLOPs or the peak are not known."""
+    if not work.flops:
+        return _nan(work.flops)
+    ceiling = roofs.compute(work.unit, work.dtype)
+    return np.nan if ceiling is None else work.flops / ceiling.value
+
+
+def _nan(value: float | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def point(
+    kind: str, name: str, calls: float, seconds: float, step_s: float, work: Work, bounded: Limit, shapes: str = ""
+) -> RooflinePoint | None:
+    """A dot of the roofline; None for work without FLOPs, bytes or time, which has no place on two log axes."""
+    if not work.flops or not work.bytes or seconds <= 0 or step_s <= 0:
+        return None
+    return RooflinePoint(
+        kind=kind,
+        name=name,
+        calls=calls,
+        seconds=seconds,
+        share=seconds / step_s,
+        flops=work.flops,
+        bytes=work.bytes,
+        intensity=work.flops / work.bytes,
+        achieved=work.flops / seconds,
+        unit=work.unit,
+        dtype=work.dtype,
+        bound=bounded.bound,
+        attainable_s=bounded.attainable_s,
+        above_roof=bounded.above_roof,
+        level=bounded.level,
+        shapes=shapes,
+    )

@@ -1,0 +1,59 @@
+"""The rows of kernels and of ops: one for each group, and of very many groups the longest, with rows for the rest."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.modules import ranked, total_row
+from perfkit.analysis.trace.work.pieces import Kind
+from perfkit.analysis.trace.work.placed import OUTSIDE, Placed, rows
+from perfkit.analysis.trace.work.totals import total
+from perfkit.trace.read import NONE
+
+# Programs have some thousand distinct kernels and ops at most. Traces with a million names (numbered ones, damaged
+# ones) would otherwise make reports of gigabytes.
+MOST_ROWS = 5000
+
+OTHER_KERNELS, OTHER_OPS = "(other kernels)", "(other ops)"
+
+
+def kernel_rows(kernels: Placed, step_s: float) -> tuple[OpRow, ...]:
+    """Groups of kernels, ranked by what could be won."""
+    return _rows(kernels, step_s, OTHER_KERNELS, of_kernels=True)
+
+
+def op_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
+    """Groups of ops, ranked by what could be won."""
+    return _rows(ops, step_s, OTHER_OPS, of_kernels=False)
+
+
+def cut_note(placed: Placed, what: str) -> str:
+    """What the tables leave to the rows of the rest; empty where they have them all."""
+    if len(placed) <= MOST_ROWS:
+        return ""
+    return (
+        f"of {len(placed):,} different {what} the {MOST_ROWS:,} longest have rows of their own, the others share some"
+    )
+
+
+def _rows(placed: Placed, step_s: float, rest: str, *, of_kernels: bool) -> tuple[OpRow, ...]:
+    if len(placed) <= MOST_ROWS:
+        return rows(placed, placed.ranked(), step_s, of_kernels=of_kernels)
+    longest = np.zeros(len(placed), np.bool_)
+    longest[np.argsort(-placed.seconds, kind="stable")[:MOST_ROWS]] = True
+    order = placed.ranked()
+    kept = rows(placed, order[longest[order]], step_s, of_kernels=of_kernels)
+    return ranked([*kept, *_rest(placed, np.flatnonzero(~longest), step_s, rest)])
+
+
+def _rest(placed: Placed, groups: NDArray[np.int64], step_s: float, name: str) -> Iterator[OpRow]:
+    """A row each for what computes, communicates and copies, within steps and outside, so that sums of these hold."""
+    pieces, first = placed.pieces, placed.first[groups]
+    for phase, within in (("", pieces.step[first] != NONE), (OUTSIDE, pieces.step[first] == NONE)):
+        for kind in Kind:
+            chosen = groups[within & (pieces.kind[first] == kind)]
+            if len(chosen):
+                bound = "" if kind == Kind.WORK else kind.name.lower()
+                yield total_row(placed, total(placed, chosen), step_s, name=name, phase=phase, bound=bound)

@@ -1,0 +1,118 @@
+"""Where wall time goes: parts that never overlap and sum to the whole, to the nanosecond.
+
+At every moment one thing counts: arithmetic first, then communication, then copies. Communication and copies that run
+beside arithmetic cost nothing and are not shown: what is shown is exposed. Where none of these runs, a CPU was
+dispatching or waiting, which is the host's; a device was idle, and that is the host's too unless something was queued.
+
+Where a trace tells when the loop fetched its batches, that is a part of its own: on a CPU all of it, whatever ran
+meanwhile (the loop makes the batch itself, or waits for whoever does), on a device what is idle with nothing queued.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.step import ABOUT, AT_LEAST, AT_MOST, TimeShare
+from perfkit.analysis.trace.intervals import EMPTY, Intervals, Ints, ascending, inside
+
+COMPUTE_BOUND = "compute-bound"
+MEMORY_BOUND = "memory-bound"
+UNMODELLED = "unmodelled"
+COMMUNICATION = "communication"
+COPIES = "copies"
+LATENCY_BOUND = "latency-bound"  # the device ran calls too small to be bound by arithmetic or bytes
+DATA = "waiting for data"
+HOST = "host"  # idle with nothing to do: the host had launched nothing; on a CPU also dispatch and Python
+OTHER_IDLE = "other idle"  # idle although something was launched: latency, dependencies; or it is not known why
+
+# In the order in which overlapping work is counted; idle time comes last.
+CPU_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, COMMUNICATION, COPIES, HOST)
+DEVICE_CATEGORIES = (
+    COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, LATENCY_BOUND, COMMUNICATION, COPIES, HOST, OTHER_IDLE
+)  # fmt: skip
+
+
+# What the shares are where kernels were lost. What is exposed seems more without what ran beside it, and less without
+# itself.
+BOUNDS = {
+    COMPUTE_BOUND: AT_LEAST, MEMORY_BOUND: AT_LEAST, UNMODELLED: AT_LEAST, LATENCY_BOUND: AT_LEAST,
+    COMMUNICATION: ABOUT, COPIES: ABOUT, DATA: AT_MOST, HOST: AT_MOST, OTHER_IDLE: AT_MOST,
+}  # fmt: skip
+
+
+def categories(*, on_cpu: bool, with_data: bool) -> tuple[str, ...]:
+    """In that order; `with_data` of a trace that tells when data was fetched."""
+    if on_cpu:
+        return (DATA, *CPU_CATEGORIES) if with_data else CPU_CATEGORIES
+    return (*DEVICE_CATEGORIES[:-2], DATA, HOST, OTHER_IDLE) if with_data else DEVICE_CATEGORIES
+
+
+@dataclass(frozen=True)
+class Split:
+    """Nanoseconds per window (rows) and category (columns); rows sum to the windows' lengths.
+
+    With `are_bounds` kernels were lost that some of the time belongs to.
+    """
+
+    categories: tuple[str, ...]
+    ns: NDArray[np.int64]
+    are_bounds: bool = False
+
+    def shares(self, window: int | None = None, parts: int = 1) -> tuple[TimeShare, ...]:
+        """Shares of one window, or of all together in seconds per part; they sum to 1. Empty for no time."""
+        row = self.ns.sum(axis=0) if window is None else self.ns[window]
+        total = int(row.sum())
+        if total <= 0:
+            return ()
+        return tuple(
+            TimeShare(
+                category=category,
+                seconds=value / 1e9 / parts,
+                share=value / total,
+                bound=BOUNDS[category] if self.are_bounds else "",
+            )
+            for category, value in zip(self.categories, row.tolist(), strict=True)
+        )
+
+    def of(self, *categories: str) -> int:
+        """Nanoseconds of some categories in all windows."""
+        chosen = [index for index, category in enumerate(self.categories) if category in categories]
+        return int(self.ns[:, chosen].sum())
+
+
+def split(
+    windows: Intervals, work: Mapping[str, Intervals], categories: tuple[str, ...], queued: Intervals | None = EMPTY
+) -> Split:
+    """Split the time of each window among the categories of `work`; what is left is idle.
+
+    Args:
+        windows: disjoint, ascending.
+        work: per category, when it was going on, on whatever thread or stream.
+        categories: as from `categories`; where several overlap the first one counts.
+        queued: when the device had something to do that it had not begun. What is idle then is `OTHER_IDLE`, all
+            other idle time the `HOST`'s. None where that is not known: all of it is `OTHER_IDLE`.
+    """
+    working = categories[: categories.index(HOST)]
+    sets = [work.get(category, EMPTY) for category in working]
+    edges = ascending(np.concatenate([each.ravel() for each in (windows, *sets, EMPTY if queued is None else queued)]))
+    if len(windows) == 0 or len(edges) < 2:
+        return Split(categories, np.zeros((len(windows), len(categories)), np.int64))
+    begin, lengths = edges[:-1], np.diff(edges)
+    label = np.full(len(begin), categories.index(HOST), np.int8)
+    if queued is None:
+        label[:] = categories.index(OTHER_IDLE)
+    elif len(queued):
+        label[inside(begin, queued)] = categories.index(OTHER_IDLE)
+    for index in reversed(range(len(sets))):
+        label[inside(begin, sets[index])] = index
+    window = np.searchsorted(windows[:, 0], begin, side="right") - 1
+    within = inside(begin, windows)
+    cell = window[within] * len(categories) + label[within]
+    return Split(categories, _sums(cell, lengths[within], len(windows) * len(categories)).reshape(len(windows), -1))
+
+
+def _sums(cell: Ints, amounts: Ints, cells: int) -> Ints:
+    """Sums per cell; exact, as doubles hold integers up to 2**53 ns, which are 104 days."""
+    return np.bincount(cell, weights=amounts, minlength=cells).astype(np.int64)

@@ -1,0 +1,89 @@
+"""Utilisation of a trace's device: matrix FLOPs of a step over what the device could do in its time.
+
+MFU (PaLM, appendix B) counts the FLOPs that forward and backward need, HFU all that ran, with recomputation. By
+convention both count matrix products alone, against the vendor's dense peak of the dtype that most of them have, or of
+the mix where that is fp32 (`perfkit.analysis.trace.efficiency`).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from perfkit.analysis.model.step import AT_LEAST
+from perfkit.analysis.trace.efficiency import Computed, peak_of_mix, utilisation
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.costs import PieceCosts, like_elsewhere
+from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.analysis.trace.work.placed import parts_of
+from perfkit.record import How, Measurement, Quantity, Unknown
+from perfkit.trace.read import NONE
+from perfkit.trace.replays import replays
+
+# Matrix kernels without FLOPs may take so much of the matrix kernels' time that a utilisation is still told.
+_LEAST_COVERED = 0.98
+
+
+class Useful(NamedTuple):
+    """Matrix FLOPs of a step, what forward and backward need and what ran, and the utilisations that follow.
+
+    `computed` splits the FLOPs that ran by unit and by what they were computed in, `unit` and `dtype` are those of most
+    of them; all empty where they are not known.
+    """
+
+    model_flops: Quantity
+    hardware_flops: Quantity
+    mfu: Quantity
+    hfu: Quantity
+    unit: str = ""
+    dtype: str = ""
+    computed: Mapping[Computed, float] = {}
+
+
+def _unknown(reason: str) -> Useful:
+    nothing = Unknown(reason=reason)
+    return Useful(nothing, nothing, nothing, nothing)
+
+
+def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs, *, some_lost: bool = False) -> Useful:
+    """FLOPs, MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known.
+
+    Where kernels of the steps were lost (`some_lost`), they are at least so much.
+    """
+    # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
+    matrix = costs.is_matrix & (costs.flops != 0) & pieces.of(Kind.WORK) & (pieces.step != NONE)
+    known = matrix & ~np.isnan(costs.flops)
+    if not known.any():
+        why = (
+            "no matrix product with known FLOPs was recorded"
+            if not matrix.any()
+            else "the FLOPs of its matrix products are not known: no shapes were recorded, or no op for the kernels "
+            "(CUDA graphs replay them without)"
+        )
+        return _unknown(why)
+    covered = int(pieces.busy_ns[known].sum()) / max(int(pieces.busy_ns[matrix].sum()), 1)
+    if covered < _LEAST_COVERED:
+        why = f"FLOPs are known for only {covered:.0%} of the time of matrix products"
+        why += " (CUDA graphs replay theirs without ops)" if replays(pieces.ops) else ""
+        return _unknown(why)
+    sums = np.bincount(costs.precision[known], costs.flops[known]) / parts_of(pieces)
+    computed = {costs.precisions[index]: float(sums[index]) for index in np.flatnonzero(sums).tolist()}
+    limit = peak_of_mix(roofs, computed, 1)
+    again = like_elsewhere(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
+    ran = float(costs.flops[known].sum()) / parts_of(pieces)
+    needed = float((costs.flops * (1 - again))[known].sum()) / parts_of(pieces)
+    bound = AT_LEAST if some_lost else ""
+    model, hardware = _flops(needed, "without what was recomputed", bound), _flops(ran, "as run", bound)
+    return Useful(
+        model,
+        hardware,
+        utilisation(model, step_s, limit),
+        utilisation(hardware, step_s, limit),
+        *max(computed, key=lambda each: computed[each]),
+        computed,
+    )
+
+
+def _flops(value: float, what: str, bound: str) -> Measurement:
+    source = f"matrix FLOPs of the trace's ops, {what}"
+    return Measurement(value=value, unit="FLOP", how=How.MODELLED, source=source, bound=bound)

@@ -1,0 +1,180 @@
+"""FLOPs and bytes of each piece of work. An op's cost is shared among its kernels and never repeated.
+
+What a kernel did of its op is not recorded, so its op's bytes are shared by time among the op's kernels. So are its
+FLOPs, but where the op is a matrix product only among the kernels whose names say that they multiply (not among those
+that pack an operand or add up partial sums). Fills and copies within the device take part where the op has no kernel.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.inferred import as_elsewhere
+from perfkit.analysis.trace.work.pieces import Flags, Kind, Pieces
+from perfkit.analysis.trace.work.stated import stated_costs
+from perfkit.cost.call import Unit
+from perfkit.cost.fallback import RECORDED_INPUTS
+from perfkit.cost.fp32_products import computed_in
+from perfkit.cost.gemm_kernel import matrix_unit, multiplies
+from perfkit.devices.peak import Fp32Settings
+from perfkit.trace.costing import CostedCall
+from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.naming import named
+from perfkit.trace.read import NONE, Category, Ints
+
+Floats = NDArray[np.float64]
+Precision = tuple[Unit, str]  # the unit and the dtype of the operands that select a peak
+
+
+@dataclass(frozen=True)
+class PieceCosts:
+    """Columns, one row a piece.
+
+    Attributes:
+        flops, bytes: NaN where not modelled. Bytes are traffic of the memory, for copies over a link that of the link,
+            for collectives the size of the message.
+        precision: index into `precisions`, NONE where the piece has no cost.
+        is_matrix: whether it multiplies matrices: its op is a matrix product, or its name says so.
+        counted: whether its FLOPs and bytes were counted by the hardware.
+        partial: whether its bytes are but those of recorded inputs: no time follows from them.
+    """
+
+    flops: Floats
+    bytes: Floats
+    precision: Ints
+    precisions: tuple[Precision, ...]
+    is_matrix: Flags
+    counted: Flags
+    partial: Flags
+
+    def compute_s(self, roofs: Roofs) -> Floats:
+        """The least time of each piece's arithmetic, NaN where it is not known.
+
+        Vector work of unknown FLOPs and known bytes (fused pointwise and reducing kernels) counts as none, so that its
+        bytes alone give a time that it cannot beat. Not so where only a part of what it reads and writes is known.
+        """
+        ceilings = [roofs.compute(unit, dtype) for unit, dtype in self.precisions]
+        peaks = np.asarray([*(np.nan if each is None else each.value for each in ceilings), np.nan])
+        vector = np.asarray([*(unit == Unit.VECTOR for unit, _ in self.precisions), False])
+        seconds = np.where(self.flops == 0, 0.0, self.flops / peaks[self.precision])
+        return np.where(np.isnan(self.flops) & vector[self.precision] & ~self.partial, 0.0, seconds)
+
+
+def piece_costs(
+    pieces: Pieces,
+    message_bytes: Floats,
+    counters: CounterColumns | None = None,
+    fp32: Fp32Settings | None = None,
+) -> PieceCosts:
+    """The costs of all pieces.
+
+    Args:
+        message_bytes: per piece the size of a collective's message, NaN where it is none or the size is not known.
+        counters: counts for `pieces.ops.kernels`, which replace the model where they are known.
+        fp32: what the device computed fp32 products in where no kernel's name tells.
+    """
+    ops = pieces.ops
+    precision, precisions, named_product = _precisions(pieces, fp32)
+    flops, moved = _shared(pieces, named_product)
+    if ops.trace.statements:
+        for own, stated in zip((flops, moved), stated_costs(pieces), strict=True):
+            np.copyto(own, stated, where=np.isnan(own))
+    uncosted = pieces.call == NONE
+    recorded = ops.trace.moved_bytes[pieces.event]
+    sizes = np.where(recorded < 0, np.nan, recorded.astype(np.float64))
+    category = ops.trace.category[pieces.event]
+    no_arithmetic = np.isnan(moved) & pieces.on_device & np.isin(category, [int(Category.COPY), int(Category.FILL)])
+    flops[no_arithmetic | pieces.of(Kind.COMMUNICATION)] = 0.0
+    within = no_arithmetic & pieces.of(Kind.WORK)
+    # Within the device a copy reads and writes; over a link its bytes pass once.
+    moved[within] = np.where(category[within] == Category.COPY, 2.0, 1.0) * sizes[within]
+    over_link = pieces.of(Kind.COPY)
+    moved[over_link] = sizes[over_link]
+    moved[pieces.of(Kind.COMMUNICATION)] = message_bytes[pieces.of(Kind.COMMUNICATION)]
+    counted = np.zeros(len(pieces), np.bool_)
+    if counters is not None and pieces.on_device:
+        has_flops, has_bytes = ~np.isnan(counters.flops), ~np.isnan(counters.dram_bytes)
+        flops, moved = np.where(has_flops, counters.flops, flops), np.where(has_bytes, counters.dram_bytes, moved)
+        counted = has_flops & has_bytes
+    matrix_call = np.asarray([*(each.cost.unit == Unit.MATRIX for each in ops.calls), False])[pieces.call]
+    partial = np.asarray([*(each.cost.source == RECORDED_INPUTS for each in ops.calls), False])[pieces.call] & ~counted
+    # Also where the name tells no precision: a product without FLOPs is one all the same.
+    is_matrix = matrix_call | (uncosted & pieces.on_device & named(ops.trace, pieces.event, multiplies))
+    return PieceCosts(flops, moved, precision, precisions, is_matrix, counted, partial)
+
+
+def _shared(pieces: Pieces, named_product: Flags) -> tuple[Floats, Floats]:
+    """Each piece's part of the FLOPs and bytes of its call."""
+    ops = pieces.ops
+    costed = pieces.call != NONE
+    call = np.append(ops.call, NONE)[pieces.owner]
+    total = (
+        _per_call([each.cost.flops for each in ops.calls])[call],
+        _per_call([each.cost.bytes for each in ops.calls])[call],
+    )
+    if not pieces.on_device:
+        return np.where(costed, total[0], np.nan), np.where(costed, total[1], np.nan)
+    # A kernel whose time was rounded to nothing still takes part.
+    weight = np.where(costed, np.maximum(pieces.busy_ns, 1), 0).astype(np.float64)
+    is_kernel = ops.trace.category[pieces.event] == Category.KERNEL
+    by_time = _preferring(is_kernel, weight, pieces, len(ops))
+    arithmetic = _preferring(named_product & is_kernel, by_time, pieces, len(ops))
+    flops, moved = (_portions(total[0], arithmetic, pieces, len(ops)), _portions(total[1], by_time, pieces, len(ops)))
+    return like_elsewhere(flops, pieces), like_elsewhere(moved, pieces)
+
+
+def _per_call(values: list[float | None]) -> Floats:
+    """A table of what is known of calls, with NaN at its end, which a call that is NONE (-1) takes."""
+    return np.asarray([*(np.nan if value is None else value for value in values), np.nan])
+
+
+def like_elsewhere(values: Floats, pieces: Pieces) -> Floats:
+    """A column of pieces, in which those whose op is only inferred have the mean of their like."""
+    return as_elsewhere(values, pieces.name, pieces.ops.trace.geometry[pieces.event], pieces.call, pieces.inferred)
+
+
+def _preferring(chosen: Flags, weight: Floats, pieces: Pieces, owners: int) -> Floats:
+    """The weights of the chosen pieces, of all pieces where an op has none that is chosen."""
+    preferred = np.where(chosen, weight, 0.0)
+    found = np.bincount(pieces.owner[pieces.owner != NONE], preferred[pieces.owner != NONE], owners)
+    return np.where(np.append(found, 0.0)[pieces.owner] > 0, preferred, weight)
+
+
+def _portions(total: Floats, weight: Floats, pieces: Pieces, owners: int) -> Floats:
+    sums = np.bincount(pieces.owner[pieces.owner != NONE], weight[pieces.owner != NONE], owners)
+    of = np.append(sums, 0.0)[pieces.owner]
+    costed = pieces.call != NONE
+    return np.where(costed, total * np.divide(weight, of, out=np.zeros(len(weight)), where=of > 0), np.nan)
+
+
+def _precisions(pieces: Pieces, fp32: Fp32Settings | None) -> tuple[Ints, tuple[Precision, ...], Flags]:
+    """The precision of each piece, the table of them, and which kernels' names say that they multiply matrices.
+
+    The operands' dtype and unit are the call's, and torch's settings tell what fp32 is to be computed in; a kernel's
+    name tells more, since it may run an fp32 product in TF32 on matrix units or on vector units all the same.
+    """
+    table: dict[Precision, int] = {}
+
+    def number(precision: Precision) -> int:
+        return table.setdefault(precision, len(table))
+
+    calls = [number(_told(each, fp32)) for each in pieces.ops.calls]
+    matrix_calls = np.asarray([*(each.cost.unit == Unit.MATRIX for each in pieces.ops.calls), False])
+    precision = np.asarray([*calls, NONE], np.int64)[pieces.call]
+    if not pieces.on_device:
+        return precision, tuple(table), np.zeros(len(pieces), np.bool_)
+    names = pieces.ops.trace.names
+    used, inverse = np.unique(pieces.name, return_inverse=True)
+    found = [matrix_unit(names[name]) for name in used.tolist()]
+    by_name = np.asarray([NONE if each is None else number(each) for each in found], np.int64)[inverse]
+    told = by_name != NONE
+    # A counted kernel has arithmetic of its own without a call.
+    replaced = told & (matrix_calls[pieces.call] | (pieces.call == NONE))
+    return np.where(replaced, by_name, precision), tuple(table), told
+
+
+def _told(call: CostedCall, fp32: Fp32Settings | None) -> Precision:
+    cost = call.cost
+    return cost.unit, computed_in(call.call.name, cost.dtype, fp32) if cost.unit == Unit.MATRIX else cost.dtype

@@ -1,0 +1,153 @@
+"""How the host feeds a device: when something was queued, how long launches took to act, which calls made it wait."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.step import AT_MOST
+from perfkit.analysis.model.trace import Launches
+from perfkit.analysis.trace.intervals import Intervals, union
+from perfkit.analysis.trace.timeline import DATA, HOST, OTHER_IDLE, Split
+from perfkit.analysis.trace.work.windows import Windows, launched_before
+from perfkit.device_calls import launches_graph
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category, Ints, Trace
+
+# Starting a kernel costs the device and the host some 5 us, so that shorter ones are not worth their launch.
+SHORT_S = 5e-6
+
+# More kernels than this that begin before their launch does: the two clocks cannot be compared.
+_SKEWED = 0.05
+
+_SYNCHRONISING = re.compile(
+    r"(cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize"
+    r"|(cuda|hip)Memcpy(2D|3D)?|hipMemcpyWithStream|cuMemcpy(DtoH|HtoD)(_v2)?"
+    r"|ze(CommandQueue|CommandList|Event|Fence)?HostSynchronize|zeCommandQueueSynchronize|ur(QueueFinish|EventWait)"
+)
+# Ops that need a result on the host. Where the runtime's own calls are recorded these contain one, and count once.
+_SYNCHRONISING_OPS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::_unique2")
+
+
+def synchronises(name: str) -> bool:
+    """Whether a call of the runtime makes the host wait for a device."""
+    return _SYNCHRONISING.fullmatch(name) is not None
+
+
+@dataclass(frozen=True)
+class Queue:
+    """When kernels were launched and not yet begun: `start_ns` to `end_ns` (its beginning), one row a kernel.
+
+    `known` is False, with the reason in `note`, where the trace does not tell.
+    """
+
+    known: bool
+    note: str
+    start_ns: Ints
+    end_ns: Ints
+
+    def when(self, rows: NDArray[np.int64] | slice = slice(None)) -> Intervals | None:
+        return union(self.start_ns[rows], self.end_ns[rows]) if self.known else None
+
+
+def queue(ops: Ops) -> Queue:
+    """When kernels were waiting on the device, from the end of the call that launched them until they began.
+
+    Kernels that were launched before the recording began waited from its start. What precedes a later kernel without a
+    launch is not known, and is not called the host's either.
+    """
+    trace, kernels = ops.trace, ops.kernels
+    begun = trace.start_ns[kernels.event]
+    launched = kernels.launch != NONE
+    if not launched.any():
+        return Queue(False, "no launches were recorded", begun, begun)
+    early = begun[launched] < trace.start_ns[kernels.launch[launched]]
+    if early.mean() > _SKEWED:
+        note = f"{early.mean():.0%} of the kernels begin before their launch: the clocks of host and device differ"
+        return Queue(False, note, begun, begun)
+    since = np.where(launched, np.append(trace.end_ns, 0)[kernels.launch], idle_since(ops))
+    since = np.where(launched_before(ops), int(trace.start_ns.min()), since)
+    return Queue(True, "", since, begun)
+
+
+def idle_since(ops: Ops) -> Ints:
+    """For each kernel when the last of those before it ended; its own beginning for the first."""
+    events = ops.kernels.event
+    begun, ended = ops.trace.start_ns[events], np.maximum.accumulate(ops.trace.end_ns[events])
+    since: Ints = np.minimum(np.append(begun[:1], ended[:-1]), begun)
+    return since
+
+
+def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launches | None:
+    """How well the host feeds the device within the windows; None where no kernel ran in them."""
+    trace, kernels = ops.trace, ops.kernels
+    begun = trace.start_ns[kernels.event]
+    within = windows.at(begun) != NONE
+    if not within.any():
+        return None
+    parts = len(windows)
+    delay, depth = _delays(trace, ops, waiting, within)
+    durations = trace.end_ns[kernels.event] - begun
+    short = within & (trace.category[kernels.event] == Category.KERNEL) & (durations < SHORT_S * 1e9)
+    gaps = (begun - idle_since(ops))[short]
+    calls, waited = _synchronising(ops, windows)
+    return Launches(
+        kernels=float(within.sum()) / parts,
+        delay_s=None if delay is None else float(np.median(delay)) / 1e9,
+        delay_p90_s=None if delay is None else float(np.percentile(delay, 90)) / 1e9,
+        queue_depth=None if depth is None else float(np.median(depth)),
+        idle_s=split.of(DATA, HOST, OTHER_IDLE) / 1e9 / parts,
+        starved_s=split.of(DATA, HOST) / 1e9 / parts if waiting.known else None,
+        sync_calls=calls / parts,
+        sync_s=waited / 1e9 / parts,
+        short_below_s=SHORT_S,
+        short_kernels=float(short.sum()) / parts,
+        short_s=float(durations[short].sum()) / 1e9 / parts,
+        short_gap_s=float(gaps.sum()) / 1e9 / parts,
+        graph_launches=len(runtime_calls(trace, windows, launches_graph)) / parts,
+        note=waiting.note,
+        idle_bound=AT_MOST if split.are_bounds else "",
+    )
+
+
+def _delays(trace: Trace, ops: Ops, waiting: Queue, within: NDArray[np.bool_]) -> tuple[Ints, Ints] | tuple[None, None]:
+    """From the beginning of each launch to that of its kernel, and how many others were queued then."""
+    launched = ops.kernels.launch != NONE
+    if not waiting.known or not (launched & within).any():
+        return None, None
+    begun = trace.start_ns[ops.kernels.event]
+    called = trace.start_ns[np.maximum(ops.kernels.launch, 0)]
+    chosen = launched & within
+    at = begun[chosen]
+    ahead = np.searchsorted(np.sort(called[launched]), at, side="right")
+    started = np.searchsorted(np.sort(begun[launched]), at, side="right")
+    return np.maximum(at - called[chosen], 0), np.maximum(ahead - started, 0)
+
+
+def runtime_calls(trace: Trace, windows: Windows, fits: Callable[[str], bool]) -> Ints:
+    """Calls of the runtime within the windows whose name fits."""
+    events = trace.of(Category.LAUNCH)
+    events = events[named(trace, events, fits)]
+    found: Ints = events[windows.at(trace.start_ns[events]) != NONE]
+    return found
+
+
+def _synchronising(ops: Ops, windows: Windows) -> tuple[int, int]:
+    """Calls that made the host wait for the device, and the nanoseconds in them; nested ones count once."""
+    trace = ops.trace
+    # On the host's own tensors these ops wait for nothing: they count where they started something on the device.
+    rows = np.unique(ops.kernel_op[ops.kernel_op != NONE])
+    waiting = ops.event[rows[named(trace, ops.event[rows], _SYNCHRONISING_OPS.__contains__)]]
+    waiting = waiting[windows.at(trace.start_ns[waiting]) != NONE]
+    events = np.union1d(runtime_calls(trace, windows, synchronises), waiting)
+    calls = waited = 0
+    for thread in np.unique(trace.thread[events]).tolist():
+        mine = events[trace.thread[events] == thread]
+        until = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(trace.end_ns[mine])[:-1])
+        outermost = mine[trace.start_ns[mine] >= until]
+        calls += len(outermost)
+        waited += int((trace.end_ns[outermost] - trace.start_ns[outermost]).sum())
+    return calls, waited

@@ -1,0 +1,119 @@
+"""What each collective of a trace exchanged: as recorded, or by the inputs of the op that called it."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.cost.args import all_tensors
+from perfkit.cost.call import TensorArg
+from perfkit.cost.collective import Message, collective_kind, kernel_collective, message
+from perfkit.cost.dtypes import BY_NAME, UNKNOWN
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Collective, Ints
+from perfkit.trace.signatures import arguments
+
+# What a collective recorded lies on its kernel or on one of the innermost ops around the launch (`record_param_comms`).
+_LEVELS = 4
+
+_C10 = {"fp64": "Double", "fp32": "Float", "fp16": "Half", "bf16": "BFloat16"}
+
+
+class Messages(NamedTuple):
+    """For each piece the index into `table` of what it exchanged, NONE where that is not known or it is no collective.
+
+    Of a `table` entry without a group (its size is NONE) only the inputs of its op are known.
+    """
+
+    which: Ints
+    table: tuple[Collective, ...]
+
+    def bytes(self) -> NDArray[np.float64]:
+        """The size of each piece's message as nccl-tests counts it, NaN where it is not known."""
+        known = [message_of(each) for each in self.table]
+        return np.asarray([*(np.nan if each is None else each.bytes for each in known), np.nan])[self.which]
+
+
+def message_of(about: Collective) -> Message | None:
+    """The message of a collective; None where its size is not known. Without a group its bus factor means nothing."""
+    ranks = about.group_size if about.group_size > 0 else 1
+    return message(about.name, about.dtype, about.sent, about.received, ranks)
+
+
+def recorded(ops: Ops, events: Ints, row: Ints) -> Ints:
+    """For each event, of the op in `row`, what was recorded of its collective; NONE where nothing was."""
+    own = ops.trace.collective[events].astype(np.int64)
+    around = _nearest(ops, row, ops.trace.collective[ops.event].astype(np.int64))
+    found: Ints = np.where(own == NONE, around, own)
+    return found
+
+
+def recorded_numbers(ops: Ops, events: Ints, row: Ints) -> Ints:
+    """For each event, of the op in `row`, the number of its collective in its process group; NONE where none was."""
+    table = np.asarray([*(each.number for each in ops.trace.statements), NONE], np.int64)
+    own = table[ops.trace.stated[events]]
+    found: Ints = np.where(own == NONE, _nearest(ops, row, table[ops.trace.stated[ops.event]]), own)
+    return found
+
+
+def _nearest(ops: Ops, row: Ints, value: Ints) -> Ints:
+    """The value of the op in each row, or of the innermost of those around it that has one; NONE where none has."""
+    of_op, parent = np.append(value, NONE), np.append(ops.parent, NONE)
+    found = np.full(len(row), NONE, np.int64)
+    for _ in range(_LEVELS):
+        found = np.where(found == NONE, of_op[row], found)
+        row = parent[row]
+    return found
+
+
+def messages(pieces: Pieces) -> Messages:
+    """What was exchanged by all pieces that are collectives."""
+    trace, ops = pieces.ops.trace, pieces.ops
+    exchanging = pieces.of(Kind.COMMUNICATION)
+    row = ops.kernel_op if pieces.on_device else pieces.owner
+    which = np.where(exchanging, recorded(ops, pieces.event, row), NONE)
+    if not exchanging.any():
+        return Messages(which, tuple(trace.collectives))
+    called = named(trace, ops.event, lambda name: collective_kind(name) is not None)
+    called &= trace.signature[ops.event] != NONE
+    caller = _nearest(ops, row, np.where(called, np.arange(len(ops)), NONE))
+    table = list(trace.collectives)
+    found: dict[tuple[int, int, int], int] = {}
+    # Collectives are few beside kernels, and most of them are alike.
+    unknown = np.flatnonzero(exchanging & (which == NONE) & (caller != NONE))
+    events = ops.event[caller[unknown]]
+    keys = zip(
+        trace.name[events].tolist(), trace.signature[events].tolist(), pieces.name[unknown].tolist(), strict=True
+    )
+    for piece, key in zip(unknown.tolist(), keys, strict=True):
+        if key not in found:
+            name, signature, kernel = key
+            tensors = all_tensors(arguments(trace.signatures[signature]) or ())
+            found[key] = len(table)
+            table.append(_by_inputs(trace.names[name], list(tensors), trace.names[kernel]))
+        which[piece] = found[key]
+    return Messages(which, tuple(table))
+
+
+def _by_inputs(name: str, tensors: list[TensorArg], kernel: str) -> Collective:
+    """The output comes before the input; an all-reduce and a broadcast work in place. Lists have no recorded dtype."""
+    dtypes = {each.dtype for each in tensors} - {UNKNOWN}
+    dtype = next(iter(dtypes)) if len(dtypes) == 1 else ""
+    by_kernel = kernel_collective(kernel)
+    if not dtype and by_kernel is not None and by_kernel[0] == collective_kind(name):
+        dtype = by_kernel[1] or ""
+    bare = name.rpartition("::")[2].strip("_")
+    sizes = [math.prod(each.shape) for each in tensors]
+    flat = bare.endswith("base") and len(sizes) >= 2
+    received, sent = (sizes[0], sizes[1]) if flat else (sum(sizes), sum(sizes))
+    if not sizes:
+        received = sent = NONE
+    return Collective(bare, _c10(dtype), sent, received, "", "", NONE)
+
+
+def _c10(dtype: str) -> str:
+    """The name of a dtype that collectives are recorded with."""
+    return _C10.get(dtype) or (BY_NAME[dtype].torch_name if dtype in BY_NAME else "")

@@ -1,0 +1,178 @@
+"""The work of a trace as columns: what ran when, for which op, and its FLOPs and bytes.
+
+On a device a piece of work is a kernel, copy or fill, for the op that launched it; on a CPU it is an op that has a
+cost, or one whose work no formula models.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.intervals import Intervals, union
+from perfkit.analysis.trace.work.copies import link_copies
+from perfkit.analysis.trace.work.grouping import group
+from perfkit.analysis.trace.work.inferred import infer_calls
+from perfkit.analysis.trace.work.windows import Windows
+from perfkit.trace.compact import Compact, compact
+from perfkit.trace.kernels import communication, is_compiled_graph
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops, Role
+from perfkit.trace.read import NONE, Ints, Small, Trace
+
+Flags = NDArray[np.bool_]
+
+
+class Kind(IntEnum):
+    WORK = 0
+    COMMUNICATION = 1
+    COPY = 2  # between host and device, or between devices
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Columns, one row a piece of work, in the order of time.
+
+    Attributes:
+        event: the row in the trace.
+        owner: row in `ops` of the op that it was done for, NONE where that is not known.
+        call: index into `ops.calls` of the costed call it is part of, NONE where no formula models the work. Where the
+            owner is not known, the call behind equal kernels elsewhere in the trace (see `inferred`).
+        label: index into `ops.trace.names`: the op, or the piece itself where its op is not known or says nothing.
+        kind: a `Kind`.
+        busy_ns: what of start to end counts as its own; all of it on a device.
+        step: index into the windows of the steps, NONE outside of all.
+        lane: index into `lanes`: (device, stream) on a device, thread on a CPU.
+    """
+
+    ops: Ops
+    windows: Windows
+    on_device: bool
+    event: Compact
+    owner: Compact
+    call: Compact
+    label: Compact
+    kind: NDArray[np.int8]
+    start_ns: Ints
+    end_ns: Ints
+    busy_ns: Ints
+    step: Compact
+    phase: Compact
+    module: Compact
+    lane: Compact
+    lanes: tuple[tuple[int, str], ...]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    @cached_property
+    def name(self) -> Small:
+        """Index into `ops.trace.names` of the kernel's own name."""
+        return self.ops.trace.name[self.event]
+
+    def when(self, rows: Flags) -> Intervals:
+        """When any of some pieces ran."""
+        return union(self.start_ns[rows], self.end_ns[rows])
+
+    def of(self, kind: Kind) -> Flags:
+        found: Flags = self.kind == kind
+        return found
+
+    @cached_property
+    def inferred(self) -> Flags:
+        """Which have the call of equal kernels elsewhere, since their own op was not recorded."""
+        found: Flags = (self.owner == NONE) & (self.call != NONE)
+        return found
+
+
+def pieces(ops: Ops, windows: Windows) -> Pieces:
+    """All work of a trace: kernels where devices were traced, else ops."""
+    return _on_device(ops, windows) if ops.trace.has_device_events else _on_host(ops, windows)
+
+
+def _on_device(ops: Ops, windows: Windows) -> Pieces:
+    trace, kernels = ops.trace, ops.kernels
+    event, owner = kernels.event, ops.kernel_owner
+    kind = np.full(len(event), Kind.WORK, np.int8)
+    kind[link_copies(trace, event)] = Kind.COPY
+    kind[np.isin(event, communication(trace))] = Kind.COMMUNICATION
+    linked = owner != NONE
+    costed = linked & (kind == Kind.WORK) & (_at(ops.role, owner, -1) == Role.COSTED)
+    own = trace.name[event]
+    op_name = np.where(linked, trace.name[_at(ops.event, owner, 0)], NONE)
+    start, end = trace.start_ns[event], trace.end_ns[event]
+    is_graph = named(trace, ops.event, is_compiled_graph)
+    lanes, lane = _streams(trace, event)
+    call = np.where(costed, _at(ops.call, owner, NONE), NONE)
+    return Pieces(
+        ops=ops,
+        windows=windows,
+        on_device=True,
+        event=event,
+        owner=owner,
+        call=compact(infer_calls(own, trace.geometry[event], lane, end - start, kind == Kind.WORK, owner, call)),
+        # Kernels of one compiled graph share its range, which says less than their own names.
+        label=compact(np.where(linked & ~np.append(is_graph, False)[owner], op_name, own)),
+        kind=kind,
+        start_ns=start,
+        end_ns=end,
+        busy_ns=end - start,
+        step=compact(windows.at(start)),
+        phase=ops.kernel_phase,
+        module=_at(ops.module, owner, NONE),
+        lane=lane,
+        lanes=lanes,
+    )
+
+
+def _on_host(ops: Ops, windows: Windows) -> Pieces:
+    """Ops that work, and what the threads of a process group did, from the beginning of a collective to its end."""
+    trace = ops.trace
+    rows = np.flatnonzero(np.isin(ops.role, [int(Role.COSTED), int(Role.UNMODELLED), int(Role.COMMUNICATION)]))
+    exchanges = communication(trace)
+    event = np.concatenate((ops.event[rows], exchanges))
+    owner = np.concatenate((rows, np.full(len(exchanges), NONE)))
+    order = np.argsort(event, kind="stable")
+    event, owner = compact(event[order]), compact(owner[order])
+    role = _at(ops.role, owner, Role.COMMUNICATION)
+    exchanging = role == Role.COMMUNICATION
+    start, end = trace.start_ns[event], trace.end_ns[event]
+    threads, lane = np.unique(trace.thread[event], return_inverse=True)
+    return Pieces(
+        ops=ops,
+        windows=windows,
+        on_device=False,
+        event=event,
+        owner=owner,
+        call=compact(np.where(exchanging, NONE, _at(ops.call, owner, NONE))),
+        label=trace.name[event],
+        kind=np.where(exchanging, Kind.COMMUNICATION, Kind.WORK).astype(np.int8),
+        start_ns=start,
+        end_ns=end,
+        busy_ns=np.where(role == Role.UNMODELLED, _at(ops.self_ns, owner, 0), end - start),
+        step=compact(windows.at(start)),
+        phase=_at(ops.phase, owner, NONE),
+        module=_at(ops.module, owner, NONE),
+        lane=compact(lane),
+        lanes=tuple((NONE, " ".join(trace.threads[thread])) for thread in threads.tolist()),
+    )
+
+
+def _streams(trace: Trace, event: Ints) -> tuple[tuple[tuple[int, str], ...], Ints]:
+    """The streams that events ran on: (device, stream). Traces that number none have a thread for each."""
+    untold = trace.stream[event] == NONE
+    found = group(trace.device[event], trace.stream[event], np.where(untold, trace.thread[event], NONE))
+    names = []
+    for first in found.first.tolist():
+        row = event[first]
+        stream = " ".join(trace.threads[int(trace.thread[row])]) if untold[first] else str(int(trace.stream[row]))
+        names.append((int(trace.device[row]), stream))
+    return tuple(names), found.of
+
+
+def _at(column: Compact, rows: Compact, otherwise: int) -> Compact:
+    """The column's values at some rows, `otherwise` where the row is NONE."""
+    extended: Compact = np.append(column, np.asarray(otherwise, column.dtype))  # NONE (-1) takes the value at the end
+    return extended[rows]

@@ -1,0 +1,232 @@
+"""Groups of work with their cost and their place on the roofline, and the rows and dots they make in a report."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.step import OpRow, RooflinePoint
+from perfkit.analysis.trace.roofline import BOUNDS, TOLERANCE, UNKNOWN, Limit, Limits, Work, limits, point
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.copies import kind_of, link_of
+from perfkit.analysis.trace.work.costs import PieceCosts
+from perfkit.analysis.trace.work.grouping import Groups
+from perfkit.analysis.trace.work.inferred import AS_ELSEWHERE, INFERRED
+from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.analysis.trace.work.shapes import show_shapes
+from perfkit.cost.call import Unit
+from perfkit.devices.ceiling import Level
+from perfkit.record import PHASES
+from perfkit.trace.read import NONE
+
+Floats = NDArray[np.float64]
+
+# The phase of what ran outside of every step, and the op of what no op is known to have launched.
+OUTSIDE = "outside steps"
+NO_OP = "(no op recorded)"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Columns, one row a group of equal pieces; totals of the whole trace, not per step.
+
+    `precision` is that of most of the group's FLOPs, NONE where nothing is known of it.
+    """
+
+    pieces: Pieces
+    costs: PieceCosts
+    groups: Groups
+    calls: Floats
+    seconds: Floats
+    flops: Floats
+    bytes: Floats
+    precision: NDArray[np.int64]
+    limits: Limits
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """The first piece of each group: its keys are those of all."""
+        return self.groups.first
+
+    @cached_property
+    def counted_share(self) -> Floats:
+        """Of each group's pieces the share whose costs were counted by the hardware."""
+        return self.groups.sums(self.costs.counted) / self.groups.counts()
+
+    @property
+    def wasted(self) -> Floats:
+        """What could be won of each group, seconds; NaN where that is not known."""
+        return np.maximum(self.seconds - self.limits.attainable_s, 0.0)
+
+    def ranked(self) -> NDArray[np.int64]:
+        """Groups by what could be won, then those of which that is not known by their time; of the steps first."""
+        outside = self.pieces.step[self.first] == NONE
+        return np.lexsort((-self.seconds, -np.nan_to_num(self.wasted, nan=-1.0), outside))
+
+
+def place(pieces: Pieces, costs: PieceCosts, groups: Groups, roofs: Roofs, *, by_op: bool) -> Placed:
+    """Sum the costs of groups and find their limits. With `by_op` an op's pieces are one call, else each is one."""
+    seconds = groups.sums(pieces.busy_ns) / 1e9
+    calls = groups.sums(_begins_call(pieces)) if by_op else groups.counts().astype(np.float64)
+    flops, moved = groups.sums(costs.flops), groups.sums(costs.bytes)
+    found = limits(groups.sums(costs.compute_s(roofs)), moved, seconds, calls, roofs)
+    _limit_copies(pieces, groups, moved, seconds, roofs, found)
+    return Placed(pieces, costs, groups, calls, seconds, flops, moved, _dominant(costs, groups), found)
+
+
+def _begins_call(pieces: Pieces) -> NDArray[np.bool_]:
+    """Marks one piece of each op and kind, and every piece whose op is not known."""
+    code = np.where(
+        pieces.owner == NONE, -1 - np.arange(len(pieces)), pieces.owner.astype(np.int64) * len(Kind) + pieces.kind
+    )
+    marks = np.zeros(len(pieces), np.bool_)
+    marks[np.unique(code, return_index=True)[1]] = True
+    return marks
+
+
+def _limit_copies(pieces: Pieces, groups: Groups, moved: Floats, seconds: Floats, roofs: Roofs, found: Limits) -> None:
+    """Copies over a link are held against that link; what ranks exchange has no place on this roofline."""
+    kinds = pieces.kind[groups.first]
+    found.attainable_s[kinds != Kind.WORK] = np.nan
+    found.above_roof[kinds != Kind.WORK] = False
+    found.bound[kinds != Kind.WORK] = BOUNDS.index(UNKNOWN)
+    for index in np.flatnonzero(kinds == Kind.COPY).tolist():
+        link = link_of(kind_of(pieces.ops.trace.names[int(pieces.name[groups.first[index]])]), roofs)
+        if link is not None:
+            found.attainable_s[index] = moved[index] / link.value
+            found.above_roof[index] = seconds[index] * TOLERANCE < found.attainable_s[index]
+
+
+def _dominant(costs: PieceCosts, groups: Groups) -> NDArray[np.int64]:
+    count = len(costs.precisions)
+    if not count:
+        return np.full(len(groups), NONE, np.int64)
+    known = costs.precision != NONE
+    # A group without FLOPs has a precision too: a little is given to each piece.
+    weight = np.nan_to_num(costs.flops[known]) + 1e-9
+    cell = groups.of[known].astype(np.int64) * count + costs.precision[known]
+    table = np.bincount(cell, weight, len(groups) * count).reshape(len(groups), count)
+    return np.where(table.sum(axis=1) > 0, table.argmax(axis=1), NONE)
+
+
+def rows(placed: Placed, groups: NDArray[np.int64], step_s: float, *, of_kernels: bool) -> tuple[OpRow, ...]:
+    """Some groups, by their numbers, as rows of a table, per step.
+
+    Args:
+        step_s: the mean step.
+        of_kernels: whether a group is of one kernel (and its op), or of one op.
+    """
+    return tuple(_row(placed, index, step_s, of_kernels) for index in groups.tolist())
+
+
+def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
+    pieces, names = placed.pieces, placed.pieces.ops.trace.names
+    parts, first = parts_of(pieces), int(placed.first[index])
+    limit, seconds = placed.limits[index], float(placed.seconds[index]) / parts
+    flops, moved = _known(placed.flops[index], parts), _known(placed.bytes[index], parts)
+    attainable = None if limit.attainable_s is None else limit.attainable_s / parts
+    kind, call, owner = int(pieces.kind[first]), int(pieces.call[first]), int(pieces.owner[first])
+    unit, dtype = _precision(placed, index)
+    op = "" if owner == NONE else names[int(pieces.label[first])]
+    if pieces.inferred[first]:
+        op = pieces.ops.calls[call].call.name + INFERRED
+    elif not of_kernels and owner == NONE and pieces.on_device:
+        op = NO_OP
+    name = names[int(pieces.name[first])] if of_kernels else op or names[int(pieces.label[first])]
+    return OpRow(
+        name=name,
+        phase=phase_of(pieces, first),
+        module="" if of_kernels else module_of(pieces, first),
+        shapes="" if call == NONE else show_shapes(pieces.ops.calls[call].call.args),
+        calls=float(placed.calls[index]) / parts,
+        seconds=seconds,
+        share=seconds / step_s if step_s > 0 else 0.0,
+        flops=flops,
+        bytes=moved,
+        intensity=flops / moved if flops is not None and moved and kind == Kind.WORK else None,
+        bound=limit.bound if kind == Kind.WORK else Kind(kind).name.lower(),
+        attainable_s=attainable,
+        # Work that a cache of unknown bandwidth served has no limit but the time it took, which says nothing.
+        efficiency=None if attainable in (None, seconds) or seconds == 0 else attainable / seconds,
+        cost_source=_source(placed, index, _formula(pieces, first)),
+        op=op if of_kernels and pieces.on_device else "",
+        unit=unit,
+        dtype=dtype,
+        level=_level(placed, index, limit),
+        above_roof=limit.above_roof,
+    )
+
+
+def _formula(pieces: Pieces, row: int) -> str:
+    """The formula that a piece's cost comes from, empty where none models it."""
+    call = int(pieces.call[row])
+    if call == NONE:
+        return ""
+    source = pieces.ops.calls[call].cost.source
+    return f"{source}, {AS_ELSEWHERE}" if pieces.inferred[row] else source
+
+
+def _source(placed: Placed, index: int, formula: str) -> str:
+    """Where a group's FLOPs and bytes come from: hardware counters for all of its pieces, for some, or a formula."""
+    share = placed.counted_share[index]
+    if share == 0:
+        return formula
+    return "counted" if share == 1 else f"counted for {share:.0%} of its kernels, else {formula or 'not known'}"
+
+
+def _level(placed: Placed, index: int, limit: Limit) -> str:
+    if placed.pieces.kind[placed.first[index]] == Kind.COPY:
+        return str(Level.HOST_LINK)
+    return "" if limit.attainable_s is None else str(limit.level)
+
+
+def _precision(placed: Placed, index: int) -> tuple[str, str]:
+    code = int(placed.precision[index])
+    if code == NONE:
+        return "", ""
+    unit, dtype = placed.costs.precisions[code]
+    return str(unit), dtype
+
+
+def phase_of(pieces: Pieces, row: int) -> str:
+    """The phase of a piece in words."""
+    if pieces.step[row] == NONE:
+        return OUTSIDE
+    return "" if pieces.phase[row] == NONE else PHASES[int(pieces.phase[row])]
+
+
+def module_of(pieces: Pieces, row: int) -> str:
+    """The module of a piece in words."""
+    number = int(pieces.module[row])
+    return "" if number == NONE else pieces.ops.modules[number]
+
+
+def parts_of(pieces: Pieces) -> int:
+    """What figures per step are divided by."""
+    return max(len(pieces.windows), 1)
+
+
+def _known(value: float, parts: int) -> float | None:
+    return None if np.isnan(value) else float(value) / parts
+
+
+def points(placed: Placed, kind: str, step_s: float, most: int) -> list[RooflinePoint]:
+    """Dots of the groups that computed within the steps, the longest first."""
+    pieces = placed.pieces
+    found = []
+    computed = (pieces.kind[placed.first] == Kind.WORK) & (pieces.step[placed.first] != NONE)
+    drawn = np.flatnonzero(computed & (placed.precision != NONE) & (placed.flops > 0) & (placed.bytes > 0))
+    for index in drawn[np.argsort(-placed.seconds[drawn], kind="stable")].tolist():
+        row = _row(placed, index, step_s, of_kernels=kind == "kernel")
+        work = Work(row.flops, row.bytes, Unit(row.unit), row.dtype)
+        limit = Limit(row.attainable_s, row.bound, row.level or Level.MEMORY, row.above_roof)
+        dot = point(kind, row.name, row.calls, row.seconds, step_s, work, limit, row.shapes)
+        if dot is not None:
+            found.append(dot)
+        if len(found) == most:
+            break
+    return found

@@ -1,0 +1,130 @@
+"""Wall time of a trace's windows and streams, split among what bounds its work."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.trace import Overlap, StreamRow
+from perfkit.analysis.trace import timeline
+from perfkit.analysis.trace.intervals import EMPTY, Intervals, clipped, difference, length, union
+from perfkit.analysis.trace.roofline import BOUNDS, COMPUTE, MEMORY, OVERHEAD, UNKNOWN
+from perfkit.analysis.trace.timeline import Split, split
+from perfkit.analysis.trace.work.launches import Queue
+from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.analysis.trace.work.placed import Placed
+from perfkit.trace.nesting import grouped
+from perfkit.trace.read import NONE
+
+# Devices have some ten streams. What a trace has beyond these is told in one row.
+MOST_STREAMS = 200
+
+_OF_BOUND = {
+    COMPUTE: timeline.COMPUTE_BOUND,
+    MEMORY: timeline.MEMORY_BOUND,
+    OVERHEAD: timeline.LATENCY_BOUND,
+    UNKNOWN: timeline.UNMODELLED,
+}
+_OF_KIND = {Kind.COMMUNICATION: timeline.COMMUNICATION, Kind.COPY: timeline.COPIES}
+# Calls of a CPU that are too small for a bound are dispatch, which is the host's.
+_NUMBERS = {name: number for number, name in enumerate(timeline.DEVICE_CATEGORIES)}
+
+
+def categories(placed: Placed) -> NDArray[np.int8]:
+    """Each piece's category, as an index into `timeline.DEVICE_CATEGORIES`."""
+    pieces = placed.pieces
+    of_bound = np.asarray([_NUMBERS[_OF_BOUND[bound]] for bound in BOUNDS], np.int8)
+    result: NDArray[np.int8] = of_bound[placed.limits.bound][placed.groups.of]
+    for kind, name in _OF_KIND.items():
+        result[pieces.of(kind)] = _NUMBERS[name]
+    return result
+
+
+def split_windows(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None, fetching: Intervals) -> Split:
+    """Split the windows of a trace.
+
+    `waiting` is None on a CPU, which is never idle: it dispatches or waits. `fetching` is when the loop fetched data.
+    """
+    return _split(pieces.windows.spans, pieces, category, slice(None), waiting, fetching)
+
+
+def split_streams(
+    pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None, *, some_lost: bool = False
+) -> tuple[StreamRow, ...]:
+    """Split the whole trace for each stream or thread that did any work, those beyond the busiest ones together.
+
+    With `some_lost` kernels are missing, nobody knows of which stream.
+    """
+    busy = np.bincount(pieces.lane, pieces.busy_ns, len(pieces.lanes))
+    together = np.argsort(-busy, kind="stable")[MOST_STREAMS:]
+    label = np.arange(len(pieces.lanes))
+    label[together] = len(pieces.lanes)
+    lane = label[pieces.lane]
+    named = dict(enumerate(pieces.lanes)) | {len(pieces.lanes): (NONE, f"({len(together):,} others)")}
+    order = grouped(lane)
+    ends = np.cumsum(np.bincount(lane, minlength=len(named)))
+    return tuple(
+        _stream(*named[number], pieces, category, waiting, order[begin:end], some_lost)
+        for number, (begin, end) in enumerate(zip([0, *ends.tolist()], ends.tolist(), strict=False))
+        if end > begin
+    )
+
+
+def _stream(
+    device: int,
+    name: str,
+    pieces: Pieces,
+    category: NDArray[np.int8],
+    waiting: Queue | None,
+    mine: NDArray[np.int64],
+    some_lost: bool,
+) -> StreamRow:
+    first, last = pieces.windows.span
+    found = _split(union([first], [last]), pieces, category, mine, waiting)
+    return StreamRow(
+        device=device,
+        stream=name,
+        kernels=len(mine),
+        busy_s=int(pieces.busy_ns[mine].sum()) / 1e9,
+        span_s=(last - first) / 1e9,
+        split=replace(found, are_bounds=some_lost).shares(),
+    )
+
+
+def _split(
+    windows: Intervals,
+    pieces: Pieces,
+    category: NDArray[np.int8],
+    rows: NDArray[np.int64] | slice,
+    waiting: Queue | None,
+    fetching: Intervals = EMPTY,
+) -> Split:
+    starts, ends, kinds = pieces.start_ns[rows], pieces.end_ns[rows], category[rows]
+    work = {
+        name: union(starts[kinds == number], ends[kinds == number])
+        for name, number in _NUMBERS.items()
+        if name not in (timeline.HOST, timeline.OTHER_IDLE)
+    }
+    queued = EMPTY if waiting is None else waiting.when(rows)
+    if len(fetching):
+        work[timeline.DATA] = fetching if queued is None else difference(fetching, queued)
+    return split(windows, work, timeline.categories(on_cpu=waiting is None, with_data=len(fetching) > 0), queued)
+
+
+def overlap(pieces: Pieces, parts: int) -> Overlap:
+    """Communication and copies in the windows, and what of them is not covered by computing."""
+    windows = pieces.windows.spans
+    computing = pieces.when(pieces.of(Kind.WORK))
+
+    def seconds(kind: Kind) -> tuple[float, float]:
+        # Intervals of time when any was going on, cut to the windows.
+        mine = clipped(pieces.when(pieces.of(kind)), windows)
+        return length(mine) / 1e9 / parts, length(difference(mine, computing)) / 1e9 / parts
+
+    communication, copies = seconds(Kind.COMMUNICATION), seconds(Kind.COPY)
+    return Overlap(
+        communication_s=communication[0],
+        exposed_communication_s=communication[1],
+        copies_s=copies[0],
+        exposed_copies_s=copies[1],
+    )

@@ -1,0 +1,23 @@
+"""FLOPs and bytes that a trace states of its kernels, because the compiler that made them counted them (XLA)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.trace.read import NONE
+
+Floats = NDArray[np.float64]
+
+
+def stated_costs(pieces: Pieces) -> tuple[Floats, Floats]:
+    """FLOPs and bytes of each piece, NaN where the trace states none or where a model knows them.
+
+    Bytes are those that the compiler expects the kernel to read and write. Where both are 0 it does not know them: so
+    it is for code that it did not make.
+    """
+    trace = pieces.ops.trace
+    rows = np.asarray([(each.flops, each.bytes) for each in trace.statements] + [(NONE, NONE)], np.float64)
+    rows[(rows <= 0).all(axis=1) | (rows < 0).any(axis=1)] = np.nan
+    found = rows[trace.stated[pieces.event]]  # NONE (-1) takes the last row
+    found[~(pieces.of(Kind.WORK) & (pieces.call == NONE))] = np.nan
+    return found[:, 0], found[:, 1]

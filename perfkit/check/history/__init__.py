@@ -1,0 +1,1 @@
+"""A quantity over many revisions: where it changed."""

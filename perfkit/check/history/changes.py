@@ -1,0 +1,211 @@
+"""Where one series changed: every change of what is counted exactly, and of what varies those that stand a test."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from perfkit import units
+from perfkit.analysis.suite.estimate import t_quantile
+from perfkit.check.history.change_points import FALSE, FEWEST, Levels, find_levels
+from perfkit.check.history.commits import commit_range
+from perfkit.check.history.result import ChangePoint, CommitRange, Level, Series
+from perfkit.check.judge.environments import differences
+from perfkit.record import Environment
+
+# What makes another machine. Software that changes is told at a change instead of splitting the series there: it may be
+# the very thing that made it.
+MACHINE = (
+    "device", "device_name", "device_count", "compute_capability", "cpu_model", "cpu_cores", "container_cpu_limit",
+    "threads",
+)  # fmt: skip
+
+_NEXT = 5  # runs for which `detectable` is told
+_POWER = 0.8
+_FAR = 4.0  # times the deviation of a run
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A series without its changes, and where each of its runs ran."""
+
+    series: Series
+    environments: tuple[Environment | None, ...]
+    repository: Path | None
+
+    @property
+    def values(self) -> list[float]:
+        return [point.value for point in self.series.points]
+
+
+def exact_changes(runs: Runs) -> Series:
+    """Every run with another value than the one before begins a level."""
+    values = runs.values
+    starts = [0, *(place for place in range(1, len(values)) if values[place] != values[place - 1])]
+    levels = tuple(
+        Level(first=first, last=end - 1, value=values[first]) for first, end in pairwise([*starts, len(values)])
+    )
+    changes = tuple(
+        _change(runs, before, after, earliest=after.first, latest=after.first) for before, after in pairwise(levels)
+    )
+    notes = runs.series.notes
+    if 2 * len(changes) >= len(values) > 3:
+        notes += (f"{len(changes)} changes in {len(values)} runs: it is not as repeatable as it should be",)
+    return replace(runs.series, levels=levels, changes=changes, notes=notes)
+
+
+def noisy_changes(runs: Runs) -> Series:
+    """Levels on a scale of logarithms, or as they are where a figure may be 0."""
+    values = runs.values
+    logarithmic = all(value > 0 for value in values)
+    scaled = [math.log(value) for value in values] if logarithmic else values
+    found = find_levels(scaled)
+    starts = [0, *(step.at for step in found.steps), len(values)]
+    back = math.exp if logarithmic else float
+    levels = tuple(
+        Level(
+            first=first,
+            last=end - 1,
+            value=back(mean),
+            low=None if half is None else back(mean - half),
+            high=None if half is None else back(mean + half),
+        )
+        for (first, end), mean, half in zip(pairwise(starts), found.means, found.half, strict=True)
+    )
+    counts = [level.last - level.first + 1 for level in levels]
+    changes = []
+    for place, step in enumerate(found.steps):
+        bounds = _bounds(found, place, counts, logarithmic)
+        changes.append(
+            _change(
+                runs, levels[place], levels[place + 1], earliest=step.earliest, latest=step.latest, bounds=bounds,
+                p_value=step.p_value,
+            )
+        )  # fmt: skip
+    far = _far(scaled, found, starts)
+    notes = runs.series.notes
+    enough = len(values) >= 2 * FEWEST
+    if not enough:
+        notes += (
+            f"a level takes {FEWEST} runs, so that changes are told from {2 * FEWEST} on: this has {len(values)}",
+        )
+    return replace(
+        runs.series,
+        points=tuple(replace(point, far=side != 0) for point, side in zip(runs.series.points, far, strict=True)),
+        levels=levels,
+        changes=tuple(changes),
+        noise=_relative(found.deviation, levels[-1].value, logarithmic) if enough else None,
+        resemblance=found.inflation,
+        detectable=_relative(_detectable(found, counts[-1], len(values)), levels[-1].value, logarithmic)
+        if enough
+        else None,
+        pending=_pending(values, levels[-1].value, far),
+        notes=notes,
+    )
+
+
+def _bounds(found: Levels, place: int, counts: Sequence[int], logarithmic: bool) -> tuple[float | None, float | None]:
+    """The 95 % interval of the relative change."""
+    before, after = found.means[place : place + 2]
+    half = found.between(place, counts)
+    low, high = after - before - half, after - before + half
+    if logarithmic:
+        return math.expm1(low), math.expm1(high)
+    return (low / before, high / before) if before > 0 else (None, None)
+
+
+def _change(
+    runs: Runs,
+    before: Level,
+    after: Level,
+    *,
+    earliest: int,
+    latest: int,
+    bounds: tuple[float | None, float | None] = (None, None),
+    p_value: float | None = None,
+) -> ChangePoint:
+    more = after.value > before.value
+    at = after.first
+    told = runs.environments[at - 1], runs.environments[at]
+    return ChangePoint(
+        at=at,
+        before=before,
+        after=after,
+        worse=more == runs.series.more_is_worse,
+        change=after.value / before.value - 1 if before.value else None,
+        low=bounds[0],
+        high=bounds[1],
+        p_value=p_value,
+        earliest=earliest,
+        latest=latest,
+        commits=_commits(runs, at - 1, at),
+        within=_commits(runs, earliest - 1, latest) if (earliest, latest) != (at, at) else None,
+        differs=_differs(*told),
+    )
+
+
+def _commits(runs: Runs, last: int, first: int) -> CommitRange:
+    """Between two runs, or the nearest outside of them that recorded a revision."""
+    revisions = [point.revision for point in runs.series.points]
+    before = next((revision for revision in reversed(revisions[: last + 1]) if revision), "")
+    after = next((revision for revision in revisions[first:] if revision), "")
+    found = commit_range(runs.repository, before, after)
+    if before and after and not (revisions[last] and revisions[first]) and not found.reason:
+        return replace(found, reason="runs nearer to the change recorded no revision")
+    return found
+
+
+def _differs(before: Environment | None, after: Environment | None) -> tuple[str, ...]:
+    if before is None or after is None:
+        return ()
+    return tuple(str(each) for each in differences(before, after) if each.key not in MACHINE)
+
+
+def _far(scaled: Sequence[float], found: Levels, starts: Sequence[int]) -> list[int]:
+    """1 or -1 for the runs far above or below their level, else 0."""
+    if not found.deviation:
+        return [0] * len(scaled)
+    limit = _FAR * found.deviation
+    off = [
+        value - mean
+        for mean, (first, end) in zip(found.means, pairwise(starts), strict=True)
+        for value in scaled[first:end]
+    ]
+    return [0 if abs(each) <= limit else 1 if each > 0 else -1 for each in off]
+
+
+def _pending(values: Sequence[float], level: float, far: Sequence[int]) -> str:
+    """The newest runs that are far off on one side, fewer than make a level."""
+    side = far[-1]
+    count = next((place for place, each in enumerate(reversed(far)) if each != side), len(far))
+    if side == 0 or count >= FEWEST or level == 0:
+        return ""
+    away = units.percent(abs(values[-1] / level - 1))
+    which = "run is" if count == 1 else f"{count} runs are far off, the last"
+    needed = FEWEST - count
+    return (
+        f"the newest {which} {away} {'above' if side > 0 else 'below'} the level: chance, or a change that "
+        f"{needed} more {'run' if needed == 1 else 'runs'} like it would show"
+    )
+
+
+def _detectable(found: Levels, runs: int, of: int) -> float | None:
+    """The smallest step that is found with a probability of 80 % once five runs of a new level follow:
+    (t(1 - p / 2) + t(0.8)) s sqrt(1 / n + 1 / 5), with p the limit of the p-value over the number of places."""
+    if found.deviation is None:
+        return None
+    places = of + _NEXT - 2 * FEWEST + 1
+    freedom = found.freedom + _NEXT - 1
+    reach = t_quantile(1 - FALSE / (2 * max(1, places)), freedom) + t_quantile(_POWER, freedom)
+    return reach * found.deviation * math.sqrt(found.inflation * (1 / runs + 1 / _NEXT))
+
+
+def _relative(amount: float | None, level: float, logarithmic: bool) -> float | None:
+    if amount is None:
+        return None
+    if logarithmic:
+        return math.expm1(amount)
+    return amount / level if level > 0 else None

@@ -1,0 +1,162 @@
+"""From many runs to series, and from series to where they changed."""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+import perfkit
+from perfkit.check.history.changes import MACHINE, Runs, exact_changes, noisy_changes
+from perfkit.check.history.read import Reading, read_all
+from perfkit.check.history.result import History, Point, Series, latest_regressions
+from perfkit.check.judge.quantities import QUANTITIES, Judging, Quantity
+from perfkit.check.judge.thresholds import Threshold, default_thresholds
+from perfkit.git import top_of
+from perfkit.record import Environment
+
+__all__ = ["History", "latest_regressions", "read_history"]
+
+# Told by others: units per step / step time, and FLOPs / step time / a peak.
+_DERIVED = {"throughput", "mfu"}
+_DIRTY = "-dirty"
+_NO_MACHINE = "machine not recorded"
+
+
+def read_history(
+    path: Path, repository: Path | None = None, thresholds: Mapping[str, Threshold | None] | None = None
+) -> History:
+    """Read all runs in a folder, or the commits of a baseline file, and find where each quantity changed.
+
+    Args:
+        path: a folder with suites of `perfkit bench` and `perfkit run` and checks, at any depth; or a baseline file.
+        repository: the git repository that names the commits; the one that `path` lies in where None is given.
+        thresholds: what changes are held against, by quantity; by default the quantities' own.
+
+    Raises `UsageError` where there is nothing to read. What cannot be read of many is left out with a note.
+    """
+    held = default_thresholds() if thresholds is None else thresholds
+    readings = read_all(path)
+    repository = repository or top_of(path if path.is_dir() else path.parent)
+    dated, undated = _in_order(readings.found)
+    groups: dict[tuple[str, str, str, str], list[Reading]] = {}
+    for reading in dated:
+        key = reading.workload, reading.variant, machine_of(reading.environment), reading.how
+        groups.setdefault(key, []).append(reading)
+    series = [
+        made
+        for (workload, variant, machine, how), found in sorted(groups.items())
+        for quantity in QUANTITIES
+        if quantity.name not in _DERIVED
+        and (made := _series(quantity, held.get(quantity.name), workload, variant, machine, how, found, repository))
+        is not None
+    ]
+    machines = tuple(sorted({each.machine for each in series}))
+    notes = list(readings.notes)
+    if undated:
+        notes.append(f"{undated} readings have no time that can be read, and stand first in their series")
+    if len(machines) > 1:
+        notes.append(
+            f"the runs are of {len(machines)} kinds of machines: figures of different ones are never joined, each has "
+            "series of its own"
+        )
+    return History(
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        folder=str(path),
+        repository="" if repository is None else str(repository),
+        runs=readings.runs,
+        machines=machines,
+        series=tuple(series),
+        notes=tuple(notes),
+    )
+
+
+def machine_of(environment: Environment | None) -> str:
+    """The fingerprint of a machine: what its figures cannot be joined across, in words."""
+    if environment is None:
+        return _NO_MACHINE
+    told = {key: getattr(environment, key) for key in MACHINE}
+    parts = [environment.device_name]
+    if environment.device != "cpu":
+        parts += [f"{environment.device_count} devices" * (environment.device_count != 1)]
+        parts += [f"compute capability {told['compute_capability']}" * (told["compute_capability"] is not None)]
+    if told["cpu_model"] and told["cpu_model"] != environment.device_name:
+        parts.append(told["cpu_model"])
+    parts += [f"{told['cpu_cores']} cores" * (told["cpu_cores"] is not None)]
+    parts += [f"limit {told['container_cpu_limit']} CPUs" * (told["container_cpu_limit"] is not None)]
+    parts += [f"{told['threads']} threads" * (told["threads"] is not None)]
+    return ", ".join(filter(None, parts))
+
+
+def _in_order(found: Sequence[Reading]) -> tuple[list[Reading], int]:
+    """By time; those of equal times as they were read, which is the same order every time; those without one first."""
+    dated = [(_moment(reading.time), reading) for reading in found]
+    first = datetime.min.replace(tzinfo=UTC)
+    dated.sort(key=lambda each: each[0] or first)  # stable
+    return [reading for _, reading in dated], sum(moment is None for moment, _ in dated)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _series(
+    quantity: Quantity,
+    threshold: Threshold | None,
+    workload: str,
+    variant: str,
+    machine: str,
+    how: str,
+    readings: Sequence[Reading],
+    repository: Path | None,
+) -> Series | None:
+    """None where no run tells the quantity."""
+    exact = quantity.judging is Judging.EXACT
+    points, environments, unusable = [], [], 0
+    for reading in readings:
+        told = (reading.exact[quantity.name],) if quantity.name in reading.exact else ()
+        processes = told or reading.processes.get(quantity.name, ())
+        if not processes:
+            continue
+        value = median(processes)
+        if not all(map(math.isfinite, processes)):
+            unusable += 1
+            continue
+        points.append(_point(reading, value, () if exact else processes))
+        environments.append(reading.environment)
+    if not points:
+        return None
+    notes = [f"{unusable} runs without a finite figure are left out"] if unusable else []
+    series = Series(
+        workload=workload,
+        variant=variant,
+        quantity=quantity.name,
+        title=quantity.title,
+        unit=quantity.unit,
+        more_is_worse=quantity.more_is_worse,
+        exact=exact,
+        threshold=threshold,
+        machine=machine,
+        how=how,
+        points=tuple(points),
+        notes=tuple(notes),
+    )
+    runs = Runs(series, tuple(environments), repository)
+    return exact_changes(runs) if exact else noisy_changes(runs)
+
+
+def _point(reading: Reading, value: float, processes: tuple[float, ...]) -> Point:
+    revision = reading.revision or ""
+    return Point(
+        time=reading.time,
+        value=value,
+        processes=processes,
+        revision=revision.removesuffix(_DIRTY),
+        dirty=revision.endswith(_DIRTY),
+        source=reading.source,
+    )

@@ -1,0 +1,262 @@
+"""What a folder holds of the past: the figures of every suite and check in it, or of a baseline file's commits."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.suite.runs import VariantRuns, largest, step_series, total
+from perfkit.check.judge.figures import PARITY, Figures, figures
+from perfkit.check.judge.read import read_check
+from perfkit.check.result import CheckedVariant
+from perfkit.errors import RunFormatError, UsageError
+from perfkit.files import read_json
+from perfkit.git import git, top_of
+from perfkit.record import Environment, Quantity, value_of
+from perfkit.spec import RunSpec
+from perfkit.store.baseline import decode_baseline
+from perfkit.store.layout import SPEC_FILE, SUITE_FILE, Suite
+from perfkit.store.listing import marked
+from perfkit.store.pairs import ALTERNATING
+from perfkit.store.read import StoredSuite, read_suite
+from perfkit.store.summary import CHECK_FILE
+
+REPORT = "report.json"
+BENCH, RUN, STORED = "perfkit bench", "perfkit run", "stored"
+
+# What needs the trace or the memory events, which take long to read: only a report has it at hand.
+_IN_REPORTS = "peak memory of a CPU, kernels, waits and communication"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The figures of one variant as one run of it left them. `how` says in which way they were measured."""
+
+    time: str
+    source: str
+    how: str
+    workload: str
+    variant: str
+    environment: Environment | None
+    revision: str | None
+    exact: Mapping[str, float] = field(default_factory=dict)
+    processes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass
+class Readings:
+    """All readings, of folders by their names, of commits from the oldest on.
+
+    `runs` counts suites, checks and commits; `notes` say what is left out.
+    """
+
+    found: list[Reading] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    runs: int = 0
+
+
+def read_all(path: Path) -> Readings:
+    """Read a folder of runs, or a baseline file in a git repository. A `UsageError` says what is wrong with it.
+
+    A suite or check that cannot be read is left out with a note.
+    """
+    if path.is_file():
+        return _baseline_commits(path)
+    if not path.is_dir():
+        raise UsageError(
+            f"{path}: there is no such folder; expected one with suites of `perfkit bench` or checks in it"
+        )
+    readings, bare, damaged = Readings(), 0, []
+    for folder, marker in sorted(marked(path, (CHECK_FILE, SUITE_FILE))):
+        name = folder.relative_to(path).as_posix()
+        try:
+            if marker == CHECK_FILE:
+                readings.found += _check(folder, name)
+            else:
+                found, reported = _suite(folder, name)
+                readings.found += found
+                bare += not reported
+        except RunFormatError as error:
+            damaged.append(str(error))
+            continue
+        readings.runs += 1
+    if not readings.runs and not damaged:
+        raise UsageError(f"{path}: no suite.json and no check.json lies in it; expected a folder of many runs")
+    if damaged:
+        readings.notes.append(
+            f"{len(damaged)} of {readings.runs + len(damaged)} could not be read, first: {damaged[0]}"
+        )
+    if bare:
+        readings.notes.append(
+            f"{bare} of {readings.runs} have no report of all their runs, so that {_IN_REPORTS} of theirs are not "
+            "known; `perfkit report` writes one"
+        )
+    return readings
+
+
+def _check(folder: Path, name: str) -> Iterator[Reading]:
+    """The newer side of a check: the older one was measured before, in a run of its own."""
+    check = read_check(folder)
+    for variant in check.variants:
+        exact = {item.quantity: item.after for item in variant.judged if item.exact and item.after is not None}
+        yield Reading(
+            time=check.created_at,
+            source=name,
+            how=variant.turns or ALTERNATING,
+            workload=variant.workload,
+            variant=variant.variant,
+            environment=check.after.environment,
+            revision=check.after.revision or _revision(check.after.environment),
+            exact=exact,
+            processes=_of_pairs(variant)
+            | {
+                item.quantity: (item.after,)
+                for item in variant.judged
+                if not item.exact and item.after is not None and not variant.pairs
+            },
+        )
+
+
+def _of_pairs(variant: CheckedVariant) -> dict[str, tuple[float, ...]]:
+    steps = tuple(median(series) for pair in variant.pairs if (series := step_series(pair.after)))
+    cpu = tuple(median(pair.after.cpu_s) for pair in variant.pairs if pair.after.cpu_s)
+    return {name: values for name, values in (("step_time", steps), ("cpu_time", cpu)) if values}
+
+
+def _suite(folder: Path, name: str) -> tuple[list[Reading], bool]:
+    """The readings of a suite, and whether they come from a report of all its runs."""
+    suite = read_json(folder / SUITE_FILE, Suite)
+    report = _report(folder, suite)
+    if report is not None:
+        labels = _labels(folder, suite)
+        return [
+            _reading(
+                suite,
+                name,
+                labels.get(variant.name, report.workload),
+                variant.name,
+                report.environment,
+                figures(variant),
+                attached=variant.loop is not None,
+            )
+            for variant in report.variants
+        ], True
+    return list(_records(read_suite(folder), name)), False
+
+
+def _report(folder: Path, suite: Suite) -> Analysis | None:
+    """The suite's report; None where there is none of all its runs, or one of another perfkit."""
+    if not (folder / REPORT).is_file():
+        return None
+    try:
+        report = read_json(folder / REPORT, Analysis)
+    except RunFormatError:
+        return None
+    runs = {run for variant in report.variants for run in variant.runs}
+    complete = report.created_at == suite.created_at and runs == {run.path for run in suite.runs}
+    return report if complete else None
+
+
+def _labels(folder: Path, suite: Suite) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in suite.runs:
+        if entry.variant not in found and ".." not in Path(entry.path).parts:
+            found[entry.variant] = _label(read_json(folder / entry.path / SPEC_FILE, RunSpec))
+    return found
+
+
+def _label(spec: RunSpec) -> str:
+    """A workload with what else makes it another one: only equal ones share a series."""
+    more = [spec.dtype] * (spec.dtype != "fp32") + [f"accumulate {spec.accumulation}"] * (spec.accumulation != 1)
+    return ", ".join([spec.workload.label, *more])
+
+
+def _records(stored: StoredSuite, name: str) -> Iterator[Reading]:
+    for variant in dict.fromkeys(run.variant for run in stored.runs):
+        runs = VariantRuns(variant, tuple(run for run in stored.runs if run.variant == variant))
+        if runs.main is not None:
+            environment = next((record.environment for record in runs.records if record.environment), None)
+            found = _of_records(runs)
+            label = _label(runs.main.spec)
+            yield _reading(stored.suite, name, label, variant, environment, found, attached=runs.attached)
+
+
+def _of_records(runs: VariantRuns) -> Figures:
+    """What the records alone tell, without traces and events of memory."""
+    memory = [record.memory for record in runs.records if record.memory is not None]
+    flops = [record.flops for record in runs.records if record.flops is not None]
+    complete = len(runs.records) == runs.world_size
+    none = ""
+    exact: dict[str, Quantity] = {
+        "peak_allocated": largest((each.allocated for each in memory), none),
+        "peak_reserved": largest((each.reserved for each in memory), none),
+        "flops": total((each.hardware for each in flops), none),
+    }
+    processes = {"step_time": runs.steps(step_series), "cpu_time": runs.steps(lambda samples: samples.cpu_s)}
+    known = {name: value for name, each in exact.items() if complete and (value := value_of(each)) is not None}
+    breaks = runs.records[0].facts.get("graph_breaks")
+    return Figures(
+        exact=known if breaks is None else {**known, "graph_breaks": breaks},
+        processes={name: tuple(values.values()) for name, values in processes.items() if values},
+    )
+
+
+def _reading(
+    suite: Suite, source: str, workload: str, variant: str, environment: Environment | None, found: Figures, *,
+    attached: bool,
+) -> Reading:  # fmt: skip
+    return Reading(
+        time=suite.created_at,
+        source=source,
+        how=RUN if attached else BENCH,
+        workload=workload,
+        variant=variant,
+        environment=environment,
+        revision=_revision(environment),
+        exact=found.exact,
+        processes=found.processes,
+    )
+
+
+def _revision(environment: Environment | None) -> str | None:
+    return None if environment is None else environment.git_revision
+
+
+def _baseline_commits(path: Path) -> Readings:
+    """What a baseline held at each commit that changed it: its exact figures, which do not depend on the day."""
+    repository = top_of(path.resolve().parent)
+    if repository is None:
+        raise UsageError(f"{path}: no git repository holds it; expected a folder of runs, or a baseline that is in git")
+    inside = path.resolve().relative_to(repository.resolve()).as_posix()
+    listed = git(repository, "log", "--reverse", "--format=%H%x00%cI", "--", inside)
+    readings = Readings()
+    for line in listed.text.splitlines():
+        commit, _, time = line.partition("\0")
+        held = git(repository, "show", f"{commit}:{inside}")
+        if not held.ok:  # the commit that took it away
+            continue
+        try:
+            baseline = decode_baseline(f"{inside} of {commit[:12]}", held.output)
+        except RunFormatError as error:
+            readings.notes.append(f"left out: {error}")
+            continue
+        readings.runs += 1
+        readings.found += [
+            Reading(
+                time=time,
+                source=commit[:12],
+                how=STORED,
+                workload=workload,
+                variant=name,
+                environment=baseline.environment,
+                revision=commit[:12],
+                exact={key: value for key, value in stored.exact.items() if key != PARITY},
+            )
+            for workload, variants in baseline.variants.items()
+            for name, stored in variants.items()
+        ]
+    if not readings.runs:
+        raise UsageError(f"{path}: no commit of {repository} holds a baseline there; commit it first")
+    readings.notes.append("a baseline's times are not shown: they were taken on different days and rounded")
+    return readings

@@ -1,0 +1,147 @@
+"""What a history yields: data for renderers and exit codes. Nothing here formats; all of it is `history.json`."""
+
+from perfkit.check.judge.thresholds import Threshold, exceeds, margin
+from perfkit.spec import Struct
+
+HISTORY_VERSION = 1
+HISTORY_FILE = "history.json"
+
+
+class Point(Struct):
+    """One run of a series. `value` is in the quantity's unit: the median of `processes` where there are several.
+
+    `time` is ISO 8601 in UTC, "" where not known. `revision` is as recorded, without the mark of uncommitted changes,
+    which `dirty` tells; "" outside of git. `source` is the folder that it was read from, relative to that of the
+    history, or the commit of a baseline. `far` says that it is far off its level: before levels are looked for, such
+    runs are drawn in.
+    """
+
+    time: str
+    value: float
+    processes: tuple[float, ...] = ()
+    revision: str = ""
+    dirty: bool = False
+    source: str = ""
+    far: bool = False
+
+
+class Level(Struct):
+    """Runs number `first` to `last` around one value, with its 95 % interval where it varies and can be estimated."""
+
+    first: int
+    last: int
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Commit(Struct):
+    """One line of `git log`."""
+
+    revision: str
+    title: str
+
+
+class CommitRange(Struct):
+    """What lies between two runs: after `before`, up to and with `after`. Revisions are "" where not known.
+
+    `commits` are the newest first, at most as many as are shown, `count` is how many there are; None where the
+    repository does not tell, and then `reason` says why.
+    """
+
+    before: str
+    after: str
+    commits: tuple[Commit, ...] = ()
+    count: int | None = None
+    reason: str = ""
+
+
+class ChangePoint(Struct):
+    """A new level begins with run number `at`. `change` is relative, positive where there is more; None from zero.
+
+    `low` and `high` are the 95 % interval of the change. `p_value` is the probability that a series of this length
+    without a change shows as much at any of its places; None for what is counted exactly, where nothing is by chance.
+    `commits` are those between the last run before it and the first after it. With 95 % confidence the new level begins
+    with one of the runs `earliest` to `latest`; where that is not one place, `within` are the commits of all of them.
+    `differs` names what else changed in where it ran, `key: before -> after`.
+    """
+
+    at: int
+    before: Level
+    after: Level
+    worse: bool
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    earliest: int
+    latest: int
+    commits: CommitRange
+    within: CommitRange | None = None
+    differs: tuple[str, ...] = ()
+
+
+class Series(Struct):
+    """One quantity of one variant on one kind of machine, measured in one way, in the order of time.
+
+    `threshold` is what its changes are held against, None where it is reported only.
+    `machine` is the fingerprint, `how` the way of measuring (`perfkit bench`, `perfkit run`, `lock-step`, `stored`).
+    `noise` is the standard deviation of a run around its level as a share of it, `resemblance` the factor by which the
+    variance of a mean is larger than of independent runs, `detectable` the smallest relative worsening that the next
+    five runs would show with a probability of 80 %. `pending` says in words that the newest runs are far off, where
+    they are too few to make a level.
+    """
+
+    workload: str
+    variant: str
+    quantity: str
+    title: str
+    unit: str
+    more_is_worse: bool
+    exact: bool
+    threshold: Threshold | None
+    machine: str
+    how: str
+    points: tuple[Point, ...]
+    levels: tuple[Level, ...] = ()
+    changes: tuple[ChangePoint, ...] = ()
+    noise: float | None = None
+    resemblance: float = 1.0
+    detectable: float | None = None
+    pending: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.title} of {self.workload} {self.variant}"
+
+
+class History(Struct):
+    """All series of a folder, by workload, variant and quantity. `runs` is how many suites, checks and baselines were
+    read, `machines` what their fingerprints are; `notes` say what was left out or split, and why."""
+
+    schema_version: int = HISTORY_VERSION
+    created_at: str
+    perfkit: str
+    folder: str
+    repository: str = ""
+    runs: int
+    machines: tuple[str, ...] = ()
+    series: tuple[Series, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def is_regression(series: Series, change: ChangePoint) -> bool:
+    """Whether a change is worse by more than the threshold allows; of what varies, by half of it, as in a check."""
+    if series.threshold is None or not change.worse:
+        return False
+    before, after = change.before.value, change.after.value
+    if series.exact:
+        return exceeds(series.threshold, before, after, more_is_worse=series.more_is_worse)
+    allowed = margin(series.threshold, before, more_is_worse=series.more_is_worse)
+    return allowed is not None and change.change is not None and abs(change.change) > allowed / 2
+
+
+def latest_regressions(history: History) -> tuple[Series, ...]:
+    """The series whose newest level is a regression from the one before: what `--history` fails for."""
+    return tuple(series for series in history.series if series.changes and is_regression(series, series.changes[-1]))

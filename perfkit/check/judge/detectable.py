@@ -1,0 +1,106 @@
+"""What can be told on this machine for which budget, from pairs of processes that ran the same code."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+
+import numpy as np
+
+from perfkit.analysis.suite.estimate import log_interval, t_quantile
+from perfkit.check.judge.looks import looks_up_to, plan_for, plan_of
+from perfkit.check.judge.paired import pair_ratio
+from perfkit.check.judge.sequential import sequence
+from perfkit.check.judge.student import variance
+from perfkit.check.judge.worsening import POWER
+from perfkit.check.result import Calibration, DetectableRow, Noise, Verdict
+from perfkit.errors import PerfkitError
+from perfkit.store.pairs import Pair
+
+BUDGETS_S = (60.0, 180.0, 300.0, 600.0, 1800.0)
+COMPARISONS = 1000
+# Fewer give a spread that is itself off by more than half.
+FEWEST = 4
+
+
+def calibrate(pairs: Sequence[Pair], turns: str, margins: Mapping[str, float], *, seed: int = 0) -> Calibration:
+    """The table of what budgets buy, from A/A pairs; `margins` are the relative thresholds by quantity, of times.
+
+    Quantities that the pairs do not have are left out. Raises `PerfkitError` for fewer than four pairs.
+    """
+    logs = {name: _logs(pairs, turns, name) for name in margins}
+    logs = {name: values for name, values in logs.items() if len(values) >= FEWEST}
+    if not logs:
+        raise PerfkitError(
+            f"{len(pairs)} pairs are too few to calibrate: at least {FEWEST} are needed, raise the budget"
+        )
+    pair_s = median(pair.seconds for pair in pairs)
+    alarms = _false_alarms(logs, margins, seed)
+    noise = tuple(_noise(name, values, alarms[name]) for name, values in logs.items())
+    return Calibration(
+        turns=turns,
+        pairs=len(pairs),
+        pair_s=pair_s,
+        compared=len(pairs),
+        comparisons=COMPARISONS,
+        noise=noise,
+        rows=tuple(_row(budget_s, pair_s, noise) for budget_s in BUDGETS_S),
+    )
+
+
+def smallest(spread: float, pairs: int, alpha: float) -> float | None:
+    """The smallest relative worsening found with a probability of 95 % by so many pairs; None for fewer than two.
+
+    exp((t(1 - alpha) + t(0.95)) spread / sqrt(n)) - 1 with n - 1 degrees of freedom.
+    """
+    if pairs < 2:
+        return None
+    reach = t_quantile(1 - alpha, pairs - 1) + t_quantile(POWER, pairs - 1)
+    return math.expm1(reach * spread / math.sqrt(pairs))
+
+
+def _row(budget_s: float, pair_s: float, noise: Sequence[Noise]) -> DetectableRow:
+    plan = plan_for(budget_s, pair_s)
+    alpha = plan.last_alpha / len(noise)
+    found = {each.quantity: smallest(each.spread, plan.maximum, alpha) for each in noise}
+    return DetectableRow(budget_s=budget_s, pairs=plan.maximum, detectable=found)
+
+
+def _logs(pairs: Sequence[Pair], turns: str, quantity: str) -> list[float]:
+    found = (pair_ratio(pair, quantity, turns) for pair in pairs)
+    return [ratio for ratio in found if ratio is not None]
+
+
+def _noise(quantity: str, logs: Sequence[float], false_alarms: int) -> Noise:
+    interval = log_interval(logs)
+    assert interval is not None, "there are several pairs"
+    low, high = (math.expm1(end) for end in interval)
+    return Noise(
+        quantity=quantity,
+        spread=math.sqrt(variance(logs)),
+        change=math.expm1(fmean(logs)),
+        low=low,
+        high=high,
+        false_alarms=false_alarms,
+    )
+
+
+def _false_alarms(logs: Mapping[str, list[float]], margins: Mapping[str, float], seed: int) -> dict[str, int]:
+    """How often each quantity fails when the pairs come in any order and with either side first.
+
+    The sides ran the same code, so that both are as likely as what was seen. All quantities of a pair stay together.
+    """
+    rng = np.random.default_rng(seed)
+    count = min(len(values) for values in logs.values())
+    plan = plan_of(looks_up_to(count))
+    bounds = {name: math.log1p(margins[name]) for name in logs}
+    alarms = dict.fromkeys(logs, 0)
+    for _ in range(COMPARISONS):
+        order = rng.permutation(count)
+        signs = rng.choice((-1.0, 1.0), count)
+        drawn = {
+            name: [values[i] * sign for i, sign in zip(order, signs, strict=True)] for name, values in logs.items()
+        }
+        _, verdicts = sequence(drawn, bounds, plan)
+        for name, verdict in verdicts.items():
+            alarms[name] += verdict is Verdict.FAIL
+    return alarms

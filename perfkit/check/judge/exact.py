@@ -1,0 +1,195 @@
+"""What every process counts alike is compared as it is: one run of each side decides."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from perfkit.amounts import amount, precise_amount
+from perfkit.analysis.model.estimate import Missing
+from perfkit.analysis.suite.parity import loss_distance
+from perfkit.check.judge.environments import Differing, may_change_counts, why_not_counts
+from perfkit.check.judge.figures import PARITY, Figures
+from perfkit.check.judge.quantities import QUANTITIES, Judging, Quantity
+from perfkit.check.judge.thresholds import Threshold, allowed_change, exceeds
+from perfkit.check.result import Judged, Verdict
+from perfkit.units import signed_percent, significant
+
+_CHANGED = (Verdict.FAIL, Verdict.IMPROVED)
+
+
+def judge_exact_quantities(
+    before: Figures,
+    after: Figures,
+    thresholds: Mapping[str, Threshold | None],
+    differs: Sequence[Differing] = (),
+) -> tuple[Judged, ...]:
+    """Every exact quantity, in the order of the table.
+
+    Args:
+        thresholds: by quantity; one that is not in it, or None, is reported and cannot fail.
+        differs: what differs between the environments of the sides. What may be why a count changed is named.
+    """
+    refused = why_not_counts(differs)
+    causes = "; ".join(str(each) for each in may_change_counts(differs))
+    judged = []
+    for quantity in QUANTITIES:
+        if quantity.judging is not Judging.EXACT:
+            continue
+        threshold = thresholds.get(quantity.name)
+        if refused:
+            one = not_compared(quantity, refused, threshold=threshold)
+        elif quantity.name == PARITY:
+            one = judge_parity(quantity, before, after, threshold)
+        else:
+            one = judge_exact(quantity, _figure(before, quantity), _figure(after, quantity), threshold)
+        if causes and one.verdict in _CHANGED:
+            one = replace(one, reason=f"{one.reason}; may come from {causes}")
+        judged.append(one)
+    return tuple(judged)
+
+
+def judge_exact(
+    quantity: Quantity, before: float | Missing, after: float | Missing, threshold: Threshold | None
+) -> Judged:
+    """Compare two counts, each the value or why there is none. A limit needs no value before.
+
+    `improved` is better by more than the threshold allows to be worse; of a limit, within it and beyond it before.
+    """
+    if isinstance(after, Missing):
+        known = before if not isinstance(before, Missing) else None
+        return not_compared(quantity, f"now: {after.reason}", before=known, threshold=threshold)
+    if isinstance(before, Missing):
+        if threshold is None or threshold.limit is None:
+            return not_compared(quantity, f"before: {before.reason}", after=after, threshold=threshold)
+        beyond = exceeds(threshold, after, after, more_is_worse=quantity.more_is_worse)
+        verdict = Verdict.FAIL if beyond else Verdict.PASS
+        reason = f"{quantity.title}: {amount(after, quantity.unit)} (before: {before.reason}), {_allowed(threshold)}"
+        return _judged(quantity, verdict, reason, None, after, threshold)
+    verdict = _verdict(quantity, before, after, threshold)
+    return _judged(quantity, verdict, _words(quantity, before, after, threshold), before, after, threshold)
+
+
+def judge_parity(quantity: Quantity, before: Figures, after: Figures, threshold: Threshold | None) -> Judged:
+    """Whether both sides trained the same: the largest relative distance of their losses, step by step.
+
+    A loss that is no longer finite is a fail, whatever the threshold.
+    """
+    for side, figures in (("before", before), ("now", after)):
+        if not figures.losses:
+            reason = f"{side}: {figures.missing.get(PARITY, 'no losses were recorded')}"
+            return not_compared(quantity, reason, threshold=threshold)
+    theirs = _finite(before.losses)
+    if not theirs:
+        return not_compared(quantity, "before: the loss of the first step is not finite", threshold=threshold)
+    ours = _finite(after.losses[: len(theirs)])
+    if len(ours) < min(len(theirs), len(after.losses)):
+        reason = f"the loss of step {len(ours) + 1} is not finite; before it was {significant(theirs[len(ours)], 6)}"
+        if threshold is None:
+            return not_compared(quantity, reason, before=0.0)
+        return _judged(quantity, Verdict.FAIL, reason, 0.0, None, threshold)
+    distances = [loss_distance(now, then) for then, now in zip(theirs, ours, strict=False)]
+    worst = max(distances)
+    steps = "the losses of the first step" if len(distances) == 1 else f"losses of {len(distances)} steps"
+    if worst == 0:
+        reason = f"{steps} are the same"
+    elif threshold is None:
+        reason = f"{steps} differ by up to {worst:.2g}, that of step {distances.index(worst) + 1} most; {_NO_THRESHOLD}"
+    else:
+        where = f"that of step {distances.index(worst) + 1} most"
+        reason = f"{steps} differ by up to {worst:.2g}, {where}; {_allowed(threshold)}"
+    if len(theirs) < len(before.losses):
+        reason += f"; before, the loss of step {len(theirs) + 1} was not finite"
+    failed = threshold is not None and (not math.isfinite(worst) or exceeds(threshold, 0.0, worst, more_is_worse=True))
+    verdict = Verdict.FAIL if failed else Verdict.PASS
+    return _judged(quantity, verdict, reason, 0.0, worst if math.isfinite(worst) else None, threshold)
+
+
+def not_compared(
+    quantity: Quantity,
+    reason: str,
+    *,
+    before: float | None = None,
+    after: float | None = None,
+    threshold: Threshold | None = None,
+) -> Judged:
+    """A quantity without a verdict, and why."""
+    return _judged(quantity, Verdict.NOT_COMPARED, reason, before, after, threshold)
+
+
+_NO_THRESHOLD = "no threshold is set"
+
+
+def _figure(figures: Figures, quantity: Quantity) -> float | Missing:
+    found = figures.exact.get(quantity.name)
+    return Missing(reason=figures.missing.get(quantity.name, "it was not measured")) if found is None else found
+
+
+def _verdict(quantity: Quantity, before: float, after: float, threshold: Threshold | None) -> Verdict:
+    if threshold is None:
+        return Verdict.PASS
+    worse = quantity.more_is_worse
+    if exceeds(threshold, before, after, more_is_worse=worse):
+        return Verdict.FAIL
+    if threshold.limit is not None:
+        was_beyond = exceeds(threshold, before, before, more_is_worse=worse)
+        return Verdict.IMPROVED if was_beyond else Verdict.PASS
+    better = before - after if worse else after - before
+    return Verdict.IMPROVED if better > allowed_change(threshold, before) else Verdict.PASS
+
+
+def _words(quantity: Quantity, before: float, after: float, threshold: Threshold | None) -> str:
+    if before == after:
+        same = f"{quantity.title} is the same: {amount(after, quantity.unit)}"
+        return same if threshold is None or threshold.limit is None else f"{same}, {_allowed(threshold)}"
+    old, new = amount(before, quantity.unit), amount(after, quantity.unit)
+    if old == new:
+        old, new = precise_amount(before, quantity.unit), precise_amount(after, quantity.unit)
+    change = f" ({_change(before, after)})" if before else ""
+    limit = _NO_THRESHOLD if threshold is None else _allowed(threshold)
+    return f"{quantity.title} {'grew' if after > before else 'fell'} from {old} to {new}{change}, {limit}"
+
+
+def _change(before: float, after: float) -> str:
+    """`+2.4 %`, with as many decimals as it takes to see that it is not zero."""
+    change = after / before - 1
+    digits = 1 if abs(change) >= 1e-3 else min(9, 1 - math.floor(math.log10(abs(change) * 100)))
+    return signed_percent(change, digits)
+
+
+def _allowed(threshold: Threshold) -> str:
+    return f"limit {threshold.text}" if threshold.limit is not None else f"allowed {threshold.text}"
+
+
+def _finite(losses: Sequence[float | None]) -> list[float]:
+    """The losses up to the first that is not finite."""
+    found: list[float] = []
+    for loss in losses:
+        if loss is None or not math.isfinite(loss):
+            break
+        found.append(loss)
+    return found
+
+
+def _judged(
+    quantity: Quantity,
+    verdict: Verdict,
+    reason: str,
+    before: float | None,
+    after: float | None,
+    threshold: Threshold | None,
+) -> Judged:
+    known = before is not None and after is not None and before != 0
+    return Judged(
+        quantity=quantity.name,
+        title=quantity.title,
+        unit=quantity.unit,
+        more_is_worse=quantity.more_is_worse,
+        verdict=verdict,
+        reason=reason,
+        before=before,
+        after=after,
+        change=after / before - 1 if known and after is not None and before is not None else None,
+        threshold=threshold,
+        exact=quantity.judging is Judging.EXACT,
+    )

@@ -1,0 +1,172 @@
+"""From the figures of both sides and the pairs of processes to the verdict on every quantity of a variant."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from msgspec.structs import replace
+
+from perfkit.check.judge.environments import Differing, why_not_times
+from perfkit.check.judge.exact import judge_exact_quantities, not_compared
+from perfkit.check.judge.figures import Figures
+from perfkit.check.judge.looks import Plan
+from perfkit.check.judge.paired import Gate, judge_pairs
+from perfkit.check.judge.processes import judge_processes
+from perfkit.check.judge.quantities import QUANTITIES, Judging, Quantity
+from perfkit.check.judge.thresholds import Threshold
+from perfkit.check.result import CheckedVariant, Judged, Verdict
+from perfkit.store.pairs import Pairs
+
+Thresholds = Mapping[str, Threshold | None]
+
+_STEP_TIME = "step_time"
+_DEFAULTS = {quantity.name: quantity.default for quantity in QUANTITIES}
+
+# The worst first: what a check as a whole comes to.
+_SEVERITY = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.IMPROVED, Verdict.PASS, Verdict.NOT_COMPARED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What was measured of one variant.
+
+    `pairs` is None where none were asked for: then times are compared between the processes of each side, if those of
+    the two can be. `interleaved`: the n-th process of one side ran next to the n-th of the other. `timed` False: only
+    what is exact is judged.
+    """
+
+    before: Figures
+    after: Figures
+    differs: tuple[Differing, ...] = ()
+    pairs: Pairs | None = None
+    interleaved: bool = False
+    timed: bool = True
+
+
+def judge_variant(evidence: Evidence, thresholds: Thresholds, plan: Plan | None = None) -> tuple[Judged, ...]:
+    """All quantities: what is gated first, each in the order of the table.
+
+    `plan` is that of the looks at the pairs, needed where there are any.
+    """
+    exact = judge_exact_quantities(evidence.before, evidence.after, thresholds, evidence.differs)
+    timed = _timed(evidence, thresholds, plan) if evidence.timed else ()
+    order = {quantity.name: index for index, quantity in enumerate(QUANTITIES)}
+    judged = map(_without_idle_gate, (*exact, *timed))
+    return tuple(sorted(judged, key=lambda each: (each.threshold is None, order[each.quantity])))
+
+
+def gates(before: Figures, after: Figures, thresholds: Thresholds) -> tuple[Gate, ...]:
+    """The quantities that pairs of processes tell of a variant."""
+    found = []
+    for quantity in _of(Judging.PAIRED):
+        per_step = _per_step(quantity, before, after)
+        if quantity.more_is_worse or per_step is not None:
+            found.append(Gate(quantity=quantity, threshold=thresholds.get(quantity.name), per_step=per_step))
+    return tuple(found)
+
+
+def family_of(before: Figures, after: Figures, thresholds: Thresholds, *, paired: bool) -> int:
+    """How many gated quantities are estimated; `paired`: times of steps come from pairs of processes."""
+    steps = [gate.quantity for gate in gates(before, after, thresholds)] if paired else []
+    alone = _alone(before, after, paired=paired)
+    return max(1, sum(thresholds.get(each.name) is not None for each in (*steps, *alone)))
+
+
+def overall(judged: Iterable[Judged]) -> Verdict:
+    """The verdict on all gated quantities together; `not compared` where there is not one that could be judged.
+
+    What is gated and known of one side alone is inconclusive: whatever made it fall silent may hide a regression. What
+    neither side knows, or what must not be compared, leaves the others' verdict as it is, and is said beside it.
+    """
+    verdicts = {_effective(each) for each in judged if each.threshold is not None}
+    return next((each for each in _SEVERITY if each in verdicts), Verdict.NOT_COMPARED)
+
+
+def _effective(judged: Judged) -> Verdict:
+    one_side = (judged.before is None) != (judged.after is None)
+    return Verdict.INCONCLUSIVE if judged.verdict is Verdict.NOT_COMPARED and one_side else judged.verdict
+
+
+def overall_of(variants: Iterable[CheckedVariant]) -> Verdict:
+    """The verdict on a whole check."""
+    return overall(each for variant in variants for each in variant.judged)
+
+
+def _without_idle_gate(judged: Judged) -> Judged:
+    """What neither side has is gated only where somebody asked for it: nobody expects a CPU to reserve memory."""
+    nowhere = judged.verdict is Verdict.NOT_COMPARED and judged.before is None and judged.after is None
+    asked = judged.threshold is not None and judged.threshold.text != _DEFAULTS[judged.quantity]
+    return replace(judged, threshold=None) if nowhere and not asked else judged
+
+
+def _timed(evidence: Evidence, thresholds: Thresholds, plan: Plan | None) -> tuple[Judged, ...]:
+    refused = why_not_times(evidence.differs)
+    if refused:
+        quantities = (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
+        return tuple(
+            not_compared(
+                each,
+                refused,
+                before=_median(each, evidence.before),
+                after=_median(each, evidence.after),
+                threshold=thresholds.get(each.name),
+            )
+            for each in quantities
+        )
+    paired = evidence.pairs is not None
+    family = family_of(evidence.before, evidence.after, thresholds, paired=paired)
+    judged = [
+        judge_processes(
+            each,
+            evidence.before.processes[each.name],
+            evidence.after.processes[each.name],
+            thresholds.get(each.name),
+            paired=evidence.interleaved,
+            family=family,
+        )
+        for each in _alone(evidence.before, evidence.after, paired=paired)
+    ]
+    if evidence.pairs is not None and plan is not None:
+        told = gates(evidence.before, evidence.after, thresholds)
+        judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.turns, told, plan, family=family)
+    there = {each.quantity for each in judged}
+    lacking = [each for each in (*_of(Judging.PAIRED), *_of(Judging.PROCESSES)) if each.name not in there]
+    return (*judged, *(_lacking(each, evidence, thresholds) for each in lacking))
+
+
+def _lacking(quantity: Quantity, evidence: Evidence, thresholds: Thresholds) -> Judged:
+    sides = (("before", evidence.before), ("now", evidence.after))
+    reasons = [f"{side}: {found.missing[quantity.name]}" for side, found in sides if quantity.name in found.missing]
+    return not_compared(
+        quantity,
+        "; ".join(dict.fromkeys(reasons)) or "it was not measured",
+        before=_median(quantity, evidence.before),
+        after=_median(quantity, evidence.after),
+        threshold=thresholds.get(quantity.name),
+    )
+
+
+def _of(judging: Judging) -> tuple[Quantity, ...]:
+    return tuple(quantity for quantity in QUANTITIES if quantity.judging is judging)
+
+
+def _alone(before: Figures, after: Figures, *, paired: bool) -> tuple[Quantity, ...]:
+    """The quantities that are judged from one figure a process."""
+    found = _of(Judging.PROCESSES) if paired else (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
+    return tuple(each for each in found if before.processes.get(each.name) and after.processes.get(each.name))
+
+
+def _median(quantity: Quantity, figures: Figures) -> float | None:
+    values = figures.processes.get(quantity.name)
+    return median(values) if values else None
+
+
+def _per_step(quantity: Quantity, before: Figures, after: Figures) -> tuple[float, float] | None:
+    """What a step does on both sides, for a rate: the rate times the step time."""
+    done = []
+    for figures in (before, after):
+        rates, steps = figures.processes.get(quantity.name), figures.processes.get(_STEP_TIME)
+        if quantity.more_is_worse or not rates or not steps:
+            return None
+        done.append(rates[0] * steps[0])
+    return done[0], done[1]

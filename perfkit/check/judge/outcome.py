@@ -1,0 +1,47 @@
+"""Whether both sides trained at all: a side that does not is worse than any figure."""
+
+from perfkit.analysis.model.suite import Variant
+from perfkit.check.judge.thresholds import Threshold
+from perfkit.check.result import Judged, Verdict
+from perfkit.record import Status
+
+OUTCOME = "outcome"
+TITLE = "training to the end"
+_MUST = Threshold(text="must train", limit=0.0)
+
+
+def judge_outcome(before: Variant | None, after: Variant | None) -> tuple[Judged, ...]:
+    """A verdict where a side did not end well (or was skipped); nothing where both did, or nobody knows.
+
+    It fails where the side after does not train, be it that the side before did not either: what cannot be run is no
+    pass. It is improved where only the side before did not. What does not apply to this machine cannot be compared.
+    """
+    if before is None or after is None or (before.status == Status.OK and after.status == Status.OK):
+        return ()
+    if after.status == Status.OK:
+        verdict, side, when = Verdict.IMPROVED, before, "before"
+    elif before.status == Status.OK:
+        verdict, side, when = Verdict.FAIL, after, "now"
+    else:
+        verdict = Verdict.NOT_COMPARED if after.status == Status.SKIPPED else Verdict.FAIL
+        side, when = after, "both sides"
+    reason = f"{when}: {side.status}: {side.reason}" if side.reason else f"{when}: {side.status}"
+    return (_judged(verdict, reason),)
+
+
+def judge_failure(reason: str, *, is_after: bool) -> Judged:
+    """A side that trained with instruments and then failed while it was timed: `reason` in words."""
+    return _judged(Verdict.FAIL if is_after else Verdict.NOT_COMPARED, reason)
+
+
+def _judged(verdict: Verdict, reason: str) -> Judged:
+    return Judged(
+        quantity=OUTCOME,
+        title=TITLE,
+        unit="",
+        more_is_worse=True,
+        verdict=verdict,
+        reason=reason,
+        threshold=_MUST,
+        exact=True,
+    )

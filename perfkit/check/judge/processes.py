@@ -1,0 +1,106 @@
+"""Quantities of which every process gives one figure: compile time, waiting for data, energy, communication."""
+
+from collections.abc import Sequence
+from math import log
+from statistics import fmean, median
+
+from perfkit.check.judge.looks import ALPHA
+from perfkit.check.judge.quantities import Quantity
+from perfkit.check.judge.student import Mean, mean_difference, mean_of
+from perfkit.check.judge.thresholds import Threshold, allowed_change, margin
+from perfkit.check.judge.verdicts import Levels, Question, judge, judged
+from perfkit.check.judge.worsening import Worsening, on_log_scale
+from perfkit.check.result import Judged, Verdict
+
+_SINGLE = "a single process says nothing of how much processes differ by themselves"
+
+
+def judge_processes(
+    quantity: Quantity,
+    before: Sequence[float],
+    after: Sequence[float],
+    threshold: Threshold | None = None,
+    *,
+    paired: bool,
+    alpha: float = ALPHA,
+    family: int = 1,
+    process_s: float | None = None,
+) -> Judged:
+    """The verdict from one figure a process, none negative.
+
+    Args:
+        before, after: the figures of both sides in the quantity's unit.
+        paired: the n-th of one ran beside or next to the n-th of the other, and they are compared pair by pair. Else
+            Welch's t for two groups, as for a stored baseline.
+        alpha: the one-sided level that may be spent, that of the look (`Plan.alpha`) where it is taken at one.
+        family: the number of gated quantities that are estimated, by Bonferroni's inequality.
+        process_s: what one pair of processes (or one process) takes, for the words of what would decide.
+
+    Figures are compared as logarithms. Where one is 0, which has none, their differences are, as shares of the mean
+    before; where every figure before is 0 too there is no relative change, and only an absolute threshold decides.
+    """
+    if paired and len(before) != len(after):
+        raise ValueError(f"{len(before)} figures before and {len(after)} after are not pairs")
+    question = Question(
+        quantity=quantity,
+        threshold=threshold,
+        before=median(before) if before else None,
+        after=median(after) if after else None,
+        samples=min(len(before), len(after)),
+        unit="pairs" if paired else "processes a side",
+        sample_s=process_s,
+    )
+    if not before or not after:
+        return judged(question, Verdict.NOT_COMPARED, f"no figure {'after' if before else 'before'}")
+    if not any(before):
+        return _from_zero(question, after, alpha / family)
+    worsening = _worsening(question, before, after, paired)
+    if worsening is None:
+        unclear = Verdict.PASS if threshold is None else Verdict.INCONCLUSIVE
+        return judged(question, unclear, _SINGLE)
+    p_worse, p_better = (min(1.0, family * p) for p in (worsening.p_worse, worsening.p_better))
+    levels = Levels(alpha=alpha, last_alpha=alpha, family=family, p_worse=p_worse, p_better=p_better)
+    return judge(question, worsening, levels)
+
+
+def _worsening(question: Question, before: Sequence[float], after: Sequence[float], paired: bool) -> Worsening | None:
+    worse = question.quantity.more_is_worse
+    logarithmic = all(before) and all(after)
+    scale = 1.0 if logarithmic else fmean(before)
+    left, right = ([log(f) if logarithmic else f / scale for f in side] for side in (before, after))
+    mean = mean_of([b - a for a, b in zip(left, right, strict=True)]) if paired else mean_difference(left, right)
+    if mean is None:
+        return None
+    allowed = None
+    if question.threshold is not None:
+        allowed = margin(question.threshold, median(before) if logarithmic else scale, more_is_worse=worse)
+    return Worsening(
+        mean=mean if worse else Mean(value=-mean.value, error=mean.error, freedom=mean.freedom),
+        samples=question.samples,
+        more_is_worse=worse,
+        margin=on_log_scale(allowed, more_is_worse=worse) if logarithmic else allowed,
+        logarithmic=logarithmic,
+    )
+
+
+def _from_zero(question: Question, after: Sequence[float], alpha: float) -> Judged:
+    """Every figure before is 0, of which nothing is a share: an absolute threshold bounds the mean after itself."""
+    threshold = question.threshold
+    if not any(after):
+        return judged(question, Verdict.PASS, "0 in every process of both sides", change=0.0)
+    if threshold is None or not question.quantity.more_is_worse:
+        return judged(question, Verdict.PASS, "0 in every process before, and nothing to fail")
+    if threshold.relative is not None:
+        reason = f"0 in every process before: {threshold.text} of it has no meaning"
+        return judged(question, Verdict.INCONCLUSIVE, reason, to_decide="an absolute threshold or a limit")
+    mean = mean_of(after)
+    if mean is None:
+        return judged(question, Verdict.INCONCLUSIVE, _SINGLE)
+    allowed = threshold.limit if threshold.limit is not None else allowed_change(threshold, 0.0)
+    reach = mean.reach(alpha)
+    if mean.value + reach < allowed:
+        return judged(question, Verdict.PASS, f"0 in every process before, and after it {threshold.text} is excluded")
+    if mean.value - reach > 0:
+        return judged(question, Verdict.FAIL, "0 in every process before, and after it 0 is excluded")
+    reason = f"0 in every process before, and after it neither 0 nor {threshold.text} is excluded"
+    return judged(question, Verdict.INCONCLUSIVE, reason, to_decide="more processes")

@@ -1,0 +1,26 @@
+"""Reading a check back: `check.json`, strictly."""
+
+from pathlib import Path
+from typing import Any
+
+from perfkit.check.result import Check
+from perfkit.files import Migrations, read_json
+from perfkit.store.summary import CHECK_FILE
+
+
+def read_check(path: Path) -> Check:
+    """The check of a `check.json`, or of the folder that holds one.
+
+    Raises `RunFormatError` for what is no check, is damaged, or was written by a newer perfkit.
+    """
+    return read_json(path / CHECK_FILE if path.is_dir() else path, Check, _MIGRATIONS)
+
+
+def _without_splits(check: dict[str, Any]) -> None:
+    """Format 2 has no splits of the sides' traced steps, which nothing showed."""
+    for variant in check["variants"]:
+        for name in ("before_split", "after_split"):
+            ((variant.get("why") or {}).get("time") or {}).pop(name, None)
+
+
+_MIGRATIONS: Migrations = {1: _without_splits}

@@ -1,0 +1,62 @@
+"""Quantities judged together while their pairs grow: one look, and a whole sequence of looks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from perfkit.check.judge.holm import adjusted
+from perfkit.check.judge.looks import Plan
+from perfkit.check.judge.student import mean_of
+from perfkit.check.judge.verdicts import Levels, verdict_of
+from perfkit.check.judge.worsening import Worsening
+from perfkit.check.result import Verdict
+
+Key = TypeVar("Key")
+
+
+def levels_at(look: int, plan: Plan, worsenings: Mapping[Key, Worsening], family: int = 0) -> dict[Key, Levels]:
+    """The levels that hold for each hypothesis at a look (0: before the first one).
+
+    A wrong rejection at any look needs a p-value below that look's level over the number of true hypotheses, so that
+    Holm's procedure at each look holds the level over all of them (Tamhane et al., Statist. Med. 40 (2021), 5333-5350,
+    review such procedures). Hypotheses without a margin are not tested.
+    """
+    tested = {key: worsening for key, worsening in worsenings.items() if worsening.margin is not None}
+    size = max(family, len(tested), 1)
+    worse = dict(zip(tested, adjusted([each.p_worse for each in tested.values()], size), strict=True))
+    better = dict(zip(tested, adjusted([each.p_better for each in tested.values()], size), strict=True))
+    return {
+        key: Levels(
+            alpha=plan.alpha(look) if look else 0.0,
+            last_alpha=plan.last_alpha,
+            family=size,
+            p_worse=worse.get(key, 1.0),
+            p_better=better.get(key, 1.0),
+        )
+        for key in worsenings
+    }
+
+
+def settled(verdicts: Iterable[Verdict]) -> bool:
+    """Whether more pairs cannot change the verdict of all together: something failed, or nothing is inconclusive."""
+    found = set(verdicts)
+    return Verdict.FAIL in found or Verdict.INCONCLUSIVE not in found
+
+
+def sequence(
+    logs: Mapping[str, Sequence[float]], margins: Mapping[str, float], plan: Plan
+) -> tuple[int, dict[str, Verdict]]:
+    """Where sampling ends for these log ratios, and the verdicts there: for simulations and calibration.
+
+    `logs` and `margins` (log ratios too) are by quantity, positive is worse; there are as many as the plan's last look.
+    """
+    for look in plan.looks:
+        worsenings = {}
+        for name, values in logs.items():
+            mean = mean_of(values[:look])
+            if mean is not None:
+                worsenings[name] = Worsening(mean=mean, samples=look, more_is_worse=True, margin=margins[name])
+        levels = levels_at(look, plan, worsenings)
+        verdicts = {name: verdict_of(worsening, levels[name]) for name, worsening in worsenings.items()}
+        if verdicts and settled(verdicts.values()):
+            return look, verdicts
+    return plan.maximum, verdicts or dict.fromkeys(logs, Verdict.INCONCLUSIVE)

@@ -1,0 +1,66 @@
+"""Student's t for a mean: how far it reaches at a level, and how unlikely it is by chance."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from scipy.special import stdtr
+
+from perfkit.analysis.suite.estimate import t_quantile
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean with its standard error and degrees of freedom."""
+
+    value: float
+    error: float
+    freedom: float
+
+    def reach(self, alpha: float) -> float:
+        """How far the one-sided bound at level 1 - `alpha` lies from the mean; infinite for `alpha` 0."""
+        if alpha <= 0:
+            return math.inf
+        return t_quantile(1 - alpha, self.freedom) * self.error
+
+    def p_above(self, bound: float) -> float:
+        """The one-sided p-value of `the true mean is at most bound`."""
+        return _upper_tail(self.value - bound, self.error, self.freedom)
+
+    def p_below(self, bound: float) -> float:
+        """The one-sided p-value of `the true mean is at least bound`."""
+        return _upper_tail(bound - self.value, self.error, self.freedom)
+
+
+def mean_of(values: Sequence[float]) -> Mean | None:
+    """The mean of independent values; None for fewer than two, which say nothing of their spread."""
+    if len(values) < 2:
+        return None
+    return Mean(value=fmean(values), error=math.sqrt(variance(values) / len(values)), freedom=len(values) - 1)
+
+
+def mean_difference(before: Sequence[float], after: Sequence[float]) -> Mean | None:
+    """The difference of the means of two independent groups, whose spreads may differ; None for fewer than two in one.
+
+    Welch's t with the degrees of freedom of Satterthwaite (Welch, Biometrika 34 (1947), 28-35).
+    """
+    if len(before) < 2 or len(after) < 2:
+        return None
+    shares = [variance(group) / len(group) for group in (before, after)]
+    total = sum(shares)
+    weights = [share**2 / (len(group) - 1) for share, group in zip(shares, (before, after), strict=True)]
+    freedom = total**2 / sum(weights) if sum(weights) > 0 else len(before) + len(after) - 2
+    return Mean(value=fmean(after) - fmean(before), error=math.sqrt(total), freedom=freedom)
+
+
+def variance(values: Sequence[float]) -> float:
+    """The sample variance. `statistics.variance` counts in fractions, a hundred times as long for nothing here."""
+    centre = fmean(values)
+    return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
+
+
+def _upper_tail(distance: float, error: float, freedom: float) -> float:
+    if error == 0:
+        return 0.5 if distance == 0 else 0.0 if distance > 0 else 1.0
+    return float(stdtr(freedom, -distance / error))

@@ -1,0 +1,151 @@
+"""From the estimate of a worsening to a verdict, with the words for what it rests on and what would decide."""
+
+import math
+from dataclasses import dataclass
+
+from perfkit.check.judge.looks import ALPHA
+from perfkit.check.judge.quantities import Quantity
+from perfkit.check.judge.thresholds import Threshold
+from perfkit.check.judge.worsening import Worsening
+from perfkit.check.result import Judged, Verdict
+from perfkit.units import percent, seconds, signed_percent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One quantity to judge: its values on both sides, the threshold set for it, and what was sampled how often.
+
+    `unit` names the samples (`pairs`); `sample_s` is what one takes, None where that is not known.
+    """
+
+    quantity: Quantity
+    threshold: Threshold | None
+    before: float | None = None
+    after: float | None = None
+    samples: int = 0
+    unit: str = "pairs"
+    sample_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levels:
+    """The one-sided levels that hold at this look and at the last one, and of how many quantities together.
+
+    The p-values are Holm's, adjusted over the quantities.
+    """
+
+    alpha: float
+    last_alpha: float
+    family: int
+    p_worse: float
+    p_better: float
+
+
+def verdict_of(worsening: Worsening, levels: Levels) -> Verdict:
+    """`pass` where the interval excludes a worsening of the threshold's size, else `fail` where it excludes none.
+
+    `improved` where it excludes that nothing got better, and the estimate is beyond half the threshold. A `fail` is
+    beyond half the threshold by itself: an estimate farther from 0 than the interval's reach, and not farther from the
+    threshold than that, lies nearer to the threshold. Without a threshold nothing fails.
+    """
+    if worsening.margin is None:
+        return Verdict.PASS
+    estimate, reach = worsening.mean.value, worsening.mean.reach(levels.alpha)
+    if not math.isfinite(reach):
+        return Verdict.INCONCLUSIVE
+    if levels.p_better <= levels.alpha and estimate < -max(worsening.margin, 0.0) / 2:
+        return Verdict.IMPROVED
+    if estimate + reach < worsening.margin:
+        return Verdict.PASS
+    if levels.p_worse <= levels.alpha:
+        return Verdict.FAIL
+    return Verdict.INCONCLUSIVE
+
+
+def judge(question: Question, worsening: Worsening, levels: Levels) -> Judged:
+    """The verdict on one quantity, with its figures and words."""
+    verdict = verdict_of(worsening, levels)
+    interval = worsening.interval(levels.alpha)
+    low, high = (None, None) if interval is None else interval
+    return judged(
+        question,
+        verdict,
+        _reason(question, worsening, levels, verdict),
+        change=worsening.change(worsening.mean.value),
+        low=low,
+        high=high,
+        detectable=worsening.detectable(levels.alpha, levels.family) if interval else None,
+        to_decide=_to_decide(question, worsening, levels) if verdict is Verdict.INCONCLUSIVE else "",
+    )
+
+
+def judged(
+    question: Question,
+    verdict: Verdict,
+    reason: str,
+    *,
+    change: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    detectable: float | None = None,
+    to_decide: str = "",
+) -> Judged:
+    """A `Judged` of this question, with what could be estimated."""
+    quantity = question.quantity
+    return Judged(
+        quantity=quantity.name,
+        title=quantity.title,
+        unit=quantity.unit,
+        more_is_worse=quantity.more_is_worse,
+        verdict=verdict,
+        reason=reason,
+        before=question.before,
+        after=question.after,
+        change=change,
+        low=low,
+        high=high,
+        level=None if low is None else 1 - ALPHA,
+        threshold=question.threshold,
+        detectable=detectable,
+        to_decide=to_decide,
+        samples=question.samples,
+    )
+
+
+def _reason(question: Question, worsening: Worsening, levels: Levels, verdict: Verdict) -> str:
+    interval = worsening.interval(levels.alpha)
+    if worsening.margin is None:
+        return "no threshold is set" if interval else f"no threshold is set; {_too_few(question)}"
+    if interval is None:
+        return _too_few(question)
+    low, high = (signed_percent(end) for end in interval)
+    sure = percent(1 - ALPHA, 0)
+    worst, least = (high, low) if worsening.more_is_worse else (low, high)
+    allowed = "" if question.threshold is None else f" {question.threshold.text}"
+    if verdict is Verdict.PASS:
+        return f"a change of {worst} or worse is excluded ({sure} sure), the threshold is{allowed}"
+    if verdict is Verdict.FAIL:
+        return f"worse: less than {least} is excluded ({sure} sure), the threshold is{allowed}"
+    if verdict is Verdict.IMPROVED:
+        return f"better: less than {worst} is excluded ({sure} sure)"
+    if worsening.margin <= 0:
+        return f"{low} to {high}: that nothing got worse at all cannot be shown by measuring, set a threshold above 0"
+    if worsening.p_worse <= levels.alpha:
+        return f"{low} to {high}: significant alone, not among {levels.family} quantities tested together (Holm)"
+    return f"{low} to {high} ({sure} sure): neither no change nor the threshold{allowed} is excluded"
+
+
+def _too_few(question: Question) -> str:
+    return f"{question.samples} {question.unit} are too few for an interval"
+
+
+def _to_decide(question: Question, worsening: Worsening, levels: Levels) -> str:
+    if worsening.margin is None or worsening.margin <= 0 or not math.isfinite(worsening.margin):
+        return ""
+    told = percent(abs(worsening.change(worsening.margin)))
+    needed = worsening.samples_to_decide(levels.last_alpha / levels.family)
+    if needed is None:
+        return f"no affordable number of {question.unit} tells a change of {told} with this spread between them"
+    more = needed - question.samples
+    cost = "" if question.sample_s is None else f", {seconds(more * question.sample_s)},"
+    return f"about {float(f'{more:.1e}'):,.0f} more {question.unit}{cost} would tell a change of {told}"

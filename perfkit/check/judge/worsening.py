@@ -1,0 +1,115 @@
+"""By how much a quantity got worse, estimated: a mean on a scale on which positive is worse.
+
+The scale is the logarithm of the ratio, on which swapping the sides changes the sign and nothing else. Where a figure
+can be 0 it is the difference as a share of the mean before.
+"""
+
+import math
+from dataclasses import dataclass
+
+from perfkit.analysis.suite.estimate import t_quantile
+from perfkit.check.judge.student import Mean
+
+POWER = 0.95
+# Of more than so many pairs it is only said that they are too many.
+TOO_MANY = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worsening:
+    """`mean` is of `samples` pairs, or of two groups of about so many. `margin` is the threshold on the same scale,
+    None without one: negative where the value before is beyond a limit, infinite where no worsening reaches it."""
+
+    mean: Mean
+    samples: int
+    more_is_worse: bool
+    margin: float | None = None
+    logarithmic: bool = True
+
+    @property
+    def bound(self) -> float:
+        """What is exceeded by a worsening: 0, or the limit where the value before is beyond it."""
+        return 0.0 if self.margin is None else min(0.0, self.margin)
+
+    @property
+    def p_worse(self) -> float:
+        return self.mean.p_above(self.bound)
+
+    @property
+    def p_better(self) -> float:
+        return self.mean.p_below(0.0)
+
+    def change(self, worse: float) -> float:
+        """A worsening on this scale as a relative change of the quantity, after / before - 1."""
+        signed = worse if self.more_is_worse else -worse
+        if not self.logarithmic:
+            return signed
+        try:
+            return math.expm1(signed)
+        except OverflowError:
+            return math.inf
+
+    def interval(self, alpha: float) -> tuple[float, float] | None:
+        """Both one-sided bounds of the relative change, the lower first; None where nothing bounds it."""
+        reach = self.mean.reach(alpha)
+        if not math.isfinite(reach):
+            return None
+        ends = self.change(self.mean.value - reach), self.change(self.mean.value + reach)
+        return min(ends), max(ends)
+
+    def detectable(self, alpha: float, family: int = 1) -> float:
+        """The smallest relative worsening (positive) that data with this spread fail with a probability of 95 %.
+
+        A fail needs an estimate that exceeds the reach r of the test, and that lies within the reach of the threshold,
+        else it is a pass: max(r, margin - r) + t(0.95) s / sqrt(n), which is never less than half the margin.
+        """
+        reach = self.mean.reach(alpha / family)
+        least = reach if self.margin is None else max(reach, self.margin - self.mean.reach(alpha))
+        return abs(self.change(least + t_quantile(POWER, self.mean.freedom) * self.mean.error))
+
+    def samples_to_decide(self, alpha: float) -> int | None:
+        """How many samples in all would decide; None where that is too many or there is nothing to decide.
+
+        So many tell a worsening of the threshold's size from none. If there are that many, the change lies between, and
+        it is what tells the estimate from the farther of the two.
+        """
+        if self.margin is None or self.margin <= 0 or not math.isfinite(self.margin):
+            return None
+        needed = samples_needed(self.spread, self.margin, alpha)
+        if needed is not None and needed <= self.samples:
+            nearer = min(max(self.mean.value, 0.0), self.margin)
+            needed = samples_needed(self.spread, max(nearer, self.margin - nearer), alpha)
+        return None if needed is None else max(needed, self.samples + 2)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation between samples."""
+        return self.mean.error * math.sqrt(self.samples)
+
+
+def samples_needed(spread: float, difference: float, alpha: float) -> int | None:
+    """The least n with (t(1 - alpha) + t(0.95)) spread / sqrt(n) <= difference, n - 1 degrees of freedom."""
+    if difference <= 0:
+        return None
+    low, high = 1, 2
+    while _smallest(spread, high, alpha) > difference:
+        low, high = high, 2 * high
+        if low > TOO_MANY:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _smallest(spread, middle, alpha) <= difference else (middle, high)
+    return high
+
+
+def _smallest(spread: float, samples: int, alpha: float) -> float:
+    return (t_quantile(1 - alpha, samples - 1) + t_quantile(POWER, samples - 1)) * spread / math.sqrt(samples)
+
+
+def on_log_scale(margin: float | None, *, more_is_worse: bool) -> float | None:
+    """A relative margin as a log ratio in the direction that is worse: 3 % more is log 1.03, 3 % less -log 0.97."""
+    if margin is None:
+        return None
+    if more_is_worse:
+        return math.log1p(margin) if margin > -1 else -math.inf
+    return -math.log1p(-margin) if margin < 1 else math.inf

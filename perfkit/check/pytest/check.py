@@ -1,0 +1,128 @@
+"""`perfkit_check` of one test."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+
+from perfkit.check.judge.thresholds import default_thresholds
+from perfkit.check.pytest.found import Found
+from perfkit.check.pytest.judge import Given, Judgement, gate_of, gates_of
+from perfkit.check.pytest.measure import Models, Optimizers, measure, trained_by
+from perfkit.check.pytest.quantities import BY_NAME, CALLS, FIGURES, KERNELS
+from perfkit.check.pytest.stored import Calls, differences, environment_here, read_stored, stored_calls
+from perfkit.errors import UsageError
+from perfkit.record import Environment
+
+
+class TestFigures:
+    """What the calls of `perfkit_check` in one test found, and what is stored of them.
+
+    Attributes:
+        shown: of every call its name and its figures, in words.
+        kept: what is to be stored, by the names of the calls; `environment` where it was found.
+        improvements: what is better than stored, in words.
+    """
+
+    __test__ = False  # pytest takes what is called so for a test
+
+    def __init__(self, test: str, file: Path, *, updating: bool) -> None:
+        self.test = test
+        self.file = file
+        self.updating = updating
+        self.shown: list[tuple[str, str]] = []
+        self.kept: Calls = {}
+        self.environment: Environment | None = None
+        self.improvements: list[str] = []
+        self._names: set[str] = set()
+
+    def distinct(self, name: str) -> str:
+        """A name that no call before has."""
+        found, number = name, 2
+        while found in self._names:
+            found, number = f"{name} {number}", number + 1
+        self._names.add(found)
+        return found
+
+
+class PerfkitCheck:
+    """Measures steps and holds them against what the test allows: the fixture `perfkit_check`."""
+
+    def __init__(self, test: TestFigures) -> None:
+        self._test = test
+
+    def __call__(
+        self,
+        step: Callable[[], object],
+        *,
+        model: Models = None,
+        optimizer: Optimizers = None,
+        device: torch.device | str | None = None,
+        warmup: int = 2,
+        name: str = "step",
+        baseline: bool = False,
+        calls: Mapping[str, Given] | None = None,
+        kernels: Mapping[str, Given] | None = None,
+        **thresholds: Given,
+    ) -> Found:
+        """Run `step` some eight times, each under one instrument, and return its figures.
+
+        Args:
+            step: a whole training step (or a forward pass), without arguments; it must do the same every time.
+            model: what it trains, or several in a list. Without it parameters, gradients and optimizer state are
+                not in `peak_allocated`, and what is saved for backward is not known.
+            optimizer: what updates it, or several.
+            device: of the step; that of the parameters where it is not given.
+            warmup: how often the step is run before it is measured, at least once.
+            name: of the figures, where a test has several steps.
+            baseline: whether all figures are held against the stored ones of this test.
+            calls: the most calls of ops by a glob: `{"*attention*": 12}`.
+            kernels: the most kernels by a glob.
+            thresholds: by figure: `peak_allocated="<=2GiB"` or a number for the most that is allowed, `"1%"` or
+                `"+0"` for a change against the stored figure, `"off"` for one that is not to be compared.
+
+        Raises:
+            FiguresError: an AssertionError that names every figure that is worse than allowed, and why.
+            PerfkitError: the step cannot be measured here, or something else than expected was given.
+        """
+        __tracebackhide__ = True
+        if not callable(step):
+            raise UsageError(f"perfkit_check({step!r}): expected a function without arguments that runs a step")
+        gates = {**(default_thresholds(FIGURES) if baseline else {}), **gates_of(thresholds)}
+        of_calls = {each: gate_of(CALLS, given, f"calls[{each!r}]") for each, given in (calls or {}).items()}
+        of_kernels = {each: gate_of(KERNELS, given, f"kernels[{each!r}]") for each, given in (kernels or {}).items()}
+        trained = trained_by(model, optimizer, device)
+        stored = _Stored(self._test, self._test.distinct(f"{name} on {trained.device.type}"), trained.device)
+        found = Found(measure(step, trained, warmup), stored)
+        shown = [f"{BY_NAME[key].title} {figure!r}" for key, figure in found.figures.items() if isinstance(figure, int)]
+        self._test.shown.append((stored.name, ", ".join(shown)))
+        found.hold(gates, of_calls, of_kernels)
+        return found
+
+
+class _Stored:
+    """The stored figures of one call (`perfkit.check.pytest.found.Stored`)."""
+
+    def __init__(self, test: TestFigures, name: str, device: torch.device) -> None:
+        self._test = test
+        self.name = name
+        self._device = device
+        self.updating = test.updating
+        self.missing = (
+            f"{test.file} has no figures of {test.test} ({name}): run `pytest --perfkit-update` with this test, "
+            "read the diff, and commit the file"
+        )
+
+    def before(self) -> Mapping[str, float] | None:
+        return stored_calls(read_stored(self._test.file), self._test.test).get(self.name)
+
+    def keep(self, figures: Mapping[str, float]) -> None:
+        self._test.kept[self.name] = {**self._test.kept.get(self.name, {}), **figures}
+        self._test.environment = environment_here(self._device)
+
+    def improved(self, judgement: Judgement) -> None:
+        self._test.improvements.append(f"{self.name}: {judgement}")
+
+    def differences(self) -> tuple[str, ...]:
+        stored = read_stored(self._test.file)
+        return () if stored is None else differences(stored.environment, environment_here(self._device))

@@ -1,0 +1,38 @@
+"""All figures of a step by name, and why those that are not known are not."""
+
+from perfkit.check.pytest.figure import Figure, Meaning
+from perfkit.check.pytest.made_of import Parts, largest
+from perfkit.check.pytest.measure import Measured
+from perfkit.check.pytest.quantities import FIGURES
+from perfkit.record import Unknown
+
+Figures = dict[str, Figure | Unknown]
+
+
+def figures_of(measured: Measured, parts: Parts) -> Figures:
+    """In the order of the table of quantities."""
+    memory, ops = measured.memory, measured.ops
+    values: dict[str, float | Unknown] = {
+        "peak_allocated": memory.peak,
+        "peak_above_start": memory.above_start,
+        "saved_activations": _unsaved(measured) if memory.saved is None else sum(memory.saved.values()),
+        "flops": measured.flops.matrix,
+        "op_count": sum(ops.working().values()),
+        "kernel_count": sum(ops.kernels.values())
+        if ops.on_device
+        else Unknown(reason="no kernel ran on a device, and a CPU launches none: use op_count"),
+        "graph_breaks": sum(measured.graph_breaks.values()),
+    }
+    found: Figures = {}
+    for quantity in FIGURES:
+        value = values[quantity.name]
+        if isinstance(value, Unknown):
+            found[quantity.name] = value
+        else:
+            found[quantity.name] = Figure(value, Meaning(quantity.title, quantity.unit, largest(parts, quantity.name)))
+    return found
+
+
+def _unsaved(measured: Measured) -> Unknown:
+    reason = "no backward pass was seen after a forward pass"
+    return Unknown(reason=reason if measured.models else f"{reason}: give the model (model=...), whose calls tell")

@@ -1,0 +1,81 @@
+"""Holding figures against what a test allows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfkit.check.judge.quantities import Quantity
+from perfkit.check.judge.thresholds import Threshold, allowed_change, exceeds, parse_threshold
+from perfkit.check.pytest.figure import amount, change
+from perfkit.check.pytest.quantities import BY_NAME
+from perfkit.errors import UsageError, unknown_name
+
+# Given in place of a threshold: the figure is not held against the baseline.
+OFF = "off"
+
+Given = str | int | float
+
+_TIMES = ("step_time", "cpu_time", "throughput", "compile_time", "data_wait", "mfu", "energy")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A figure held against a threshold. `before` is the stored figure, None where only the value itself is bounded."""
+
+    quantity: Quantity
+    subject: str
+    threshold: Threshold
+    before: float | None
+    after: float
+
+    @property
+    def failed(self) -> bool:
+        return exceeds(self.threshold, self.before or 0.0, self.after, more_is_worse=self.quantity.more_is_worse)
+
+    @property
+    def improved(self) -> bool:
+        """Whether it is better than before by more than it may be worse."""
+        if self.before is None or self.threshold.limit is not None:
+            return False
+        return exceeds(self.threshold, self.after, self.before, more_is_worse=self.quantity.more_is_worse)
+
+    def __str__(self) -> str:
+        unit = self.quantity.unit
+        after = amount(self.after, unit)
+        if self.threshold.limit is not None:
+            over = f", {change(self.threshold.limit, self.after, unit)} over" if self.failed else ""
+            return f"{self.subject}: {after}, allowed {amount(self.threshold.limit, unit)}{over}"
+        assert self.before is not None, "a change needs something before it"
+        most = amount(self.before + allowed_change(self.threshold, self.before), unit)
+        return (
+            f"{self.subject}: before {amount(self.before, unit)}, after {after} "
+            f"({change(self.before, self.after, unit)}), allowed {self.threshold.text}: at most {most}"
+        )
+
+
+def gates_of(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
+    """Thresholds by quantity; None for one that is `off`. A number stands for the most that is allowed.
+
+    Raises:
+        UsageError: for a quantity that there is not, with the nearest ones, and for what is no threshold.
+    """
+    for name in given:
+        if name in _TIMES:
+            raise UsageError(
+                f"{name} is not judged in a test: within one process, beside other tests, a time tells nothing of a "
+                "few per cent. `perfkit check --against-ref` times pairs of processes."
+            )
+        if name not in BY_NAME:
+            raise unknown_name("figure", name, BY_NAME)
+    return {name: gate_of(BY_NAME[name], value, name) for name, value in given.items()}
+
+
+def gate_of(quantity: Quantity, given: Given, where: str) -> Threshold | None:
+    """The threshold that is meant by what was given for `where`."""
+    if given == OFF:
+        return None
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return Threshold(text=f"<={given}", limit=float(given))
+    try:
+        return parse_threshold(given, quantity.unit, more_is_worse=quantity.more_is_worse)
+    except UsageError as error:
+        raise UsageError(f"{where}={given!r}: {error}") from None

@@ -1,0 +1,94 @@
+"""What the figures of a step are made of, by name: stored beside them, so that a change can be told by what changed."""
+
+from collections.abc import Iterable, Mapping
+
+from perfkit.check.pytest.figure import amount, change
+from perfkit.check.pytest.measure import Measured
+from perfkit.check.pytest.memory import origin
+
+MEMORY, SAVED, OPS, KERNELS, FLOPS, BREAKS = "memory", "saved", "ops", "kernels", "flops", "graph break"
+
+# The parts of each figure, and their unit.
+PARTS_OF = {
+    "peak_allocated": (MEMORY, "bytes"),
+    "peak_above_start": (MEMORY, "bytes"),
+    "saved_activations": (SAVED, "bytes"),
+    "flops": (FLOPS, "FLOP"),
+    "op_count": (OPS, ""),
+    "kernel_count": (KERNELS, ""),
+    "graph_breaks": (BREAKS, ""),
+}
+
+_SEPARATOR = ": "
+# Memory by op and module has as many parts as a model has modules; the smallest ones are left out.
+_LEAST_SHARE = 0.01
+_MOST_LINES = 8
+
+Parts = dict[str, float]
+
+
+def parts_of(measured: Measured) -> Parts:
+    """Every part as `ops: aten::mm`, sorted."""
+    found: Parts = {}
+    account = measured.memory.account
+    if account is not None:
+        sums: Parts = {}
+        for row in account.rows:
+            name = f"{row.category} {origin(row.op, row.module)}".rstrip()
+            sums[name] = sums.get(name, 0.0) + row.bytes
+        found |= _named(MEMORY, _large(sums))
+    found |= _named(SAVED, _large(measured.memory.saved or {}))
+    found |= _named(OPS, measured.ops.working())
+    found |= _named(KERNELS, measured.ops.kernels)
+    found |= _named(FLOPS, measured.flops.matrix_by_op)
+    found |= _named(BREAKS, {_first_line(reason): count for reason, count in measured.graph_breaks.items()})
+    return dict(sorted(found.items()))
+
+
+def largest(parts: Parts, quantity: str) -> tuple[str, ...]:
+    """Lines on the largest parts of a figure."""
+    kind, unit = PARTS_OF[quantity]
+    mine = sorted(_of(parts, kind).items(), key=lambda item: (-item[1], item[0]))
+    return _lines((f"{amount(value, unit)}  {name}" for name, value in mine), len(mine))
+
+
+def changed(before: Mapping[str, float], after: Parts, quantity: str) -> tuple[str, ...]:
+    """Lines on the parts of a figure that differ, those that changed most first.
+
+    A part of the memory that is on one side alone may have been below what is stored.
+    """
+    kind, unit = PARTS_OF[quantity]
+    old, new = _of(before, kind), _of(after, kind)
+    differing = [name for name in old.keys() | new.keys() if old.get(name, 0) != new.get(name, 0)]
+    differing.sort(key=lambda name: (-abs(new.get(name, 0) - old.get(name, 0)), name))
+    return _lines((_changed(name, old.get(name, 0), new.get(name, 0), unit) for name in differing), len(differing))
+
+
+def _changed(name: str, before: float, after: float, unit: str) -> str:
+    was = amount(before, unit).partition(" (")[0] if before else "none"
+    now = amount(after, unit).partition(" (")[0] if after else "none"
+    return f"{was} -> {now}  {name}" + (f"  ({change(before, after, unit)})" if before and after else "")
+
+
+def _large(sizes: Mapping[str, float]) -> Mapping[str, float]:
+    least = _LEAST_SHARE * sum(sizes.values())
+    return {name: size for name, size in sizes.items() if size >= least}
+
+
+def _named(kind: str, values: Mapping[str, float]) -> Parts:
+    return {f"{kind}{_SEPARATOR}{name}": float(value) for name, value in values.items()}
+
+
+def _of(parts: Mapping[str, float], kind: str) -> Parts:
+    prefix = kind + _SEPARATOR
+    return {name.removeprefix(prefix): value for name, value in parts.items() if name.startswith(prefix)}
+
+
+def _lines(lines: Iterable[str], count: int) -> tuple[str, ...]:
+    shown = [line for line, _ in zip(lines, range(_MOST_LINES), strict=False)]
+    more = count - len(shown)
+    return (*shown, f"and {more} more") if more > 0 else tuple(shown)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]

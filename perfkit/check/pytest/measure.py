@@ -1,0 +1,161 @@
+"""Running a step a few times, each time under one instrument, for the figures that every process counts alike."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from perfkit.attach.guard import Guard, describe
+from perfkit.attach.hooks import LoopHooks
+from perfkit.attach.loop import Loop
+from perfkit.attach.models import named
+from perfkit.attach.phases import follow
+from perfkit.attach.quiet import only_errors
+from perfkit.attach.steps import StepFinder
+from perfkit.check.pytest.memory import StepMemory, step_memory
+from perfkit.check.pytest.ops import StepOps, step_ops
+from perfkit.cost.live import FlopCount, count_flops
+from perfkit.errors import PerfkitError, UsageError
+from perfkit.instruments.marks import step_mark
+from perfkit.instruments.trained import Trained
+
+# What Kineto says of each of its recordings is no output of the tests.
+_KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
+
+Models = nn.Module | Iterable[nn.Module] | None
+Optimizers = Optimizer | Iterable[Optimizer] | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found of a step. `graph_breaks` are those of its compilation by reason; `steps` how often it was run,
+    `models` of how many models it was told."""
+
+    device: torch.device
+    models: int
+    memory: StepMemory
+    ops: StepOps
+    flops: FlopCount
+    graph_breaks: Mapping[str, int]
+    steps: int
+
+
+def trained_by(models: Models, optimizers: Optimizers, device: torch.device | str | None) -> Trained:
+    """The models and optimizers of a step.
+
+    Without `device` it is that of the parameters; without parameters the GPU where this process has used one.
+    """
+    modules = [models] if isinstance(models, nn.Module) else list(models or ())
+    steppers = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers or ())
+    for kind, each in [(nn.Module, module) for module in modules] + [(Optimizer, one) for one in steppers]:
+        if not isinstance(each, kind):
+            word = "model" if kind is nn.Module else "optimizer"
+            raise UsageError(f"{word}={each!r}: expected a {kind.__module__}.{kind.__name__} or several in a list")
+    tensors = [parameter for module in modules for parameter in module.parameters()]
+    tensors += [each for one in steppers for group in one.param_groups for each in group["params"]]
+    if device is not None:
+        found = torch.device(device)
+    elif tensors:
+        found = tensors[0].device
+    else:
+        found = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
+    if found.type == "cuda" and found.index is None:
+        found = torch.device("cuda", torch.cuda.current_device())
+    if found.type not in ("cpu", "cuda"):
+        raise UsageError(f"a step on {found.type!r} cannot be measured: expected cpu or cuda")
+    return Trained(found, named(modules), tuple(steppers))
+
+
+def measure(step: Callable[[], object], trained: Trained, warmup: int) -> Measured:
+    """Run `step` `warmup` times, then once under each instrument and a few times more around the memory's.
+
+    Raises:
+        PerfkitError: a profiler is on in this process, or perfkit watches it.
+    """
+    _alone()
+    if warmup < 1:
+        raise UsageError(f"warmup={warmup}: expected at least 1: the first step makes the optimizer's state")
+    os.environ.setdefault(_KINETO_LEVEL, _KINETO_SILENT)
+    _compile_anew()
+    before = _graph_breaks()
+    for _ in range(warmup):
+        step()
+    breaks = {reason: count - before.get(reason, 0) for reason, count in _graph_breaks().items()}
+    steps = warmup
+
+    def run(index: int) -> None:
+        nonlocal steps
+        steps += 1
+        with step_mark(index):
+            step()
+            loop.phases.end()
+
+    with _followed(trained) as loop, only_errors():
+        memory = step_memory(run, 0, trained)
+        ops = step_ops(run, steps, trained)
+    flops = count_flops(step)
+    return Measured(
+        device=trained.device,
+        models=len(trained.models),
+        memory=memory,
+        ops=ops,
+        flops=flops,
+        graph_breaks={reason: count for reason, count in breaks.items() if count},
+        steps=steps + 1,
+    )
+
+
+@contextmanager
+def _followed(trained: Trained) -> Iterator[Loop]:
+    """The phases of the steps are marked while this is entered."""
+    loop = Loop(StepFinder(), lambda: None)
+    loop.by_hand, loop.sizing = True, False
+    # Marked phases stand for all there are. Without a model whose calls are seen, what torch itself records tells more.
+    loop.phases.on = bool(trained.models)
+    guard = Guard(lambda: None)
+    hooks = LoopHooks(loop, guard)
+    try:
+        hooks.install()
+        hooks.listen(trained.models.values())
+        follow(loop.phases)
+        yield loop
+    finally:
+        follow(None)
+        hooks.remove()
+        loop.phases.end()
+        loop.let_go()
+    if guard.failure is not None:
+        raise PerfkitError(f"the phases of the step could not be told: {describe(guard.failure)}") from guard.failure
+
+
+def _alone() -> None:
+    watching = sys.modules.get("perfkit.attach.profile")
+    if watching is not None and watching._watching is not None:
+        raise PerfkitError("perfkit.profile watches this process: call perfkit_check outside of it")
+    if torch._C._autograd._profiler_enabled():
+        raise PerfkitError(
+            "a torch profiler is on, and there can be only one: call perfkit_check outside of it, and run pytest "
+            "without a profiling plugin"
+        )
+
+
+def _compile_anew() -> None:
+    """Have what torch.compile made before be made again: breaks are counted when graphs are made, not when they run.
+
+    A model that an earlier test compiled would seem to have none.
+    """
+    if _compiled():
+        torch._dynamo.reset()
+
+
+def _compiled() -> bool:
+    return "torch._dynamo.utils" in sys.modules and bool(torch._dynamo.utils.counters["frames"]["total"])
+
+
+def _graph_breaks() -> dict[str, int]:
+    return dict(torch._dynamo.utils.counters["graph_break"]) if _compiled() else {}

@@ -1,0 +1,99 @@
+"""What a step allocates, from the events of the allocator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from perfkit.allocations import GRADIENT, NONE, Allocations, cuda_units
+from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.lives import Lives, lives_of
+from perfkit.analysis.memory.totals import totals_of
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.instruments.clock import Step
+from perfkit.instruments.memory.record import recorded
+from perfkit.instruments.recording import drive
+from perfkit.instruments.tensors import trained_blocks
+from perfkit.instruments.trained import Trained
+from perfkit.record import PHASES, Block
+
+_FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
+
+# `recorded` wants one step before those that it records, and two after.
+STEPS = 4
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """Bytes of one step.
+
+    Attributes:
+        peak: the most at once of what is trained (parameters, gradients, optimizer state, buffers) and of what the step
+            allocates. What else there is, such as other tests' tensors and a batch made before, is left out.
+        above_start: the same less what there is of it when the step begins.
+        saved: what a forward pass leaves for its backward pass, by what made it (`by aten::gelu in h.0`), of several
+            the one that leaves most; None without a backward pass.
+        account: what there was at the peak, None where nothing was allocated. On a GPU it is of a step of its own.
+    """
+
+    peak: int
+    above_start: int
+    saved: dict[str, int] | None
+    account: MemoryAccount | None
+
+
+def step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
+    """Run `step(first)` and those after it, `STEPS` in all, and one more on a GPU."""
+    own: set[int] = set()
+
+    def blocks() -> tuple[Block, ...]:
+        found = trained_blocks(trained)
+        own.update(block.address for block in found)
+        return found
+
+    everything = drive(recorded(1, trained, blocks=blocks), step, first)
+    mine = [block for block in everything.known if block.address in own or block.category == GRADIENT]
+    events = replace(everything, known=tuple(mine), unexplained_bytes=0)
+    lives = lives_of(events)
+    totals = totals_of(lives, len(events))
+    inside = np.flatnonzero(events.step != NONE)
+    start = int(totals[inside[0] if len(inside) else -1])
+    peak = int(totals[inside[0] :].max()) if len(inside) else start
+    if trained.device.type == "cuda":
+        peak, start = _of_allocator(lambda: step(first + STEPS), trained)
+    return StepMemory(peak, peak - start, _saved(events, lives), account(events))
+
+
+def _of_allocator(step: Callable[[], object], trained: Trained) -> tuple[int, int]:
+    """The peak of a step and what was allocated before it, by the statistics of CUDA's allocator, with nothing on."""
+    device = trained.device
+    state = sum(cuda_units(block.size_bytes) for block in trained_blocks(trained))
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    step()
+    torch.cuda.synchronize(device)
+    return state + torch.cuda.max_memory_allocated(device) - before, state
+
+
+def _saved(events: Allocations, lives: Lives) -> dict[str, int] | None:
+    """What was allocated in a forward pass and alive at its end, before a backward pass; of several the most bytes."""
+    found: list[dict[str, int]] = []
+    for visit in np.unique(events.visit[events.phase == _FORWARD]).tolist():
+        following = events.phase[events.visit == visit + 1]
+        if not len(following) or following[0] != _BACKWARD:
+            continue
+        forward = np.flatnonzero((events.visit == visit) & (events.phase == _FORWARD))
+        first, last = int(forward[0]), int(forward[-1])
+        kept: dict[str, int] = {}
+        for life in np.flatnonzero(lives.alive_after(last) & (lives.born >= first)).tolist():
+            made_by = origin(*(events.text(column, int(lives.born[life])) for column in (events.op, events.module)))
+            kept[made_by] = kept.get(made_by, 0) + int(lives.size[life])
+        found.append(kept)
+    return max(found, key=lambda kept: sum(kept.values()), default=None)
+
+
+def origin(op: str, module: str) -> str:
+    """`by aten::gelu in h.0`, of what is known."""
+    return " ".join([*([f"by {op}"] if op else []), *([f"in {module}"] if module else [])])

@@ -1,0 +1,91 @@
+"""How often which op and which kernel ran in a step, from a trace of it."""
+
+from collections import Counter
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from perfkit.errors import UsageError
+from perfkit.instruments.clock import Step
+from perfkit.instruments.recording import drive
+from perfkit.instruments.trace import traced
+from perfkit.instruments.trained import Trained
+from perfkit.record import PHASES
+from perfkit.trace.costing import Role
+from perfkit.trace.counts import kernel_calls
+from perfkit.trace.ops import Ops, read_ops
+from perfkit.trace.read import NONE, read_trace
+
+_WORK = (Role.COSTED, Role.UNMODELLED, Role.COMMUNICATION)
+
+
+@dataclass(frozen=True)
+class Called:
+    """An op of the step. `parent` is the number of the op around it, NONE at the top, `phase` "" where unknown."""
+
+    name: str
+    parent: int
+    phase: str
+    works: bool
+
+
+@dataclass(frozen=True)
+class StepOps:
+    """The ops of a step in the order of time, nested ones too, and the kernels by name.
+
+    `kernels` are those of the device, and of a CPU those that torch.compile generated; `on_device` tells which.
+    """
+
+    ops: tuple[Called, ...]
+    kernels: dict[str, int]
+    on_device: bool
+
+    def working(self) -> Counter[str]:
+        """Calls of the ops that work on data, by name: no views, nothing that calls such ops, or that they call."""
+        return Counter(op.name for op in self.ops if op.works)
+
+    def calls(self, pattern: str, phase: str | None = None) -> Counter[str]:
+        """Calls of the ops whose names match a glob (case counts), by name; of matching ones within each other the
+        outermost. Nodes of autograd are no ops, but those that they call are."""
+        if phase is not None and phase not in PHASES:
+            raise UsageError(f"phase={phase!r}: expected one of {', '.join(PHASES)}")
+        wanted = {name: _is_op(name) and fnmatchcase(name, pattern) for name in {op.name for op in self.ops}}
+        covered: list[bool] = []  # whether the op or one around it matches
+        found: Counter[str] = Counter()
+        for op in self.ops:
+            around = op.parent != NONE and covered[op.parent]
+            covered.append(around or wanted[op.name])
+            if wanted[op.name] and not around and phase in (None, op.phase):
+                found[op.name] += 1
+        return found
+
+
+def step_ops(step: Step, first: int, trained: Trained) -> StepOps:
+    """Trace `step(first)`."""
+    with TemporaryDirectory(prefix="perfkit-") as folder:
+        path = Path(folder) / "trace.json.gz"
+        drive(traced(1, path, device=trained.device), step, first)
+        return _step_ops(read_ops(read_trace(path, allocations=False)))
+
+
+def _step_ops(ops: Ops) -> StepOps:
+    inside = np.flatnonzero(ops.step != NONE).tolist()
+    place = {row: number for number, row in enumerate(inside)}
+    called = tuple(
+        Called(
+            name=ops.name(row),
+            parent=place.get(int(ops.parent[row]), NONE),
+            phase="" if ops.phase[row] == NONE else PHASES[int(ops.phase[row])],
+            works=int(ops.role[row]) in _WORK,
+        )
+        for row in inside
+    )
+    kernels = {name: round(calls) for name, calls in kernel_calls(ops).items()}
+    return StepOps(called, kernels, ops.trace.has_device_events)
+
+
+def _is_op(name: str) -> bool:
+    return "::" in name and not name.startswith("autograd::")

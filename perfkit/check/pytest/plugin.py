@@ -1,0 +1,147 @@
+"""The pytest plugin: the fixture `perfkit_check` and `--perfkit-update`. See docs/pytest.md.
+
+Every run of pytest loads it where perfkit is installed, so nothing is imported here until a test asks for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from perfkit.check.pytest.check import PerfkitCheck, TestFigures
+
+FILE = "tests/perfkit-baseline.json"
+
+_ON_REPORT = "perfkit"  # attribute of a test's report
+_FOUND: pytest.StashKey[TestFigures] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("perfkit").addoption(
+        "--perfkit-update",
+        action="store_true",
+        help="store the figures that tests compare with perfkit_check, instead of comparing them",
+    )
+    parser.addini("perfkit_baseline", f"file of stored figures, relative to the root folder  [{FILE}]", default=FILE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Run(config), "perfkit-run")
+
+
+@pytest.fixture
+def perfkit_check(request: pytest.FixtureRequest) -> PerfkitCheck:
+    """Measures a step's memory, FLOPs and ops, and holds them against what the test allows. See docs/pytest.md."""
+    from perfkit.check.pytest.check import PerfkitCheck, TestFigures
+
+    config = request.config
+    found = TestFigures(
+        request.node.nodeid, config.rootpath / config.getini("perfkit_baseline"), updating=config.option.perfkit_update
+    )
+    request.node.stash[_FOUND] = found
+    return PerfkitCheck(found)
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    if "perfkit.check.pytest.figure" not in sys.modules:
+        return None
+    from perfkit.check.pytest.messages import compared
+
+    return compared(op, left, right)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put what was found on the report, in plain values: pytest-xdist sends it to the process that prints."""
+    report = yield
+    found = item.stash.get(_FOUND, None)
+    if call.when == "call" and found is not None:
+        from perfkit.check.pytest.messages import plain
+
+        vars(report)[_ON_REPORT] = plain(found)
+    return report
+
+
+class _Run:
+    """One run of pytest, in the process that prints."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._path = config.rootpath / config.getini("perfkit_baseline")
+        self._found: dict[str, dict[str, Any]] = {}
+        self._passed: set[str] = set()
+        self._files: set[str] = set()  # those of which every test was collected
+        self._tests: set[str] = set()
+        self._stale: list[str] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.passed and "::" not in report.nodeid:
+            self._files.add(report.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Before any of them is deselected."""
+        self._tests = {item.nodeid for item in items}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call":
+            return
+        found = vars(report).get(_ON_REPORT)
+        if found is not None:
+            self._found[report.nodeid] = found
+            if report.passed:
+                self._passed.add(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self._config, "workerinput"):  # a worker of pytest-xdist: the process that prints stores
+            return
+        updating = self._config.option.perfkit_update
+        # Where no test asks for figures nothing is imported, though there may be a file.
+        if not self._found and not (updating and self._path.exists()):
+            return
+        from perfkit.check.pytest.run import removed_tests, store
+
+        self._stale = removed_tests(self._path, self._config.rootpath, self._whole_files(), self._tests)
+        if updating:
+            store(self._path, self._found, self._passed, self._stale)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        from_all = terminalreporter.config.get_verbosity() > 0
+        shown = {test: found for test, found in self._found.items() if from_all or test not in self._passed}
+        improved = [(test, line) for test, found in self._found.items() for line in found["improvements"]]
+        if not (shown or improved or self._stale or self._kept()):
+            return
+        terminalreporter.section("perfkit")
+        for line in self._lines(shown, improved):
+            terminalreporter.line(line)
+
+    def _lines(self, shown: dict[str, dict[str, Any]], improved: list[tuple[str, str]]) -> Iterable[str]:
+        updating = self._config.option.perfkit_update
+        for test, found in shown.items():
+            yield from (f"{test} ({name}): {figures}" for name, figures in found["shown"])
+        yield from (f"better than stored: {test} ({line})" for test, line in improved)
+        if improved:
+            yield "keep what is better with `pytest --perfkit-update`"
+        what = "removed from" if updating else "still in"
+        yield from (f"{what} {self._path.name}, for there is no such test: {test}" for test in self._stale)
+        kept = self._kept()
+        if kept:
+            yield f"figures of {kept} test{'' if kept == 1 else 's'} stored in {self._path}"
+
+    def _kept(self) -> int:
+        return sum(1 for found in self._found.values() if found["kept"])
+
+    def _whole_files(self) -> set[str]:
+        """The files of which all tests are known: those that no argument and no earlier failure picks tests from."""
+        option = self._config.option
+        if getattr(option, "lf", False) or getattr(option, "numprocesses", None):
+            return set()
+        picked = {str(each).partition("::")[0] for each in self._config.args if "::" in str(each)}
+        return set() if picked else self._files

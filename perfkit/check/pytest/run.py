@@ -1,0 +1,41 @@
+"""The stored figures after a run of tests."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from perfkit.check.pytest.stored import Change, read_stored, write_stored
+from perfkit.record import Environment
+
+# By test, as `perfkit.check.pytest.messages.plain` makes it.
+Found = Mapping[str, Mapping[str, Any]]
+
+
+def removed_tests(path: Path, root: Path, files: Collection[str], tests: Collection[str]) -> list[str]:
+    """The tests in the file of stored figures that are no longer: gone with their file, or from one of `files`, all of
+    whose `tests` are known."""
+    stored = read_stored(path)
+    found = []
+    for test in () if stored is None else stored.variants:
+        file = test.partition("::")[0]
+        if not (root / file).exists() or (file in files and test not in tests):
+            found.append(test)
+    return found
+
+
+def store(path: Path, found: Found, passed: Collection[str], removed: Collection[str]) -> None:
+    """Store what was found in tests, without those removed."""
+    kept = {test: each for test, each in found.items() if each["kept"]}
+    before = read_stored(path)
+    if not kept and not removed:
+        return
+    environments = [each["environment"] for each in kept.values()]
+    if environments:
+        environment = msgspec.convert(environments[-1], Environment)
+    else:
+        assert before is not None, "what was removed had been stored"
+        environment = before.environment
+    measured = {test: each["kept"] for test, each in kept.items()}
+    write_stored(path, Change(measured, environment, frozenset(passed), frozenset(removed)))

@@ -1,0 +1,196 @@
+"""What a check yields: data for renderers and exit codes. Nothing here formats or draws; all of it is `check.json`."""
+
+from enum import StrEnum
+
+from perfkit.analysis.model.trace import TraceDifference
+from perfkit.check.judge.thresholds import Threshold
+from perfkit.record import Environment
+from perfkit.spec import Struct
+from perfkit.store.pairs import Pair
+
+CHECK_VERSION = 2
+
+
+class Verdict(StrEnum):
+    """What is known of one quantity, and in `Check.verdict` of all of them."""
+
+    PASS = "pass"  # it did not get worse by more than the threshold
+    FAIL = "fail"
+    IMPROVED = "improved"
+    INCONCLUSIVE = "inconclusive"  # neither a pass nor a fail: too little data
+    NOT_COMPARED = "not compared"  # there is no figure on one side, or the sides cannot be compared; `reason` says why
+
+
+class Side(Struct):
+    """One of the two things compared: `label` as a user calls it (`origin/main`, `working tree`, a file)."""
+
+    label: str
+    revision: str = ""
+    environment: Environment | None = None
+    folder: str = ""
+
+
+class Judged(Struct):
+    """One quantity of one variant, judged.
+
+    `before` and `after` are in the quantity's unit (`""` for counts), None where not known. `change` is relative,
+    after / before - 1, positive where there is more; None where `before` is 0 or unknown. Where it was estimated it is
+    the mean over the pairs, which may differ a little from that of the medians `before` and `after`, and `low` and
+    `high` bound it at the one-sided `level` each, over all looks at the growing data together. `threshold` None: it is
+    reported and cannot fail. `detectable` is the smallest relative worsening that this much data finds with a
+    probability of 95 %. `reason` says in words what the verdict rests on, `to_decide` what it would take where it is
+    inconclusive. `samples` are pairs of processes, or processes of each side; 0 for what is counted exactly.
+    """
+
+    quantity: str
+    title: str
+    unit: str
+    more_is_worse: bool
+    verdict: Verdict
+    reason: str
+    before: float | None = None
+    after: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None
+    threshold: Threshold | None = None
+    detectable: float | None = None
+    to_decide: str = ""
+    samples: int = 0
+    exact: bool = False
+
+
+class MemoryChange(Struct):
+    """Bytes at the peak of one category, or of what one op made in one module, before and after."""
+
+    category: str
+    before: int
+    after: int
+    module: str = ""
+    op: str = ""
+
+
+class CountChange(Struct):
+    """How often torch.compile did something (`graph`, `graph break`, `recompilation`), `what` for that reason."""
+
+    kind: str
+    what: str
+    before: int
+    after: int
+
+
+class SetupChange(Struct):
+    """Seconds of one set-up cost of one process of each side; None on the side that has no such cost."""
+
+    name: str
+    before_s: float | None
+    after_s: float | None
+
+
+class ClaimChange(Struct):
+    """Whether what a technique claims holds; None where that could not be decided. `evidence` is that after."""
+
+    technique: str
+    statement: str
+    before: bool | None
+    after: bool | None
+    evidence: str
+
+
+class Why(Struct):
+    """What changed between the sides: time by op and module from their traces, memory at the peak by category and by
+    what made it, the largest changes first. `suspects` say in words what stands out, the op or module named, for a line
+    in a comment; empty where nothing does. `notes` say what could not be compared, and why.
+
+    The seconds of `time` are medians over the traced steps, and each of its `changes` says what kind of evidence it is.
+    `memory` has every category, `memory_rows`, `compiled` and `claims` only what differs, `setup` every cost.
+    """
+
+    suspects: tuple[str, ...] = ()
+    time: TraceDifference | None = None
+    memory: tuple[MemoryChange, ...] = ()
+    memory_rows: tuple[MemoryChange, ...] = ()
+    compiled: tuple[CountChange, ...] = ()
+    setup: tuple[SetupChange, ...] = ()
+    claims: tuple[ClaimChange, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class CheckedVariant(Struct):
+    """One variant of one workload: its quantities in the order of the table, gated ones first."""
+
+    workload: str
+    variant: str
+    judged: tuple[Judged, ...]
+    pairs: tuple[Pair, ...] = ()
+    turns: str = ""
+    why: Why | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.workload} {self.variant}"
+
+
+class Check(Struct):
+    """A whole check. `verdict` is the worst of all: fail, else inconclusive, else pass (or improved where one is).
+
+    `differs` names what differs between the environments of the sides, `key: before -> after`; `seconds` is how long
+    it took, `budget_s` the time that sampling was given.
+    """
+
+    schema_version: int = CHECK_VERSION
+    created_at: str
+    perfkit: str
+    command: str
+    before: Side
+    after: Side
+    verdict: Verdict
+    variants: tuple[CheckedVariant, ...]
+    differs: tuple[str, ...] = ()
+    seconds: float = 0.0
+    budget_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+class Noise(Struct):
+    """How much identical sides differ in one quantity. `spread` is the standard deviation of a pair's log ratio.
+
+    `change` is the mean relative change that was found between the identical sides, with two-sided 95 % bounds: 0 lies
+    outside of them where measuring itself favours one side. `false_alarms` counts the resampled comparisons that
+    failed.
+    """
+
+    quantity: str
+    spread: float
+    change: float
+    low: float
+    high: float
+    false_alarms: int
+
+
+class DetectableRow(Struct):
+    """What a budget buys: the pairs, and by quantity the smallest worsening (relative) that so many pairs tell from
+    none with a probability of 95 %, which is also the smallest threshold worth setting; None with too few pairs."""
+
+    budget_s: float
+    pairs: int
+    detectable: dict[str, float | None]
+
+
+class Calibration(Struct):
+    """What this machine can tell, from `pairs` pairs of processes that ran the same code.
+
+    `pair_s` is the median time a pair takes. `comparisons` of the default thresholds were drawn from those pairs by
+    shuffling them and swapping sides at random, each `compared` pairs long.
+    """
+
+    turns: str
+    pairs: int
+    pair_s: float
+    compared: int
+    comparisons: int
+    noise: tuple[Noise, ...]
+    rows: tuple[DetectableRow, ...]
+    notes: tuple[str, ...] = ()

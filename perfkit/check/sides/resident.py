@@ -1,0 +1,149 @@
+"""The resident processes of both sides of a pair, and the conversation with them."""
+
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from perfkit.check.sides import protocol
+from perfkit.check.sides.cores import Cores, keep_to
+from perfkit.check.sides.side import Side, SideFailedError, failure
+from perfkit.errors import PerfkitError
+from perfkit.files import write_json
+from perfkit.measure.launch.outcome import outcome
+from perfkit.measure.launch.process import GRACE_S
+from perfkit.measure.launch.ranks import Place, end_rank, start_rank
+from perfkit.record import Run, Samples, Status
+from perfkit.spec import RunSpec
+from perfkit.store.layout import SPEC_FILE
+
+_WORKER = "perfkit.check.sides.worker"
+
+
+@dataclass
+class _Rank:
+    team: "Team"
+    process: subprocess.Popen[bytes]
+    text: str = ""  # of a line that is not complete yet
+    answers: list[str] = field(default_factory=list)
+
+
+class Team:
+    """All ranks of one side, running from `start` to `end`, each on its `cores` (empty: on any)."""
+
+    def __init__(self, side: Side, place: Place, spec: RunSpec, folder: Path, cores: tuple[Cores, ...] = ()) -> None:
+        self.side = side
+        self.spec = spec
+        self.folder = folder
+        self.ranks: list[_Rank] = []
+        self._place = place
+        self._cores = cores
+
+    def start(self) -> None:
+        write_json(self.folder / SPEC_FILE, self.spec)
+        launch = self.spec.launch
+        for rank in range(launch.world_size):
+            process = start_rank(_WORKER, launch, self.folder, rank, place=self._place, obeys=True)
+            self.ranks.append(_Rank(self, process))
+        for started, cores in zip(self.ranks, self._cores, strict=False):
+            keep_to(started.process.pid, cores.near)  # so that its memory is near the cores that it will run on
+
+    def settle(self) -> None:
+        """From here on each rank keeps to its own cores; sides set up beside each other, and step by turns."""
+        for rank, cores in zip(self.ranks, self._cores, strict=False):
+            keep_to(rank.process.pid, cores.own)
+
+    def say(self, line: str) -> None:
+        """Give all ranks a command."""
+        for rank in self.ranks:
+            assert rank.process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which its closed output tells
+                rank.process.stdin.write(f"{line}\n".encode())
+                rank.process.stdin.flush()
+
+    def dismiss(self) -> None:
+        """Have all ranks end by themselves, so that their records are complete."""
+        self.say(protocol.END)
+        self._wait_for_end(GRACE_S)
+
+    def end(self) -> None:
+        """Nothing of this side runs any more when this returns."""
+        for rank in self.ranks:
+            end_rank(rank.process)
+
+    def failed(self, ended: Status | None) -> SideFailedError:
+        """How this side ended, from what its ranks left behind."""
+        if ended is None:
+            self._wait_for_end(GRACE_S)  # the other ranks learn in their next collective that one has failed
+        self.end()
+        run = outcome(self.spec, self.folder, ended, tuple(rank.process.returncode for rank in self.ranks))
+        if run.status == Status.OK:
+            run = Run(status=Status.CRASHED, reason="it ended before it was told to", exit_codes=run.exit_codes)
+        return failure(self.side, run, self.folder)
+
+    def _wait_for_end(self, most_s: float) -> None:
+        limit = time.monotonic() + most_s
+        for rank in self.ranks:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                rank.process.wait(max(0.0, limit - time.monotonic()))
+
+
+class Conversation:
+    """Waiting for the answers of teams, asleep; any rank that ends meanwhile ends it with a `SideFailedError`."""
+
+    def __init__(self, teams: list[Team], deadline: float, report: Callable[[str], None]) -> None:
+        self._deadline = deadline
+        self._report = report
+        self._selector = selectors.DefaultSelector()
+        for team in teams:
+            for rank in team.ranks:
+                assert rank.process.stdout is not None
+                self._selector.register(rank.process.stdout, selectors.EVENT_READ, rank)
+
+    def wait(self, teams: list[Team]) -> list[list[str]]:
+        """The next answer of every rank of `teams`, by team."""
+        while not all(rank.answers for team in teams for rank in team.ranks):
+            ready = self._selector.select(max(0.0, self._deadline - time.monotonic()))
+            if not ready:
+                late = next(team for team in teams if not all(rank.answers for rank in team.ranks))
+                raise late.failed(Status.TIMEOUT)
+            for key, _ in ready:
+                self._read(key.data)
+        return [[rank.answers.pop(0) for rank in team.ranks] for team in teams]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._selector.close()
+
+    def _read(self, rank: _Rank) -> None:
+        assert rank.process.stdout is not None
+        data = os.read(rank.process.stdout.fileno(), 65536)
+        if not data:
+            raise rank.team.failed(None)
+        *lines, rank.text = (rank.text + data.decode(errors="replace")).split("\n")
+        for line in lines:
+            if line.startswith((f"{protocol.READY} ", f"{protocol.STEPS} ")):
+                rank.answers.append(line)
+            else:
+                self._report(f"{rank.team.side.label}: {line}")
+
+
+def check_ready(team: Team, answers: list[str]) -> None:
+    """A `PerfkitError` where a side's own perfkit speaks another language, as when perfkit itself is compared."""
+    if any(answer != protocol.ready_line() for answer in answers):
+        raise PerfkitError(
+            f"{team.side.label}: its perfkit says {answers[0]!r} in lock step, this one {protocol.ready_line()!r}: "
+            "these two revisions of perfkit cannot be measured beside each other"
+        )
+
+
+def steps_of(answers: list[str]) -> Samples:
+    """The steps that a team's ranks have run, as those of one."""
+    return protocol.slowest([protocol.parse_steps(answer.partition(" ")[2]) for answer in answers])

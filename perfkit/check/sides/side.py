@@ -1,0 +1,106 @@
+"""One of the two things that are measured beside each other: its code, and the place its processes run in."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import perfkit
+from perfkit.check.sides.revision import Revision
+from perfkit.errors import PerfkitError, UsageError
+from perfkit.files import read_json
+from perfkit.measure.imported import OTHER_TREE, OWN_TREE
+from perfkit.measure.launch.ranks import Place
+from perfkit.record import RankRecord, Run
+from perfkit.store.layout import RECORD_FILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a comparison.
+
+    Attributes:
+        label: as a user calls it.
+        root: the working folder of its processes; a workload `train.py:build` is looked up here.
+        python_path: folders, relative to `root`, from which its code is imported before all else.
+        tree: the folder that holds all of its code; `root` is this or a folder in it.
+        notes: what its code lacks, said beside its failures.
+    """
+
+    label: str
+    root: Path
+    tree: Path
+    python_path: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class SideFailedError(PerfkitError):
+    """A side did not train to the end: `label` says which, `run` how it ended, `traceback` is its own error's."""
+
+    def __init__(self, side: Side, run: Run, traceback: str = "") -> None:
+        details = (traceback or run.output_tail).strip()
+        lines = [f"{side.label}: {run.status}: {run.reason}", *side.notes, *([details] if details else [])]
+        super().__init__("\n".join(lines))
+        self.label = side.label
+        self.run = run
+        self.traceback = traceback
+
+
+def side_of(revision: Revision, python_path: tuple[str, ...] = ()) -> Side:
+    """The side that runs the code of `revision`."""
+    return Side(
+        label=revision.label,
+        root=revision.path,
+        tree=revision.tree,
+        python_path=python_path,
+        notes=revision.notes,
+    )
+
+
+def failure(side: Side, run: Run, folder: Path) -> SideFailedError:
+    """The error for a `run` of `side` in `folder`, with the traceback of the rank that explains how it ended."""
+    for path in sorted(folder.glob(f"rank*/{RECORD_FILE}")):
+        record = read_json(path, RankRecord)
+        if record.status == run.status and record.traceback:
+            return SideFailedError(side, run, record.traceback)
+    return SideFailedError(side, run)
+
+
+def places(before: Side, after: Side) -> tuple[Place, Place]:
+    """Where the processes of both sides run. A `UsageError` names a folder that is not there.
+
+    Where the repository is perfkit's own, each side runs its own perfkit.
+    """
+    own_package = _perfkit_folder((before.tree, after.tree))
+    return _place(before, after, own_package), _place(after, before, own_package)
+
+
+def _place(side: Side, other: Side, own_package: Path | None) -> Place:
+    if not side.root.is_dir():
+        raise UsageError(f"{side.label}: there is no folder {side.root}")
+    folders = [side.root / folder for folder in side.python_path]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{side.label}: python_path names {folder}, which is no folder of this side")
+    if own_package is not None:
+        package = side.tree / own_package / "perfkit"
+        if not (package / "pairs" / "worker.py").is_file():
+            raise PerfkitError(
+                f"{side.label}: the perfkit in {package} is older than `perfkit check` and cannot take part; "
+                "compare with a revision that has it"
+            )
+        folders.append(side.tree / own_package)
+    inherited = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
+    environment = {OWN_TREE: str(side.tree.resolve()), OTHER_TREE: str(other.tree.resolve())}
+    if folders:
+        environment["PYTHONPATH"] = os.pathsep.join([*(str(folder.resolve()) for folder in folders), *inherited])
+    return Place(folder=side.root.resolve(), environment=environment)
+
+
+def _perfkit_folder(trees: tuple[Path, Path]) -> Path | None:
+    """Where in its repository perfkit's package lies, if that is the repository under test; None where it is not."""
+    package = Path(perfkit.__file__).resolve().parent
+    for tree in trees:
+        home = package.parent
+        if home.is_relative_to(tree.resolve()) and "site-packages" not in home.parts:
+            return home.relative_to(tree.resolve())
+    return None

@@ -1,0 +1,1 @@
+"""What two sides did differently, and what stands out of it."""

@@ -1,0 +1,94 @@
+"""Why did it change? What two sides of a check did in a step, where their memory went, and what stands out of it."""
+
+from collections.abc import Iterator, Sequence
+
+from perfkit.analysis.model.trace import TraceDifference
+from perfkit.check.result import Judged, MemoryChange, Why
+from perfkit.check.why import changed_memory, changed_ops, changed_record, suspects
+from perfkit.check.why.side import Observed, Traced, observe
+from perfkit.record import Status
+from perfkit.store.read import StoredSuite
+from perfkit.units import signed_percent
+
+
+def why(before: StoredSuite, after: StoredSuite, variant: str, *, times_differ: bool = True) -> Why:
+    """What changed in a variant, from the folders of two suites alone.
+
+    Args:
+        before: a suite of the one side, with an instrumented run of the variant (trace and memory pass).
+        after: one of the other.
+        variant: the variant's name, the same in both.
+        times_differ: whether steps may take longer or shorter than before. Where that is excluded, or was not
+            measured, no op is suspected for its time alone: on a busy machine a trace of one process shows such ops
+            in every eighth pair of equal sides. The table of ops has them all the same.
+
+    What a side lacks is missing with a note. Raises `RunFormatError` for a trace or memory file that cannot be read.
+    """
+    return _why(observe(before, variant), observe(after, variant), times_differ)
+
+
+def traced_otherwise(found: Why | None, judged: Sequence[Judged]) -> Iterator[str]:
+    """A note where the traced steps changed otherwise than those that were timed, which no instrument slowed down."""
+    time = found.time if found is not None else None
+    timed = next((each for each in judged if each.quantity == "step_time"), None)
+    if time is None or not time.before_step_s or timed is None or timed.low is None or timed.high is None:
+        return
+    traced = time.after_step_s / time.before_step_s - 1
+    if not timed.low <= traced <= timed.high:
+        yield (
+            f"the traced steps changed by {signed_percent(traced)}, those without a profiler by "
+            f"{signed_percent(timed.low)} to {signed_percent(timed.high)}: the trace tells which ops changed, but not "
+            "how much of the step time they are"
+        )
+
+
+def _why(before: Observed, after: Observed, times_differ: bool) -> Why:
+    notes = [*_missing(before, "before"), *_missing(after, "after")]
+    found: list[suspects.Suspect] = []
+    time: TraceDifference | None = None
+    if before.traced is not None and after.traced is not None:
+        time, drift = changed_ops.changed_ops(before.traced, after.traced, (before.allocations, after.allocations))
+        step_s = before.traced.trace.step_s
+        found += suspects.of_calls(time.changes, step_s)
+        found += suspects.of_inputs(time.changes, step_s)
+        if times_differ:
+            found += suspects.of_times(time.changes, step_s, len(after.traced.trace.steps))
+        found += suspects.of_waits(before.traced.trace, after.traced.trace)
+        notes += [_times_are(before.traced, after.traced), changed_ops.drift_note(drift), *time.notes]
+    memory: tuple[MemoryChange, ...] = ()
+    makers: tuple[MemoryChange, ...] = ()
+    old, new = before.variant.memory, after.variant.memory
+    if old is not None and new is not None:
+        memory, makers = changed_memory.by_category(old, new), changed_memory.by_maker(old, new)
+        found += suspects.of_memory(old, new, makers)
+        if old.peak_phase != new.peak_phase:
+            notes.append(f"the peak of memory lies in {new.peak_phase or 'no phase'} now, it was in {old.peak_phase}")
+    compiled = changed_record.compiled(before, after)
+    claims = changed_record.claims(before.variant, after.variant)
+    found += [*suspects.of_compiling(compiled), *suspects.of_claims(claims)]
+    return Why(
+        suspects=suspects.worded(found),
+        time=time,
+        memory=memory,
+        memory_rows=makers,
+        compiled=compiled,
+        setup=changed_record.setup(before.variant, after.variant),
+        claims=claims,
+        notes=tuple(dict.fromkeys(note for note in notes if note)),
+    )
+
+
+def _missing(side: Observed, name: str) -> Iterator[str]:
+    """What a side left nothing of."""
+    if side.variant.status != Status.OK:
+        yield f"{name}: {side.variant.status}: {side.variant.reason}"
+    if side.traced is None:
+        yield f"{name}: no trace was recorded, so ops cannot be compared"
+    if side.variant.memory is None:
+        yield f"{name}: no allocations were recorded, so what fills the memory cannot be compared"
+
+
+def _times_are(before: Traced, after: Traced) -> str:
+    steps = sorted({len(before.trace.steps), len(after.trace.steps)})
+    count = " and ".join(map(str, steps))
+    return f"times of ops are medians of {count} traced steps of one process of each side; counts of calls are exact"

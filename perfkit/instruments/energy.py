@@ -1,0 +1,104 @@
+"""Energy of steps, from a counter that moves every tens of milliseconds.
+
+A reading of NVML's counter is of its latest tick and lags behind by up to one. Over a short window that is most of the
+figure; the counter may even stand still for all of it. So a window of less than `LEAST_S` has no energy, and after a
+longer one the next tick is waited for, by which all that the steps took has been counted. What is left is told beside
+the figure: the device's idling before the first step and after the last, less than a tick holds under load, and one
+tick more where the reading before may have lagged behind work. How long a tick lasts is observed, as chips and drivers
+differ.
+
+What the counter adds up is another matter: on A100 and H100 the sensor sees a quarter of the time ("Part-time Power
+Measurements", arXiv 2312.02741), and only many short steps in a row even that out.
+"""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from perfkit.instruments.sensors import Sensors
+from perfkit.record import Quantity, Unknown, measured
+from perfkit.units import percent
+
+LEAST_S = 2.0
+
+_POLL_S = 0.002
+_PATIENCE_S = 1.0
+
+
+class Energy(NamedTuple):
+    """What the steps of a window took: joules a step, and the mean power over the window in watts."""
+
+    step: Quantity
+    power: Quantity
+
+
+class _Tick(NamedTuple):
+    time_s: float
+    joules: float
+
+
+class EnergyWindow:
+    """The steps between its making and `close`.
+
+    `read` gives the counter in joules, None where there is none. With `settle` it begins at a tick of the counter,
+    which then holds nothing of what the device did before: it must be idle, and is for up to a tick.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], float | None],
+        *,
+        settle: bool = False,
+        now: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._read = read
+        self._now = now
+        self._sleep = sleep
+        self._uncertain_ticks = 1 if settle else 2
+        if settle:
+            self._tick()
+        self._before = read()
+        self._began = now()
+
+    def close(self, steps: int, remedy: str) -> Energy:
+        """The energy of `steps` steps, which the device has just finished; `remedy` says what to type where the window
+        was too short. After one that was long enough this waits for two ticks."""
+        seconds = self._now() - self._began
+        if self._before is None:
+            return unknown("the device has no energy counter (NVML: Volta or later, and whole GPUs)")
+        if seconds < LEAST_S:
+            return unknown(f"window {seconds:.1f} s < {LEAST_S:.0f} s: {remedy}")
+        first, second = self._tick(), self._tick()
+        if first is None or second is None:
+            return unknown(f"NVML's energy counter did not move within {_PATIENCE_S:.0f} s")
+        joules, tick_s = first.joules - self._before, second.time_s - first.time_s
+        source = (
+            f"NVML energy counter over {steps:,} step{'' if steps == 1 else 's'}, {seconds:.1f} s; it moves every "
+            f"{tick_s * 1e3:.0f} ms: ± {percent(self._uncertain_ticks * tick_s / seconds)}"
+        )
+        return Energy(measured(joules / steps, "J", source), measured(joules / seconds, "W", source))
+
+    def _tick(self) -> _Tick | None:
+        """Wait until the counter moves; None where it does not."""
+        until = self._now() + _PATIENCE_S
+        before = after = self._read()
+        while after is not None and after == before:
+            if self._now() > until:
+                return None
+            self._sleep(_POLL_S)
+            after = self._read()
+        return None if after is None else _Tick(self._now(), after)
+
+
+def unknown(reason: str) -> Energy:
+    return Energy(Unknown(reason=reason), Unknown(reason=reason))
+
+
+def no_counter(device: torch.device, sensors: Sensors | None) -> str:
+    """Why the device's energy is not measured; "" where its counter can be asked."""
+    if device.type != "cuda":
+        return f"perfkit reads no energy counter of a {device.type.upper()}"
+    return "" if sensors else "NVML is not available here, and no other energy counter is read"

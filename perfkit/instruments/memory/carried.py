@@ -1,0 +1,96 @@
+"""What blocks are, carried over from the step that was recorded in every detail to steps that did the same."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from perfkit.allocations import CUDA_SMALL_BYTES, cuda_serves
+from perfkit.instruments.memory.labels import Label
+from perfkit.instruments.memory.places import Place
+from perfkit.instruments.memory.profiler import Allocation
+
+# Of a module's allocations in one phase: the phase, which one of its step it is, and the module.
+_Group = tuple[int, int, str]
+
+
+def carried(
+    events: Sequence[Allocation],
+    places: Sequence[Place],
+    detailed: Sequence[Allocation],
+    detailed_places: Sequence[Place],
+    known: Sequence[Label],
+) -> list[Label]:
+    """The labels of events of other steps that do the same as the detailed one.
+
+    The allocations of a module in a phase of its step are those of the detailed step in the order of time, if there are
+    as many and each pair may be of one request. Else a block is the same if it is the n-th of its size among them, and
+    one without such a like the first of nearly its size (which then tells no shape). A block of CUDA's allocator has
+    not the same size in every step: the free block that served the request may have been another. One that has no like
+    keeps its place alone.
+    """
+    models = _groups(detailed, detailed_places, range(len(detailed)))
+    found = [Label()] * len(events)
+    for group, members in _groups_of_steps(events, places):
+        likes = models.get(group, ())
+        pairs = _pairs([events[at] for at in members], [detailed[at] for at in likes])
+        for number, at in enumerate(members):
+            if number in pairs:
+                like, ordered = pairs[number]
+                found[at] = _fitting(known[likes[like]], events[at], ordered)
+            else:
+                found[at] = Label(op=places[at].sharding, module=places[at].module)
+    alive: dict[int, Label] = {}
+    for at, event in enumerate(events):
+        if event.size > 0:
+            alive[event.address] = found[at]
+        else:
+            found[at] = alive.pop(event.address, Label())
+    return found
+
+
+def _groups_of_steps(events: Sequence[Allocation], places: Sequence[Place]) -> Iterator[tuple[_Group, list[int]]]:
+    """The groups of each step, one step after the other."""
+    for _, run in groupby(range(len(events)), key=lambda at: places[at].step):
+        yield from _groups(events, places, run).items()
+
+
+def _groups(
+    events: Sequence[Allocation], places: Sequence[Place], chosen: Iterator[int] | range
+) -> Mapping[_Group, list[int]]:
+    """The allocations among the `chosen` events by where they were, in the order of time."""
+    found: dict[_Group, list[int]] = defaultdict(list)
+    for at in chosen:
+        if events[at].size > 0:
+            found[places[at].phase, places[at].turn, places[at].module].append(at)
+    return found
+
+
+def _pairs(events: Sequence[Allocation], models: Sequence[Allocation]) -> dict[int, tuple[int, bool]]:
+    """For the number of each event that has a like the number of it, and whether its size or the order proves it."""
+    if len(events) == len(models) and all(map(_one_request, events, models)):
+        return {at: (at, True) for at in range(len(events))}
+    waiting: dict[int, list[int]] = defaultdict(list)
+    for like in reversed(range(len(models))):
+        waiting[models[like].size].append(like)
+    found = {at: (waiting[event.size].pop(), True) for at, event in enumerate(events) if waiting[event.size]}
+    left = sorted(like for likes in waiting.values() for like in likes)
+    for at in sorted(set(range(len(events))) - found.keys()):
+        near = next((like for like in left if _one_request(events[at], models[like])), None)
+        if near is not None:
+            left.remove(near)
+            found[at] = near, False
+    return found
+
+
+def _one_request(event: Allocation, model: Allocation) -> bool:
+    """Whether an allocator may have served the same request by either block."""
+    if event.size == model.size or event.device.type == "cpu":
+        return event.size == model.size
+    smaller = min(event.size, model.size)
+    return smaller > CUDA_SMALL_BYTES and abs(event.size - model.size) <= CUDA_SMALL_BYTES
+
+
+def _fitting(label: Label, event: Allocation, ordered: bool) -> Label:
+    """The label without shape and dtype where the tensor need not be the one in this block."""
+    fits = event.device.type == "cpu" or cuda_serves(event.size, label.bytes)
+    return label if not label.bytes or (ordered and fits) else label._replace(shape="", dtype="", bytes=0)

@@ -1,0 +1,98 @@
+"""From allocations with places and labels to the columns that are written."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import torch
+
+from perfkit.allocations import NONE, Allocations, Names, allocations, cuda_units
+from perfkit.instruments.memory.labels import Label
+from perfkit.instruments.memory.places import Places
+from perfkit.instruments.memory.profiler import Allocation
+from perfkit.instruments.memory.unseen import Event
+from perfkit.record import Block
+
+
+def columns(
+    device: torch.device,
+    events: Sequence[Event],
+    known: Sequence[Block],
+    places: Places,
+    source: str,
+    start: int = 0,
+) -> Allocations:
+    """The events from `start` on, with what was alive then.
+
+    Args:
+        device: whose allocator.
+        events: allocations and frees in the order of time, each with its place and the label of its block.
+        known: storages alive at `start` whose purpose is known.
+        places: for the bands.
+        source: how the events were obtained.
+        start: the first event that counts; those before it only tell what was alive.
+    """
+    before = _survivors(events[:start])
+    sizes = _freed_first(events[start:]) | {event.address: event.size for event, _, _ in before}
+    blocks = tuple(_sized(block, device, sizes) for block in known)
+    found = {block.address for block in blocks}
+    # What nothing but its allocation tells of keeps that event, outside of any step.
+    kept = [(event, place._replace(step=NONE), label) for event, place, label in before if event.address not in found]
+    explained = sum(block.size_bytes for block in blocks) + sum(event.size for event, _, _ in kept)
+    recorded, there, told = zip(*kept, *events[start:], strict=True) if kept or events[start:] else ((), (), ())
+    names = Names()
+    return allocations(
+        device=str(device),
+        source=source,
+        time_ns=[event.time_ns for event in recorded],
+        address=[event.address for event in recorded],
+        size=[event.size for event in recorded],
+        phase=[place.phase for place in there],
+        visit=[place.visit for place in there],
+        step=[place.step for place in there],
+        op=[names.number(_op(event, label)) for event, label in zip(recorded, told, strict=True)],
+        module=[names.number(label.module) for label in told],
+        line=[names.number(label.line) for label in told],
+        shape=[names.number(label.shape) for label in told],
+        dtype=[names.number(label.dtype) for label in told],
+        category=[names.number(label.category) for label in told],
+        names=names.all(),
+        known=blocks,
+        unexplained_bytes=_unexplained(device, events[start:], explained),
+        bands=tuple(band for band in places.bands() if start < len(events) and band.end_ns > events[start][0].time_ns),
+    )
+
+
+def _op(event: Allocation, label: Label) -> str:
+    return label.op if event.size > 0 else label.keeper
+
+
+def _survivors(events: Sequence[Event]) -> list[Event]:
+    """The allocations that no event among `events` ends, in the order of time."""
+    alive: dict[int, Event] = {}
+    for each in events:
+        alive.pop(each[0].address, None)
+        if each[0].size > 0:
+            alive[each[0].address] = each
+    return list(alive.values())
+
+
+def _freed_first(events: Sequence[Event]) -> dict[int, int]:
+    """By address the sizes of blocks that were there before the events, as their frees report them."""
+    first: dict[int, int] = {}
+    for event, _, _ in events:
+        first.setdefault(event.address, event.size)
+    return {address: -size for address, size in first.items() if size < 0}
+
+
+def _sized(block: Block, device: torch.device, sizes: Mapping[int, int]) -> Block:
+    """The block with the allocator's own size: as it was reported, else the least that CUDA's allocator gives."""
+    rounded = block.size_bytes if device.type == "cpu" else cuda_units(block.size_bytes)
+    return msgspec.structs.replace(block, size_bytes=sizes.get(block.address, rounded))
+
+
+def _unexplained(device: torch.device, recorded: Sequence[Event], explained: int) -> int:
+    """What CUDA's allocator had handed out before the first event beside `explained` (a CPU's keeps no such count)."""
+    if device.type == "cpu" or not recorded:
+        return 0
+    first = recorded[0][0]
+    return max(0, first.allocated - first.size - explained)

@@ -1,0 +1,189 @@
+"""What blocks are, told for a step that was recorded in every detail."""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from perfkit.allocations import (
+    AUTOCAST,
+    GRADIENT,
+    OFFLOAD,
+    PARAMETER,
+    RECOMPUTED,
+    WORKSPACE,
+    cuda_serves,
+    cuda_units,
+)
+from perfkit.cost.workspaces import TAKES_WORKSPACE
+from perfkit.instruments.memory.places import FSDP, Place
+from perfkit.instruments.memory.profiler import Allocation, Call, Recorded, Use
+from perfkit.instruments.tensors import short_dtype
+from perfkit.record import PHASES, Block
+
+# FSDP2's copies of whole parameters, which casts start from as they do from plain parameters.
+UNSHARDING = FSDP + "all_gather_copy_out"
+
+_BACKWARD = PHASES.index("backward")
+_CASTS = frozenset({"aten::_to_copy", "aten::to"})
+_PAGERS = ("techniques/paging.py", "techniques/paged_")  # lines of perfkit's own offloading
+
+
+class Label(NamedTuple):
+    """What is known of a block; texts are "" where it is not.
+
+    `keeper` is the op that it was freed in. `bytes` are those of the tensor of `shape` and `dtype`, which may be fewer
+    than the block's; 0 where that is not known.
+    """
+
+    op: str = ""
+    module: str = ""
+    line: str = ""
+    shape: str = ""
+    dtype: str = ""
+    category: str = ""
+    keeper: str = ""
+    bytes: int = 0
+
+
+class Owner(NamedTuple):
+    """What a tensor of the training state is."""
+
+    category: str
+    name: str
+
+
+class Seen(NamedTuple):
+    """A storage that was there at a time."""
+
+    time_ns: int
+    block: Block
+
+
+# By address. Neither the addresses nor the objects of gradients are theirs for longer than a backward and an update.
+Gradients = dict[int, list[Seen]]
+
+Timed = TypeVar("Timed", Use, Seen)
+
+
+def labels(
+    recorded: Recorded,
+    places: Sequence[Place],
+    calls: Mapping[int, Place],
+    owners: Mapping[int, Owner],
+    gradients: Gradients,
+) -> list[Label]:
+    """The label of each allocation of a detailed recording; that of a free is of the block it ends.
+
+    Args:
+        recorded: with ops.
+        places: of `recorded.allocations`.
+        calls: where the forward ops were, by sequence number.
+        owners: what tensors are that stay, by their `_cdata`.
+        gradients: those that were seen.
+    """
+    uses: dict[int, list[Use]] = defaultdict(list)
+    for use in recorded.uses:
+        uses[use.address].append(use)
+    found: list[Label] = [Label()] * len(recorded.allocations)
+    parameters = {use.address for use in recorded.uses if _owned(use, owners, PARAMETER)}
+    for index, ends in _blocks(recorded.allocations):
+        made = recorded.allocations[index]
+        ended = recorded.allocations[ends] if ends is not None else None
+        place = places[index]
+        used = _between(uses.get(made.address, ()), made, ended)
+        owner = next((owners[use.tensor] for use in used if use.tensor in owners), None)
+        gradient = next(iter(_between(gradients.get(made.address, ()), made, ended)), None)
+        if owner is None and gradient is not None:
+            owner = Owner(GRADIENT, gradient.block.name)
+        label = _label(made, place, used, recorded.forwards, calls, owner, parameters)
+        # Addresses are taken again, and a parameter's is one only as long as it is there.
+        if place.sharding.startswith(UNSHARDING) or label.category == PARAMETER:
+            parameters.add(made.address)
+        else:
+            parameters.discard(made.address)
+        # A module's forward in backward is recomputation: what outlives it is an activation once more.
+        outlives = ends is None or not places[ends].module
+        if not label.category and place.phase == _BACKWARD and place.module and outlives:
+            label = label._replace(category=RECOMPUTED)
+        if not label.category and ended is not None and ended.call == made.call and TAKES_WORKSPACE.match(made.op):
+            label = label._replace(category=WORKSPACE)
+        # An allocation at an address that is alive ends it unseen: the event there is the next block's own.
+        if ends is not None and ended is not None and ended.size < 0:
+            label = label._replace(keeper=places[ends].sharding or ended.node or ended.op)
+            found[ends] = label
+        found[index] = label
+    return found
+
+
+def _between(times: Sequence[Timed], made: Allocation, ended: Allocation | None) -> Sequence[Timed]:
+    """Those of one address (in the order of time) that lie within the life of a block."""
+    first = bisect_left(times, made.time_ns, key=_time)
+    return times[first : None if ended is None else bisect_right(times, ended.time_ns, key=_time)]
+
+
+def _time(timed: Use | Seen) -> int:
+    return timed.time_ns
+
+
+def _blocks(allocations: Sequence[Allocation]) -> Iterator[tuple[int, int | None]]:
+    """Index of each allocation and of the event that ended it, None for one that stayed; in the order of birth."""
+    ends: dict[int, int] = {}
+    alive: dict[int, int] = {}
+    for index, event in enumerate(allocations):
+        begun = alive.pop(event.address, None)
+        if begun is not None:
+            ends[begun] = index
+        if event.size > 0:
+            alive[event.address] = index
+    for index, event in enumerate(allocations):
+        if event.size > 0:
+            yield index, ends.get(index)
+
+
+def _label(
+    made: Allocation,
+    place: Place,
+    used: Sequence[Use],
+    forwards: Mapping[int, Call],
+    calls: Mapping[int, Place],
+    owner: Owner | None,
+    parameters: set[int],
+) -> Label:
+    whole = _whole(used, made.size, made.device.type)
+    module, line = place.module, made.line
+    if made.sequence >= 0 and made.sequence in calls:
+        module = module or calls[made.sequence].module
+        line = forwards[made.sequence].line or line
+    category = "" if owner is None else owner.category
+    if not category and made.op in _CASTS and made.inputs and made.inputs[0] in parameters:
+        category = AUTOCAST
+    if not category and made.line.startswith(_PAGERS):
+        category = OFFLOAD
+    return Label(
+        op=place.sharding or made.op,
+        module=module if owner is None else owner.name.rpartition(".")[0],
+        line=line,
+        shape="" if whole is None else str(list(whole.shape)),
+        dtype="" if whole is None else short_dtype(whole.dtype),
+        category=category,
+        bytes=0 if whole is None else _bytes(whole),
+    )
+
+
+def _owned(use: Use, owners: Mapping[int, Owner], category: str) -> bool:
+    return use.tensor in owners and owners[use.tensor].category == category
+
+
+def _whole(used: Sequence[Use], size: int, device: str) -> Use | None:
+    """The tensor that a block of `size` bytes was made for: the first of that size, else the largest that a block of
+    CUDA's allocator is not split for."""
+    if device == "cpu":
+        return next((use for use in used if _bytes(use) == size), None)
+    exact = next((use for use in used if cuda_units(_bytes(use)) == size), None)
+    return exact or max((use for use in used if cuda_serves(size, _bytes(use))), key=_bytes, default=None)
+
+
+def _bytes(use: Use) -> int:
+    return math.prod(use.shape) * use.dtype.itemsize

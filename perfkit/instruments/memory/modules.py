@@ -1,0 +1,59 @@
+"""Marking the forward of every module, so that what is allocated in it can be told."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from torch import nn
+from torch.profiler import record_function
+
+from perfkit.instruments.calls import Call, put_around
+from perfkit.instruments.compiling import is_compiling, never_compiled
+from perfkit.instruments.trained import Trained
+from perfkit.record import MARK_PREFIX
+
+_MARK = MARK_PREFIX + "module::"
+
+
+@contextmanager
+def marked_modules(trained: Trained) -> Iterator[None]:
+    """Ranges around the forward of every module that has a name while entered.
+
+    A forward that is run again in backward (checkpointing) is marked again. Inside of compiled code no module is
+    called: what it allocates is told by its outermost module. Replicas that `nn.DataParallel` makes are not marked.
+    """
+    replicated = {part for model in trained.models.values() for part in _replicated(model)}
+    undo = [
+        put_around(module, partial(_marked, name))
+        for name, module in trained.named_modules()
+        if name and module not in replicated
+    ]
+    try:
+        yield
+    finally:
+        for each in reversed(undo):
+            each()
+
+
+def module_name(mark: str) -> str | None:
+    """The name of the module that a range marks; None for any other range."""
+    return mark.removeprefix(_MARK) if mark.startswith(_MARK) else None
+
+
+def _marked(name: str, original: Call) -> Call:
+    @never_compiled
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(*args, **kwargs)
+        with record_function(_MARK + name):
+            return original(*args, **kwargs)
+
+    return marked
+
+
+def _replicated(model: nn.Module) -> Iterator[nn.Module]:
+    """The modules in `model` whose attributes are copied as they are into replicas, which must not call the first."""
+    for each in model.modules():
+        if isinstance(each, nn.DataParallel) and len(each.device_ids) > 1:
+            yield from each.module.modules()

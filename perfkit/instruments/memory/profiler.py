@@ -1,0 +1,248 @@
+"""torch's profiler as a recorder of allocations: every one of them, under ranges alone or under every op."""
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch._C._autograd import _disable_profiler, _enable_profiler, _prepare_profiler
+from torch._C._profiler import (
+    ProfilerConfig,
+    ProfilerState,
+    RecordScope,
+    _EventType,
+    _ExperimentalConfig,
+    _ProfilerEvent,
+    _TensorMetadata,
+)
+from torch.profiler import ProfilerActivity
+
+from perfkit.instruments.recording import same_thread
+
+# Ops that only obtain memory for the op around them, which is the one worth naming.
+ALLOCATORS = ("aten::empty", "aten::resize_", "aten::new_empty", "aten::zeros", "aten::set_")
+
+# Frames of these are not where somebody asked for memory: torch, Python's own library, the recorder.
+_LIBRARIES = frozenset({"torch", *sys.stdlib_module_names})
+_RECORDER = ("perfkit/instruments/", "perfkit/measure/worker.py")
+_COMPILED = "torchinductor"  # of the folder that Inductor keeps its code in
+
+
+class Range(NamedTuple):
+    """A range that was marked (`record_function`) on a thread."""
+
+    name: str
+    thread: int
+    start_ns: int
+    end_ns: int
+
+
+class Allocation(NamedTuple):
+    """An allocation (positive `size`) or a free, as reported by an allocator.
+
+    `allocated` is the allocator's own total after it. `op` is what it happened in and `call` the call of it (0 for
+    none), `node` the autograd node around that, `sequence` the number that ties a node to its forward op (-1 for
+    none), `line` where it was called, `inputs` the addresses of the storages that the op was given.
+    """
+
+    time_ns: int
+    thread: int
+    address: int
+    size: int
+    device: torch.device
+    allocated: int
+    op: str
+    node: str
+    call: int
+    sequence: int
+    line: str
+    inputs: tuple[int, ...]
+
+
+class Use(NamedTuple):
+    """An op was handed a tensor: its storage's address and the object (`_cdata`), which stays when storage moves."""
+
+    time_ns: int
+    address: int
+    tensor: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class Call(NamedTuple):
+    """A forward op: when, on which thread, and from which line."""
+
+    time_ns: int
+    thread: int
+    line: str
+
+
+class LastOp(NamedTuple):
+    """The op that began last: where an exception comes out of an op, the one that it comes from."""
+
+    time_ns: int
+    thread: int
+    op: str
+    line: str
+
+
+class Recorded(NamedTuple):
+    """What a profiler saw, each list in the order of time. `forwards` are the ops by their sequence number.
+
+    Without ops `uses` and `forwards` are empty and `last` is None.
+    """
+
+    allocations: list[Allocation]
+    ranges: list[Range]
+    uses: list[Use]
+    forwards: dict[int, Call]
+    last: LastOp | None = None
+
+
+class AllocationProfiler:
+    """Records while entered; `recorded` is there afterwards, also when an exception ended it.
+
+    Without `ops` only marked ranges and allocations are recorded, at about one per cent of a step. With `ops` every op
+    is, with its inputs and Python's frames: several times the cost, and on a CPU the heap that it leaves between the
+    tensors makes the system hand out new pages at every step.
+
+    Not while another torch profiler is on: torch has one.
+    """
+
+    def __init__(self, *, ops: bool) -> None:
+        self._ops = ops
+        self._recorded: Recorded | None = None
+
+    @property
+    def recorded(self) -> Recorded:
+        assert self._recorded is not None, "nothing is recorded before the profiler has ended"
+        return self._recorded
+
+    def __enter__(self) -> Self:
+        config = ProfilerConfig(
+            ProfilerState.KINETO,
+            self._ops,  # input shapes
+            True,  # memory
+            self._ops,  # stacks
+            False,
+            False,
+            _ExperimentalConfig(),
+        )
+        activities = {ProfilerActivity.CPU}
+        scopes = {RecordScope.USER_SCOPE}
+        if self._ops:
+            scopes |= {RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION}
+        self._thread = threading.get_ident()
+        _prepare_profiler(config, activities)
+        _enable_profiler(config, activities, scopes)  # type: ignore[call-arg]  # the stub lacks the scopes
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        same_thread(self._thread)
+        self._recorded = _flatten(_disable_profiler().experimental_event_tree())
+
+
+class _Around(NamedTuple):
+    """What is known of the ops and frames around an event."""
+
+    op: str = ""
+    node: str = ""
+    call: int = 0
+    sequence: int = -1
+    line: str = ""
+    inputs: tuple[int, ...] = ()
+
+
+def _flatten(roots: Iterable[_ProfilerEvent]) -> Recorded:
+    recorded = Recorded([], [], [], {})
+    last: LastOp | None = None
+    open_events = [(root, _Around()) for root in reversed(list(roots))]
+    while open_events:
+        event, around = open_events.pop()
+        fields: Any = event.typed[1]
+        if event.tag == _EventType.Allocation:
+            recorded.allocations.append(_allocation(event, fields, around))
+        elif event.tag == _EventType.TorchOp:
+            around = _in_op(event, fields, around, recorded)
+            if fields.scope != RecordScope.USER_SCOPE and (last is None or event.start_time_ns >= last.time_ns):
+                last = LastOp(event.start_time_ns, event.start_tid, _node(around.op), around.line)
+        elif event.tag == _EventType.PyCall:
+            line = _line(fields.callsite) or _line(fields.caller)
+            around = around._replace(line=line or around.line)
+        elif event.tag == _EventType.PyCCall:
+            around = around._replace(line=_line(fields.caller) or around.line)
+        open_events += [(child, around) for child in reversed(event.children)]
+    recorded.allocations.sort(key=lambda each: each.time_ns)
+    recorded.ranges.sort(key=lambda each: (each.start_ns, -each.end_ns))
+    recorded.uses.sort(key=lambda each: each.time_ns)
+    return recorded._replace(last=last)
+
+
+def _allocation(event: _ProfilerEvent, fields: Any, around: _Around) -> Allocation:
+    return Allocation(
+        time_ns=event.start_time_ns,
+        thread=event.start_tid,
+        address=fields.ptr,
+        size=fields.alloc_size,
+        device=fields.device,
+        allocated=fields.total_allocated,
+        op=around.op,
+        node=around.node,
+        call=around.call,
+        sequence=around.sequence,
+        line=around.line,
+        inputs=around.inputs,
+    )
+
+
+def _in_op(event: _ProfilerEvent, fields: Any, around: _Around, recorded: Recorded) -> _Around:
+    """What is around the events inside of an op or a marked range."""
+    name: str = fields.name
+    if fields.scope == RecordScope.USER_SCOPE:
+        recorded.ranges.append(Range(name, event.start_tid, event.start_time_ns, event.end_time_ns))
+        return around
+    found = tuple(_tensors(fields.inputs))
+    recorded.uses.extend(
+        Use(event.start_time_ns, each.storage_data_ptr, each.impl_ptr or 0, tuple(each.sizes), each.dtype)
+        for each in found
+        if each.storage_data_ptr
+    )
+    addresses = tuple(each.storage_data_ptr for each in found if each.storage_data_ptr)
+    if fields.scope == RecordScope.BACKWARD_FUNCTION:
+        return around._replace(
+            op=_node(name),
+            node=_node(name),
+            call=event.start_time_ns,
+            sequence=fields.sequence_number,
+            inputs=addresses,
+        )
+    if around.op and name.startswith(ALLOCATORS):
+        return around
+    if fields.sequence_number >= 0 and not around.node:
+        recorded.forwards.setdefault(fields.sequence_number, Call(event.start_time_ns, event.start_tid, around.line))
+    return around._replace(op=name, call=event.start_time_ns, inputs=addresses)
+
+
+def _tensors(inputs: Iterable[Any]) -> Iterator[_TensorMetadata]:
+    for each in inputs:
+        if isinstance(each, _TensorMetadata):
+            yield each
+        elif isinstance(each, list):
+            yield from _tensors(each)
+
+
+def _node(name: str) -> str:
+    return name.removeprefix("autograd::engine::evaluate_function: ")
+
+
+def _line(frame: Any) -> str:
+    """`gpt.py:135 forward`; "" for frames of torch, compiled code, Python's own library and the recorder."""
+    path = PurePath(frame.file_name)
+    first = path.parts[0].removesuffix(".py") if path.parts else ""
+    ours = any(each in path.as_posix() for each in _RECORDER)  # torch cuts the search path off where it knows it
+    if first in _LIBRARIES or first.startswith("<") or ours or _COMPILED in str(path):
+        return ""
+    return f"{'/'.join(path.parts[-2:])}:{frame.line_number} {frame.function_name}"

@@ -1,0 +1,104 @@
+"""What of the memory is the training state: its storages now, and its tensors wherever their storages move."""
+
+import gc
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
+from perfkit.instruments.memory.holders import held_tensors
+from perfkit.instruments.memory.labels import Gradients, Owner, Seen
+from perfkit.instruments.tensors import add_block, optimizer_tensors, plain_parts
+from perfkit.instruments.trained import Trained
+from perfkit.record import Block
+from perfkit.techniques.paged_optimizer import local_optimizer
+
+
+def owners(trained: Trained) -> dict[int, Owner]:
+    """What the tensors of the training state are, by their `_cdata`."""
+    tensors = (
+        (PARAMETER, trained.named_parameters()),
+        (BUFFER, trained.named_buffers()),
+        (OPTIMIZER_STATE, optimizer_tensors(trained.optimizers)),
+    )
+    return {_identity(each): Owner(category, name) for category, named in tensors for name, each in named}
+
+
+@contextmanager
+def watched_gradients(trained: Trained) -> Iterator[Gradients]:
+    """While entered, every step of the optimizers adds the gradients that there are to what is yielded, by address.
+
+    Gradients need not exist but between backward and the update, so that is when they must be looked at; those of a
+    backward in a closure, which the step itself calls, right after the update.
+    """
+    found: Gradients = defaultdict(list)
+
+    def look(optimizer: Optimizer, *_: Any) -> None:
+        # Those of other optimizers too: they may be cleared before their own turn comes.
+        named = {parameter: name for name, parameter in trained.named_parameters()}
+        others = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        blocks: dict[int, Block] = {}
+        for parameter, name in (dict.fromkeys(others, "") | named).items():
+            if parameter.grad is not None:
+                for part in plain_parts(_local(parameter.grad)):
+                    add_block(blocks, part, GRADIENT, name)
+        now = time.time_ns()
+        for address, block in blocks.items():
+            found[address].append(Seen(now, block))
+
+    # An optimizer that is wrapped may be stepped alone. Not by torch's hooks for all optimizers: this may be run from
+    # one of them, and while they are called their table must not change.
+    optimizers = {each for outer in trained.optimizers for each in (outer, local_optimizer(outer))}
+    handles = [each.register_step_pre_hook(look) for each in optimizers]
+    handles += [each.register_step_post_hook(look) for each in optimizers]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset[int]) -> list[Block]:
+    """Storages on `device` of all tensors that Python holds beside `ours`, with what they are for where
+    `perfkit.instruments.memory.holders` tells.
+
+    Args:
+        device: the training device.
+        ours: those of the training state.
+        harness: addresses of what the harness itself holds, which are left out.
+    """
+    seen = harness | {block.address for block in ours}
+    found: dict[int, Block] = {}
+
+    def add(tensor: torch.Tensor, category: str, name: str) -> None:
+        # Exactly these: subclasses (fake, functional and wrapped tensors) need not have a storage of their own.
+        if (
+            type(tensor) in (torch.Tensor, nn.Parameter)
+            and tensor.layout == torch.strided
+            and tensor.device == device
+            and tensor.untyped_storage().data_ptr() not in seen
+        ):
+            add_block(found, tensor, category, name)
+
+    for category, name, tensor in held_tensors():
+        add(tensor, category, name)
+    for each in gc.get_objects():
+        add(each, UNKNOWN, "a tensor outside of the training state")
+    return list(found.values())
+
+
+def _identity(tensor: torch.Tensor) -> int:
+    identity: int = _local(tensor)._cdata
+    return identity
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    """The very tensor that ops on a DTensor are given on this rank, not a view of it; any other tensor as it is."""
+    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return local

@@ -1,0 +1,69 @@
+"""Ranges of a program that outlast the step they begin in, which stand in the way of a second profiler.
+
+See `perfkit.instruments.recording`: a range that was opened under one profiler must not be closed under another.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from perfkit.errors import PerfkitError
+from perfkit.record import STEP_MARK
+
+_NUMBERS = re.compile(r"\d+")
+_OPTIMIZER_STEP = "Optimizer.step#"
+
+
+class OpenRangeError(PerfkitError):
+    """A second profiler may not begin."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(
+            f"the program's range {names[0]!r} lasts for several steps, and no other profiler may begin within it; "
+            "mark a step or less, or record nothing but memory (--trace 0)"
+        )
+
+
+class Span(NamedTuple):
+    """A range that was marked, in nanoseconds."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+def lasting(spans: Iterable[Span]) -> tuple[str, ...]:
+    """The ranges that were open at the end of the last step and may be for several more.
+
+    torch ends a range that nobody has closed with the one around it, at the same nanosecond: by that they are known.
+    One that is open at the end of every step, by its name without numbers, is one that the program opens and closes
+    once a step. An optimizer's own, which its closure makes long, ends within the next step.
+    """
+    given = sorted(spans, key=lambda each: (each.start_ns, -each.end_ns))
+    steps = [each for each in given if each.name.startswith(STEP_MARK)]
+    across: dict[str, set[int]] = {}  # in which steps a range began that was open at their ends
+    never_closed: dict[str, str] = {}
+    for number, step in enumerate(steps):
+        for each in given:
+            if each is not step and step.start_ns <= each.start_ns < step.end_ns <= each.end_ns:
+                kind = _NUMBERS.sub("", each.name)
+                across.setdefault(kind, set()).add(number)
+                if each.end_ns == step.end_ns:
+                    never_closed.setdefault(kind, each.name)
+    once = 0 if len(steps) < 2 else len(steps)  # of a single step there is no telling what is done in every one
+    return tuple(
+        name
+        for kind, name in never_closed.items()
+        if len(across[kind]) != once and not name.startswith(_OPTIMIZER_STEP)
+    )
+
+
+def spans_of(roots: Iterable[Any]) -> Iterator[Span]:
+    """The steps of a tree of torch's events (`experimental_event_tree`), and what was open at their ends."""
+    for step in roots:
+        if not step.name.startswith(STEP_MARK):
+            continue
+        level = [step]
+        while level:
+            yield from (Span(event.name, event.start_time_ns, event.end_time_ns) for event in level)
+            level = [child for event in level for child in event.children if child.end_time_ns >= step.end_time_ns]

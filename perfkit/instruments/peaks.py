@@ -1,0 +1,30 @@
+"""The peaks that an allocator and the system keep by themselves."""
+
+import torch
+
+from perfkit.instruments.sensors import Sensors
+from perfkit.measure.session import peak_rss_bytes
+from perfkit.record import MemoryPeaks, Unknown, measured
+
+
+def memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> MemoryPeaks:
+    """The peaks so far of the device's allocator and of the process; `over` says since when the allocator counts."""
+    rss = measured(peak_rss_bytes(), "bytes", "the process's largest resident set (getrusage)")
+    if device.type != "cuda":
+        no_statistics = Unknown(reason="the CPU allocator keeps no statistics; the memory pass counts its events")
+        return MemoryPeaks(
+            allocated=no_statistics,
+            reserved=Unknown(reason="the CPU allocator reserves nothing"),
+            driver_used=Unknown(reason="no device memory"),
+            rss=rss,
+        )
+    source = f"CUDA caching allocator, peak {over}"
+    memory = sensors.memory() if sensors else None
+    return MemoryPeaks(
+        allocated=measured(torch.cuda.max_memory_allocated(device), "bytes", source),
+        reserved=measured(torch.cuda.max_memory_reserved(device), "bytes", source),
+        driver_used=Unknown(reason="NVML does not report it")
+        if memory is None
+        else measured(memory.used, "bytes", "NVML, all processes of the device, after the timed steps"),
+        rss=rss,
+    )

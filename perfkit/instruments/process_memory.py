@@ -1,0 +1,147 @@
+"""What the process and the device hold beside tensors: read before the model is built, and around the memory pass."""
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from perfkit.instruments.sensors import Sensors
+from perfkit.record import NOT_MEASURED, DeviceMoment, ProcessMemory, Quantity, Unknown, measured
+from perfkit.techniques.state import World
+
+# proc(5): the sizes in `status`, and what is written to `clear_refs` so that the peak is counted anew.
+PROC = Path("/proc/self")
+_STATUS = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
+_RESET_PEAK = "5"
+_RESIDENT = "VmRSS"
+_PEAK = "VmHWM"
+_MAPPED = ("RssFile", "RssShmem")
+# The kernel counts pages per CPU and adds them up now and then: what is read may lag by so much.
+_LAG_BYTES = 16 * 2**20
+
+
+@dataclass
+class ResidentPeak:
+    """What `peak_rss_during` yields: known when its body has ended.
+
+    Attributes:
+        peak: the largest resident set during the body.
+        mapped: pages of files and shared memory in it at the end of the body.
+    """
+
+    peak: Quantity = NOT_MEASURED
+    mapped: Quantity = NOT_MEASURED
+
+
+def before_model(device: torch.device, sensors: Sensors | None, world: World) -> ProcessMemory:
+    """What the process holds when interpreter, libraries, and on a GPU context and process group, are all there is."""
+    on_gpu = device.type == "cuda"
+    at_context = device_moment(device, sensors) if on_gpu else None
+    at_group = _first_collective(device, sensors) if on_gpu and world.size > 1 else None
+    when = "before the model was built"
+    return ProcessMemory(
+        before_model=_resident(PROC, when),
+        mapped_before_model=_mapped(PROC, when),
+        at_context=at_context,
+        at_group=at_group,
+    )
+
+
+def device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMoment:
+    """The memory of a CUDA device now; waiting for the device creates the context where there is none."""
+    torch.cuda.synchronize(device)
+    no_nvml = Unknown(reason="NVML is not available")
+    memory = sensors.memory() if sensors else None
+    return DeviceMoment(
+        allocated=torch.cuda.memory_allocated(device),
+        reserved=torch.cuda.memory_reserved(device),
+        process=sensors.process_used_bytes(os.getpid()) if sensors else no_nvml,
+        device=no_nvml if memory is None else measured(memory.used, "bytes", "NVML, all processes of the device"),
+        driver=no_nvml if memory is None else _reserved(memory.reserved),
+    )
+
+
+def _reserved(size: int | None) -> Quantity:
+    if size is None:
+        return Unknown(reason="this driver's NVML does not tell what it reserves from what is used")
+    return measured(size, "bytes", "NVML, reserved for the driver and the firmware")
+
+
+@contextmanager
+def peak_rss_during(proc: Path = PROC) -> Iterator[ResidentPeak]:
+    """Measure the largest resident set while the body runs, also where it ends with an error.
+
+    What was freed before and is still held by the C library's allocator is given back to the system first, so that
+    it is not counted. The kernel's own high-water mark is used, which misses nothing between two readings.
+    """
+    _give_back_free_pages()
+    reset = _reset_peak(proc)
+    found = ResidentPeak()
+    try:
+        yield found
+    finally:
+        found.mapped = _mapped(proc, "at the end of the memory pass")
+        found.peak = reset if isinstance(reset, Unknown) else _peak(proc)
+
+
+def _first_collective(device: torch.device, sensors: Sensors | None) -> DeviceMoment:
+    """The device after the first collective, for which NCCL sets up its communicator and buffers."""
+    dist.all_reduce(torch.zeros(1, device=device))
+    return device_moment(device, sensors)
+
+
+def _resident(proc: Path, when: str) -> Quantity:
+    size = _status(proc).get(_RESIDENT)
+    return _no_status(proc) if size is None else measured(size, "bytes", f"resident set {when}")
+
+
+def _mapped(proc: Path, when: str) -> Quantity:
+    """Resident pages of files (code, mapped files) and of shared memory."""
+    status = _status(proc)
+    if not all(name in status for name in _MAPPED):
+        return _no_status(proc)
+    return measured(sum(status[name] for name in _MAPPED), "bytes", f"resident pages of files and shared memory {when}")
+
+
+def _peak(proc: Path) -> Quantity:
+    size = _status(proc).get(_PEAK)
+    if size is None:
+        return _no_status(proc)
+    return measured(size, "bytes", "largest resident set over the memory pass (the kernel's high-water mark)")
+
+
+def _reset_peak(proc: Path) -> Unknown | None:
+    """Count the peak from now on; the reason where the system cannot."""
+    try:
+        (proc / "clear_refs").write_text(_RESET_PEAK)
+    except OSError as error:
+        return Unknown(reason=f"the peak of the resident set cannot be reset here ({error.strerror})")
+    status = _status(proc)
+    if status.get(_PEAK, 0) > status.get(_RESIDENT, 0) + _LAG_BYTES:
+        return Unknown(reason="the system did not reset the peak of the resident set")
+    return None
+
+
+def _status(proc: Path) -> dict[str, int]:
+    """The sizes in `status` in bytes; empty on a system without it."""
+    try:
+        text = (proc / "status").read_text()
+    except OSError:
+        return {}
+    return {name: int(size) * 1024 for name, size in _STATUS.findall(text)}
+
+
+def _no_status(proc: Path) -> Unknown:
+    return Unknown(reason=f"the system does not tell it ({proc / 'status'}, Linux)")
+
+
+def _give_back_free_pages() -> None:
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it
+    if trim is not None:
+        trim(0)

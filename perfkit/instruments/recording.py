@@ -1,0 +1,49 @@
+"""Instruments as generators: they yield once for every step that they want to watch, and return what they found.
+
+Whoever owns the loop drives them: a worker calls its step at every yield, a loop that somebody else wrote resumes them
+between two of its steps. Closing one (`Generator.close`) takes its hooks away and ends its profiler.
+
+Between the end of one torch profiler and the beginning of another lies a step under none. A range that is open when the
+first ends (that of an optimizer whose closure runs the passes, one that the program marks around its whole loop) writes
+its end into memory of the first when it is closed under the second (torch 2.13, `KinetoObserverContext`).
+"""
+
+import threading
+from collections.abc import Generator
+from typing import TypeVar
+
+from perfkit.errors import PerfkitError
+from perfkit.instruments.clock import Step
+
+T = TypeVar("T")
+
+Recording = Generator[None, None, T]
+
+
+def drive(recording: Recording[T], step: Step, first: int) -> T:
+    """Run `step(first)`, `step(first + 1)`, ... as often as `recording` wants, and return its result."""
+    index = first
+    while True:
+        try:
+            next(recording)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+        try:
+            step(index)
+        except BaseException:
+            recording.close()
+            raise
+        index += 1
+
+
+def same_thread(began: int) -> None:
+    """Raise a `PerfkitError` where a recording that began on the thread `began` ends on another one.
+
+    What torch's profiler returns there is no result, and reading it ends the process.
+    """
+    if threading.get_ident() != began:
+        raise PerfkitError(
+            "a recording cannot be ended from a thread other than the loop's: let that thread end first, or enter and "
+            "leave perfkit.profile in it"
+        )

@@ -1,0 +1,87 @@
+"""How many bytes a forward pass keeps for the backward pass."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from perfkit.instruments.tensors import plain_parts
+
+Forward = Callable[[], torch.Tensor]
+
+
+REPLAYED = "CUDA graphs keep what they save in a pool of their own, of which a replay allocates nothing anew"
+
+
+def saved_tensor_bytes(forward: Forward, device: torch.device) -> int | None:
+    """Bytes that `forward` leaves allocated on `device` while its loss is alive: what is held for backward.
+
+    By the allocator's own account (its counter on a GPU, torch.profiler's allocation events on a CPU), so that
+    what a technique keeps outside of autograd's hooks counts too. What existed before, such as the batch and the
+    parameters, does not. None where CUDA graphs were replayed, for the reason `REPLAYED`. On a CPU, not to be called
+    before timing: a recording leaves a heap behind in which later steps run slower.
+    """
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        before = torch.cuda.memory_allocated(device)
+        with counted_replays() as replays:
+            loss = forward()
+        torch.cuda.synchronize(device)
+        after = torch.cuda.memory_allocated(device)
+        if replays:
+            # torch.compile takes a forward pass that follows another without a backward pass for a part of the same
+            # step, and records it anew.
+            loss.backward()
+            return None
+        del loss  # not before the second reading: the graph, and what it holds, hangs on it
+        return after - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        loss = forward()
+    del loss
+    allocated: int = sum(event.self_cpu_memory_usage for event in profiler.key_averages())
+    return allocated
+
+
+@contextmanager
+def counted_replays() -> Iterator[list[torch.cuda.CUDAGraph]]:
+    """The CUDA graphs that are replayed meanwhile, torch.compile's and others."""
+    found: list[torch.cuda.CUDAGraph] = []
+    replay = torch.cuda.CUDAGraph.replay
+
+    def counting(self: torch.cuda.CUDAGraph) -> None:
+        found.append(self)
+        replay(self)
+
+    torch.cuda.CUDAGraph.replay = counting  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        torch.cuda.CUDAGraph.replay = replay  # type: ignore[method-assign]
+
+
+def plain_saved_bytes(model: nn.Module, forward: Forward, device: torch.device) -> int:
+    """The same for a model that no technique has changed, without any instrument but autograd's hooks.
+
+    Counts the distinct storages that `torch.autograd.graph.saved_tensors_hooks` sees, without parameters and buffers.
+    """
+    own = {
+        part.untyped_storage().data_ptr()
+        for tensor in (*model.parameters(), *model.buffers())
+        for part in plain_parts(tensor)
+    }
+    sizes: dict[int, int] = {}
+    kept: list[torch.Tensor] = []  # keeps addresses from being reused while they are counted
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        saved = tensor.detach()
+        for plain in plain_parts(saved):
+            if plain.device.type == device.type and plain.untyped_storage().data_ptr() not in own:
+                sizes[plain.untyped_storage().data_ptr()] = plain.untyped_storage().nbytes()
+                kept.append(plain)
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        forward()
+    return sum(sizes.values())

@@ -1,0 +1,137 @@
+"""Which storages what is trained holds, counted once however many views share them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from perfkit.cost.dtypes import BY_NAME, BY_TORCH_NAME
+from perfkit.cost.fp32_products import MATMUL, computed_in
+from perfkit.devices.fp32 import fp32_settings
+from perfkit.devices.peak import Fp32Settings
+from perfkit.instruments.trained import Trained, trained_of
+from perfkit.record import Block
+from perfkit.techniques.paged_optimizer import local_optimizer
+from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.state import TrainState
+
+# The methods for the parts of a sparse tensor, by its layout; those of COO also where it is not coalesced.
+_SPARSE = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def optimizer_tensors(optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Name and tensor of all optimizer state of this rank, in the wrapped optimizer where there is one.
+
+    Names are `exp_avg[3]`, of several optimizers `exp_avg[1:3]`. Sharded tensors come as they are (DTensor).
+    """
+    for place, optimizer in enumerate(optimizers):
+        prefix = f"{place}:" if len(optimizers) > 1 else ""
+        for number, state in enumerate(local_optimizer(optimizer).state.values()):
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor):
+                    yield f"{key}[{prefix}{number}]", value
+
+
+def trained_blocks(trained: Trained) -> tuple[Block, ...]:
+    """The distinct storages on the training device whose category follows from what is trained."""
+    blocks: dict[int, Block] = {}
+
+    def add(category: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        for name, tensor in tensors:
+            if tensor.device.type != trained.device.type:
+                continue
+            for part in plain_parts(local_part(tensor)):
+                add_block(blocks, part, category, name)
+
+    add("parameter", trained.named_parameters())
+    add("gradient", _gradients(trained))
+    add("optimizer state", optimizer_tensors(trained.optimizers))
+    add("buffer", trained.named_buffers())
+    return tuple(blocks.values())
+
+
+def known_blocks(state: TrainState) -> tuple[Block, ...]:
+    """`trained_blocks` of what a worker trains."""
+    return trained_blocks(trained_of(state))
+
+
+def add_block(blocks: dict[int, Block], tensor: torch.Tensor, category: str, name: str) -> None:
+    """Add the storage of `tensor`, unless it is empty or there already."""
+    storage = tensor.untyped_storage()
+    address = storage.data_ptr()
+    if storage.nbytes() and address not in blocks:
+        whole = tensor.nbytes == storage.nbytes()
+        blocks[address] = Block(
+            address=address,
+            size_bytes=storage.nbytes(),
+            category=category,
+            name=name,
+            shape=str(list(tensor.shape)) if whole else "",
+            dtype=short_dtype(tensor.dtype),
+        )
+
+
+def category_bytes(blocks: Iterable[Block], category: str) -> int:
+    """Bytes of one category."""
+    return sum(block.size_bytes for block in blocks if block.category == category)
+
+
+def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
+    """Bytes of this rank's parameters by dtype (`fp32`), leaving out those whose memory is elsewhere now."""
+    totals: dict[str, int] = {}
+    for parameter in model.parameters():
+        for tensor in plain_parts(local_part(parameter)):
+            if tensor.untyped_storage().nbytes():
+                name = short_dtype(tensor.dtype)
+                totals[name] = totals.get(name, 0) + tensor.nbytes
+    return totals
+
+
+def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The plain tensors inside a tensor without a storage of its own: a subclass (a quantized weight or state), or a
+    sparse one. Any other tensor as it is; nothing of one whose memory is a library's (oneDNN's layout)."""
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is not None:
+        names, _ = flatten()
+        for name in names:
+            yield from plain_parts(getattr(tensor, name))
+    elif tensor.layout in _SPARSE:
+        for part in _SPARSE[tensor.layout]:
+            yield getattr(tensor, part)().detach()
+    elif tensor.layout == torch.strided:
+        yield tensor
+
+
+def short_dtype(dtype: torch.dtype) -> str:
+    """`torch.bfloat16` -> `bf16`; a dtype that has no short name keeps its own."""
+    name = str(dtype).removeprefix("torch.")
+    return BY_TORCH_NAME[name].name if name in BY_TORCH_NAME else name
+
+
+def compute_dtype(dtype: str, device: torch.device) -> str:
+    """What matrix products of operands of `dtype` are computed in: fp32 ones in TF32 where torch lets a GPU do so."""
+    return computed_in(MATMUL, dtype, product_settings(device))
+
+
+def product_settings(device: torch.device) -> Fp32Settings | None:
+    """The settings that decide what fp32 products are computed in; None on a CPU, where they stay fp32."""
+    return fp32_settings(device) if device.type == "cuda" else None
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """`bf16` -> `torch.bfloat16`."""
+    dtype: torch.dtype = getattr(torch, BY_NAME[name].torch_name)
+    return dtype
+
+
+def _gradients(trained: Trained) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, parameter in trained.named_parameters():
+        if parameter.grad is not None:
+            yield name, parameter.grad

@@ -1,0 +1,138 @@
+"""Recording steps with torch.profiler."""
+
+import errno
+import gzip
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from perfkit.instruments.lost_kernels import KernelCount, count_kernels
+from perfkit.instruments.open_ranges import lasting, spans_of
+from perfkit.instruments.recording import Recording, same_thread
+from perfkit.instruments.sessions import session_begins
+from perfkit.record import MARK_PREFIX, STEP_MARK
+
+# What the range of a step is called that was not over when the loop was, and of one before those that are looked at.
+CUT_STEP = MARK_PREFIX + "cut step"
+LEAD_STEP = MARK_PREFIX + "lead step"
+
+_STEP = re.compile(rb'"%s#(\d+)"' % STEP_MARK.encode())
+
+Write = Callable[[Path], None]
+
+
+class Traced(NamedTuple):
+    """What a recording tells beside its trace.
+
+    Attributes:
+        open_ranges: the program's ranges that may be open for longer than another step (`perfkit.instruments.open_ranges`).
+        kernels: how many were launched and lost; None on a CPU and where nothing tells.
+        session: the how-manieth recording of a GPU it was in this process, from 1; 0 on a CPU.
+    """
+
+    open_ranges: tuple[str, ...] = ()
+    kernels: KernelCount | None = None
+    session: int = 0
+
+
+def lead_steps(device: torch.device, world_size: int = 1) -> int:
+    """How many steps to record before those that count.
+
+    With several ranks one: starting the profiler takes each a time of its own, and in its first step the others wait
+    for the last. On a GPU always one: CUPTI from CUDA 12.6 update 2 until before 13.1 loses records at the head of a
+    session (pytorch#192021, see `perfkit.cupti`). An empty session beforehand would be no remedy: the losses grow from
+    session to session, the ids of CUDA graphs are right in the first alone, and sessions that follow an empty one were
+    seen to record nothing (CUDA 13.0 with torch 2.13, lightseekorg/tokenspeed#1348).
+    """
+    return int(device.type == "cuda" or world_size > 1)
+
+
+def traced(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Recording[Traced]:
+    """Profile `count` steps, with the shapes of inputs, and write the Chrome trace (gzip) to `path`, atomically.
+
+    Of a loop that ends earlier the steps that were whole by then are written, and no file if there was none. The step
+    is whole after which the recording is resumed; what began after that is marked as `CUT_STEP`.
+
+    `lead` more steps are recorded before (`lead_steps`), which are marked as `LEAD_STEP`. They count as steps where no
+    other was whole.
+    """
+    count += lead
+    on_gpu = device.type == "cuda"
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_gpu else [])
+    session = session_begins() if on_gpu else 0
+    whole, thread = 0, threading.get_ident()
+    with profile(activities=activities, record_shapes=True) as profiler:
+        try:
+            while whole < count:
+                yield
+                whole += 1
+        except GeneratorExit:
+            if not whole:
+                raise
+        if on_gpu:
+            torch.cuda.synchronize(device)
+
+    same_thread(thread)
+
+    def write(to: Path) -> None:
+        profiler.export_chrome_trace(str(to))
+
+    wanted = slice(lead if whole > lead else 0, whole if whole < count else None)
+    _atomically(path, lambda to: _export(write, to, wanted))
+    assert profiler.profiler is not None
+    results = profiler.profiler.kineto_results
+    assert results is not None, "the profiler has ended"
+    kernels = count_kernels(results.events(), wanted) if on_gpu else None
+    return Traced(lasting(spans_of(results.experimental_event_tree())), kernels, session)
+
+
+def _export(write: Write, path: Path, wanted: slice) -> None:
+    """Write the trace (gzip) to `path`; of the marked steps only the wanted ones are called so."""
+    plain = path.with_name(path.name.removesuffix(".gz"))
+    try:
+        write(plain)
+        _check_end(plain)
+        other = _other_names(plain, wanted) if wanted != slice(0, None) else {}
+        with plain.open("rb") as lines, gzip.open(path, "wb") as packed:
+            if other:
+                packed.writelines(_STEP.sub(lambda found: other.get(found[0], found[0]), line) for line in lines)
+            else:
+                shutil.copyfileobj(lines, packed)
+    finally:
+        plain.unlink(missing_ok=True)
+
+
+def _other_names(plain: Path, wanted: slice) -> dict[bytes, bytes]:
+    """New names for the ranges of the steps before and after the wanted ones."""
+    with plain.open("rb") as lines:
+        numbers = sorted({int(found[1]) for line in lines if (found := _STEP.search(line))})
+    names = dict.fromkeys(numbers[: wanted.start], LEAD_STEP)
+    if wanted.stop is not None:
+        names |= dict.fromkeys(numbers[wanted.stop :], CUT_STEP)
+    return {b'"%s#%d"' % (STEP_MARK.encode(), number): b'"%s"' % name.encode() for number, name in names.items()}
+
+
+def _check_end(plain: Path) -> None:
+    """torch says nothing where the disk is full: the trace just ends somewhere."""
+    with plain.open("rb") as trace:
+        trace.seek(max(0, plain.stat().st_size - 16))
+        if not trace.read().rstrip().endswith(b"}"):
+            raise OSError(errno.ENOSPC, "the trace could not be written to its end; is the disk full?", str(plain))
+
+
+def _atomically(path: Path, write: Write) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # torch compresses by the name's ending, so the temporary name keeps it.
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

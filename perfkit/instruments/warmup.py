@@ -1,0 +1,33 @@
+"""Warm-up: steps that are run and kept apart until step times are steady."""
+
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from perfkit.instruments.clock import Clock, Step, joined, step_times
+from perfkit.record import Samples
+
+WINDOW = 5
+AGREEMENT = 0.03
+
+
+def is_steady(times: Sequence[float], window: int = WINDOW, agreement: float = AGREEMENT) -> bool:
+    """Whether the medians of the last two windows of `window` steps agree within `agreement`."""
+    if len(times) < 2 * window:
+        return False
+    before, after = median(times[-2 * window : -window]), median(times[-window:])
+    return abs(after - before) <= agreement * before
+
+
+def warm_up(
+    step: Step, clock: Clock, *, least: int, most: int, agree: Callable[[bool], bool] = bool
+) -> tuple[Samples, bool]:
+    """Run at least `least` and at most `most` steps until steady. Returns their times and whether they got steady.
+
+    Ranks must run the same number of steps: `agree` turns a rank's own answer into that of all ranks.
+    """
+    samples = clock.time_steps(step, 0, least) if least else Samples()
+    steady = agree(is_steady(step_times(samples)))
+    while len(times := step_times(samples)) < most and not steady:
+        samples = joined(samples, clock.time_steps(step, len(times), 1))
+        steady = agree(is_steady(step_times(samples)))
+    return samples, steady

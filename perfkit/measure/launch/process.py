@@ -1,0 +1,91 @@
+"""Launching a run on this machine: one process per rank, with the parent asleep while they measure."""
+
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+import perfkit
+from perfkit.files import write_json
+from perfkit.measure.launch.outcome import outcome
+from perfkit.measure.launch.ranks import HERE, Place, end_rank, start_rank
+from perfkit.record import Run, Status
+from perfkit.spec import RunSpec
+from perfkit.store.layout import RUN_FILE, SPEC_FILE
+
+# Once a rank has failed, the others wait for it in a collective: they get this long to end by themselves.
+GRACE_S = 10.0
+
+
+@dataclass
+class _Rank:
+    process: subprocess.Popen[bytes]
+    rank: int
+
+
+def launch(
+    spec: RunSpec, folder: Path, report: Callable[[str], None], *, under: Sequence[str] = (), place: Place = HERE
+) -> Run:
+    """Run `spec` in `folder`, which must not hold a run, and return how it ended; `run.json` says the same.
+
+    `report` gets the name of each pass as rank 0 enters it. `under` is the command of a profiler that starts each
+    rank's process, put before its own command line; `place` is where the processes run. A KeyboardInterrupt ends the
+    ranks, is written down as the run's status, and is raised again.
+    """
+    folder.mkdir(parents=True)
+    write_json(folder / SPEC_FILE, spec)
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    start = time.monotonic()
+    ranks = [
+        _Rank(start_rank("perfkit.measure.worker", spec.launch, folder, rank, under=under, place=place), rank)
+        for rank in range(spec.launch.world_size)
+    ]
+    ended: Status | None = None
+    try:
+        ended = _wait(ranks, spec.launch.timeout_s, report)
+    except KeyboardInterrupt:
+        ended = Status.INTERRUPTED
+        raise
+    finally:
+        for item in ranks:
+            end_rank(item.process)
+        run = msgspec.structs.replace(
+            outcome(spec, folder, ended, tuple(item.process.returncode for item in ranks)),
+            started_at=started_at,
+            seconds=time.monotonic() - start,
+            perfkit=perfkit.__version__,
+        )
+        write_json(folder / RUN_FILE, run)
+    return run
+
+
+def _wait(ranks: list[_Rank], timeout_s: float, report: Callable[[str], None]) -> Status | None:
+    """Sleep until all ranks have closed their progress channel. TIMEOUT if they did not in time, else None."""
+    deadline = time.monotonic() + timeout_s
+    failed = False
+    with selectors.DefaultSelector() as selector:
+        for item in ranks:
+            assert item.process.stdout is not None
+            selector.register(item.process.stdout, selectors.EVENT_READ, item)
+        while selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return None if failed else Status.TIMEOUT
+            for key, _ in ready:
+                rank: _Rank = key.data
+                data = os.read(key.fd, 65536)
+                if rank.rank == 0:
+                    for line in data.decode(errors="replace").splitlines():
+                        report(line)
+                if not data:
+                    selector.unregister(key.fileobj)
+                    if rank.process.wait() != 0 and not failed:
+                        failed = True
+                        deadline = min(deadline, time.monotonic() + GRACE_S)
+    return None

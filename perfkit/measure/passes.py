@@ -1,0 +1,175 @@
+"""The passes of a run, each with one instrument, so that no instrument disturbs another's numbers."""
+
+import math
+from contextlib import nullcontext
+from statistics import median
+
+import torch
+
+from perfkit.cost.fp32_products import by_dtype
+from perfkit.cost.live import count_flops
+from perfkit.instruments.clock import step_times
+from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
+from perfkit.instruments.memory.allocator import unreported
+from perfkit.instruments.memory.history import allocator_history
+from perfkit.instruments.memory.record import recorded
+from perfkit.instruments.peaks import memory_peaks
+from perfkit.instruments.process_memory import peak_rss_during
+from perfkit.instruments.recording import drive
+from perfkit.instruments.saved import REPLAYED, saved_tensor_bytes
+from perfkit.instruments.sensors import read_samples, sampling
+from perfkit.instruments.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype, product_settings
+from perfkit.instruments.trained import trained_of
+from perfkit.instruments.warmup import warm_up
+from perfkit.measure.session import Session, mean_losses, with_peak
+from perfkit.measure.step import to_device, train_step
+from perfkit.record import Flops, How, Measurement, Quantity, Unknown
+from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
+from perfkit.store.memory_file import write_allocations
+from perfkit.techniques.compile_facts import compile_facts, compile_notes
+
+ENERGY_REMEDY = "perfkit bench --energy"
+
+
+def warm_up_pass(session: Session) -> None:
+    """Steps until steady, kept apart from the samples."""
+    schedule = session.spec.schedule
+    warmup, steady = warm_up(
+        session.step, session.clock, least=schedule.warmup, most=schedule.max_warmup, agree=session.agree
+    )
+    session.recorder.update(warmup=warmup, steady=steady)
+
+
+def timed_pass(session: Session) -> None:
+    """The timed steps: nothing on but the clock, and on a GPU the sensors, which another process reads.
+
+    What techniques counted and what torch.compile did until here is read afterwards. The energy is that of these steps
+    unless a pass of its own measures it.
+    """
+    state, recorder, count = session.state, session.recorder, session.spec.schedule.timed
+    session.gather_losses()
+    if state.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(state.device)
+    readings = recorder.folder / "sensors.jsonl"
+    counters = dict(state.counters)
+    with sampling(session.sensors.uuid, readings) if session.sensors else nullcontext():
+        window = EnergyWindow(session.sensors.energy_joules) if session.sensors else None
+        samples = session.clock.time_steps(session.step, session.next_step, count)
+        energy = window.close(count, ENERGY_REMEDY) if window else unknown(no_counter(state.device, None))
+    recorder.update(
+        samples=samples,
+        memory=memory_peaks(state.device, session.sensors, "over the timed steps"),
+        losses=mean_losses(session.losses, session.state.world),
+        device_samples=read_samples(readings),
+        energy=energy.step,
+        power=energy.power,
+    )
+    session.losses.clear()  # nobody asks for those of the steps to come, and these would be in their peaks
+    moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
+    recorder.add_facts(
+        {**moved, "world_size": float(state.world.size), **compile_facts()}, {**state.fact_notes, **compile_notes()}
+    )
+
+
+def energy_pass(session: Session) -> None:
+    """Steps for `schedule.energy_s` seconds, with nothing on but the energy counter.
+
+    They are no samples of the step time, of which every variant has as many. All ranks run as many of them, and begin
+    together once each one's counter has settled.
+    """
+    state, recorder = session.state, session.recorder
+    sensors, lacking = session.sensors, no_counter(state.device, session.sensors)
+    if not session.agree(not lacking):
+        energy = unknown(lacking or "another rank's energy cannot be read")
+        recorder.update(energy=energy.step, power=energy.power)
+        return
+    assert sensors is not None
+    count = session.most(math.ceil(session.spec.schedule.energy_s / median(step_times(recorder.record.samples))))
+    torch.cuda.synchronize(state.device)
+    window = EnergyWindow(sensors.energy_joules, settle=True)
+    session.agree(answer=True)
+    for index in range(session.next_step, session.next_step + count):
+        session.step(index)
+    torch.cuda.synchronize(state.device)
+    energy = window.close(count, ENERGY_REMEDY)
+    session.losses.clear()
+    recorder.update(energy=energy.step, power=energy.power)
+
+
+def memory_pass(session: Session) -> None:
+    """The process's largest size in a step, then the allocations of a few, with what each block is for."""
+    state, folder = session.state, session.recorder.folder
+    with peak_rss_during() as resident:  # before the recorder, which takes memory too
+        session.step(session.next_step)
+    session.recorder.update(process_memory=with_peak(session, resident))
+    reason = unreported(state.device)
+    if reason is not None:
+        session.recorder.warn(f"no memory was recorded: {reason}")
+        return
+    recording = recorded(
+        session.spec.schedule.memory,
+        trained_of(state),
+        blocks=lambda: known_blocks(state),
+        harness=session.data.addresses(),
+        history=allocator_history(folder / HISTORY_FILE, state.device, tell=session.recorder.warn),
+    )
+    write_allocations(folder / MEMORY_FILE, drive(recording, session.step, session.next_step))
+
+
+def evidence_pass(session: Session) -> None:
+    """The facts that the techniques' claims are checked against, and the FLOPs of a step as run."""
+    state = session.state
+    batch = to_device(session.data.step(session.next_step, 1)[0], state.device)
+    saved = saved_tensor_bytes(lambda: state.loss(batch), state.device)
+    state.backward(state.loss(batch))
+    blocks = known_blocks(state)
+    optimizer = state.optimizer
+    assert optimizer is not None
+    optimizer.zero_grad(set_to_none=True)
+    facts = {
+        "parameter_bytes": float(category_bytes(blocks, "parameter")),
+        "gradient_bytes": float(category_bytes(blocks, "gradient")),
+        "optimizer_state_bytes": float(category_bytes(blocks, "optimizer state")),
+        **{f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()},
+    }
+    if saved is None:
+        session.recorder.add_facts(facts, {"saved_tensor_bytes": REPLAYED})
+    else:
+        session.recorder.add_facts({"saved_tensor_bytes": float(saved), **facts})
+    _count_step(session)
+    session.recorder.update(
+        claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
+    )
+
+
+def counters_pass(session: Session) -> None:
+    """One step while a counting profiler around this process is on; without one it is only a step."""
+    device = session.state.device
+    if device.type != "cuda":
+        session.step(session.next_step)
+        return
+    torch.cuda.synchronize(device)
+    torch.cuda.profiler.start()
+    session.step(session.next_step)
+    torch.cuda.synchronize(device)
+    torch.cuda.profiler.stop()
+
+
+def _count_step(session: Session) -> None:
+    """FLOPs of one whole step as run, counted eagerly: compiled code does the same products."""
+    index = session.next_step
+    batches = session.data.step(index, session.spec.accumulation)
+    compiled = "graphs" in session.recorder.record.facts
+    count = count_flops(lambda: train_step(session.state, batches, index))
+    session.next_step = index + 1
+    source = "matrix products, convolutions and attention of one step as run"
+    hardware = Measurement(
+        value=count.matrix,
+        unit="FLOP",
+        how=How.COUNTED,
+        source=source + (", without torch.compile's own recomputation" if compiled else ""),
+    )
+    flops = session.recorder.record.flops
+    model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
+    computed = by_dtype(count.matrix_by_operands, product_settings(session.state.device))
+    session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted, by_dtype=computed))

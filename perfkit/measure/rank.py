@@ -1,0 +1,131 @@
+"""A rank's life: set-up, the passes in their order, and a record that says how it ended."""
+
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter
+
+import torch
+import torch.distributed as dist
+
+from perfkit.allocations import FailedRequest
+from perfkit.errors import PerfkitError
+from perfkit.instruments.failure import first_line, status_of
+from perfkit.instruments.memory.failed import failed_request
+from perfkit.measure import passes
+from perfkit.measure.echo import echo_pass
+from perfkit.measure.imported import check_imports
+from perfkit.measure.out_of_memory import record_failure
+from perfkit.measure.placing import join_group, take_device
+from perfkit.measure.session import Recorder, Session, peak_rss_bytes
+from perfkit.measure.setup import set_up
+from perfkit.measure.trace_pass import trace_pass
+from perfkit.record import RankRecord, Status
+from perfkit.spec import RunSpec
+from perfkit.store.layout import rank_folder
+from perfkit.techniques.state import World
+from perfkit.units import nbytes
+from perfkit.workloads.user import source_file, user_traceback
+
+Pass = Callable[[Session], None]
+
+ALWAYS: dict[str, Pass] = {"warm-up": passes.warm_up_pass, "timed steps": passes.timed_pass}
+# The trace before the memory pass, which counts bytes and does not mind the heap that an earlier recording leaves.
+INSTRUMENTED: dict[str, Pass] = {
+    "trace": trace_pass,
+    "memory": passes.memory_pass,
+    "evidence": passes.evidence_pass,
+    "echo": echo_pass,
+    "counters": passes.counters_pass,
+}
+
+
+def run_rank(
+    spec: RunSpec,
+    folder: Path,
+    *,
+    rank: int,
+    local_rank: int,
+    report: Callable[[str], None],
+    chosen: Mapping[str, Pass] | None = None,
+) -> Status:
+    """Run all passes of `spec`, or `chosen` in their place, in this process.
+
+    The record under `folder` is complete whatever happens.
+    """
+    world = World(rank=rank, size=spec.launch.world_size, local_rank=local_rank)
+    unfinished = RankRecord(
+        rank=rank, world_size=world.size, status=Status.CRASHED, reason="the process ended without saying why"
+    )
+    recorder = Recorder(rank_folder(folder, rank), unfinished)
+    session: Session | None = None
+    request: FailedRequest | None = None
+    name = "setup"
+    try:
+        device = take_device(spec.launch, world)
+        if world.size > 1:
+            join_group(device, folder, world)
+        start = perf_counter()
+        session = set_up(spec, device, world, recorder, report)
+        taken = {name: perf_counter() - start}
+        check_imports()
+        for name, run in (_passes(spec) if chosen is None else chosen).items():
+            report(name)
+            start = perf_counter()
+            run(session)
+            taken[name] = perf_counter() - start
+            recorder.update(pass_s=dict(taken))
+        check_imports()  # again: a step may import too
+        recorder.update(status=Status.OK, reason="")
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - however the run ends, the record says so
+        traceback.print_exception(error)  # the whole of it, for the log
+        recorder.update(**_ending(error, spec, name, session, local_rank))
+        if recorder.record.status == Status.OUT_OF_MEMORY:
+            request = failed_request(error)
+    try:
+        if session is not None and request is not None and "memory" in spec.passes:
+            _tell_failure(session, request, report)
+    finally:
+        if session is not None:
+            session.state.close()
+    if dist.is_initialized() and recorder.record.status in (Status.OK, Status.SKIPPED):
+        dist.destroy_process_group()
+    return recorder.record.status
+
+
+def _passes(spec: RunSpec) -> dict[str, Pass]:
+    """Timing first, then energy, which is taken in every process as times are, then what slows steps down."""
+    energy = {"energy": passes.energy_pass} if spec.schedule.energy_s else {}
+    return ALWAYS | energy | {key: run for key, run in INSTRUMENTED.items() if key in spec.passes}
+
+
+def _tell_failure(session: Session, request: FailedRequest, report: Callable[[str], None]) -> None:
+    """Record what was alive, now that the exception and what its frames held are gone."""
+    report("what filled the memory")
+    try:
+        record_failure(session, request)
+    except (RuntimeError, MemoryError, OSError) as error:
+        session.recorder.warn(f"what was alive when memory ran out could not be recorded: {first_line(error)}")
+
+
+def _ending(
+    error: BaseException, spec: RunSpec, name: str, session: Session | None, local_rank: int
+) -> dict[str, object]:
+    """The record's fields for a run that ended with `error` in the pass `name`."""
+    status = status_of(error)
+    step = session.next_step if session is not None else None
+    reason = str(error).splitlines()[0] if isinstance(error, PerfkitError) else first_line(error)
+    if status == Status.OUT_OF_MEMORY:
+        on_gpu = spec.launch.device == "cuda"
+        peak = torch.cuda.max_memory_allocated(local_rank) if on_gpu else peak_rss_bytes()
+        when = "while setting up" if step is None else f"at step {step}"
+        instrument = f", in the {name} pass" if name in INSTRUMENTED else ""  # which takes memory of its own
+        of = "allocated" if on_gpu else "resident"
+        reason = f"out of memory {when}{instrument}, peak {nbytes(peak)} {of}"
+    text = "" if status == Status.SKIPPED else _traceback(error, source_file(spec.workload.name))
+    return {"status": status, "reason": reason, "traceback": text, "failed_pass": name, "failed_step": step}
+
+
+def _traceback(error: BaseException, user_file: Path | None) -> str:
+    """A user's error shows the user's frames only; an error in a built-in workload shows all."""
+    return user_traceback(error, user_file) if user_file else "".join(traceback.format_exception(error)).rstrip()

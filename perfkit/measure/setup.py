@@ -1,0 +1,172 @@
+"""From a RunSpec to a session that is ready to train, with the unmodified model measured on the way."""
+
+from collections.abc import Callable
+from time import perf_counter
+
+import msgspec
+import torch
+from torch import nn
+
+from perfkit.cost.live import count_flops
+from perfkit.instruments.clock import clock_for
+from perfkit.instruments.environment import environment, with_fp32
+from perfkit.instruments.failure import status_of
+from perfkit.instruments.process_memory import before_model
+from perfkit.instruments.saved import plain_saved_bytes
+from perfkit.instruments.sensors import open_sensors
+from perfkit.instruments.tensors import compute_dtype, torch_dtype
+from perfkit.measure.data import BatchPool
+from perfkit.measure.session import Recorder, Session
+from perfkit.measure.step import to_device
+from perfkit.record import (
+    Flops,
+    How,
+    Measurement,
+    ParityRule,
+    Quantity,
+    SetupCost,
+    Status,
+    Unknown,
+    WorkloadFacts,
+    measured,
+)
+from perfkit.spec import RunSpec
+from perfkit.techniques.apply import apply_all
+from perfkit.techniques.compose import compose
+from perfkit.techniques.state import TrainState, World
+from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload import Batch, Workload
+
+# Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
+_PARITY_EPSILONS = 8
+
+
+def set_up(
+    spec: RunSpec, device: torch.device, world: World, recorder: Recorder, report: Callable[[str], None]
+) -> Session:
+    """Build the workload, measure the unmodified model where evidence is asked for, and apply the techniques."""
+    if spec.launch.threads is not None:
+        torch.set_num_threads(spec.launch.threads)
+    here = environment(device)
+    recorder.update(environment=here)
+    techniques = compose(spec.techniques)
+    report("building the model")
+    torch.manual_seed(spec.seed)
+    workload = load_workload(spec.workload, device=device.type)
+    sensors = open_sensors(_uuid(device)) if device.type == "cuda" else None
+    memory = before_model(device, sensors, world)
+    start = perf_counter()
+    dtype = torch_dtype(spec.dtype)
+    model = workload.build_model().to(device=device, dtype=dtype)
+    data = BatchPool(workload, seed=spec.seed, rank=world.rank, dtype=dtype, pinned=device.type == "cuda")
+    model_cost = SetupCost(name="model", seconds=perf_counter() - start)
+    batches = measured(data.nbytes, "bytes", "the batches that all steps are trained on, made before the first")
+    recorder.update(
+        setup=(model_cost,),
+        workload=_workload_facts(workload, model),
+        process_memory=msgspec.structs.replace(memory, batches=batches),
+    )
+
+    if "evidence" in spec.passes:
+        report("measuring the unmodified model")
+        _measure_reference(spec, workload, model, to_device(data.step(0, 1)[0], device), device, recorder)
+    torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
+
+    state = TrainState(
+        workload=workload,
+        model=model,
+        device=device,
+        world=world,
+        make_optimizer=workload.build_optimizer,
+        compute_dtype=compute_dtype(spec.dtype, device),
+    )
+    report("applying the techniques")
+    try:
+        applied = apply_all(techniques, state)
+    except BaseException:
+        state.close()  # what was applied before may hold temporary files
+        raise
+    recorder.update(
+        setup=(model_cost, *applied.setup),
+        compute_dtype=applied.state.compute_dtype,
+        environment=with_fp32(here, device),  # the workload or a technique may have changed it
+        parity=_parity(spec.dtype, applied.parity),
+    )
+    return Session(
+        spec=spec,
+        state=applied.state,
+        techniques=applied.techniques,
+        data=data,
+        clock=clock_for(device),
+        recorder=recorder,
+        sensors=sensors,
+        report=report,
+    )
+
+
+def _uuid(device: torch.device) -> str:
+    return str(torch.cuda.get_device_properties(device).uuid)
+
+
+def _parity(dtype: str, rule: ParityRule) -> ParityRule:
+    """The techniques' rule, but never tighter than the parameters' dtype allows."""
+    if dtype == "fp32":
+        return rule
+    relative = _PARITY_EPSILONS * torch.finfo(torch_dtype(dtype)).eps
+    if rule.relative >= relative:
+        return rule
+    return ParityRule(relative=relative, basis=f"{_PARITY_EPSILONS} roundings of {dtype} parameters")
+
+
+def _workload_facts(workload: Workload, model: nn.Module) -> WorkloadFacts:
+    return WorkloadFacts(
+        unit=workload.unit,
+        units_per_batch=workload.units_per_batch,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        model_flops_per_unit=workload.model_flops_per_unit,
+        description=workload.description,
+    )
+
+
+def _measure_reference(
+    spec: RunSpec, workload: Workload, model: nn.Module, batch: Batch, device: torch.device, recorder: Recorder
+) -> None:
+    """Facts of the unmodified model, which MFU and the techniques' claims refer to.
+
+    A model that does not fit without a technique has no such facts, which is no reason not to measure it with.
+    """
+
+    def forward() -> torch.Tensor:
+        return workload.loss(model, batch)
+
+    parameters = sum(parameter.nbytes for parameter in model.parameters())
+    recorder.add_facts({"reference_parameter_bytes": float(parameters)})
+    uncounted: dict[str, int] = {}
+    try:
+        saved = plain_saved_bytes(model, forward, device)
+        recorder.add_facts({"reference_saved_tensor_bytes": float(saved)})
+        count = count_flops(lambda: forward().backward())
+        model_flops: Quantity = Measurement(
+            value=count.matrix * spec.accumulation,
+            unit="FLOP",
+            how=How.COUNTED,
+            source="matrix products, convolutions and attention of one forward and backward of the unmodified model",
+        )
+        uncounted = count.uncounted
+    except (RuntimeError, MemoryError) as error:
+        if status_of(error) != Status.OUT_OF_MEMORY:
+            raise
+        model_flops = _closed_form(spec, workload)
+    model.zero_grad(set_to_none=True)
+    recorder.update(flops=Flops(model=model_flops, hardware=Unknown(reason="not counted yet"), uncounted=uncounted))
+
+
+def _closed_form(spec: RunSpec, workload: Workload) -> Quantity:
+    if workload.model_flops_per_unit is None:
+        return Unknown(reason="the unmodified model does not fit in memory, and the workload states no closed form")
+    return Measurement(
+        value=workload.model_flops_per_unit * workload.units_per_batch * spec.accumulation,
+        unit="FLOP",
+        how=How.MODELLED,
+        source="the workload's closed form, because the unmodified model does not fit in memory",
+    )

@@ -1,0 +1,50 @@
+"""One rank of one run: `python -m perfkit.measure.worker RUN_FOLDER`, started by `perfkit.measure.launch`.
+
+Reads `spec.json`, runs the passes, and writes `rank<k>/record.json` after each. Standard output carries
+progress, one line a pass, to the parent; what the program itself prints goes to `rank<k>/output.log`.
+"""
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfkit.files import read_json
+from perfkit.measure.channel import end_with_parent, progress_channel
+from perfkit.record import Status
+from perfkit.spec import RunSpec
+from perfkit.store.layout import OUTPUT_FILE, SPEC_FILE, rank_folder
+
+if TYPE_CHECKING:
+    from perfkit.measure.rank import Pass
+
+
+def main() -> None:
+    """Entry point of the worker process."""
+    work(lambda _report: None)
+
+
+def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"]) -> None:
+    """Run this rank and end the process. `passes` are given what reports progress; None: those of the spec."""
+    end_with_parent()
+    folder = Path(sys.argv[1]).resolve()
+    rank = int(os.environ.get("RANK", "0"))
+    report = progress_channel(rank_folder(folder, rank) / OUTPUT_FILE)
+    spec = read_json(folder / SPEC_FILE, RunSpec)
+    if spec.launch.memory_limit_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (spec.launch.memory_limit_bytes,) * 2)
+    report("importing torch")
+    from perfkit.measure.rank import run_rank  # after the limit, so that it holds for torch too
+
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    status = run_rank(spec, folder, rank=rank, local_rank=local_rank, report=report, chosen=passes(report))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of a process group whose other ranks are gone would keep a failed process alive.
+    os._exit(0 if status in (Status.OK, Status.SKIPPED) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""`python -m perfkit.run [options] train.py args...`: what `perfkit run` becomes, and what torchrun starts."""
+
+import importlib
+import sys
+
+# Python puts the current folder first for `-m`, the script's own folder for a script: until it is known which it shall
+# be, no module there can be taken for one that perfkit needs.
+_FIRST = [] if sys.flags.safe_path else [sys.path.pop(0)]
+
+if __name__ == "__main__":
+    # By name: the command line stands above this package, which imports nothing of it.
+    importlib.import_module("perfkit_cli.run_script.start").main(_FIRST)

@@ -1,0 +1,295 @@
+"""Suites of loops that perfkit was attached to: figures, FLOPs and findings from their own traces, later captures."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.loop import Watched
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.files import write_json
+from perfkit.record import (
+    Attached,
+    Measurement,
+    MemoryPeaks,
+    RankRecord,
+    Run,
+    Samples,
+    Status,
+    Unknown,
+    WorkloadFacts,
+    measured,
+)
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, rank_folder
+from perfkit.store.live import LIVE_FILE, LiveEvent, LiveStart, LiveWindow
+from tests.fixtures.suites import CEILINGS, record, spec, write_run, write_suite_file
+from tests.fixtures.traces import Event, mark, op, write_trace
+
+# A product of 100 x 100 matrices: 2e6 FLOPs. A traced step of 1000 us does two of them and waits 300 us for data.
+SQUARE = (100, 100)
+STEP: list[Event] = [
+    mark("perfkit::step#3", 0, 1000),
+    mark("perfkit::data", 0, 300),
+    mark("perfkit::forward", 300, 300),
+    mark("perfkit::backward", 600, 400),
+    op("aten::mm", 310, 200, [SQUARE, SQUARE]),
+    op("aten::mm", 610, 300, [SQUARE, SQUARE]),
+]
+FLOPS = 4e6
+ENDED_WELL = Run(status=Status.OK)
+
+
+def loop_record(step_s: float | Sequence[float] = 0.0005, **more: Any) -> RankRecord:
+    told = more.pop("attached", Attached(steps_by="the steps of SGD", optimizers=("SGD, 2 parameters",), steps_seen=9))
+    return record(step_s, attached=told, flops=None, losses=(), **more)
+
+
+def write(
+    folder: Path,
+    captures: Mapping[str, Sequence[RankRecord]],
+    events: Sequence[Event] | None = STEP,
+    *,
+    traced: Sequence[int] = (0, 1),
+    run: Run | None = ENDED_WELL,
+) -> Analysis:
+    """A suite of captures of one loop, of which the first is the beginning."""
+    entries = []
+    for name, records in captures.items():
+        whole = RunSpec(workload=WorkloadSpec(name=name), launch=LaunchSpec(world_size=len(records)))
+        entry = write_run(folder, whole, 0, records, run)
+        path = folder / name / "0"
+        (folder / entry.path).parent.rename(folder / name)
+        entries.append(type(entry)(variant=name, repeat=0, path=f"{name}/0"))
+        for each in records:
+            if events is not None and each.rank in traced:
+                write_trace(rank_folder(path, each.rank) / TRACE_FILE, events)
+    first = next(iter(captures))
+    write_suite_file(folder, list(captures), entries, dict.fromkeys(list(captures)[1:], first))
+    write_json(folder / CEILINGS_FILE, CEILINGS)
+    return analyse(folder)
+
+
+def told(analysis: Analysis, words: str) -> Finding:
+    return next(finding for finding in analysis.findings if words in finding.title)
+
+
+def test_flops_come_from_the_trace_and_utilisation_from_the_timed_step(tmp_path: Path) -> None:
+    (train,) = write(tmp_path, {"train": [loop_record(0.0005)]}).variants
+    assert isinstance(train.model_flops, Measurement)
+    assert (train.model_flops.value, train.model_flops.how) == (FLOPS, "modelled")
+    assert isinstance(train.mfu, Measurement)
+    assert train.mfu.value == pytest.approx(FLOPS / 0.0005 / 1e11)  # not over the traced step of 1000 us
+    assert "fp32 matrix peak" in train.mfu_peak
+    assert (train.traced_step_s, len(train.ops)) == (pytest.approx(0.001), 2)
+    assert train.engaged is None
+
+
+def test_flops_of_several_ranks_add_up_and_need_every_rank(tmp_path: Path) -> None:
+    ranks = [loop_record(0.0005, rank=rank, world_size=2) for rank in (0, 1)]
+    (whole,) = write(tmp_path / "a", {"train": ranks}).variants
+    assert isinstance(whole.mfu, Measurement)
+    assert whole.mfu.value == pytest.approx(2 * FLOPS / 0.0005 / 2e11)
+    (part,) = write(tmp_path / "b", {"train": ranks}, traced=(0,)).variants
+    assert part.model_flops == Unknown(reason="only 1 of 2 ranks were traced")
+    assert isinstance(part.mfu, Unknown)
+
+
+def test_bf16_products_are_held_against_the_bf16_peak(tmp_path: Path) -> None:
+    events = [*STEP[:4], op("aten::mm", 310, 200, [SQUARE, SQUARE], "c10::BFloat16")]
+    (train,) = write(tmp_path, {"train": [loop_record(0.001)]}, events).variants
+    assert isinstance(train.mfu, Measurement)
+    assert train.mfu.value == pytest.approx(2e6 / 0.001 / 2e11)
+
+
+def test_without_a_trace_flops_say_why_they_are_not_known(tmp_path: Path) -> None:
+    (train,) = write(tmp_path, {"train": [loop_record()]}, None).variants
+    assert isinstance(train.model_flops, Unknown)
+    assert train.model_flops.reason.startswith("no step was traced")
+    assert isinstance(train.step_time, Estimate)
+
+
+def test_throughput_is_not_known_where_nobody_counted_units(tmp_path: Path) -> None:
+    nobody = Attached(steps_by="the steps of SGD", units_source="not known: no DataLoader was used")
+    facts = WorkloadFacts(unit="", units_per_batch=0, parameters=5)
+    analysis = write(tmp_path, {"train": [loop_record(workload=facts, attached=nobody)]})
+    assert analysis.variants[0].throughput == Missing(
+        reason="the units of a step are not known: no DataLoader was used"
+    )
+    assert (analysis.variants[0].throughput_unit, analysis.pareto) == ("", ())
+
+
+def test_waiting_for_data_is_told_as_timed_and_others_as_parts_of_a_timed_step(tmp_path: Path) -> None:
+    waits = Attached(steps_by="the steps of SGD", data_wait_s=(0.0001, 0.0001, 0.0001, 0.0003))
+    analysis = write(tmp_path, {"train": [loop_record(0.0005, attached=waits)]})
+    waiting = told(analysis, "waits for its data")
+    assert waiting.title == "The step waits for its data, 30 % of the time"
+    assert waiting.gain_s == pytest.approx(0.00015)
+    assert "num_workers" in waiting.action
+    assert sum("waits for its data" in finding.title for finding in analysis.findings) == 1
+    # In the trace 200 of 1000 us are the host's beside the 300 of the data; a timed step takes half as long.
+    host = told(analysis, "20 % of the step is Python and dispatch")
+    assert host.gain_s == pytest.approx(0.0001)
+    assert not any("not add up" in detail for finding in (host, waiting) for detail in finding.details)
+    split = {part.category: part.share for part in analysis.variants[0].time_split}
+    assert split["waiting for data"] == pytest.approx(0.3)
+    assert sum(split.values()) == pytest.approx(1)
+    assert not any("the host's" in finding.title for finding in analysis.findings)  # no rule speaks twice
+
+
+def test_the_gain_of_a_slower_rank_is_a_part_of_its_own_traced_step(tmp_path: Path) -> None:
+    ranks = [loop_record(0.001, rank=rank, world_size=2) for rank in (0, 1)]
+    write(tmp_path, {"train": ranks})
+    late = [mark("perfkit::step#3", 0, 4000), *STEP[1:5], op("aten::mm", 610, 300, [SQUARE, SQUARE])]
+    write_trace(tmp_path / "train/0/rank1" / TRACE_FILE, late)
+    host = told(analyse(tmp_path), "Python and dispatch")
+    assert host.variant == "train, rank 1"
+    assert host.gain_s == pytest.approx(0.001 * 3200 / 4000)
+
+
+def test_little_waiting_is_not_told(tmp_path: Path) -> None:
+    little = Attached(steps_by="the steps of SGD", data_wait_s=(0.00001,) * 4)
+    analysis = write(tmp_path, {"train": [loop_record(0.0005, attached=little)]})
+    assert not any("waits for its data" in finding.title for finding in analysis.findings)
+
+
+def test_waiting_is_told_without_a_trace_too(tmp_path: Path) -> None:
+    waits = Attached(steps_by="the steps of SGD", data_wait_s=(0.2,) * 4)
+    analysis = write(tmp_path, {"train": [loop_record(0.5, attached=waits)]}, None)
+    assert told(analysis, "waits for its data").gain_s == pytest.approx(0.2)
+
+
+def test_single_long_steps_and_evaluations_are_told(tmp_path: Path) -> None:
+    evaluated = Attached(steps_by="the steps of SGD", left_out_s=(2.0, 3.0))
+    steps = (0.1,) * 9 + (0.6,)
+    analysis = write(tmp_path, {"train": [loop_record(steps, attached=evaluated)]}, None)
+    long = told(analysis, "much longer")
+    assert (long.title, long.gain_s) == ("1 step takes much longer than the others", pytest.approx(0.05))
+    assert long.evidence == "6.0 times the median, of 10 timed steps"
+    left_out = told(analysis, "evaluation")
+    assert left_out.title == "2 steps with an evaluation are left out of the step time"
+    assert left_out.evidence == "the longest took 3.00 s, a step without takes 100 ms"
+
+
+def test_a_later_capture_is_compared_with_the_first(tmp_path: Path) -> None:
+    slow = Attached(steps_by="the steps of SGD", trigger="a step of 3 times the usual")
+    first, later = write(
+        tmp_path, {"train": [loop_record(0.1)], "train@step1234": [loop_record(0.15, attached=slow)]}
+    ).variants
+    assert (first.is_baseline, later.is_baseline) == (True, False)
+    assert later.difference is not None
+    assert (later.difference.baseline, later.difference.ratio) == ("train", pytest.approx(1.5))
+    found = told(analyse(tmp_path), "train@step1234")
+    assert found.severity == "warning"
+    assert found.title == "train@step1234: steps take 1.50 times as long as in train"
+    assert "; triggered: a step of 3 times the usual" in found.evidence
+    titles = [finding.title for finding in analyse(tmp_path).findings]
+    assert not any("cannot be said" in title for title in titles)
+
+
+def test_the_ops_that_grew_are_named(tmp_path: Path) -> None:
+    captures = {"train": [loop_record(0.001)], "train@step9": [loop_record(0.002)]}
+    write(tmp_path, captures)
+    grown = [mark("perfkit::step#9", 0, 2000), *STEP[1:5], op("aten::mm", 610, 1300, [SQUARE, SQUARE])]
+    write_trace(tmp_path / "train@step9/0/rank0" / TRACE_FILE, grown)
+    evidence = told(analyse(tmp_path), "train@step9").evidence
+    assert "traced, 2.00 ms against 1.00 ms; most in aten::mm" in evidence
+
+
+def test_a_run_without_an_end_still_runs_or_was_killed(tmp_path: Path) -> None:
+    (train,) = write(tmp_path, {"train": [loop_record()]}, run=None).variants
+    assert (train.status, train.reason) == (
+        Status.INTERRUPTED,
+        "its end was not recorded: it still runs, or was killed",
+    )
+    assert isinstance(train.step_time, Estimate)
+
+
+def test_a_loop_that_ran_out_of_memory_says_so_and_keeps_its_steps(tmp_path: Path) -> None:
+    ended = Run(status=Status.OUT_OF_MEMORY, reason="CUDA out of memory")
+    peaks = MemoryPeaks(
+        allocated=measured(100, "bytes", "x"), reserved=measured(200, "bytes", "x"), driver_used=Unknown(reason="x"),
+        rss=measured(300, "bytes", "x"),
+    )  # fmt: skip
+    lost = loop_record(0.1, status=Status.OUT_OF_MEMORY, memory=peaks, samples=Samples(wall_s=(0.1,)))
+    analysis = write(tmp_path, {"train": [lost]}, None, run=ended)
+    assert isinstance(analysis.variants[0].step_time, Estimate)
+    assert told(analysis, "ran out of memory").severity == "warning"
+
+
+def test_bench_variants_of_other_ranks_keep_their_baselines(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path, spec(), 0, [record()], Run(status=Status.OK))]
+    write_suite_file(tmp_path, ["baseline"], runs, {"baseline": "baseline"})
+    (baseline,) = analyse(tmp_path).variants
+    assert (baseline.is_baseline, baseline.loop) == (True, None)
+
+
+def test_a_loop_that_drifted_while_it_was_watched_is_a_warning(tmp_path: Path) -> None:
+    write(tmp_path, {"train": [loop_record(0.1)]}, None)
+    steps = [(100, 0.1)] * 8 + [(100, 0.3)] * 2
+    lines = [
+        LiveStart(time_s=0.0, pid=1, hostname="here", name="train", device_name="cpu"),
+        *(LiveWindow(time_s=1.0, last=0, steps=count, step_s=step, step_max_s=step) for count, step in steps),
+        LiveEvent(time_s=2.0, step=800, kind="drift", text="steps take 200% longer"),
+        LiveEvent(time_s=2.0, step=1000, kind="end", text="the loop ended"),
+    ]
+    log = tmp_path / "train/0/rank0" / LIVE_FILE
+    log.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    analysis = analyse(tmp_path)
+    loop = analysis.variants[0].loop
+    assert loop is not None
+    assert loop.watched == Watched(steps=1000, first_s=0.1, last_s=0.3, drifts=("steps take 200% longer",))
+    found = told(analysis, "At the end steps took 3.00 times as long")
+    assert found.severity == "warning"
+    assert "of 1,000 steps; steps take 200% longer" in found.evidence
+
+
+def test_memory_that_ran_out_before_anything_was_recorded_says_what_to_change(tmp_path: Path) -> None:
+    run = Run(status=Status.OUT_OF_MEMORY, reason="RuntimeError: out of memory")
+    found = told(write(tmp_path, {"train": [loop_record(())]}, None, run=run), "ran out of memory")
+    assert "RuntimeError" not in found.evidence  # which stands in the headline's remarks
+    assert "torch.utils.checkpoint" in found.action
+    assert "--technique" not in found.action
+
+
+def test_the_slowest_rank_under_an_instrument_is_held_against_the_slowest_of_the_timed_steps(tmp_path: Path) -> None:
+    ranks = [
+        loop_record(
+            step, rank=rank, world_size=2, attached=Attached(steps_by="SGD", instrumented_s={"trace": (0.03,) * 2})
+        )
+        for rank, step in enumerate((0.01, 0.02))
+    ]
+    (train,) = write(tmp_path, {"train": ranks}, None).variants
+    assert train.loop is not None
+    (slow,) = train.loop.slowdowns
+    assert isinstance(train.step_time, Estimate)
+    assert slow.ratio == pytest.approx(slow.seconds / train.step_time.value) == pytest.approx(1.5)
+
+
+def test_who_waits_for_whom_in_numbers_that_can_be_added_up_by_hand(tmp_path: Path) -> None:
+    """Rank 1 computes 300 us longer; before that its profiler began 5 ms late, for which no one is to blame."""
+    ranks = [loop_record(0.0005, rank=rank, world_size=2) for rank in (0, 1)]
+    write(tmp_path, {"train": ranks})
+    for rank, (computes, waits) in enumerate(((200, 400), (500, 100))):
+        events = [
+            mark("perfkit::lead step", -6000, 6000),
+            mark("gloo:all_reduce", -5500 + 5000 * rank, 5500 - 5000 * rank, thread=2),
+            mark("perfkit::step#3", 0, 1000),
+            op("aten::mm", 100, computes, [SQUARE, SQUARE]),
+            mark("gloo:all_reduce", 100 + computes, waits, thread=2),
+            op("aten::mm", 900, 50, [SQUARE, SQUARE]),
+        ]
+        write_trace(tmp_path / f"train/0/rank{rank}" / TRACE_FILE, events)
+    analysis = analyse(tmp_path)
+    (train,) = analysis.variants
+    split = {part.category: round(part.seconds * 1e6) for part in train.time_split}
+    assert (split["communication"], split["host"], train.traced_step_s) == (400, 350, pytest.approx(0.001))
+    late = told(analysis, "The other ranks wait for train, rank 1")
+    assert late.gain_s == pytest.approx(0.0003 / 2)  # a timed step takes half as long
+    assert "300 us a step after the first rank (30.0 % of the step)" in late.evidence
+    assert told(analysis, "exposed communication").gain_s == pytest.approx(0.0004 / 2)

@@ -1,0 +1,111 @@
+import pytest
+
+from perfkit.analysis.suite.engagement import check_claims, engaged
+from perfkit.analysis.trace.bounds import Bounds, Fact
+from perfkit.record import Claim, Relation
+from tests.fixtures.suites import claim
+
+
+def check(one: Claim, *facts: dict[str, Fact], baseline: dict[str, Fact] | None = None, **notes: str):
+    (result,) = check_claims([one], facts, baseline, notes)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("relation", "value", "tolerance", "holds"),
+    [
+        (Relation.AT_LEAST, 100, 0, True),
+        (Relation.AT_LEAST, 101, 0, False),
+        (Relation.AT_MOST, 100, 0, True),
+        (Relation.AT_MOST, 99, 0, False),
+        (Relation.EQUAL, 100, 0, True),
+        (Relation.EQUAL, 101, 0, False),
+        (Relation.EQUAL, 101, 0.02, True),
+    ],
+)
+def test_relations(relation: Relation, value: float, tolerance: float, holds: bool) -> None:
+    assert check(claim("graphs", relation, value, tolerance=tolerance), {"graphs": 100.0}).holds is holds
+
+
+def test_relative_to_a_fact_of_the_same_record() -> None:
+    half = claim("saved_tensor_bytes", Relation.AT_MOST, 0.5, relative_to="reference_saved_tensor_bytes")
+    result = check(half, {"saved_tensor_bytes": 1024.0, "reference_saved_tensor_bytes": 4096.0})
+    assert (result.holds, result.expected, result.found) == (True, 2048.0, 1024.0)
+    assert result.evidence == (
+        "saved tensor bytes: 1.00 KiB, expected at most 2.00 KiB "
+        "(0.500 x reference saved tensor bytes of 4.00 KiB)"
+    )  # fmt: skip
+
+
+def test_relative_to_the_baseline() -> None:
+    half = claim("optimizer_state_bytes", Relation.EQUAL, 0.5, relative_to="baseline", tolerance=0.02)
+    assert check(half, {"optimizer_state_bytes": 505.0}, baseline={"optimizer_state_bytes": 1000.0}).holds is True
+    assert check(half, {"optimizer_state_bytes": 1000.0}, baseline={"optimizer_state_bytes": 1000.0}).holds is False
+    for baseline, reason in ((None, "no baseline run"), ({}, "the baseline has no optimizer_state_bytes")):
+        result = check(half, {"optimizer_state_bytes": 505.0}, baseline=baseline)
+        assert result.holds is None
+        assert reason in result.evidence
+
+
+def test_the_worst_rank_decides() -> None:
+    at_most = claim("optimizer_state_bytes", Relation.AT_MOST, 100)
+    result = check(at_most, {"optimizer_state_bytes": 100.0}, {"optimizer_state_bytes": 200.0})
+    assert (result.holds, result.found) == (False, 200.0)
+    assert "(rank 1 of 2)" in result.evidence
+    assert check(at_most, {"optimizer_state_bytes": 100.0}, {}).holds is None
+
+
+def test_a_missing_fact_is_undecided_and_a_note_is_shown() -> None:
+    assert check(claim("graphs", Relation.AT_LEAST, 1), {}).holds is None
+    assert check(claim("graphs", Relation.AT_LEAST, 1)).holds is None
+    noted = check(claim("graph_breaks", Relation.EQUAL, 0), {"graph_breaks": 2.0}, graph_breaks="print() in forward")
+    assert noted.evidence == "graph breaks: 2, expected exactly 0; print() in forward"
+
+
+def test_engaged_needs_every_claim() -> None:
+    good = check(claim("graphs", Relation.AT_LEAST, 1), {"graphs": 1.0})
+    bad = check(claim("graphs", Relation.AT_LEAST, 2), {"graphs": 1.0})
+    open_ = check(claim("graphs", Relation.AT_LEAST, 2), {})
+    assert engaged([good, good]) is True
+    assert engaged([good, open_]) is None
+    assert engaged([good, open_, bad]) is False
+    assert engaged([]) is None
+
+
+@pytest.mark.parametrize(
+    ("relation", "value", "holds"),
+    [
+        (Relation.AT_LEAST, 2, True),
+        (Relation.AT_LEAST, 3, None),
+        (Relation.AT_LEAST, 6, False),
+        (Relation.AT_MOST, 5, True),
+        (Relation.AT_MOST, 4, None),
+        (Relation.AT_MOST, 1, False),
+        (Relation.EQUAL, 3, None),
+        (Relation.EQUAL, 1, False),
+        (Relation.EQUAL, 6, False),
+    ],
+)
+def test_bounds_decide_where_all_between_them_agrees(relation: Relation, value: float, holds: bool | None) -> None:
+    result = check(claim("op_calls:a", relation, value), {"op_calls:a": Bounds(2, 5, "three are unclear")})
+    assert (result.holds, result.found) == (holds, 2)
+    assert result.evidence.startswith("cannot be decided: ") is (holds is None)
+    assert "op calls of a: 2 to 5, expected " in result.evidence
+    assert result.evidence.endswith("; three are unclear")
+
+
+def test_nothing_is_relative_to_a_fact_that_has_bounds() -> None:
+    half = claim("optimizer_state_bytes", Relation.AT_MOST, 0.5, relative_to="baseline")
+    unclear = Bounds(0, 9, "nobody knows")
+    result = check(half, {"optimizer_state_bytes": 1.0}, baseline={"optimizer_state_bytes": unclear})
+    assert result.holds is None
+    assert result.evidence.endswith("1 B found, but of the baseline only bounds are known: nobody knows")
+
+
+def test_the_time_of_products_stands_for_their_flops() -> None:
+    share = claim("matmul_flops_share:bf16", Relation.AT_LEAST, 0.9)
+    by_time = check(share, {"matmul_time_share:bf16": 0.95})
+    assert by_time.holds is True
+    assert by_time.evidence == "matmul time share of bf16: 95.0 %, expected at least 90.0 %"
+    assert check(share, {"matmul_time_share:bf16": 0.1, "matmul_flops_share:bf16": 0.95}).holds is True
+    assert check(share, {"matmul_time_share:fp16": 0.95}).holds is None

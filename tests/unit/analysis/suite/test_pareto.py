@@ -1,0 +1,36 @@
+from pathlib import Path
+
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.pareto import pareto_front
+from perfkit.record import Status, Unknown, measured
+from tests.fixtures.suites import changed, record, write_suite
+
+
+def variants(tmp_path: Path, **points: tuple[float, int]) -> dict[str, Variant]:
+    folder = write_suite(tmp_path, {name: [record(8 / rate)] for name, (rate, _) in points.items()})
+    return {
+        each.name: changed(each, peak_allocated=measured(points[each.name][1], "bytes", "x"), engaged=True)
+        for each in analyse(folder).variants
+    }
+
+
+def test_what_is_beaten_in_both_is_off_the_front(tmp_path: Path) -> None:
+    found = variants(tmp_path, baseline=(10.0, 100), amp=(20.0, 80), ckpt=(8.0, 50), flash=(9.0, 60), compile=(7.0, 60))
+    assert pareto_front(list(found.values())) == ("amp", "flash", "ckpt")
+
+
+def test_only_what_ended_well_engaged_and_is_known_competes(tmp_path: Path) -> None:
+    found = variants(
+        tmp_path, baseline=(10.0, 100), amp=(20.0, 80), ckpt=(30.0, 50), flash=(40.0, 60), compile=(50.0, 1)
+    )
+    contenders = [
+        found["baseline"],
+        found["amp"],
+        changed(found["ckpt"], engaged=False),
+        changed(found["flash"], status=Status.FAILED),
+        changed(found["compile"], peak_allocated=Unknown(reason="no memory pass")),
+        changed(found["amp"], name="undecided", engaged=None),
+    ]
+    assert pareto_front(contenders) == ("amp",)
+    assert pareto_front([changed(found["baseline"], engaged=None)]) == ("baseline",)

@@ -1,0 +1,75 @@
+import pytest
+
+from perfkit.analysis.suite.parity import parity
+from perfkit.record import ParityRule
+from tests.fixtures.suites import record, spec
+
+RULE = ParityRule(relative=0.01, basis="rounding of bf16")
+
+
+@pytest.mark.parametrize(
+    ("losses", "verdict", "worst"),
+    [
+        ((3.0, 2.0, 1.0), "equal", 0.0),
+        ((3.0, 2.00001, 1.0), "equal", 5e-6),
+        ((3.0, 2.0, 1.005), "within tolerance", 0.005),
+        ((3.0, 2.2, 1.0), "differs", 0.1),
+    ],
+)
+def test_verdict_by_the_largest_relative_difference(losses: tuple[float, ...], verdict: str, worst: float) -> None:
+    result = parity(record(losses=losses, parity=RULE), spec("amp"), record(), spec())
+    assert result.verdict == verdict
+    assert result.max_relative == pytest.approx(worst)
+    assert (result.tolerance, result.basis, result.steps) == (0.01, "rounding of bf16", 3)
+
+
+def test_only_the_scheduled_steps_count() -> None:
+    result = parity(
+        record(losses=(3.0, 2.0, 1.0, 99.0), parity=RULE), spec("amp"), record(losses=(3.0, 2.0, 1.0, 1.0)), spec()
+    )
+    assert (result.verdict, result.steps) == ("equal", 3)
+
+
+def test_a_loss_that_is_not_finite_differs() -> None:
+    result = parity(record(losses=(3.0, None, 1.0), parity=RULE), spec("amp"), record(), spec())
+    assert (result.verdict, result.max_relative) == ("differs", None)
+    assert "step 2 is not finite" in result.basis
+
+
+@pytest.mark.parametrize(
+    ("variant", "baseline", "reason"),
+    [
+        (spec("amp", world_size=2), spec(), "world size (1, here 2)"),
+        (spec("amp", seed=1), spec(), "seed"),
+        (spec("amp", accumulation=4), spec(), "accumulation"),
+    ],
+)
+def test_other_training_is_not_compared(variant, baseline, reason: str) -> None:
+    result = parity(record(parity=RULE), variant, record(), baseline)
+    assert result.verdict == "unknown"
+    assert reason in result.basis
+
+
+def test_unknown_without_baseline_losses_or_tolerance() -> None:
+    assert parity(record(), spec("amp"), None, None).verdict == "unknown"
+    assert "recorded no losses" in parity(record(losses=()), spec("amp"), record(), spec()).basis
+    assert "no tolerance" in parity(record(losses=(3.0, 2.0, 1.5)), spec("amp"), record(), spec()).basis
+    assert "baseline's loss of step 1" in parity(record(), spec("amp"), record(losses=(None, 2.0)), spec()).basis
+
+
+def test_the_comparison_ends_where_the_baseline_leaves_its_own_echo() -> None:
+    chaotic = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.0, 2.000001, 1.4))  # off by 0, 5e-7 and 0.4
+    result = parity(record(losses=(3.0, 2.0, 1.4), parity=RULE), spec("amp"), chaotic, spec())
+    assert (result.verdict, result.steps) == ("equal", 2)
+    assert result.basis.startswith("rounding of bf16; compared over 2 steps")
+
+
+def test_a_wrong_loss_within_the_predictable_steps_differs() -> None:
+    chaotic = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.0, 2.0, 1.4))
+    assert parity(record(losses=(3.0, 2.2, 1.0), parity=RULE), spec("amp"), chaotic, spec()).verdict == "differs"
+
+
+def test_the_first_step_always_counts() -> None:
+    wild = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.1, None, 1.4))
+    result = parity(record(losses=(3.3, 2.0, 1.0), parity=RULE), spec("amp"), wild, spec())
+    assert (result.verdict, result.steps) == ("differs", 1)

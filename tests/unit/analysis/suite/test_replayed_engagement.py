@@ -1,0 +1,144 @@
+"""Whether techniques acted where torch.compile replays CUDA graphs, by their own claims."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from perfkit.analysis.model.suite import ClaimResult
+from perfkit.analysis.suite.engagement import check_claims, engaged
+from perfkit.analysis.suite.facts import derived_names, trace_facts
+from perfkit.record import Claim
+from perfkit.techniques.amp import Amp
+from perfkit.techniques.compile import Compile
+from perfkit.techniques.flash import Flash
+from perfkit.techniques.technique import Technique
+from perfkit.trace.ops import read_ops
+from perfkit.trace.read import read_trace
+from tests.fixtures.graph_replays import (
+    BACKWARD_PRODUCT,
+    FLASH,
+    FLASH_BACKWARD,
+    FP32_PRODUCT,
+    POINTWISE,
+    PRODUCT,
+    SOFTMAX,
+    attention_outside,
+    product_outside,
+    replayed_step,
+)
+from tests.fixtures.traces import Event, write_trace
+from tests.unit.techniques.tiny import new_state
+
+BACKWARD = [FLASH_BACKWARD, BACKWARD_PRODUCT, POINTWISE]
+EFFICIENT = "fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass::bfloat16_t>)"
+CUDNN = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1_kernel0_0"
+
+
+def results(path: Path, technique: Technique, events: Sequence[Event]) -> tuple[ClaimResult, ...]:
+    claims: tuple[Claim, ...] = technique.claims(new_state())
+    facts = trace_facts(read_ops(read_trace(write_trace(path / "t.json.gz", events))), derived_names(claims))
+    return check_claims(claims, [facts], None, {})
+
+
+def one(path: Path, technique: Technique, events: Sequence[Event]) -> ClaimResult:
+    (result,) = results(path, technique, events)
+    return result
+
+
+def test_flash_and_amp_are_engaged_by_the_names_of_replayed_kernels(tmp_path):
+    events = replayed_step([PRODUCT, FLASH, POINTWISE, PRODUCT, FLASH], BACKWARD)
+    flash, amp = one(tmp_path, Flash(), events), one(tmp_path, Amp(), events)
+    assert (flash.holds, flash.found) == (True, 2.0)
+    assert flash.evidence.endswith(
+        ": 2, expected at least 1; 2 of them told by the names of kernels that CUDA graphs replayed"
+    )
+    assert (amp.holds, amp.found) == (True, 1.0)
+    assert amp.evidence == (
+        "matmul time share of bf16: 100.0 %, expected at least 90.0 %; told by the names and the time of kernels, "
+        "since products without an op have no FLOPs"
+    )  # fmt: skip
+
+
+def test_math_attention_within_a_graph_is_not_flash(tmp_path):
+    flash = one(tmp_path, Flash(), replayed_step([PRODUCT, SOFTMAX, PRODUCT, POINTWISE], [BACKWARD_PRODUCT, SOFTMAX]))
+    assert (flash.holds, flash.found) == (False, 0.0)
+    assert "no kernel that CUDA graphs replayed is of this kind, by name" in flash.evidence
+
+
+@pytest.mark.parametrize("unknown", ["attn_fwd.kd", "my_attention_kernel", "_fused_rope_and_more"])
+def test_kernels_of_unknown_kind_leave_it_undecided(tmp_path, unknown):
+    flash = one(tmp_path, Flash(), replayed_step([PRODUCT, unknown, POINTWISE]))
+    assert flash.holds is None
+    assert flash.evidence.startswith("cannot be decided: op calls of aten::_scaled_dot_product_flash_attention")
+    assert flash.evidence.endswith(
+        f": 0 to 1, expected at least 1; CUDA graphs replayed kernels whose names do not tell: {unknown}"
+    )
+
+
+def test_attention_seen_outside_of_the_graphs_does_not_speak_for_them(tmp_path):
+    within = replayed_step([PRODUCT, SOFTMAX, PRODUCT], eager=attention_outside())
+    assert one(tmp_path, Flash(), within).holds is None
+    without_products = replayed_step([POINTWISE], eager=attention_outside())
+    assert one(tmp_path, Flash(), without_products).holds is True
+
+
+def test_calls_outside_and_kernels_within_are_counted_once_each(tmp_path):
+    flash = one(tmp_path, Flash(), replayed_step([PRODUCT, FLASH, FLASH], eager=attention_outside()))
+    assert (flash.holds, flash.found) == (True, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("backend", "kernel", "holds"),
+    [
+        ("efficient", EFFICIENT, True),
+        ("efficient", FLASH, False),
+        ("cudnn", CUDNN, True),
+        ("flash", CUDNN, False),
+        ("auto", CUDNN, True),
+        ("auto", "attn_fwd.kd", True),  # AMD's serves flash and efficient alike
+        ("efficient", "attn_fwd.kd", None),
+        ("auto", SOFTMAX, False),
+    ],
+)
+def test_backends(tmp_path, backend, kernel, holds):
+    assert one(tmp_path, Flash(backend=backend), replayed_step([PRODUCT, kernel])).holds is holds
+
+
+def test_products_in_fp32_within_graphs_are_not_amp_whatever_ran_outside(tmp_path):
+    outside = product_outside("c10::BFloat16")
+    amp = one(tmp_path, Amp(), replayed_step([FP32_PRODUCT] * 3, [FP32_PRODUCT] * 6, eager=outside))
+    assert (amp.holds, amp.found) == (False, pytest.approx(0.1))
+    mixed = one(tmp_path, Amp(), replayed_step([PRODUCT] * 3, [BACKWARD_PRODUCT] * 6, eager=outside))
+    assert (mixed.holds, mixed.found) == (True, 1.0)
+
+
+def test_templates_tell_no_dtype(tmp_path):
+    template = "triton_tem_fused__to_copy_addmm_gelu_t_view_9"
+    amp = one(tmp_path, Amp(), replayed_step([PRODUCT, template]))
+    assert amp.holds is None
+    assert amp.evidence.startswith("cannot be decided: matmul time share of bf16: 50.0 % to 100.0 %, expected")
+    assert amp.evidence.endswith(f"of 50.0 % of that time they do not tell: {template}")
+    few = one(tmp_path, Amp(), replayed_step([PRODUCT] * 19 + [template]))
+    assert (few.holds, few.found) == (True, 0.95)
+
+
+def test_attention_of_cudnn_takes_16_bits_whichever(tmp_path):
+    assert one(tmp_path, Amp(), replayed_step([PRODUCT, CUDNN])).holds is True
+    assert one(tmp_path, Amp(), replayed_step([FP32_PRODUCT, CUDNN])).holds is False
+
+
+def test_graphs_whose_kernels_were_not_recorded_leave_all_open(tmp_path):
+    lost = replayed_step([PRODUCT, FLASH], BACKWARD, lost=True, eager=product_outside("c10::BFloat16"))
+    flash, amp = one(tmp_path, Flash(), lost), one(tmp_path, Amp(), lost)
+    assert (flash.holds, amp.holds) == (None, None)
+    for result in (flash, amp):
+        assert "of 2 of 2 replays of CUDA graphs no kernels were recorded" in result.evidence
+
+
+def test_reduce_overhead_replays_graphs(tmp_path):
+    asked = Compile(mode="reduce-overhead")
+    assert engaged(results(tmp_path, asked, replayed_step([PRODUCT], [PRODUCT]))[1:]) is True
+    without = [event for event in replayed_step([PRODUCT]) if event["name"] != "cudaGraphLaunch"]
+    *_, replays = results(tmp_path, asked, without)
+    assert (replays.statement, replays.holds) == ("steps replay CUDA graphs", False)

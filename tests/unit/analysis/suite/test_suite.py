@@ -1,0 +1,198 @@
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from perfkit.allocations import allocations
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.record import Block, Flops, ParityRule, Relation, Run, Samples, Status, Unknown, WorkloadFacts, value_of
+from perfkit.store.memory_file import write_allocations
+from tests.fixtures.suites import claim, counted, record, spec, write_run, write_suite, write_suite_file
+from tests.fixtures.traces import mark, op, write_trace
+
+ACTS = claim("optimizer_state_bytes", Relation.EQUAL, 0.5, relative_to="baseline", technique="zero1")
+
+
+def variant(analysis: Analysis, name: str) -> Variant:
+    return next(each for each in analysis.variants if each.name == name)
+
+
+def known(value: object) -> float:
+    assert isinstance(value, Estimate)
+    return value.value
+
+
+def test_the_figures_of_a_suite_by_hand(tmp_path: Path) -> None:
+    base = [record(step, losses=(4.0, 2.0, 1.0)) for step in (0.10, 0.12, 0.11)]
+    fast = [
+        record(step, losses=(4.0, 2.0, 1.001), parity=ParityRule(relative=0.01, basis="bf16"))
+        for step in (0.05, 0.06, 0.055)
+    ]
+    analysis = analyse(write_suite(tmp_path, {"baseline": base, "amp": fast}))
+    baseline, amp = analysis.variants
+    assert (baseline.is_baseline, amp.is_baseline) == (True, False)
+    assert known(baseline.step_time) == pytest.approx(0.11)
+    assert known(baseline.cpu_time) == pytest.approx(0.22)
+    assert known(baseline.throughput) == pytest.approx(8 / 0.11)
+    assert baseline.throughput_unit == "samples/s"
+    assert amp.difference is not None
+    assert amp.difference.ratio == pytest.approx(0.5)
+    assert (amp.difference.verdict, amp.difference.pairs) == ("faster", 3)
+    assert amp.cpu_difference is not None
+    assert amp.cpu_difference.ratio == pytest.approx(0.5)
+    assert (amp.parity.verdict, amp.parity.max_relative) == ("within tolerance", pytest.approx(0.001))
+    assert baseline.parity.verdict == "equal"
+    # 2 GFLOP in 0.11 s over the 100 GFLOP/s of the fixture's ceilings
+    assert value_of(baseline.mfu) == pytest.approx(2e9 / 0.11 / 1e11)
+    assert baseline.step_samples == ((0.10,) * 4, (0.12,) * 4, (0.11,) * 4)
+    assert analysis.title == "gpt on Test CPU"
+
+
+def test_mfu_is_over_the_mix_of_what_was_counted(tmp_path: Path) -> None:
+    mixed = Flops(model=counted(2e9), hardware=counted(2e9), by_dtype={"bf16": 0.5e9, "fp32": 1.5e9})
+    (baseline,) = analyse(write_suite(tmp_path, {"baseline": [record(0.1, flops=mixed)]})).variants
+    # 0.5 GFLOP at the fixture's 2e11 FLOP/s of bf16, 1.5 at 1e11 of fp32: 17.5 ms of 100.
+    assert value_of(baseline.mfu) == pytest.approx(0.175)
+
+
+def test_the_steps_median_counts_not_their_mean(tmp_path: Path) -> None:
+    analysis = analyse(write_suite(tmp_path, {"baseline": [record((0.1, 0.1, 0.1, 9.0))]}))
+    assert known(analysis.variants[0].step_time) == pytest.approx(0.1)
+
+
+def two_ranks(slow: float, state: float, **more) -> list:
+    return [
+        record(step, rank=rank, world_size=2, facts={"optimizer_state_bytes": state}, **more)
+        for rank, step in enumerate((0.1, slow))
+    ]
+
+
+def test_over_ranks_time_is_the_slowest_throughput_adds_up_and_claims_meet_the_baseline(tmp_path: Path) -> None:
+    plain, sharded = spec(world_size=2, accumulation=3), spec("zero1", world_size=2, accumulation=3)
+    ok = Run(status=Status.OK)
+    runs = [
+        write_run(tmp_path, plain, 0, two_ranks(0.2, 1000.0), ok),
+        write_run(tmp_path, sharded, 0, two_ranks(0.4, 500.0, claims=(ACTS,)), ok),
+    ]
+    write_suite_file(tmp_path, ["baseline@2", "zero1@2"], runs, {"baseline@2": "baseline@2", "zero1@2": "baseline@2"})
+    analysis = analyse(tmp_path)
+    baseline, zero1 = analysis.variants
+    assert (baseline.is_baseline, zero1.is_baseline, zero1.world_size) == (True, False, 2)
+    assert known(zero1.step_time) == pytest.approx(0.4)
+    assert known(zero1.throughput) == pytest.approx(2 * 3 * 8 / 0.4)
+    assert value_of(zero1.model_flops) == 4e9
+    assert zero1.engaged is True
+    assert zero1.difference is not None
+    assert (zero1.difference.ratio, zero1.difference.verdict) == (pytest.approx(2.0), "inconclusive")
+    assert zero1.parity.verdict == "equal"
+
+
+def test_a_failed_claim_is_never_shown_as_engaged(tmp_path: Path) -> None:
+    idle = record(0.01, claims=(claim("world_size", Relation.AT_LEAST, 2),))
+    analysis = analyse(write_suite(tmp_path, {"baseline": [record(), record()], "amp": [idle, idle]}))
+    assert variant(analysis, "amp").engaged is False
+    assert "amp" not in analysis.pareto
+    warnings = [finding for finding in analysis.findings if finding.variant == "amp"]
+    assert [finding.severity for finding in warnings] == ["warning"]
+    assert "did not act" in warnings[0].title
+
+
+def test_statuses_are_results_and_keep_what_was_measured(tmp_path: Path) -> None:
+    oom = record(status=Status.OUT_OF_MEMORY, reason="at step 3", samples=Samples(), losses=(), flops=None)
+    failed = record(status=Status.FAILED, reason="ValueError", traceback="Traceback ...", samples=Samples())
+    analysis = analyse(
+        write_suite(tmp_path, {"baseline": [record()], "amp": [oom], "ckpt": [record(0.2), failed], "flash": [None]})
+    )
+    amp, ckpt, flash = analysis.variants[1:]
+    assert (amp.status, amp.reason) == (Status.OUT_OF_MEMORY, "at step 3")
+    assert amp.step_time == Missing(reason="out of memory: at step 3")
+    assert amp.difference is None
+    assert (ckpt.status, ckpt.reason) == (Status.FAILED, "repeat 1 of 2: ValueError")
+    assert ckpt.traceback == "Traceback ..."
+    assert known(ckpt.step_time) == pytest.approx(0.2)
+    assert (flash.status, flash.reason) == (Status.CRASHED, "the worker left no record")
+    assert isinstance(flash.peak_allocated, Unknown)
+    assert any("ran out of memory" in finding.title for finding in analysis.findings)
+
+
+def test_variants_that_were_never_run_are_interrupted(tmp_path: Path) -> None:
+    run = write_run(tmp_path, spec(), 0, [record()], Run(status=Status.OK))
+    write_suite_file(tmp_path, ["baseline", "amp+ckpt"], [run])
+    amp = variant(analyse(tmp_path), "amp+ckpt")
+    assert (amp.status, amp.techniques) == (Status.INTERRUPTED, ("amp", "ckpt"))
+    assert amp.reason == "the suite ended before this variant was run"
+
+
+def test_an_interruption_takes_nothing_from_the_repeats_before_it(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path, spec(), 0, [record(0.1)], Run(status=Status.OK)),
+        write_run(tmp_path, spec(), 1, [record(0.3)], run=None),
+    ]
+    write_suite_file(tmp_path, ["baseline"], runs)
+    assert analyse(tmp_path).variants[0].status == Status.OK
+
+
+def test_a_skipped_variant_is_no_baseline(tmp_path: Path) -> None:
+    skipped = record(status=Status.SKIPPED, reason="needs a device", samples=Samples(), losses=(), environment=None)
+    analysis = analyse(write_suite(tmp_path, {"baseline": [record()], "offload": [skipped]}, baselines={}))
+    offload = variant(analysis, "offload")
+    assert (offload.status, offload.is_baseline, offload.engaged) == (Status.SKIPPED, False, None)
+    assert variant(analysis, "baseline").is_baseline
+
+
+def test_every_optional_part_may_be_missing(tmp_path: Path) -> None:
+    bare = record(environment=None, workload=None, flops=None, memory=None, losses=(), facts={})
+    analysis = analyse(write_suite(tmp_path, {"baseline": [bare], "amp": [bare]}, ceilings=None))
+    amp = variant(analysis, "amp")
+    assert isinstance(amp.mfu, Unknown)
+    assert isinstance(amp.throughput, Missing)
+    assert (amp.memory, amp.time_split, amp.points, amp.ops, amp.compile) == (None, (), (), (), None)
+    assert analysis.environment is None
+
+
+def test_the_main_run_is_the_one_with_the_instrumented_passes(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path, spec(passes=()), 0, [record(facts={})], Run(status=Status.OK)),
+        write_run(
+            tmp_path, spec(), 1, [record(flops=Flops(model=counted(7), hardware=counted(9)))], Run(status=Status.OK)
+        ),
+    ]
+    write_suite_file(tmp_path, ["baseline"], runs)
+    assert analyse(tmp_path).variants[0].hardware_flops == counted(9)
+
+
+def test_trace_and_memory_reach_the_variant(tmp_path: Path) -> None:
+    share = claim("op_calls:aten::mm", Relation.AT_LEAST, 1)
+    weight = Block(address=1, size_bytes=100, category="parameter", name="weight")
+    folder = write_suite(tmp_path, {"baseline": [record()], "amp": [record(claims=(share,))]})
+    events = [
+        mark("perfkit::step#0", 0, 100),
+        mark("perfkit::forward", 0, 100),
+        op("aten::mm", 10, 50, [(9, 9), (9, 9)]),
+    ]
+    for name in ("baseline", "amp"):
+        rank = folder / name / "0" / "rank0"
+        write_trace(rank / "trace.json.gz", events)
+        grown = 300 if name == "baseline" else 100
+        events_of_step = allocations(device="cpu", source="by hand", known=(weight,), address=[5], size=[grown])
+        write_allocations(rank / "memory.parquet", events_of_step)
+    amp = variant(analyse(folder), "amp")
+    assert amp.engaged is True
+    assert amp.traced_step_s == pytest.approx(100e-6)
+    assert amp.memory is not None
+    assert amp.memory.peak_bytes == 200
+    assert amp.memory_ratio == pytest.approx(0.5)
+    shutil.rmtree(folder / "amp" / "0" / "rank0")
+    assert analyse(folder).variants[1].engaged is None
+
+
+def test_an_analysis_survives_its_own_json(tmp_path: Path) -> None:
+    nan = record(
+        losses=(1.0, float("nan"), 2.0), workload=WorkloadFacts(unit="tokens", units_per_batch=8, parameters=1)
+    )
+    analysis = analyse(write_suite(tmp_path, {"baseline": [record()], "amp": [nan]}))
+    assert msgspec.json.decode(msgspec.json.encode(analysis), type=Analysis) == analysis
+    assert variant(analysis, "amp").parity.verdict == "differs"

@@ -1,0 +1,89 @@
+from math import fsum
+
+import pytest
+
+from perfkit.analysis.model.trace import TraceDifference
+from perfkit.analysis.trace import difference as trace_difference
+from perfkit.analysis.trace.difference import difference
+from tests.fixtures.rank_traces import rank_trace, row
+
+
+def of(before: list, after: list, **changes: object) -> TraceDifference:  # type: ignore[type-arg]
+    return difference(rank_trace(label="A", ops=tuple(after), **changes), rank_trace(label="B", ops=tuple(before)))
+
+
+def test_ops_are_matched_and_the_largest_change_comes_first() -> None:
+    found = of(
+        [row("aten::mm", 0.3, calls=2.0, flops=6.0, bytes=1.0), row("aten::add", 0.1), row("aten::mul", 0.2)],
+        [row("aten::mm", 0.1, calls=2.0, flops=6.0, bytes=1.0), row("aten::add", 0.15), row("aten::mul", 0.2)],
+    )
+    assert (found.before, found.after) == ("B", "A")
+    assert [change.name for change in found.changes] == ["aten::mm", "aten::add", "aten::mul"]
+    first = found.changes[0]
+    assert (first.before_s, first.after_s, first.before_calls, first.after_calls) == (0.3, 0.1, 2.0, 2.0)
+    assert (first.before_flops, first.after_flops, first.before_bytes) == (6.0, 6.0, 1.0)
+    assert found.notes == ()
+
+
+def test_what_occurs_on_one_side_only_is_none_on_the_other() -> None:
+    found = of([row("aten::softmax", 0.3)], [row("aten::sdpa", 0.1)])
+    gone, new = found.changes
+    assert (gone.name, gone.before_s, gone.after_s, gone.after_calls) == ("aten::softmax", 0.3, None, None)
+    assert (new.name, new.before_s, new.after_s) == ("aten::sdpa", None, 0.1)
+
+
+def test_the_same_op_in_other_modules_and_phases_is_kept_apart() -> None:
+    before = [
+        row("aten::mm", 0.1, module="m/a"),
+        row("aten::mm", 0.2, module="m/b"),
+        row("aten::mm", 0.3, module="m/b", phase="backward"),
+    ]
+    after = [row("aten::mm", 0.1, module="m/a"), row("aten::mm", 0.1, module="m/b")]
+    found = {(change.module, change.phase): change for change in of(before, after).changes}
+    assert (found["m/a", "forward"].before_s, found["m/a", "forward"].after_s) == (0.1, 0.1)
+    assert (found["m/b", "forward"].before_s, found["m/b", "forward"].after_s) == (0.2, 0.1)
+    assert found["m/b", "backward"].after_s is None
+
+
+def test_other_shapes_and_renamed_modules_match_after_those_that_are_equal() -> None:
+    before = [row("aten::mm", 0.1, shapes="fp32[8,8]"), row("aten::add", 0.2, module="Model/Linear")]
+    after = [row("aten::mm", 0.4, shapes="fp32[16,8]"), row("aten::add", 0.2, module="Optimized/Model/Linear")]
+    found = of(before, after)
+    mm, add = found.changes
+    assert (mm.shapes, mm.before_s, mm.after_s) == ("fp32[8,8] -> fp32[16,8]", 0.1, 0.4)
+    assert (add.module, add.before_s, add.after_s) == ("Model/Linear -> Optimized/Model/Linear", 0.2, 0.2)
+    # 0.4 of 0.6 s
+    assert found.notes == ("ops with 66.7 % of the time have other shapes than before: the work is not the same",)
+
+
+def test_rows_and_rests_sum_to_the_time_of_all_ops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_difference, "MOST_CHANGES", 5)
+    before = [row(f"op{index}", 0.01 * index) for index in range(20)]
+    after = [row(f"op{index}", 0.013 * index) for index in range(3, 25)]
+    found = of(before, after)
+    assert len(found.changes) == 5
+    total_before = fsum(change.before_s or 0.0 for change in found.changes) + found.rest_before_s
+    total_after = fsum(change.after_s or 0.0 for change in found.changes) + found.rest_after_s
+    assert total_before == pytest.approx(fsum(each.seconds for each in before), rel=1e-12)
+    assert total_after == pytest.approx(fsum(each.seconds for each in after), rel=1e-12)
+
+
+def test_a_cost_that_is_not_known_of_all_calls_is_not_known() -> None:
+    found = of(
+        [row("aten::mm", 0.1, flops=1.0), row("aten::mm", 0.1, flops=None, dtype="bf16")], [row("aten::mm", 0.1)]
+    )
+    (change,) = found.changes
+    assert change.before_s == pytest.approx(0.2)
+    assert change.before_flops is None
+
+
+def test_what_makes_two_traces_hard_to_compare_is_told() -> None:
+    found = of([], [row("aten::mm", 0.1)], device_name="AMD Example", world_size=8, rank=3, steps=())
+    assert found.notes == (
+        "different devices: AMD Example against NVIDIA Example before",
+        "different numbers of ranks: 8 against 1 before",
+        "different ranks: 3 against 0 before",
+        "different numbers of traced steps: not told against 1 before",
+        "one trace has steps and the other has none: its figures are of the whole trace, not per step",
+        "one of the traces has no ops to compare",
+    )

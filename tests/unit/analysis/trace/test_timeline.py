@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfkit.analysis.trace.intervals import length, union
+from perfkit.analysis.trace.timeline import CPU_CATEGORIES, DEVICE_CATEGORIES, categories, split
+
+
+def test_overlapping_work_is_counted_once_and_the_rest_is_the_hosts() -> None:
+    work = {
+        "compute-bound": union([0], [4]),
+        "communication": union([2], [7]),  # exposed from 4 to 7
+        "copies": union([6], [8]),  # exposed from 7 to 8
+    }
+    found = split(union([0], [10]), work, CPU_CATEGORIES)
+    parts = {part.category: part for part in found.shares(parts=2)}
+    assert parts["compute-bound"].seconds == pytest.approx(2e-9)
+    assert parts["communication"].seconds == pytest.approx(1.5e-9)
+    assert parts["copies"].seconds == pytest.approx(0.5e-9)
+    assert parts["host"].share == pytest.approx(0.2)
+    assert sum(part.share for part in parts.values()) == pytest.approx(1.0)
+    assert tuple(parts) == CPU_CATEGORIES
+
+
+def test_work_outside_of_the_windows_does_not_count() -> None:
+    found = split(union([5], [10]), {"memory-bound": union([0], [6])}, CPU_CATEGORIES)
+    assert found.of("memory-bound") == 1
+
+
+def test_every_window_has_its_own_split() -> None:
+    found = split(union([0, 20], [10, 25]), {"compute-bound": union([8], [22])}, CPU_CATEGORIES)
+    assert [part.seconds for part in found.shares(0) if part.category in ("compute-bound", "host")] == [2e-9, 8e-9]
+    assert [part.seconds for part in found.shares(1) if part.category in ("compute-bound", "host")] == [2e-9, 3e-9]
+
+
+def test_windows_that_touch_are_kept_apart() -> None:
+    windows = [[0, 10], [10, 20]]
+
+    found = split(np.asarray(windows, np.int64), {"compute-bound": union([5], [12])}, CPU_CATEGORIES)
+    assert found.ns[:, 0].tolist() == [5, 2]
+
+
+def test_idle_time_is_the_hosts_only_while_nothing_is_queued() -> None:
+    work = {"memory-bound": union([10], [20])}
+    known = split(union([0], [30]), work, DEVICE_CATEGORIES, union([6], [12]))
+    assert (known.of("host"), known.of("other idle"), known.of("memory-bound")) == (16, 4, 10)
+    unknown = split(union([0], [30]), work, DEVICE_CATEGORIES, None)
+    assert (unknown.of("host"), unknown.of("other idle")) == (0, 20)
+
+
+def test_fetching_data_is_all_of_it_on_a_cpu_and_what_is_idle_with_nothing_queued_on_a_device() -> None:
+    work = {"waiting for data": union([0], [12]), "memory-bound": union([8], [20])}
+    on_cpu = split(union([0], [30]), work, categories(on_cpu=True, with_data=True))
+    assert (on_cpu.of("waiting for data"), on_cpu.of("memory-bound"), on_cpu.of("host")) == (12, 8, 10)
+    on_device = split(union([0], [30]), work, categories(on_cpu=False, with_data=True))
+    assert (on_device.of("waiting for data"), on_device.of("memory-bound"), on_device.of("host")) == (8, 12, 10)
+    assert "waiting for data" not in categories(on_cpu=True, with_data=False)
+
+
+def test_no_windows_no_split() -> None:
+    assert split(union([], []), {}, CPU_CATEGORIES).shares() == ()
+
+
+spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6)
+
+
+@given(st.dictionaries(st.sampled_from(DEVICE_CATEGORIES[:6]), spans, max_size=6), spans, spans)
+def test_parts_sum_to_the_windows_to_the_nanosecond(
+    work: dict[str, list[tuple[int, int]]], windows: list[tuple[int, int]], queued: list[tuple[int, int]]
+) -> None:
+    def of(pairs: list[tuple[int, int]]):
+        return union([start for start, _ in pairs], [end for _, end in pairs])
+
+    chosen = of(windows)
+    found = split(chosen, {name: of(pairs) for name, pairs in work.items()}, DEVICE_CATEGORIES, of(queued))
+    assert found.ns.sum(axis=1).tolist() == (chosen[:, 1] - chosen[:, 0]).tolist()
+    assert int(found.ns.sum()) == length(chosen)
+    for name, pairs in work.items():
+        inside = {cell for start, end in pairs for cell in range(start, end)}
+        inside &= {cell for start, end in windows for cell in range(start, end)}
+        assert found.of(name) <= len(inside)

@@ -1,0 +1,40 @@
+"""A side that does not train to the end."""
+
+import msgspec
+import pytest
+
+from perfkit.analysis.model.suite import Variant
+from perfkit.check.judge.judge import overall
+from perfkit.check.judge.outcome import judge_failure, judge_outcome
+from perfkit.check.result import Verdict
+from perfkit.record import Status
+from tests.fixtures.sample_analysis import realistic
+
+FINE = realistic().variants[0]
+DEAD = msgspec.structs.replace(FINE, status=Status.OUT_OF_MEMORY, reason="at step 3")
+SKIPPED = msgspec.structs.replace(FINE, status=Status.SKIPPED, reason="needs a GPU")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "reason"),
+    [
+        (FINE, DEAD, Verdict.FAIL, "now: out of memory: at step 3"),
+        (DEAD, FINE, Verdict.IMPROVED, "before: out of memory: at step 3"),
+        (DEAD, DEAD, Verdict.FAIL, "both sides: out of memory: at step 3"),
+        (SKIPPED, SKIPPED, Verdict.NOT_COMPARED, "both sides: skipped: needs a GPU"),
+        (FINE, SKIPPED, Verdict.FAIL, "now: skipped: needs a GPU"),
+    ],
+)
+def test_a_side_that_does_not_train(before: Variant, after: Variant, verdict: Verdict, reason: str) -> None:
+    (judged,) = judge_outcome(before, after)
+    assert (judged.verdict, judged.reason) == (verdict, reason)
+    assert overall([judged]) is verdict
+
+
+def test_nothing_is_said_where_both_train_or_nobody_knows() -> None:
+    assert judge_outcome(FINE, FINE) == judge_outcome(None, DEAD) == judge_outcome(DEAD, None) == ()
+
+
+def test_a_side_that_fails_while_it_is_timed() -> None:
+    assert overall([judge_failure("it crashed", is_after=True)]) is Verdict.FAIL
+    assert overall([judge_failure("it crashed", is_after=False)]) is Verdict.NOT_COMPARED

@@ -1,0 +1,76 @@
+"""What a test may ask for, and what it is told where that is not met."""
+
+import pytest
+
+from perfkit.check.judge.thresholds import default_thresholds
+from perfkit.check.pytest.judge import Judgement, gate_of, gates_of
+from perfkit.check.pytest.quantities import BY_NAME, FIGURES
+from perfkit.errors import UsageError
+
+MEMORY = BY_NAME["peak_allocated"]
+
+
+def judged(given: str | int, before: float | None, after: float) -> Judgement:
+    gate = gate_of(MEMORY, given, "peak_allocated")
+    assert gate is not None
+    return Judgement(MEMORY, MEMORY.title, gate, before, after)
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "after", "failed"),
+    [
+        ("<=1KiB", None, 1024, False),
+        ("<=1KiB", None, 1025, True),
+        (1024, None, 1024, False),
+        (1024, None, 1025, True),
+        (0, None, 1, True),
+        ("1%", 1000, 1010, False),
+        ("1%", 1000, 1011, True),
+        ("0%", 1000, 1000, False),
+        ("+1KiB", 1000, 2024, False),
+        ("+1KiB", 1000, 2025, True),
+        ("1%", 0, 1, True),
+    ],
+)
+def test_thresholds(given: str | int, before: float | None, after: float, failed: bool) -> None:
+    assert judged(given, before, after).failed is failed
+
+
+def test_improved_is_what_is_better_by_more_than_it_may_be_worse() -> None:
+    assert judged("1%", 1000, 980).improved
+    assert not judged("1%", 1000, 995).improved
+    assert not judged("<=1KiB", None, 1).improved
+
+
+def test_words() -> None:
+    assert str(judged("<=1KiB", None, 2048)) == (
+        "peak allocated: 2.00 KiB (2,048), allowed 1.00 KiB (1,024), +1.00 KiB, +100.00 % over"
+    )
+    assert str(judged("1%", 2048, 3072)) == (
+        "peak allocated: before 2.00 KiB (2,048), after 3.00 KiB (3,072) (+1.00 KiB, +50.00 %), "
+        "allowed 1%: at most 2.02 KiB (2,068)"
+    )
+
+
+def test_off_is_no_gate() -> None:
+    assert gates_of({"flops": "off"}) == {"flops": None}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"peak_alocated": "1%"}, "unknown figure 'peak_alocated': did you mean 'peak_allocated'"),
+        ({"step_time": "<=50ms"}, "step_time is not judged in a test.*perfkit check --against-ref"),
+        ({"peak_allocated": "2 apples"}, "peak_allocated='2 apples'.*is no threshold"),
+        ({"op_count": True}, "op_count=True.*is no threshold"),
+    ],
+)
+def test_what_is_no_threshold_is_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        gates_of(given)
+
+
+def test_every_default_is_a_change_against_what_is_stored() -> None:
+    gates = {name: gate for name, gate in default_thresholds(FIGURES).items() if gate is not None}
+    assert gates
+    assert all(gate.limit is None for gate in gates.values())

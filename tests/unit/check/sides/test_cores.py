@@ -1,0 +1,80 @@
+"""Which cores a pair keeps to, and that real threads do."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfkit.check.sides.cores import Cores, cores_of_pair, keep_to
+from perfkit.devices.machine import usable_cpus
+
+
+def own(*arguments) -> list[list[int]]:
+    return [sorted(cores.own) for cores in cores_of_pair(*arguments, node_of=lambda core: 0)]
+
+
+def test_pairs_go_round_the_cores_two_at_a_time() -> None:
+    assert [own((0, 1, 2), 1, 1, index) for index in range(8)] == [
+        *([[0]], [[0]], [[1]], [[1]], [[2]], [[2]], [[0]], [[0]])
+    ]
+
+
+def test_every_rank_has_cores_of_its_own() -> None:
+    usable = (0, 1, 4, 5, 6)
+    assert own(usable, 2, 1, 0) == [[0], [1]]
+    assert own(usable, 2, 1, 2) == [[4], [5]]
+    assert own(usable, 2, 1, 4) == [[0], [1]]  # the fifth is left over
+    assert own(usable, 2, 2, 9) == [[0, 1], [4, 5]]
+
+
+@pytest.mark.parametrize(("ranks", "threads"), [(1, None), (1, 4), (2, 2), (4, 1)])
+def test_without_enough_cores_processes_are_left_alone(ranks: int, threads: int | None) -> None:
+    assert cores_of_pair((0, 1, 2), ranks, threads, 0) == ()
+
+
+def test_memory_is_taken_near_the_cores() -> None:
+    """Of two nodes with the even and the odd cores; a rank that spans both may be anywhere."""
+    usable = tuple(range(8))
+
+    def parity(core: int) -> int:
+        return core % 2
+
+    assert cores_of_pair(usable, 1, 1, 2, parity) == (Cores(frozenset({1}), frozenset({1, 3, 5, 7})),)
+    assert cores_of_pair(usable, 1, 2, 0, parity) == (Cores(frozenset({0, 1}), frozenset(usable)),)
+
+
+THREADS = """
+import os, threading
+def beside():
+    ready.release()
+    go.acquire()
+    print(sorted(os.sched_getaffinity(0)), flush=True)
+ready, go = threading.Semaphore(0), threading.Semaphore(0)
+before = threading.Thread(target=beside)
+before.start()
+ready.acquire()
+print("ready", flush=True)
+input()
+after = threading.Thread(target=beside)
+after.start()
+go.release(2)
+before.join()
+after.join()
+print(sorted(os.sched_getaffinity(0)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bind threads to cores")
+def test_all_threads_of_a_process_are_bound_and_those_that_come() -> None:
+    core = usable_cpus()[-1]
+    process = subprocess.Popen(
+        [sys.executable, "-c", THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    keep_to(process.pid, frozenset({core}))
+    said, _ = process.communicate("\n", timeout=60)
+    assert said.splitlines() == [f"[{core}]"] * 3
+    assert not Path(f"/proc/{process.pid}").exists()
+    keep_to(process.pid, frozenset({core}))  # it has ended: nothing to bind

@@ -1,0 +1,98 @@
+"""When measuring pairs ends, with pairs that take as long as they say."""
+
+import pytest
+
+from perfkit.check.sides import measure
+from perfkit.check.sides.measure import PairFinished, PairStarted, measure_pairs
+from perfkit.check.sides.side import Side, SideFailedError
+from perfkit.errors import UsageError
+from perfkit.record import Run, Samples, Status
+from perfkit.spec import RunSpec, WorkloadSpec
+from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, read_pairs
+
+
+@pytest.fixture
+def pairs_of(monkeypatch, tmp_path):
+    """Measure pairs that take the given seconds each, within limits; gives the pairs, their indices and the events."""
+
+    def run(seconds, *, most=100, budget_s=1000.0, enough=lambda pairs: "", turns=LOCK_STEP):
+        indices, events = [], []
+
+        def measured(before, after, spec, folder, *, index, report):
+            indices.append((index, folder.name))
+            took = seconds[index]
+            if took is None:
+                raise SideFailedError(after, Run(status=Status.FAILED, reason="ValueError: no"))
+            return Pair(before=Samples(wall_s=(1.0,)), after=Samples(wall_s=(2.0,)), seconds=took)
+
+        monkeypatch.setitem(measure.TURNS, LOCK_STEP, measured)
+        side = Side(label="side", root=tmp_path, tree=tmp_path)
+        pairs = measure_pairs(
+            side,
+            side,
+            RunSpec(workload=WorkloadSpec(name="gpt")),
+            turns=turns,
+            most=most,
+            budget_s=budget_s,
+            folder=tmp_path / "pairs",
+            enough=enough,
+            progress=events.append,
+        )
+        return pairs, indices, events
+
+    return run
+
+
+def test_the_caller_ends_it(pairs_of, tmp_path):
+    pairs, indices, _ = pairs_of([1.0] * 9, enough=lambda pairs: "decided" if len(pairs.pairs) == 3 else "")
+    assert pairs.ended == "decided"
+    assert indices == [(0, "000"), (1, "001"), (2, "002")]
+    assert read_pairs(tmp_path / "pairs" / PAIRS_FILE) == pairs
+    assert pairs.variant == "baseline"
+
+
+def test_the_number_is_bounded(pairs_of):
+    pairs, _, events = pairs_of([1.0] * 9, most=2)
+    assert len(pairs.pairs) == 2
+    assert pairs.ended == "the most pairs that were asked for are measured (2)"
+    assert [type(event) for event in events] == [PairStarted, PairFinished] * 2
+    assert events[2].spent_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "count"),
+    [
+        (30.0, 3),  # used to the last second
+        (39.9, 3),  # a fourth would not fit
+        (40.0, 4),
+        (1.0, 1),  # the first is measured in any case
+    ],
+)
+def test_no_pair_is_begun_that_would_not_fit(pairs_of, budget_s, count):
+    pairs, _, _ = pairs_of([10.0] * 9, budget_s=budget_s)
+    assert len(pairs.pairs) == count
+    assert "a pair takes 10.0 s" in pairs.ended
+
+
+def test_one_slow_pair_does_not_stand_for_the_next(pairs_of):
+    pairs, _, _ = pairs_of([30.0, 10.0, 10.0, 10.0, 10.0], budget_s=71.0)
+    assert len(pairs.pairs) == 5
+
+
+def test_what_was_measured_before_a_failure_is_kept(pairs_of, tmp_path):
+    with pytest.raises(SideFailedError, match="side: failed: ValueError: no"):
+        pairs_of([1.0, 1.0, None])
+    kept = read_pairs(tmp_path / "pairs" / PAIRS_FILE)
+    assert len(kept.pairs) == 2
+    assert kept.ended == ""
+
+
+def test_what_cannot_be_is_refused(pairs_of, tmp_path):
+    with pytest.raises(UsageError, match="lock-step or alternating, got 'both'"):
+        pairs_of([1.0], turns="both")
+    with pytest.raises(UsageError, match="at least one pair"):
+        pairs_of([1.0], most=0)
+    (tmp_path / "pairs").mkdir()
+    (tmp_path / "pairs" / "file").touch()
+    with pytest.raises(UsageError, match="exists already"):
+        pairs_of([1.0])

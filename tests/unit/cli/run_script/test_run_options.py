@@ -1,0 +1,76 @@
+"""The command line of `perfkit run`: what is perfkit's, what is the script's, and what is refused before it starts."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from perfkit.errors import UsageError
+from perfkit.spec import Schedule
+from perfkit_cli.run_script.options import parse
+
+
+def test_what_follows_the_script_is_its_own() -> None:
+    options = parse(["--timed", "7", "train.py", "--out", "mine", "-m", "--", "--timed=3", ""])
+    assert options.program == "train.py"
+    assert options.arguments == ("--out", "mine", "-m", "--", "--timed=3", "")
+    assert (options.module, options.out, options.schedule.timed) == (False, None, 7)
+
+
+def test_what_follows_a_module_is_its_own() -> None:
+    options = parse(["--out", "here", "-m", "package.train", "--quiet", "-m", "other"])
+    assert (options.module, options.program) == (True, "package.train")
+    assert options.arguments == ("--quiet", "-m", "other")
+    assert options.out == Path("here")
+    assert not options.quiet
+
+
+def test_without_options_everything_is_recorded() -> None:
+    options = parse(["train.py"])
+    assert options.schedule == Schedule()
+    assert options.report
+    assert not options.always_on
+    assert (options.step_every, options.step_function, options.units_per_step) == (None, "", None)
+
+
+def test_a_long_warm_up_is_allowed_to_be_that_long() -> None:
+    assert parse(["--warmup", "100", "train.py"]).schedule.max_warmup == 100
+
+
+def test_lists() -> None:
+    options = parse(
+        ["--always-on", "--trace-on", "regression, signal", "--log", "tensorboard:a", "--log", "wandb", "x.py"]
+    )
+    assert options.trace_on == ("regression", "signal")
+    assert options.log == ("tensorboard:a", "wandb")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no script"),
+        (["-m"], "no script"),
+        (["--always-on", "--trace-on", "regresion", "x.py"], "did you mean 'regression'"),
+        (["--trace-on", "regression", "x.py"], "--always-on"),
+        (["--log", "tensorbord:x", "x.py"], "did you mean 'tensorboard'"),
+        (["--step-every", "2", "--step-function", "f", "x.py"], "one of them"),
+        (["--step-function", "f()", "x.py"], "package.module:function"),
+        (["--step-function", "a:b:c", "x.py"], "package.module:function"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message.replace(".", r"\.")):
+        parse(arguments)
+
+
+@pytest.mark.parametrize("arguments", [["--timed", "0", "x.py"], ["--quite", "x.py"], ["--units-per-step", "0", "x"]])
+def test_click_refuses_the_rest(arguments: list[str]) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        parse(arguments)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["step", "Trainer.step", "package.module:step", "package:Trainer.step"])
+def test_names_of_functions(name: str) -> None:
+    assert parse(["--step-function", name, "x.py"]).step_function == name

@@ -1,0 +1,42 @@
+"""What perfkit does within compiled functions is not compiled."""
+
+import torch
+
+from perfkit.instruments.compiling import never_compiled, uncompiled
+
+seen: list[str] = []
+
+
+def inner() -> None:
+    seen.append("uncompiled" if torch._C._dynamo.eval_frame.get_eval_frame_callback() is None else "compiled")
+
+
+@never_compiled
+def hook(x: torch.Tensor) -> torch.Tensor:
+    uncompiled(inner)
+    return x
+
+
+def test_a_hook_that_is_met_after_a_graph_break() -> None:
+    frames: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, _inputs: list[torch.Tensor]) -> object:
+        frames.append(graph.code)
+        return graph.forward
+
+    x = torch.ones(3, requires_grad=True)
+    x.register_hook(lambda gradient: hook(gradient))
+
+    @torch.compile(backend=backend)
+    def step() -> None:
+        loss = (x * 2).sum()
+        torch._dynamo.graph_break()
+        torch.autograd.backward(loss)
+
+    torch._dynamo.reset()
+    seen.clear()
+    step()
+    step()
+    assert seen == ["uncompiled", "uncompiled"]
+    assert torch.equal(hook(x), x)
+    torch._dynamo.reset()

@@ -1,0 +1,155 @@
+"""Launches in traced steps against what the device recorded, with events as torch's Kineto gives them."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch._C._autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+from perfkit.cupti import Cupti
+from perfkit.instruments import lost_kernels
+from perfkit.instruments.lost_kernels import KernelCount, count_kernels, remarks
+from perfkit.instruments.marks import step_mark
+
+ALL = slice(0, None)
+LOST = "the profiler lost 500 of 2,000 kernels of the traced steps (25.0 %)"
+
+
+@dataclass(frozen=True)
+class Event:
+    """A `_KinetoEvent`."""
+
+    called: str
+    start: int
+    took: int
+    on: DeviceType = DeviceType.CPU
+    id: int = 0
+    annotation: bool = False
+
+    def name(self) -> str:
+        return self.called
+
+    def start_ns(self) -> int:
+        return self.start
+
+    def duration_ns(self) -> int:
+        return self.took
+
+    def device_type(self) -> DeviceType:
+        return self.on
+
+    def correlation_id(self) -> int:
+        return self.id
+
+    def is_user_annotation(self) -> bool:
+        return self.annotation
+
+
+def step(number: int) -> Event:
+    return Event(f"perfkit::step#{number}", number * 1000, 900, annotation=True)
+
+
+def launch(id: int, start: int, name: str = "cudaLaunchKernel") -> Event:
+    return Event(name, start, 5, id=id)
+
+
+def kernel(id: int, took: int = 50) -> Event:
+    return Event("gemm", 5000, took, DeviceType.CUDA, id)
+
+
+STEPS = [step(0), step(1), launch(1, 10), launch(2, 1010), launch(3, 1020)]
+
+
+def test_all_are_there() -> None:
+    events = [*STEPS, kernel(1), kernel(2), kernel(3), Event("perfkit::step#0", 0, 9, DeviceType.CUDA, 77, True)]
+    assert count_kernels(events, ALL) == KernelCount(launched=3, lost=0, graphs=0)
+
+
+def test_without_a_record_and_without_a_time() -> None:
+    assert count_kernels([*STEPS, kernel(1), kernel(3, took=0)], ALL) == KernelCount(3, 2, 0)
+
+
+def test_what_the_lead_loses_does_not_count() -> None:
+    events = [*STEPS, kernel(2), kernel(3)]
+    assert count_kernels(events, slice(1, None)) == KernelCount(2, 0, 0)
+    assert count_kernels(events, ALL) == KernelCount(3, 1, 0)
+
+
+def test_a_session_that_recorded_nothing_lost_all() -> None:
+    found = count_kernels(STEPS, ALL)
+    assert found == KernelCount(3, 3, 0)
+    assert found.too_many
+
+
+def test_no_launches_or_other_ids_tell_nothing() -> None:
+    assert count_kernels([step(0), kernel(1)], ALL) is None
+    assert count_kernels([*STEPS, kernel(91), kernel(92)], ALL) is None
+
+
+def test_what_is_captured_does_not_run() -> None:
+    capture = [
+        Event("cudaStreamBeginCapture", 1005, 1),
+        Event("cudaStreamEndCapture", 1015, 1),
+        launch(2, 1010),
+        launch(3, 1020),
+    ]
+    assert count_kernels([step(1), *capture, kernel(3)], ALL) == KernelCount(1, 0, 0)
+
+
+def test_kernels_of_a_graph_share_the_id_of_its_launch() -> None:
+    events = [step(0), launch(7, 10, "cudaGraphLaunch"), kernel(7), kernel(7), kernel(7, took=0)]
+    assert count_kernels(events, ALL) == KernelCount(3, 1, 1)
+
+
+def test_copies_are_not_counted_since_those_of_no_bytes_leave_no_record() -> None:
+    assert count_kernels([step(0), launch(1, 10), launch(2, 20, "cudaMemsetAsync"), kernel(1)], ALL) == KernelCount(
+        1, 0, 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "session", "version", "expected"),
+    [
+        (KernelCount(2000, 2, 0), 1, Cupti(13, 0, 85), []),
+        (
+            KernelCount(2000, 500, 0),
+            1,
+            Cupti(13, 0, 85),
+            [f"{LOST}: CUPTI 13.0.85 is known to lose some"],
+        ),
+        (KernelCount(2000, 500, 0), 1, None, [LOST]),
+        (KernelCount(2000, 0, 4), 1, Cupti(12, 8), []),
+        (KernelCount(2000, 0, 0), 2, Cupti(12, 8), []),
+        (KernelCount(2000, 0, 4), 2, Cupti(13, 1, 115), []),
+        (None, 3, Cupti(12, 8), []),
+    ],
+)
+def test_what_is_said(
+    count: KernelCount | None,
+    session: int,
+    version: Cupti | None,
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lost_kernels, "cupti_here", lambda: version)
+    assert remarks(count, session) == expected
+
+
+def test_graphs_in_a_later_session_before_13_1_update_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_kernels, "cupti_here", lambda: Cupti(13, 1, 75))
+    (said,) = remarks(KernelCount(2000, 0, 4), 2)
+    assert "the 2. recording of this process" in said
+    assert "CUPTI 13.1.75 here" in said
+
+
+def test_what_torch_itself_gives() -> None:
+    with profile(activities=[ProfilerActivity.CPU]) as recorded, step_mark(0):
+        torch.ones(5).sum()
+    assert recorded.profiler is not None
+    results = recorded.profiler.kineto_results
+    assert results is not None
+    events = results.events()
+    assert count_kernels(events, ALL) is None  # a CPU launches nothing
+    at = next(each.start_ns() for each in events if each.name() == "aten::sum")
+    assert count_kernels([*events, launch(1, at), launch(2, at), kernel(2)], ALL) == KernelCount(2, 1, 0)

@@ -1,0 +1,72 @@
+"""Nsight Compute: where it is looked for, how it is called, and what its refusals are turned into."""
+
+from pathlib import Path
+
+import pytest
+
+from perfkit.errors import UsageError
+from perfkit.instruments.ncu import METRICS, find_ncu, ncu_command, refusal
+from perfkit.trace.counters.match import read_counters
+from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page
+
+
+def program(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_it_is_found_on_the_path_before_cuda_home(tmp_path: Path) -> None:
+    on_path, at_home = program(tmp_path / "a" / "ncu"), program(tmp_path / "cuda" / "bin" / "ncu")
+    both = {"PATH": str(tmp_path / "a"), "CUDA_HOME": str(tmp_path / "cuda")}
+    assert find_ncu(both) == on_path
+    assert find_ncu({**both, "PATH": str(tmp_path)}) == at_home
+
+
+def test_without_it_the_message_says_where_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(UsageError, match=r"https://developer\.nvidia\.com/nsight-compute"):
+        find_ncu({"PATH": str(tmp_path)})
+
+
+def test_the_command_counts_only_what_the_worker_asks_for_and_writes_base_units(tmp_path: Path) -> None:
+    words = ncu_command(Path("/opt/ncu"), tmp_path / "counters.csv")
+    options = dict(zip(words[1::2], words[2::2], strict=False))
+    assert words[0] == "/opt/ncu"
+    assert options["--profile-from-start"] == "off"
+    assert options["--target-processes"] == "all"
+    assert options["--replay-mode"] == "kernel"
+    assert options["--metrics"].split(",") == list(METRICS)
+    assert words[-2:] == ("--log-file", str(tmp_path / "counters.csv"))
+
+
+def test_what_is_asked_for_is_enough_to_know_flops_and_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "counters.csv"
+    named = {metric: "1" for metric in METRICS if not metric.startswith("regex:")}
+    path.write_text(raw_page([("k", named | {BF16: "0"})], {READ: "byte", WRITE: "byte", TIME: "nsecond"}))
+    counters = read_counters(path)
+    assert counters.notes == ()
+    assert {FADD, FMUL, FFMA} <= set(named)
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access ...", "CAP_SYS_ADMIN"),
+        ("==ERROR== Profiling failed because a driver resource was unavailable.", "dcgmi profile --pause"),
+        ("==WARNING== No kernels were profiled.", "no kernel ran"),
+        ("==ERROR== Failed to find metric xyz", "ncu wrote no counters: Failed to find metric xyz"),
+    ],
+)
+def test_refusals_say_what_to_do(tmp_path: Path, printed: str, said: str) -> None:
+    export = tmp_path / "counters.csv"
+    export.write_text(f"==PROF== Connected to process 1\n{printed}\n")
+    assert said in refusal(export)
+
+
+def test_an_export_with_a_table_is_no_refusal(tmp_path: Path) -> None:
+    export = tmp_path / "counters.csv"
+    assert refusal(export) == "ncu ended before it wrote anything"
+    export.write_text(raw_page([("k", {READ: "1"})]))
+    assert refusal(export) == ""

@@ -1,0 +1,153 @@
+"""Which of a program's ranges stand in the way of a second profiler, by hand and in what torch records."""
+
+import itertools
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+import torch
+from torch.profiler import record_function
+
+from perfkit.instruments.marks import step_mark
+from perfkit.instruments.open_ranges import OpenRangeError, Span, lasting, spans_of
+
+Body = Callable[[ExitStack, int], None]
+
+
+def steps(*ends: int) -> list[Span]:
+    """Steps that follow each other, from 0."""
+    return [Span(f"perfkit::step#{number}", a, b) for number, (a, b) in enumerate(itertools.pairwise((0, *ends)))]
+
+
+def test_ranges_within_a_step_do_not_last() -> None:
+    assert lasting([*steps(10, 20), Span("load", 2, 8), Span("load", 12, 18)]) == ()
+
+
+def test_one_that_is_cut_off_by_the_end_of_one_step() -> None:
+    assert lasting([*steps(10, 20), Span("epoch", 4, 10)]) == ("epoch",)
+
+
+def test_one_that_is_cut_off_by_every_step_is_opened_in_every_step() -> None:
+    assert lasting([*steps(10, 20), Span("iteration", 4, 10), Span("iteration", 14, 20)]) == ()
+    assert lasting([*steps(10, 20), Span("iteration 7", 4, 10), Span("iteration 8", 14, 20)]) == ()
+
+
+def test_one_that_is_open_at_the_end_of_every_step_and_closed_in_the_next() -> None:
+    assert lasting([*steps(10, 20, 30), Span("it 1", 4, 12), Span("it 2", 14, 22), Span("it 3", 24, 30)]) == ()
+
+
+def test_one_that_outlasted_a_step_and_was_closed() -> None:
+    assert lasting([*steps(10, 20, 30), Span("validation", 4, 12)]) == ()
+
+
+def test_of_a_single_step_nothing_can_be_told() -> None:
+    assert lasting([*steps(10), Span("iteration", 4, 10)]) == ("iteration",)
+
+
+def test_an_optimizers_own_range_ends_within_the_next_step() -> None:
+    assert lasting([*steps(10, 20), Span("Optimizer.step#LBFGS.step", 4, 10)]) == ()
+
+
+def test_without_steps_there_is_nothing_to_tell() -> None:
+    assert lasting([Span("epoch", 0, 10)]) == ()
+    assert lasting([]) == ()
+
+
+def test_the_error_names_the_range_and_what_to_do() -> None:
+    assert "'epoch'" in str(OpenRangeError(("epoch", "run")))
+    assert "--trace 0" in str(OpenRangeError(("epoch",)))
+
+
+def traced(body: Body, count: int) -> tuple[str, ...]:
+    """What lasts in a trace of `count` steps; what `body` leaves open in one may be closed in a later one."""
+    with ExitStack() as program:  # what the program leaves open is closed after the profiler's end, as it would be
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            for number in range(count):
+                with step_mark(number):
+                    body(program, number)
+        assert profiler.profiler is not None
+        results = profiler.profiler.kineto_results
+        assert results is not None
+        return lasting(spans_of(results.experimental_event_tree()))
+
+
+def work() -> None:
+    torch.ones(16) @ torch.ones(16)
+
+
+@pytest.mark.parametrize("name", ["iteration", "iteration {}"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_range_for_each_step_that_is_open_at_its_end(name: str, count: int) -> None:
+    def body(program: ExitStack, number: int) -> None:
+        work()
+        program.close()  # the iteration that began in the step before
+        program.enter_context(record_function(name.format(number)))
+        work()
+
+    assert traced(body, count) == ()
+
+
+def test_a_range_for_an_epoch_that_begins_in_the_middle() -> None:
+    def body(program: ExitStack, number: int) -> None:
+        work()
+        if number == 1:
+            program.enter_context(record_function("epoch 4"))
+        work()
+
+    assert traced(body, 3) == ("epoch 4",)
+
+
+def test_a_range_for_an_epoch_with_one_in_every_step_within() -> None:
+    def body(program: ExitStack, number: int) -> None:
+        if number == 0:
+            program.enter_context(record_function("epoch"))
+        with record_function("iteration"):
+            work()
+
+    assert traced(body, 2) == ("epoch",)
+
+
+def test_the_end_of_one_epoch_and_the_beginning_of_the_next() -> None:
+    epochs = ExitStack()
+
+    def body(program: ExitStack, number: int) -> None:
+        if number == 0:
+            epochs.enter_context(record_function("epoch 1"))
+        if number == 2:
+            epochs.close()
+            program.enter_context(record_function("epoch 2"))
+        work()
+
+    assert traced(body, 3) == ("epoch 2",)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_optimizer_whose_closure_runs_the_steps_boundary(count: int) -> None:
+    def body(program: ExitStack, number: int) -> None:
+        work()
+        program.close()
+        program.enter_context(record_function("Optimizer.step#LBFGS.step"))
+        work()
+
+    assert traced(body, count) == ()
+
+
+def test_ranges_that_end_in_their_step() -> None:
+    def body(program: ExitStack, number: int) -> None:
+        with record_function("load"), record_function("augment"):
+            work()
+        work()
+
+    assert traced(body, 2) == ()
+
+
+def test_one_traced_step() -> None:
+    def body(program: ExitStack, number: int) -> None:
+        program.enter_context(record_function("iteration"))
+        work()
+
+    assert traced(body, 1) == ("iteration",)
+
+
+def test_one_traced_step_of_a_program_without_ranges() -> None:
+    assert traced(lambda program, number: work(), 1) == ()

@@ -1,0 +1,52 @@
+"""The peaks that are known of a device and a process."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from perfkit.instruments.peaks import memory_peaks
+from perfkit.instruments.sensors import DeviceMemory
+from perfkit.record import Measurement, Unknown, value_of
+
+
+class Sensors:
+    def __init__(self, used: int | None) -> None:
+        self._used = used
+
+    def memory(self) -> DeviceMemory | None:
+        return None if self._used is None else DeviceMemory(self._used, 17)
+
+
+def test_a_cpu_has_no_allocator_that_counts() -> None:
+    peaks = memory_peaks(torch.device("cpu"), None, "since then")
+    assert all(isinstance(each, Unknown) and each.reason for each in (peaks.allocated, peaks.reserved))
+    assert isinstance(peaks.driver_used, Unknown)
+    rss = value_of(peaks.rss)
+    assert rss is not None
+    assert rss > 1e6  # an interpreter with torch, in bytes
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 100)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 200)
+    return torch.device("cuda", 0)
+
+
+def test_a_gpus_peaks_say_since_when_they_count(gpu: torch.device) -> None:
+    sensors: Any = Sensors(300)
+    peaks = memory_peaks(gpu, sensors, "over timed steps")
+    assert [value_of(each) for each in (peaks.allocated, peaks.reserved, peaks.driver_used)] == [100, 200, 300]
+    assert isinstance(peaks.allocated, Measurement)
+    assert peaks.allocated.source.endswith("over timed steps")
+
+
+@pytest.mark.parametrize("sensors", [None, Sensors(None)])
+def test_what_the_driver_does_not_tell_is_unknown(gpu: torch.device, sensors: Any) -> None:
+    assert isinstance(memory_peaks(gpu, sensors, "over timed steps").driver_used, Unknown)
+
+
+def test_no_bytes_are_a_number(gpu: torch.device) -> None:
+    sensors: Any = Sensors(0)
+    assert value_of(memory_peaks(gpu, sensors, "over timed steps").driver_used) == 0
