@@ -25,7 +25,7 @@ from perfkit.attach.guard import Guard
 from perfkit.instruments.calls import Call, put_around
 from perfkit.instruments.compiling import is_compiling, never_compiled, uncompiled
 
-_OURS = tuple(f"{Path(perfkit.__file__).parent / name}{os.sep}" for name in ("attach", "capture"))
+_OURS = tuple(f"{Path(perfkit.__file__).parent / name}{os.sep}" for name in ("attach", "instruments"))
 
 
 class Follower(Protocol):

@@ -15,11 +15,11 @@ from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
 from perfkit.instruments.environment import environment, with_fp32
 from perfkit.instruments.graph_capture import capturing
 from perfkit.instruments.peaks import memory_peaks
+from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import Recording
 from perfkit.instruments.sensors import Sensors, open_sensors
 from perfkit.instruments.tensors import compute_dtype, short_dtype
 from perfkit.instruments.trained import Trained
-from perfkit.measure.session import Recorder
 from perfkit.record import Attached, RankRecord, Status, WorkloadFacts
 from perfkit.store.layout import rank_folder
 from perfkit.techniques.state import World

@@ -1,9 +1,11 @@
 """The peaks that an allocator and the system keep by themselves."""
 
+import resource
+import sys
+
 import torch
 
 from perfkit.instruments.sensors import Sensors
-from perfkit.measure.session import peak_rss_bytes
 from perfkit.record import MemoryPeaks, Unknown, measured
 
 
@@ -28,3 +30,9 @@ def memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> Me
         else measured(memory.used, "bytes", "NVML, all processes of the device, after the timed steps"),
         rss=rss,
     )
+
+
+def peak_rss_bytes() -> int:
+    """The process's largest resident set so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, Linux KiB

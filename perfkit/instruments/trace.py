@@ -32,7 +32,7 @@ class Traced(NamedTuple):
     """What a recording tells beside its trace.
 
     Attributes:
-        open_ranges: the program's ranges that may be open for longer than another step (`perfkit.instruments.open_ranges`).
+        open_ranges: the program's ranges that may be open for longer than another step (`open_ranges`).
         kernels: how many were launched and lost; None on a CPU and where nothing tells.
         session: the how-manieth recording of a GPU it was in this process, from 1; 0 on a CPU.
     """

@@ -12,12 +12,14 @@ from perfkit.allocations import FailedRequest
 from perfkit.errors import PerfkitError
 from perfkit.instruments.failure import first_line, status_of
 from perfkit.instruments.memory.failed import failed_request
+from perfkit.instruments.peaks import peak_rss_bytes
+from perfkit.instruments.recorder import Recorder
 from perfkit.measure import passes
 from perfkit.measure.echo import echo_pass
 from perfkit.measure.imported import check_imports
 from perfkit.measure.out_of_memory import record_failure
 from perfkit.measure.placing import join_group, take_device
-from perfkit.measure.session import Recorder, Session, peak_rss_bytes
+from perfkit.measure.session import Session
 from perfkit.measure.setup import set_up
 from perfkit.measure.trace_pass import trace_pass
 from perfkit.record import RankRecord, Status

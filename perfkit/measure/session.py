@@ -1,51 +1,22 @@
 """A rank's training session: the state under test, its data, its clock, and the record it fills."""
 
-import resource
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 import torch
 import torch.distributed as dist
 
-from perfkit.files import write_json
 from perfkit.instruments.clock import Clock
 from perfkit.instruments.process_memory import ResidentPeak, device_moment
+from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors import Sensors
 from perfkit.measure.data import BatchPool
 from perfkit.measure.step import train_step
-from perfkit.record import ProcessMemory, RankRecord
+from perfkit.record import ProcessMemory
 from perfkit.spec import RunSpec
-from perfkit.store.layout import RECORD_FILE
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import Technique
-
-
-class Recorder:
-    """The record of one rank, written again at every update, so that a killed worker leaves what it had."""
-
-    def __init__(self, folder: Path, record: RankRecord) -> None:
-        self.folder = folder
-        self.record = record
-        self.write()
-
-    def update(self, **fields: object) -> None:
-        """Replace fields of the record and write it."""
-        self.record = msgspec.structs.replace(self.record, **fields)
-        self.write()
-
-    def add_facts(self, facts: dict[str, float], notes: dict[str, str] | None = None) -> None:
-        """Add facts and explanations of facts."""
-        self.update(facts={**self.record.facts, **facts}, fact_notes={**self.record.fact_notes, **(notes or {})})
-
-    def warn(self, warning: str) -> None:
-        """Add what the report should say beside the numbers."""
-        self.update(warnings=(*self.record.warnings, warning))
-
-    def write(self) -> None:
-        write_json(self.folder / RECORD_FILE, self.record)
 
 
 @dataclass
@@ -109,9 +80,3 @@ def with_peak(session: Session, resident: ResidentPeak) -> ProcessMemory:
         mapped_after=resident.mapped,
         at_end=device_moment(device, session.sensors) if device.type == "cuda" else None,
     )
-
-
-def peak_rss_bytes() -> int:
-    """The process's largest resident set so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, Linux KiB

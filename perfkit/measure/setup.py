@@ -12,11 +12,12 @@ from perfkit.instruments.clock import clock_for
 from perfkit.instruments.environment import environment, with_fp32
 from perfkit.instruments.failure import status_of
 from perfkit.instruments.process_memory import before_model
+from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.instruments.sensors import open_sensors
 from perfkit.instruments.tensors import compute_dtype, torch_dtype
 from perfkit.measure.data import BatchPool
-from perfkit.measure.session import Recorder, Session
+from perfkit.measure.session import Session
 from perfkit.measure.step import to_device
 from perfkit.record import (
     Flops,

@@ -86,8 +86,8 @@ def test_a_workload_that_raises_in_training_shows_the_users_traceback_and_nothin
     assert "broken_helper" in row["traceback"]
     shown = result.stdout + result.stderr
     for text in (row["traceback"], shown):
-        assert "perfkit/capture" not in text
-        assert "perfkit/worker" not in text
+        assert "perfkit/instruments" not in text
+        assert "perfkit/measure" not in text
     assert "RuntimeError: the user's own mistake" in shown
     assert 'mine.py", line' in shown
 

@@ -23,7 +23,7 @@ from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop import Loop
 from perfkit.attach.session import Session
-from perfkit.measure.session import Recorder
+from perfkit.instruments.recorder import Recorder
 from perfkit.record import Status
 from perfkit.spec import Schedule
 from tests.fixtures.attached import (

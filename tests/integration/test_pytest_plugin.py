@@ -190,7 +190,7 @@ def test_limit(perfkit_check):
             "E *8  aten::addmm",
         ]
     )
-    assert "perfkit/testing" not in result.stdout.str(), "no frame of perfkit's own is shown"
+    assert "perfkit/check/pytest" not in result.stdout.str(), "no frame of perfkit's own is shown"
 
 
 def test_figures_are_stored_and_hold(stored: pytest.Pytester) -> None:

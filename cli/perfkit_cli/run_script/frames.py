@@ -7,7 +7,11 @@ from types import TracebackType
 import perfkit
 
 _ROOT = Path(perfkit.__file__).parent
-_OURS = tuple(f"{_ROOT / name}/" for name in ("run", "attach", "capture"))
+_OURS = (
+    f"{Path(__file__).parent}/",
+    *(f"{_ROOT / name}/" for name in ("attach", "instruments")),
+    str(_ROOT / "run.py"),
+)
 _STARTED_US = "<frozen runpy>"
 
 

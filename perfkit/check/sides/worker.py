@@ -1,4 +1,4 @@
-"""One rank of a side in lock step: `python -m perfkit.check.sides.worker FOLDER`, started by `perfkit.check.sides.lockstep`.
+"""One rank of a side in lock step: `python -m perfkit.check.sides.worker FOLDER`, started by `lockstep`.
 
 Set up as for any run, without instruments; then it takes steps when it is told to, and waits in a read when it is not.
 """

@@ -15,7 +15,7 @@ from perfkit.instruments.failure import line_of_allocation
 _REQUEST = re.compile(r"(?:to allocate|to mmap|to CUDA [a-z ]+) (\d+(?:\.\d+)?) (bytes|[KMGTPE]iB)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))}
 _TORCH = Path(torch.__file__).parent
-_RECORDER = Path(__file__).parents[1]
+_RECORDERS = {Path(__file__).parents[1], Path(__file__).parents[2] / "measure"}
 
 
 def failed_request(error: BaseException, *, phase: str = "", step: int | None = None) -> FailedRequest:
@@ -37,7 +37,7 @@ def failed_request(error: BaseException, *, phase: str = "", step: int | None = 
 
 
 def _line(error: BaseException) -> str:
-    """`file.py:123 function` of the innermost frame outside of torch and the recorder; "" where there is none."""
+    """`file.py:123 function` of the innermost frame outside of torch and of what records; "" where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    mine = [frame for frame in frames if not {_TORCH, _RECORDER} & set(Path(frame.filename).parents)]
+    mine = [frame for frame in frames if not ({_TORCH} | _RECORDERS) & set(Path(frame.filename).parents)]
     return f"{Path(mine[-1].filename).name}:{mine[-1].lineno} {mine[-1].name}" if mine else ""

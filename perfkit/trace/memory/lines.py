@@ -41,6 +41,6 @@ def line_of(name: str) -> str | None:
         return None
     path = _PACKAGES.sub("", match["path"].replace("\\", "/"))
     first = path.split("/")[0].removesuffix(".py")
-    if first in ("torch", "perfkit") or first in sys.stdlib_module_names or path.startswith("<"):
+    if first in ("torch", "perfkit", "perfkit_cli") or first in sys.stdlib_module_names or path.startswith("<"):
         return None
     return f"{path.rsplit('/', 1)[-1]}:{match['line']} {match['function']}"

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from perfkit.allocations import GRADIENT, OPTIMIZER_STATE, PARAMETER, Allocations, FailedRequest
+from perfkit.instruments.recorder import Recorder
 from perfkit.measure.out_of_memory import record_failure
-from perfkit.measure.session import Recorder, Session
+from perfkit.measure.session import Session
 from perfkit.record import Measurement, RankRecord, Status
 from perfkit.spec import RunSpec, WorkloadSpec
 from perfkit.store.memory_file import read_allocations
@@ -102,7 +103,7 @@ def test_the_step_is_run_again_and_its_request_is_told(tmp_path: Path) -> None:
     assert found.failed is not None
     assert (found.failed.bytes, found.failed.phase, found.failed.step) == (2**60, "forward", 4)
     assert (found.failed.op, found.failed.module) == ("aten::empty", "1")
-    assert found.failed.line.startswith("capture/test_out_of_memory.py:")
+    assert found.failed.line.startswith("measure/test_out_of_memory.py:")
     assert found.failed.line.endswith(" forward")
     known = categories(found)
     assert known[PARAMETER] == PARAMETERS

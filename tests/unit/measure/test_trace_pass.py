@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from perfkit.instruments.lost_kernels import KernelCount
+from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import Recording
 from perfkit.instruments.trace import Traced
 from perfkit.measure import trace_pass as passes
-from perfkit.measure.session import Recorder
 from perfkit.record import RankRecord, Status
 from perfkit.store.layout import TRACE_FILE
 

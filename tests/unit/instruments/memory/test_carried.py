@@ -1,7 +1,7 @@
 """Labels carried from the detailed step to others, against recordings written by hand."""
 
 import torch
-from tests.unit.capture.memory.hand import at, made
+from tests.unit.instruments.memory.hand import at, made
 
 from perfkit.instruments.memory.carried import carried
 from perfkit.instruments.memory.labels import Label

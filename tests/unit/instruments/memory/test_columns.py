@@ -1,7 +1,7 @@
 """The columns that are written, against events written by hand."""
 
 import torch
-from tests.unit.capture.memory.hand import CPU, at, made, mark
+from tests.unit.instruments.memory.hand import CPU, at, made, mark
 
 from perfkit.allocations import NONE
 from perfkit.instruments.memory.columns import columns

@@ -1,7 +1,7 @@
 """What blocks are told to be, against recordings written by hand."""
 
 import torch
-from tests.unit.capture.memory.hand import CPU, NOWHERE, at, made, recorded, use
+from tests.unit.instruments.memory.hand import CPU, NOWHERE, at, made, recorded, use
 
 from perfkit.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
 from perfkit.instruments.memory.labels import Label, Owner, Seen, labels

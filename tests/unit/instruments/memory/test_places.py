@@ -1,6 +1,6 @@
 """Where moments are, against ranges drawn by hand."""
 
-from tests.unit.capture.memory.hand import mark
+from tests.unit.instruments.memory.hand import mark
 
 from perfkit.allocations import NONE, Band
 from perfkit.instruments.memory.places import Place, Places

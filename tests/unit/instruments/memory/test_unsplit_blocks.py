@@ -2,7 +2,7 @@
 sums are the allocator's own."""
 
 import torch
-from tests.unit.capture.memory.hand import at, made, recorded
+from tests.unit.instruments.memory.hand import at, made, recorded
 
 from perfkit.allocations import PARAMETER, UNKNOWN, Allocations
 from perfkit.analysis.memory.account import account
