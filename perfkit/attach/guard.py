@@ -10,6 +10,10 @@ LOG = logging.getLogger("perfkit")
 class Guard:
     """Calls perfkit's own functions on behalf of a program.
 
+    Attributes:
+        failure: the first exception of perfkit's own; None while all is well.
+        reason: what it was, in a line; empty while all is well.
+
     The first exception is logged once, `switch_off` is called, and from then on nothing is. Children that the program
     forks (workers of a DataLoader) inherit the hooks and must not act on them: in another process nothing is called.
 
@@ -18,6 +22,7 @@ class Guard:
 
     def __init__(self, switch_off: Callable[[], None], name: str = "perfkit") -> None:
         self.failure: Exception | None = None
+        self.reason = ""
         self._name = name
         self._switch_off = switch_off
         self._process = os.getpid()
@@ -32,6 +37,7 @@ class Guard:
 
     def _fail(self, error: Exception) -> None:
         self.failure = error
+        self.reason = f"{self._name} switched itself off: {describe(error)}"
         LOG.warning("%s switched itself off, training goes on: %s", self._name, describe(error), exc_info=error)
         try:
             self._switch_off()

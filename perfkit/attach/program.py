@@ -67,7 +67,7 @@ def program(session: Session, recording: VariantRecording, hooks: LoopHooks) -> 
     recording.recorder.update(status=Status.OK, reason="")
 
 
-def watched(session: Session, open_watch: OpenWatch, *, count: bool) -> Recording[None]:
+def watched(session: Session, recording: VariantRecording, open_watch: OpenWatch, *, count: bool) -> Recording[None]:
     """The loop is watched for as long as it runs; what asks for it is traced. With `count` a step's FLOPs are counted
     first."""
     flops: StepFlops | None = None
@@ -75,8 +75,7 @@ def watched(session: Session, open_watch: OpenWatch, *, count: bool) -> Recordin
         flops = yield from counted(session.trained.models)
     watch, triggers = open_watch(session, flops)
     session.watch = watch
-    assert session.main is not None
-    evaluating = session.main.series.evaluates
+    evaluating = recording.series.evaluates
     loop = session.loop
     loop.sizing = False
     loop.take()

@@ -54,6 +54,8 @@ class Session:
         profiler: whose turn it is with torch's profiler.
         main: the recording that begins with the loop; None until the first boundary.
         watch: of a loop that is watched all the time.
+        folder: that of the run; until `main` begins, the one that was asked for.
+        world: the ranks, and `trained` what they train, from `roots` down; known from when `main` begins.
     """
 
     def __init__(self, wishes: Wishes, loop: Loop) -> None:
@@ -64,13 +66,18 @@ class Session:
         self.main: VariantRecording | None = None
         self.watch: LiveWatch | None = None
         self.ceilings: DeviceCeilings | None = None
+        self.folder = wishes.folder
+        self.world = World()
+        self.roots: tuple[nn.Module, ...] = ()
+        self.trained = Trained(torch.device("cpu"), {}, ())
+        self._began = datetime.now(UTC), time.monotonic()
         self._mark: AbstractContextManager[None] | None = None
         self._created_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._suite: Suite | None = None
 
     def open(self) -> VariantRecording:
         """Find out what is trained and where, claim the folder, and write what is known."""
-        self.world: World = current_world()
+        self.world = current_world()
         self.look()
         self.folder = Path(first_ranks(self.world, "folder", lambda: str(claim(self.wishes.folder))))
         self.main = self.begin(self.wishes.name)
@@ -90,7 +97,7 @@ class Session:
 
     def capturing(self) -> bool:
         """Whether a CUDA graph is being captured; as long as the loop's device is not known, on the current one."""
-        return capturing(self.trained.device if self.main is not None else torch.device("cpu"))
+        return capturing(self.trained.device)
 
     def let_go(self) -> None:
         """What is trained is the program's alone again, which may want its memory back."""
@@ -128,10 +135,9 @@ class Session:
                     self.main.recorder.update(status=Status.FAILED, reason=reason)
                 self._write_run(self.main, Status.FAILED, reason)
 
-    def figures(self) -> dict[str, float]:
+    def figures(self, recording: VariantRecording) -> dict[str, float]:
         """What the timed steps came to, by the names that trackers have for it; what is not known is left out."""
-        assert self.main is not None
-        record = self.main.recorder.record
+        record = recording.recorder.record
         times = record.samples.device_s or record.samples.wall_s
         if not times:
             return {}

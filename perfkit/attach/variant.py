@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 ENERGY_REMEDY = "more timed steps (--timed)"
 
+_NOT_TIMED = unknown("the loop ended before all timed steps were through")
+
 
 class VariantRecording:
     """The record of one rank, filled pass by pass.
@@ -45,7 +47,14 @@ class VariantRecording:
         self.trigger = trigger
         self.warnings: list[str] = []
         self._loop = loop
-        self.forget(trained)
+        self._trained = trained
+        self.series = StepSeries()
+        self.warmup = StepSeries()
+        self.steady = False
+        self.first_timed = 0
+        self.instrumented_s: dict[str, tuple[float, ...]] = {}
+        self._window: EnergyWindow | None = None
+        self._energy = _NOT_TIMED
         record = RankRecord(
             rank=world.rank,
             world_size=world.size,
@@ -63,9 +72,9 @@ class VariantRecording:
         self.warmup = StepSeries()
         self.steady = False
         self.first_timed = 0
-        self.instrumented_s: dict[str, tuple[float, ...]] = {}
-        self._window: EnergyWindow | None = None
-        self._energy = unknown("the loop ended before all timed steps were through")
+        self.instrumented_s = {}
+        self._window = None
+        self._energy = _NOT_TIMED
 
     def let_go(self, nothing: Trained) -> None:
         """All is written: what was trained is not held any longer."""

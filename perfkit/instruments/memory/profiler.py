@@ -115,6 +115,7 @@ class AllocationProfiler:
     def __init__(self, *, ops: bool) -> None:
         self._ops = ops
         self._recorded: Recorded | None = None
+        self._thread = threading.get_ident()  # that of the recording, once it has begun
 
     @property
     def recorded(self) -> Recorded:

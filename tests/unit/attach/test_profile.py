@@ -17,6 +17,7 @@ from torch import nn
 
 import perfkit
 from perfkit.attach import profile as profiles
+from perfkit.attach import watcher
 from perfkit.attach.profile import Profile
 from perfkit.errors import UsageError
 from perfkit.record import RankRecord, Status
@@ -182,7 +183,7 @@ def test_an_interruption_of_its_end_passes_and_nothing_stays(tmp_path: Path, mon
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(profiles, "write_report", interrupted)
+    monkeypatch.setattr(watcher, "write_report", interrupted)
     prof = short(tmp_path / "run", report=True).start()
     train(4)
     with pytest.raises(KeyboardInterrupt):
@@ -365,7 +366,7 @@ def test_when_switched_off_the_profiler_is_ended_and_training_goes_on(
         nonlocal failures
         if torch._C._autograd._profiler_enabled() and not failures:
             failures += 1
-            prof._guard(lambda: 1 / 0)  # type: ignore[misc]
+            prof._watcher.guard(lambda: 1 / 0)  # type: ignore[union-attr]
 
     with short(tmp_path / "run") as prof:
         train(ENOUGH, spoil)

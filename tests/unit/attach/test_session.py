@@ -94,7 +94,7 @@ def test_figures_are_of_the_timed_steps_and_unknown_ones_are_left_out(tmp_path: 
     walls = [0, 2, 4, 8]
     recording.series = StepSeries([Stamp(wall * 10**9, 0, None) for wall in walls], [StepCounts() for _ in range(3)])
     session.write_timing(recording)
-    figures = session.figures()
+    figures = session.figures(recording)
     assert (figures["perfkit/step_s"], figures["perfkit/step_max_s"], figures["perfkit/units_per_s"]) == (2, 4, 4)
     assert figures["perfkit/rss_bytes"] > 0
     assert "perfkit/data_wait_s" not in figures
@@ -103,8 +103,9 @@ def test_figures_are_of_the_timed_steps_and_unknown_ones_are_left_out(tmp_path: 
 
 def test_without_timed_steps_there_are_no_figures(tmp_path: Path) -> None:
     session = Watched(tmp_path / "run").session
-    session.write_timing(session.open())
-    assert session.figures() == {}
+    recording = session.open()
+    session.write_timing(recording)
+    assert session.figures(recording) == {}
 
 
 def test_steps_are_marked_for_our_profiler_alone(tmp_path: Path) -> None:

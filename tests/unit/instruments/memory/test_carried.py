@@ -1,10 +1,10 @@
 """Labels carried from the detailed step to others, against recordings written by hand."""
 
 import torch
-from tests.unit.instruments.memory.hand import at, made
 
 from perfkit.instruments.memory.carried import carried
 from perfkit.instruments.memory.labels import Label
+from tests.unit.instruments.memory.hand import at, made
 
 CUDA = torch.device("cuda", 0)
 MIB = 1 << 20

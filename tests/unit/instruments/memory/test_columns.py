@@ -1,13 +1,13 @@
 """The columns that are written, against events written by hand."""
 
 import torch
-from tests.unit.instruments.memory.hand import CPU, at, made, mark
 
 from perfkit.allocations import NONE
 from perfkit.instruments.memory.columns import columns
 from perfkit.instruments.memory.labels import Label
 from perfkit.instruments.memory.places import Places
 from perfkit.record import PHASES, Block
+from tests.unit.instruments.memory.hand import CPU, at, made, mark
 
 CUDA = torch.device("cuda", 0)
 WEIGHT = Block(address=100, size_bytes=1000, category="parameter", name="fc.weight")

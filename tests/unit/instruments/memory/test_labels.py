@@ -1,12 +1,12 @@
 """What blocks are told to be, against recordings written by hand."""
 
 import torch
-from tests.unit.instruments.memory.hand import CPU, NOWHERE, at, made, recorded, use
 
 from perfkit.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
 from perfkit.instruments.memory.labels import Label, Owner, Seen, labels
 from perfkit.instruments.memory.profiler import Call
 from perfkit.record import Block
+from tests.unit.instruments.memory.hand import CPU, NOWHERE, at, made, recorded, use
 
 CUDA = torch.device("cuda", 0)
 WEIGHT = 77  # the object of a parameter

@@ -1,10 +1,9 @@
 """Where moments are, against ranges drawn by hand."""
 
-from tests.unit.instruments.memory.hand import mark
-
 from perfkit.allocations import NONE, Band
 from perfkit.instruments.memory.places import Place, Places
 from perfkit.record import PHASES
+from tests.unit.instruments.memory.hand import mark
 
 FORWARD, BACKWARD, OPTIMIZER = (PHASES.index(name) for name in ("forward", "backward", "optimizer"))
 

@@ -2,7 +2,6 @@
 sums are the allocator's own."""
 
 import torch
-from tests.unit.instruments.memory.hand import at, made, recorded
 
 from perfkit.allocations import PARAMETER, UNKNOWN, Allocations
 from perfkit.analysis.memory.account import account
@@ -15,6 +14,7 @@ from perfkit.instruments.memory.profiler import Allocation, Use
 from perfkit.record import Block
 from perfkit.trace.memory.snapshot import snapshot_memory
 from tests.fixtures.caching_allocator import CachingAllocator
+from tests.unit.instruments.memory.hand import at, made, recorded
 
 CUDA = torch.device("cuda", 0)
 KIB, MIB = 1 << 10, 1 << 20

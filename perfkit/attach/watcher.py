@@ -1,0 +1,238 @@
+"""One loop is watched: from where hooks are put to where what was recorded is written."""
+
+import atexit
+import os
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from torch.optim import Optimizer
+
+from perfkit.attach.delivery import Delivery
+from perfkit.attach.folder import remove_unused
+from perfkit.attach.guard import LOG, Guard
+from perfkit.attach.hooks import LoopHooks
+from perfkit.attach.launched import launched_rank
+from perfkit.attach.live.open import LiveWishes, watch_of
+from perfkit.attach.logger import Logger
+from perfkit.attach.loop import Loop
+from perfkit.attach.phases import follow
+from perfkit.attach.profilers import ProfilerTaken
+from perfkit.attach.program import program, watched
+from perfkit.attach.report import await_ranks, deliver, write_report
+from perfkit.attach.session import Session, Wishes
+from perfkit.attach.steps import StepFinder
+from perfkit.attach.thread_end import ThreadEnd
+from perfkit.attach.variant import VariantRecording
+from perfkit.instruments.failure import first_line, status_of
+from perfkit.instruments.recording import Recording
+from perfkit.record import Status
+
+_KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be done with a loop, besides what is recorded of it."""
+
+    wishes: Wishes
+    optimizers: Sequence[Optimizer]
+    step_every: int | None
+    report: bool
+    loggers: Sequence[Logger]
+    live: LiveWishes | None
+
+
+class Watcher:
+    """Watches one loop, once. Everything but `begin` and `finish` is called by hooks, behind the guard.
+
+    Attributes:
+        guard: what stands between the program and perfkit.
+        session: what is known of the loop.
+        active: whether hooks are there.
+    """
+
+    def __init__(self, order: Order, *, by_hand: bool, at_exit: Callable[[], None]) -> None:
+        self.guard = Guard(self._switch_off)
+        self.active = False
+        self._order = order
+        self._at_exit = at_exit
+        loop = Loop(StepFinder(order.step_every), self._boundary)
+        loop.by_hand = by_hand
+        self.session = Session(order.wishes, loop)
+        self._hooks = LoopHooks(loop, self.guard)
+        self._deliveries: tuple[Delivery, ...] = ()
+        self._program: Recording[None] | None = None
+        self._searches = -1
+        self._unfinished = False  # the loop's thread ended while there was more to record
+        self._thread_end = ThreadEnd()
+
+    def begin(self) -> None:
+        """Put the hooks. Fails where the folder cannot be made: now, when it can be seen."""
+        if launched_rank() == 0:
+            self._order.wishes.folder.mkdir(parents=True, exist_ok=True)
+        # What Kineto says of each of its recordings is not the program's output.
+        os.environ.setdefault(_KINETO_LEVEL, _KINETO_SILENT)
+        for optimizer in self._order.optimizers:
+            self.session.loop.know(optimizer)
+        self.active = True
+        self._hooks.install()
+        self.session.profiler.install(self.guard, self._give_way)
+        follow(self.session.loop.phases)
+        atexit.register(self._at_exit)
+
+    def finish(self, error: BaseException | None) -> None:
+        """Write what there is; `error` is what ended the loop, None where it ended well."""
+        session = self.session
+        if error is None:
+            session.loop.settle()
+        unfinished = (self._unfinished or self._program is not None) and session.watch is None
+        self._close_program()
+        recording = session.main
+        if recording is None:
+            remove_unused(self._order.wishes.folder)
+            if error is None:
+                LOG.warning(
+                    "perfkit saw no step of an optimizer in %s, so nothing was recorded: call step() of the profile "
+                    "once a step, or name a function with --step-function",
+                    self._order.wishes.name,
+                )
+            return
+        regular = error is None or _is_regular(error)
+        status = Status.OK if error is None or regular else status_of(error)
+        reason = "" if error is None or regular else first_line(error)
+        if unfinished and regular:
+            recording.warnings.append(_too_short(session, recording))
+        text = "" if error is None or regular else "".join(traceback.format_exception(error)).rstrip()
+        if session.watch is not None:
+            session.watch.close(reason or "the loop ended")
+        session.end(recording, status, reason, text)
+        written = False
+        if self._order.report and session.world.rank == 0:
+            await_ranks(recording.folder, session.world.size)
+            written = write_report(session.folder)
+        if session.watch is None:
+            for delivery in self._deliveries:
+                delivery.scalars(session.steps, session.figures(recording))
+        deliver(self._deliveries, session.folder if written else None)
+
+    def let_go(self) -> None:
+        """Take the hooks away; what is trained is the program's alone again."""
+        self._unhook()
+        self.session.let_go()
+        atexit.unregister(self._at_exit)
+
+    def _boundary(self) -> None:
+        session = self.session
+        if session.capturing():
+            # What is captured does not run, so it is no step; an event, a wait or a profiler would void the capture.
+            session.loop.counts.captures += 1
+            return
+        session.unmark_step()
+        session.steps += 1
+        self._begin_anew(session.main or self._open())
+        if self._program is not None and self._resume(self._program, None):
+            session.mark_step()
+
+    def _open(self) -> VariantRecording:
+        recording = self.session.open()
+        if self.session.world.rank == 0:
+            self._deliveries = tuple(Delivery(logger) for logger in self._order.loggers)
+        return recording
+
+    def _give_way(self) -> None:
+        """The program's own profiler is about to begin, and one of ours is on."""
+        self.session.loop.phases.end()
+        if self._program is not None:
+            self._resume(self._program, ProfilerTaken())
+        self.session.unmark_step()
+
+    def _resume(self, program: Recording[None], error: Exception | None) -> bool:
+        """Have the program do what is to be done here, or be told of `error`; whether it wants to be resumed again."""
+        with self.session.profiler.calling():
+            try:
+                if error is None:
+                    next(program)
+                else:
+                    program.throw(error)
+            except StopIteration:
+                self._program = None
+                self._unhook()
+                self.session.let_go()
+        return self._program is not None
+
+    def _begin_anew(self, recording: VariantRecording) -> None:
+        """Start over where a new optimizer shows that what was taken for steps may have been parts of them."""
+        session = self.session
+        searches = session.loop.finder.searches
+        if searches == self._searches:
+            return
+        if self._program is None or not (recording.instrumented_s or session.watch):
+            self._close_program()
+            recording.forget(session.look())
+            self._program = self._passes(recording)
+            if threading.current_thread() is not threading.main_thread():
+                self._thread_end.call(self._on_thread_end)
+        else:
+            recording.warnings.append("an optimizer that had not stepped before did so while steps were recorded")
+        self._searches = searches
+
+    def _passes(self, recording: VariantRecording) -> Recording[None]:
+        yield from program(self.session, recording, self._hooks)
+        live = self._order.live
+        if live is not None:
+            open_watch = partial(watch_of, live, self._deliveries)
+            yield from watched(self.session, recording, open_watch, count=live.flops_per_step is None)
+
+    def _on_thread_end(self) -> None:
+        self.guard(self._leave_thread)
+
+    def _leave_thread(self) -> None:
+        """The thread whose loop is recorded ends: nothing follows, and its profiler must end on it."""
+        self.session.loop.settle()
+        self._unfinished = self._program is not None
+        self._close_program()
+        self._unhook()
+
+    def _switch_off(self) -> None:
+        self._unhook()
+        try:
+            self._close_program()
+        finally:
+            if self.session.watch is not None:
+                self.session.watch.abandon()
+            self.session.let_go()
+            self.session.abandon(self.guard.reason)
+
+    def _close_program(self) -> None:
+        running, self._program = self._program, None
+        if running is not None:
+            with self.session.profiler.calling():
+                running.close()
+        self.session.unmark_step()
+
+    def _unhook(self) -> None:
+        if self.active:
+            self._hooks.remove()
+            self.session.profiler.remove()
+            follow(None)
+        self.active = False
+
+
+def _is_regular(error: BaseException) -> bool:
+    """Whether a program that ends with this has done what it wanted."""
+    return (isinstance(error, SystemExit) and error.code in (None, 0)) or isinstance(error, GeneratorExit)
+
+
+def _too_short(session: Session, recording: VariantRecording) -> str:
+    missing = [each for each in ("trace", "memory") if not recording.instrumented_s.get(each)]
+    missing = [each for each in missing if getattr(session.wishes.schedule, each)]
+    if len(recording.series) < session.wishes.schedule.timed:
+        missing.insert(0, f"{session.wishes.schedule.timed - len(recording.series)} of the timed steps")
+    what = ", ".join(missing) or "the last recording"
+    return (
+        f"the loop ended after {session.steps} steps, before all was recorded ({what} missing); record fewer steps "
+        "(--warmup, --timed, --trace, --memory) or train for longer"
+    )
