@@ -14,7 +14,6 @@ class Stage(IntEnum):
     """The order in which techniques are applied."""
 
     MODEL = 10  # changes the modules
-    PARALLEL = 20  # splits them over ranks
     CHECKPOINT = 30
     COMPILE = 40
     SHARD = 50

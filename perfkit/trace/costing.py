@@ -59,7 +59,9 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
     names, signature = Names.of(trace, event), trace.signature[event]
     name = names.column
     key, keys = _distinct(name, signature)
-    number = np.full(keys, _UNASKED, np.int64)
+    # Of each distinct op: its call, once it was asked for; or that it has to be asked for row by row.
+    number = np.full(keys, NONE, np.int64)
+    asked, by_row = np.zeros(keys, np.bool_), np.zeros(keys, np.bool_)
     split = _split(trace, names, signature, parent)
     calls: list[CostedCall] = []
     known: dict[tuple[int, int, str, tuple[OpCall, ...] | None], int] = {}
@@ -98,22 +100,21 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         rows = level[(owner[level] == NONE) & ~split[level]]
         mine = key[rows]
         new, first = np.unique(mine, return_index=True)
-        for each, row in zip(new.tolist(), rows[first].tolist(), strict=True):
-            if number[each] == _UNASKED:
+        for kind, row in zip(new.tolist(), rows[first].tolist(), strict=True):
+            if not asked[kind]:
+                asked[kind] = True
                 listed = bool(list_dtypes.unknown_shapes(evidence.arguments(int(signature[row]))))
-                number[each] = _BY_ROW if listed or sized_inside[row] else ask(row)
-        found = number[mine]
-        listed_rows = np.flatnonzero(found == _BY_ROW)
-        if len(listed_rows):
-            examples, same = evidence.contexts(rows[listed_rows])
-            found[listed_rows] = np.asarray([ask_row(row) for row in examples.tolist()])[same]
-        costed = found != NONE
-        owner[rows[costed]], call_of[rows[costed]] = rows[costed], found[costed]
+                by_row[kind] = listed or sized_inside[row]
+                number[kind] = NONE if by_row[kind] else ask(row)
+        call = number[mine]
+        told_apart = np.flatnonzero(by_row[mine])
+        if len(told_apart):
+            examples, same = evidence.contexts(rows[told_apart])
+            call[told_apart] = np.asarray([ask_row(row) for row in examples.tolist()])[same]
+        costed = call != NONE
+        owner[rows[costed]], call_of[rows[costed]] = rows[costed], call[costed]
     _cost_others(names, parent, kernel_op, key, owner, call_of, ask)
     return Costs(owner, _roles(names, parent, kernel_op, owner, call_of, calls), call_of, calls)
-
-
-_UNASKED, _BY_ROW = -2, -3
 
 
 def _cost_others(

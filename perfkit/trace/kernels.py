@@ -89,13 +89,6 @@ def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
     return Kernels(events, op, launch, link, _clock_skew(trace, events, launch))
 
 
-def link_shares(trace: Trace, kernels: Kernels) -> dict[Link, float]:
-    """The share of kernel time whose op is known in each way; empty where nothing took any time."""
-    time = trace.end_ns[kernels.event] - trace.start_ns[kernels.event]
-    total = int(time.sum())
-    return {link: int(time[kernels.link == link].sum()) / total for link in Link} if total else {}
-
-
 @dataclass(frozen=True)
 class _Ids:
     """What connects kernels and launches, and the ids of ops on kernels; `name_ops` tells whether those are such."""

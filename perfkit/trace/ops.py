@@ -88,22 +88,6 @@ class Ops:
         """Compulsory bytes of each op, NaN where it is not costed or they are not modelled."""
         return self._of_calls([each.cost.bytes for each in self.calls])
 
-    @cached_property
-    def work_ns(self) -> Ints:
-        """Time of the op's work: of its kernels where devices were traced, else its own on the host.
-
-        On the host that is the whole nest of a costed op or collective, and what no child covers of an unmodelled
-        op; 0 elsewhere. There it sums, with `self_ns` of the overhead, to the time of all ops.
-        """
-        if self.trace.has_device_events:
-            total = np.zeros(len(self), np.int64)
-            durations = self.trace.end_ns[self.kernels.event] - self.trace.start_ns[self.kernels.event]
-            linked = self.kernel_owner != NONE
-            np.add.at(total, self.kernel_owner[linked], durations[linked])
-            return total
-        whole = np.isin(self.role, (Role.COSTED, Role.COMMUNICATION))
-        return np.where(self.role == Role.UNMODELLED, self.self_ns, np.where(whole, self.end_ns - self.start_ns, 0))
-
     def name(self, row: int) -> str:
         return self.trace.names[int(self.trace.name[self.event[row]])]
 

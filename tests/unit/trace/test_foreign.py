@@ -6,6 +6,7 @@ import numpy as np
 
 from perfkit.trace.ops import Role, read_ops
 from perfkit.trace.read import NONE, Category, read_trace
+from tests.fixtures.trace_events import work_ns
 
 TRACE = Path(__file__).parents[2] / "fixtures" / "recorded" / "mi250_toy_train.json.gz"
 
@@ -19,5 +20,5 @@ def test_every_kernel_of_the_toy_step_has_an_op_and_a_cost() -> None:
     assert len(trace.of(Category.KERNEL)) == 14
     assert (ops.kernel_op != NONE).all()
     assert (ops.role[ops.kernel_owner] == Role.COSTED).all()
-    assert ops.work_ns.sum() == (trace.end_ns - trace.start_ns)[ops.kernels.event].sum()
+    assert work_ns(ops).sum() == (trace.end_ns - trace.start_ns)[ops.kernels.event].sum()
     assert np.nansum(ops.flops) > 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.trace.kernels import Link, link_shares
+from perfkit.trace.kernels import Link
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE
 from tests.fixtures.trace_events import Event, event, external, kernel, launch, ops_of, range_
@@ -27,7 +27,7 @@ def flow(number: int, ph: str, ts: float, tid: int, pid: int) -> Event:
     return {"ph": ph, "id": number, "cat": "ac2g", "name": "ac2g", "ts": ts, "tid": tid, "pid": pid}
 
 
-def test_shares_of_kernel_time_by_link(tmp_path: Path) -> None:
+def test_every_way_in_which_a_kernel_is_linked(tmp_path: Path) -> None:
     ops = ops_of(
         tmp_path,
         event("aten::mm", 0, 20, **external(4)),
@@ -41,14 +41,6 @@ def test_shares_of_kernel_time_by_link(tmp_path: Path) -> None:
         "by id": ("aten::mm", Link.EXTERNAL_ID, False),
         "unknown": ("", Link.UNLINKED, False),
     }
-    assert link_shares(ops.trace, ops.kernels) == {
-        Link.UNLINKED: 0.1, Link.CORRELATION: 0.6, Link.EXTERNAL_ID: 0.3, Link.FLOW: 0.0,
-    }  # fmt: skip
-
-
-def test_no_kernels_have_no_shares(tmp_path: Path) -> None:
-    ops = ops_of(tmp_path, event("aten::mm", 0, 20))
-    assert link_shares(ops.trace, ops.kernels) == {}
 
 
 def test_old_files_have_the_correlation_as_external_id(tmp_path: Path) -> None:

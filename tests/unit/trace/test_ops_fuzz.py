@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfkit.record import PHASES
-from perfkit.trace.kernels import link_shares
 from perfkit.trace.ops import Role
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE
 from tests.fixtures.trace_events import Event, ops_of
@@ -72,7 +71,5 @@ def test_everything_is_there_once(given: list[Event]) -> None:
     assert np.array_equal(costed, ops.owner == rows)
     assert np.array_equal(costed, ops.call != NONE)
     assert np.array_equal(ops.role == Role.INSIDE, (ops.owner != NONE) & (ops.owner != rows))
-    shares = link_shares(trace, ops.kernels)
-    assert not shares or abs(sum(shares.values()) - 1) < 1e-9
     assert (ops.steps.start_ns[1:] >= ops.steps.end_ns[:-1]).all()
     assert (ops.self_ns >= 0).all()

@@ -11,6 +11,7 @@ from perfkit.analysis.trace.rank_trace import analyse_trace
 from perfkit.trace.kernels import Link, communication
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Trace, read_trace
+from tests.fixtures.trace_events import work_ns
 
 Event = dict[str, Any]
 
@@ -151,7 +152,7 @@ def test_xla_on_the_host_has_ops_by_their_hlo_and_steps_by_their_number(tmp_path
         ]
     ops = read(tmp_path, events)
     assert len(ops) == 6
-    assert ops.work_ns.tolist() == [0, 400_000] * 3
+    assert work_ns(ops).tolist() == [0, 400_000] * 3
     assert ops.steps.basis == "marked by the program (train)"
     assert ops.steps.number.tolist() == [0, 1, 2]
 

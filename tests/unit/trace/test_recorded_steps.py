@@ -16,6 +16,7 @@ from perfkit.record import MARK_PREFIX, PHASES, STEP_MARK
 from perfkit.trace.counts import op_calls
 from perfkit.trace.ops import Ops, Role, read_ops
 from perfkit.trace.read import NONE, read_trace
+from tests.fixtures.trace_events import work_ns
 
 Step = Callable[[int], None]
 
@@ -120,7 +121,7 @@ def test_time_of_a_step_is_accounted_for_once(tmp_path: Path) -> None:
     total = (ops.end_ns - ops.start_ns)[top].sum()
     assert ops.self_ns.sum() == total
     overhead = ops.self_ns[ops.role == Role.OVERHEAD].sum()
-    assert ops.work_ns.sum() + overhead == total
+    assert work_ns(ops).sum() + overhead == total
 
 
 def test_phases_and_calls(tmp_path: Path) -> None:
