@@ -17,7 +17,7 @@ from perfkit.analysis.suite.analyse import analyse
 from perfkit.files import write_json
 from perfkit.measure.bench import min_world_size
 from perfkit.measure.launch.process import launch
-from perfkit.measure.schedule import BenchRequest, plan
+from perfkit.measure.schedule import BenchRequest, bench_schedule
 from perfkit.record import Run
 from perfkit.spec import Schedule, parse_variants, parse_workload
 from perfkit.store.layout import MEMORY_FILE, SUITE_FILE, Suite, SuiteRun, rank_folder, run_path
@@ -53,7 +53,7 @@ def run_memory(
         schedule=SCHEDULE,
         repeats=1,
     )
-    planned = plan(request, min_world_size)
+    planned = bench_schedule(request, min_world_size)
     runs = []
     for item in planned.runs:
         spec = msgspec.structs.replace(item.spec, passes=("memory",))

@@ -203,7 +203,12 @@ def command(
     console = Console(stderr=True, quiet=quiet)
     for item in left_out:
         console.out(f"left out: {item.variant}: {item.reason}")
-    interrupted = not _measure(request, folder, found.name, calibrate=not no_calibrate, ncu=ncu, console=console)
+    interrupted = False
+    try:
+        _measure(request, folder, found.name, calibrate=not no_calibrate, ncu=ncu, console=console)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: what was measured is kept in {folder}", err=True)
+        interrupted = True
 
     # Not sooner: the imports would take time while a child measures.
     from perfkit_cli.show import analyse_and_write, show_paths, show_summary, show_tracebacks
@@ -233,30 +238,25 @@ def _measure(
     calibrate: bool,
     ncu: Path | None,
     console: "Console",
-) -> bool:
-    """Run the suite; False where Ctrl-C ended it early."""
+) -> None:
+    """Run the suite. Ctrl-C and SIGTERM end it early with KeyboardInterrupt; what was measured is kept."""
     from perfkit.measure.bench import bench
     from perfkit_cli.progress import show_progress
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside is interrupted as well
     ceilings = _ceilings(request, device_name, calibrate=calibrate, console=console)
-    try:
-        with show_progress(console) as progress:
-            bench(request, folder, command=_command_line(), ceilings=ceilings, progress=progress, ncu=ncu)
-    except KeyboardInterrupt:
-        click.echo(f"interrupted: what was measured is kept in {folder}", err=True)
-        return False
-    return True
+    with show_progress(console) as progress:
+        bench(request, folder, command=_command_line(), ceilings=ceilings, progress=progress, ncu=ncu)
 
 
 def _ceilings(request: "BenchRequest", device_name: str, *, calibrate: bool, console: "Console") -> "DeviceCeilings":
     """What the device can at most do, with every number of threads that the runs will use."""
     from perfkit.devices.resolve import ceilings_for
     from perfkit.measure.bench import dtype_refusal, min_world_size
-    from perfkit.measure.schedule import plan
+    from perfkit.measure.schedule import bench_schedule
     from perfkit_cli.lines import show_lines
 
-    runs = plan(request, min_world_size, dtype_refusal).runs
+    runs = bench_schedule(request, min_world_size, dtype_refusal).runs
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
 
     with show_lines(console) as tell:

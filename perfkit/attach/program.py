@@ -12,7 +12,7 @@ from perfkit.attach.live.triggers import Triggers
 from perfkit.attach.live.watch import LiveWatch
 from perfkit.attach.profilers import ProfilerTaken
 from perfkit.attach.quiet import only_errors
-from perfkit.attach.session import Session
+from perfkit.attach.session import LoopSession
 from perfkit.attach.timing import timed
 from perfkit.attach.variant import VariantRecording
 from perfkit.instruments.lost_kernels import remarks
@@ -33,10 +33,10 @@ _DEEPEST = 4
 
 _BEGAN = "the program's own torch profiler began meanwhile"
 
-OpenWatch = Callable[[Session, StepFlops | None], tuple[LiveWatch, Triggers]]
+OpenWatch = Callable[[LoopSession, StepFlops | None], tuple[LiveWatch, Triggers]]
 
 
-def program(session: Session, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
+def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
     """Warm-up, timed steps, traced steps, steps whose allocations are recorded; then the record is complete."""
     schedule = session.wishes.schedule
     yield from _warm_up(session, recording, hooks)
@@ -67,7 +67,9 @@ def program(session: Session, recording: VariantRecording, hooks: LoopHooks) -> 
     recording.recorder.update(status=Status.OK, reason="")
 
 
-def watched(session: Session, recording: VariantRecording, open_watch: OpenWatch, *, count: bool) -> Recording[None]:
+def watched(
+    session: LoopSession, recording: VariantRecording, open_watch: OpenWatch, *, count: bool
+) -> Recording[None]:
     """The loop is watched for as long as it runs; what asks for it is traced. With `count` a step's FLOPs are counted
     first."""
     flops: StepFlops | None = None
@@ -96,7 +98,7 @@ def watched(session: Session, recording: VariantRecording, open_watch: OpenWatch
             watch.start(time.perf_counter_ns(), session.steps)
 
 
-def _capture(session: Session, reason: str) -> Recording[None]:
+def _capture(session: LoopSession, reason: str) -> Recording[None]:
     """A recording of its own of the next steps: some timed, some traced."""
     recording = session.begin(f"{session.wishes.name}@step{session.steps}", reason)
     session.loop.sizing = True
@@ -121,7 +123,7 @@ def _skipped(watch: LiveWatch, recording: Recording[None]) -> Recording[None]:
         watch.skip(time.perf_counter_ns())
 
 
-def _warm_up(session: Session, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
+def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
     """Steps until steady, in which the modules that the program calls are found.
 
     Ranks cannot ask each other whether they are steady without a collective: several run the least number of steps,
@@ -160,7 +162,7 @@ def _size(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def _trace(session: Session, recording: VariantRecording) -> Recording[tuple[str, ...]]:
+def _trace(session: LoopSession, recording: VariantRecording) -> Recording[tuple[str, ...]]:
     """Trace, and tell which ranges of the program may be open for longer than the next step."""
     count, path = session.wishes.schedule.trace, recording.recorder.folder / TRACE_FILE
     if not count or not _profiler_is_free(session, recording, "trace"):
@@ -177,7 +179,7 @@ def _trace(session: Session, recording: VariantRecording) -> Recording[tuple[str
     return found.open_ranges
 
 
-def _memory(session: Session, recording: VariantRecording) -> Recording[None]:
+def _memory(session: LoopSession, recording: VariantRecording) -> Recording[None]:
     folder, trained = recording.recorder.folder, session.trained
     with only_errors():
         found = yield from recorded(
@@ -189,7 +191,7 @@ def _memory(session: Session, recording: VariantRecording) -> Recording[None]:
     write_allocations(folder / MEMORY_FILE, found)
 
 
-def _profiler_is_free(session: Session, recording: VariantRecording, purpose: str) -> bool:
+def _profiler_is_free(session: LoopSession, recording: VariantRecording, purpose: str) -> bool:
     """torch has one profiler; the program's own goes first."""
     busy = session.profiler.theirs or torch._C._autograd._profiler_enabled()
     if busy:

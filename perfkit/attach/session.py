@@ -46,7 +46,7 @@ class Wishes:
     unit: str
 
 
-class Session:
+class LoopSession:
     """One rank's watching of one loop.
 
     Attributes:

@@ -22,7 +22,7 @@ from perfkit.attach.phases import follow
 from perfkit.attach.profilers import ProfilerTaken
 from perfkit.attach.program import program, watched
 from perfkit.attach.report import await_ranks, deliver, write_report
-from perfkit.attach.session import Session, Wishes
+from perfkit.attach.session import LoopSession, Wishes
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.thread_end import ThreadEnd
 from perfkit.attach.variant import VariantRecording
@@ -61,7 +61,7 @@ class Watcher:
         self._at_exit = at_exit
         loop = Loop(StepFinder(order.step_every), self._boundary)
         loop.by_hand = by_hand
-        self.session = Session(order.wishes, loop)
+        self.session = LoopSession(order.wishes, loop)
         self._hooks = LoopHooks(loop, self.guard)
         self._deliveries: tuple[Delivery, ...] = ()
         self._program: Recording[None] | None = None
@@ -226,7 +226,7 @@ def _is_regular(error: BaseException) -> bool:
     return (isinstance(error, SystemExit) and error.code in (None, 0)) or isinstance(error, GeneratorExit)
 
 
-def _too_short(session: Session, recording: VariantRecording) -> str:
+def _too_short(session: LoopSession, recording: VariantRecording) -> str:
     missing = [each for each in ("trace", "memory") if not recording.instrumented_s.get(each)]
     missing = [each for each in missing if getattr(session.wishes.schedule, each)]
     if len(recording.series) < session.wishes.schedule.timed:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds
 from perfkit.errors import UsageError
 from perfkit.measure.bench import min_world_size
-from perfkit.measure.schedule import BenchRequest, plan
+from perfkit.measure.schedule import BenchRequest, bench_schedule
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
 from perfkit.techniques.compose import compose
 from perfkit.workloads.table import WORKLOADS
@@ -81,7 +81,9 @@ def _planned(number: int, case: Case, config: CheckConfig, machine: Machine, sch
     )
     wanted = {variant_label(techniques) for techniques in named}
     specs = tuple(
-        item.spec for item in plan(request, min_world_size).runs if variant_label(item.spec.techniques) in wanted
+        item.spec
+        for item in bench_schedule(request, min_world_size).runs
+        if variant_label(item.spec.techniques) in wanted
     )
     folder = f"{number}-{re.sub(r'[^A-Za-z0-9._-]+', '-', request.workload.label).strip('-')[:60]}"
     return PlannedCase(case=case, request=request, specs=specs, folder=folder)

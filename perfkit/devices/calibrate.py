@@ -113,7 +113,7 @@ def _measure_cuda(device: "Device", *, short: bool, progress: Progress) -> tuple
     progress(f"trying every product on {device.name}")
     kernels, canary, notes = cuda.kernels(device, timer, short=short)
     cuda.warm_up(device, canary, short=short, progress=progress)
-    return run(kernels, {None: canary}, cuda.plan_of(short=short), timer, progress, cuda.release), notes
+    return run(kernels, {None: canary}, cuda.effort_of(short=short), timer, progress, cuda.release), notes
 
 
 def _device(device: str, name: str, ceilings: tuple[Ceiling, ...], notes: Sequence[str]) -> DeviceCeilings:

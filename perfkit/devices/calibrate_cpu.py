@@ -12,8 +12,8 @@ from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
 from perfkit.devices.fp32 import set_matmul_precision
 from perfkit.devices.measure import (
     Call,
+    Effort,
     Kernel,
-    Plan,
     Progress,
     Window,
     fill_window,
@@ -25,8 +25,8 @@ from perfkit.devices.peak import IEEE
 from perfkit.devices.repeats import SPREAD_TOLERANCE
 from perfkit.units import bandwidth, flops_per_s
 
-SHORT = Plan(repeats=5, windows=150, budget_s=0.06, quantile=0.99)
-FULL = Plan(repeats=7, windows=300, budget_s=0.4, quantile=0.99)
+SHORT = Effort(repeats=5, windows=150, budget_s=0.06, quantile=0.99)
+FULL = Effort(repeats=7, windows=300, budget_s=0.4, quantile=0.99)
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
 SHORT_DTYPES = ("fp32", "bf16", "fp16")

@@ -18,11 +18,11 @@ from perfkit.devices.busy import Use, use_of
 from perfkit.devices.catalogue import find
 from perfkit.devices.ceiling import Ceiling, Confidence
 from perfkit.devices.fp32 import set_matmul_precision
-from perfkit.devices.measure import Call, Kernel, Plan, Progress, Timer
+from perfkit.devices.measure import Call, Effort, Kernel, Progress, Timer
 from perfkit.errors import UnavailableError
 
-SHORT = Plan(repeats=5, windows=20, budget_s=0.1, quantile=0.5)
-FULL = Plan(repeats=7, windows=50, budget_s=0.5, quantile=0.5)
+SHORT = Effort(repeats=5, windows=20, budget_s=0.1, quantile=0.5)
+FULL = Effort(repeats=7, windows=50, budget_s=0.5, quantile=0.5)
 WARM_UP_S = {"short": 3.0, "full": 30.0}
 
 SHORT_SIZES = (4096, 8192)
@@ -90,10 +90,10 @@ def _described(index: int) -> Device:
 def kernels(device: Device, timer: Timer, *, short: bool) -> tuple[list[Kernel], Kernel, list[str]]:
     """The kernels to measure, the canary, and notes on what is left out and why.
 
-    No product takes longer than what the plan's smallest number of windows has time for.
+    No product takes longer than what the effort's smallest number of windows has time for.
     """
-    plan = plan_of(short=short)
-    limits = cuda_products.Limits(plan.budget_s / plan.min_windows, device.free_bytes)
+    effort = effort_of(short=short)
+    limits = cuda_products.Limits(effort.budget_s / effort.min_windows, device.free_bytes)
     found = cuda_products.products(device.capability, rocm=device.rocm)
     sizes = SHORT_SIZES if short else FULL_SIZES
     chosen = cuda_products.kernels(found, find(device.name, device.units), sizes, limits, timer)
@@ -104,7 +104,7 @@ def kernels(device: Device, timer: Timer, *, short: bool) -> tuple[list[Kernel],
     return [*chosen.kernels, *bandwidths], chosen.canary, [*_use_notes(device.use), *chosen.notes, *how_read]
 
 
-def plan_of(*, short: bool) -> Plan:
+def effort_of(*, short: bool) -> Effort:
     """How much a short or a full calibration measures."""
     return SHORT if short else FULL
 

@@ -38,7 +38,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Effort:
     """How much to measure: `repeats` of each kernel, each of up to `windows` windows within `budget_s` seconds.
 
     `quantile` of the windows' rates stands for a repeat.
@@ -110,12 +110,12 @@ def _nothing() -> None:
 def run(
     kernels: Sequence[Kernel],
     canaries: Mapping[int | None, Kernel],
-    plan: Plan,
+    effort: Effort,
     timer: Timer,
     progress: Progress,
     release: Callable[[], None] = _nothing,
 ) -> Measured:
-    """Every kernel `plan.repeats` times, round by round, so that the repeats of each are spread over time.
+    """Every kernel `effort.repeats` times, round by round, so that the repeats of each are spread over time.
 
     `canaries` has one kernel for each number of threads that occurs. `release` is called between kernels, when their
     buffers are gone, and gives their memory back. A kernel that raises is left out with the reason; the others go on.
@@ -123,16 +123,16 @@ def run(
     """
     found: list[list[Repeat]] = [[] for _ in kernels]
     failed: dict[int, str] = {}
-    for turn in range(plan.repeats):
+    for turn in range(effort.repeats):
         before: tuple[int | None, float] | None = None
         for index, kernel in enumerate(kernels):
             if index in failed:
                 continue
-            progress(f"[{turn * len(kernels) + index + 1}/{plan.repeats * len(kernels)}] {kernel.label}")
+            progress(f"[{turn * len(kernels) + index + 1}/{effort.repeats * len(kernels)}] {kernel.label}")
             canary = canaries[kernel.threads]
             if before is None or before[0] != kernel.threads:
                 before = (kernel.threads, _canary_rate(canary, timer, release))
-            outcome = _repeat(kernel, plan, timer)
+            outcome = _repeat(kernel, effort, timer)
             release()
             after = _canary_rate(canary, timer, release)
             if isinstance(outcome, str):
@@ -158,17 +158,17 @@ def run(
     )
 
 
-def _repeat(kernel: Kernel, plan: Plan, timer: Timer) -> tuple[float, int] | str:
+def _repeat(kernel: Kernel, effort: Effort, timer: Timer) -> tuple[float, int] | str:
     """The rate of one repeat and its number of windows, or why there is none. Its buffers end with the call."""
     try:
         window = kernel.prepare()
         timer(window.call)  # touches the buffers, fills the caches, wakes the threads
         durations = time_windows(
-            window, timer, windows=plan.windows, budget_s=plan.budget_s, min_windows=plan.min_windows
+            window, timer, windows=effort.windows, budget_s=effort.budget_s, min_windows=effort.min_windows
         )
     except FAILURES as error:
         return reason(error)
-    return quantile_rate(durations, window.amount, plan.quantile), len(durations)
+    return quantile_rate(durations, window.amount, effort.quantile), len(durations)
 
 
 def _canary_rate(canary: Kernel, timer: Timer, release: Callable[[], None]) -> float:

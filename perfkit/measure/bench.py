@@ -13,8 +13,8 @@ from perfkit.errors import UsageError
 from perfkit.files import write_bytes, write_json
 from perfkit.instruments.ncu import ncu_command, refusal
 from perfkit.measure.launch.process import launch
-from perfkit.measure.launch.ranks import HERE, Place
-from perfkit.measure.schedule import BenchRequest, Plan, PlannedRun, Techniques, plan
+from perfkit.measure.launch.ranks import HERE, RankPlace
+from perfkit.measure.schedule import BenchRequest, BenchSchedule, ScheduledRun, Techniques, bench_schedule
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
@@ -81,7 +81,7 @@ def bench(
     KeyboardInterrupt, which is raised again, loses nothing that was measured. With `ncu` (Nsight Compute's command)
     every variant of one rank is then run once more with its kernels counted; why one was not is a warning of the suite.
     """
-    schedule = plan(request, min_world_size, dtype_refusal)
+    schedule = bench_schedule(request, min_world_size, dtype_refusal)
     making = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
     for index in range(len(schedule.runs)):
         making.run(index, progress)
@@ -94,7 +94,7 @@ def bench(
 class SuiteInMaking:
     """A suite whose planned runs are made one by one; `suite.json` is written after each."""
 
-    def __init__(self, schedule: Plan, folder: Path, *, command: str, ceilings: DeviceCeilings | None) -> None:
+    def __init__(self, schedule: BenchSchedule, folder: Path, *, command: str, ceilings: DeviceCeilings | None) -> None:
         if folder.exists() and any(folder.iterdir()):
             raise UsageError(f"{folder} exists already: name another folder with --out, or remove it; nothing was run")
         self.suite = _new_suite(schedule, command)
@@ -105,8 +105,8 @@ class SuiteInMaking:
         if ceilings is not None:
             write_json(folder / CEILINGS_FILE, ceilings)
 
-    def run(self, index: int, progress: Callable[[Event], None], place: Place = HERE) -> None:
-        """Make run `index` of the plan, in `place`, unless its variant has ended before."""
+    def run(self, index: int, progress: Callable[[Event], None], place: RankPlace = HERE) -> None:
+        """Make run `index` of the schedule, in `place`, unless its variant has ended before."""
         item, total = self._schedule.runs[index], len(self._schedule.runs)
         variant = item.spec.variant
         if variant in self.ended:
@@ -157,7 +157,7 @@ def _count_one(spec: RunSpec, folder: Path, ncu: Path, progress: Callable[[Event
     return run, reason
 
 
-def _run(item: PlannedRun, folder: Path, progress: Callable[[Event], None], place: Place) -> Run:
+def _run(item: ScheduledRun, folder: Path, progress: Callable[[Event], None], place: RankPlace) -> Run:
     if not item.skip:
         return launch(item.spec, folder, lambda name: progress(PassStarted(name)), place=place)
     run = Run(status=Status.SKIPPED, reason=item.skip, perfkit=perfkit.__version__)
@@ -176,7 +176,7 @@ def dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
     return dtypes.refusal(compose(techniques), device, dtype)
 
 
-def _new_suite(schedule: Plan, command: str) -> Suite:
+def _new_suite(schedule: BenchSchedule, command: str) -> Suite:
     return Suite(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,

@@ -38,7 +38,7 @@ class BenchRequest:
 
 
 @dataclass(frozen=True)
-class PlannedRun:
+class ScheduledRun:
     """One launch: `skip` is set where the variant cannot run here, with the reason."""
 
     spec: RunSpec
@@ -47,15 +47,17 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchSchedule:
     """All runs in the order they are launched, and for each variant the one it is compared with."""
 
     variants: tuple[str, ...]
     baselines: dict[str, str]
-    runs: tuple[PlannedRun, ...]
+    runs: tuple[ScheduledRun, ...]
 
 
-def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int], refusal: Refusal = lambda *_: "") -> Plan:
+def bench_schedule(
+    request: BenchRequest, min_world_size: Callable[[Techniques], int], refusal: Refusal = lambda *_: ""
+) -> BenchSchedule:
     """Baselines first, one for every world size in use: sharded training is compared with plain data parallelism.
 
     Repeats are interleaved and every other round is reversed, so that a drifting machine favours no variant.
@@ -77,9 +79,9 @@ def plan(request: BenchRequest, min_world_size: Callable[[Techniques], int], ref
             techniques, size, skip = chosen[name]
             if skip and repeat:
                 continue
-            runs.append(PlannedRun(_spec(request, techniques, size, repeat), repeat, skip))
+            runs.append(ScheduledRun(_spec(request, techniques, size, repeat), repeat, skip))
     baselines = {name: names[size] for name, (_, size, skip) in chosen.items() if not skip}
-    return Plan(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
+    return BenchSchedule(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
 
 
 def _world_size(request: BenchRequest, least: int) -> tuple[int, str]:

@@ -22,7 +22,7 @@ import perfkit
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop import Loop
-from perfkit.attach.session import Session
+from perfkit.attach.session import LoopSession
 from perfkit.instruments.recorder import Recorder
 from perfkit.record import Status
 from perfkit.spec import Schedule
@@ -181,11 +181,11 @@ BREAKABLE = (
     (Loop, "forward"),
     (Loop, "stepping"),
     (Loop, "stepped"),
-    (Session, "open"),
-    (Session, "write_timing"),
-    (Session, "mark_step"),
-    (Session, "unmark_step"),
-    (Session, "end"),
+    (LoopSession, "open"),
+    (LoopSession, "write_timing"),
+    (LoopSession, "mark_step"),
+    (LoopSession, "unmark_step"),
+    (LoopSession, "end"),
     (Recorder, "update"),
     (torch.profiler.profile, "start"),
     (torch.profiler.profile, "export_chrome_trace"),

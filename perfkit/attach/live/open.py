@@ -12,7 +12,7 @@ from perfkit.attach.delivery import Delivery
 from perfkit.attach.live.flops import StepFlops
 from perfkit.attach.live.triggers import Triggers
 from perfkit.attach.live.watch import Callback, LiveWatch, open_watch
-from perfkit.attach.session import Session
+from perfkit.attach.session import LoopSession
 from perfkit.cost.call import Unit
 from perfkit.cost.fp32_products import by_dtype
 from perfkit.devices.mixed_peak import mixed_peak
@@ -33,7 +33,7 @@ class LiveWishes:
 
 
 def watch_of(
-    wishes: LiveWishes, deliveries: Sequence[Delivery], session: Session, counted: StepFlops | None
+    wishes: LiveWishes, deliveries: Sequence[Delivery], session: LoopSession, counted: StepFlops | None
 ) -> tuple[LiveWatch, Triggers]:
     """The watch of an opened session, and what asks for traces; `counted` are the FLOPs of a step if they were."""
     assert session.main is not None
@@ -65,7 +65,7 @@ def watch_of(
     return watch, triggers
 
 
-def peak_flops(session: Session, dtype: str, counted: StepFlops | None) -> float | None:
+def peak_flops(session: LoopSession, dtype: str, counted: StepFlops | None) -> float | None:
     """FLOP/s that this rank's utilisation refers to; None where they are not known."""
     known, device = session.ceilings, session.trained.device
     if known is None or known.device != device.type:

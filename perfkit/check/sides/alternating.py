@@ -10,7 +10,7 @@ from perfkit.check.sides.protocol import slowest
 from perfkit.check.sides.side import Side, failure, places
 from perfkit.files import read_json
 from perfkit.measure.launch.process import launch
-from perfkit.measure.launch.ranks import Place
+from perfkit.measure.launch.ranks import RankPlace
 from perfkit.record import RankRecord, Samples, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RECORD_FILE, rank_folder
@@ -34,7 +34,7 @@ def measure_pair(
     return Pair(before=of_before, after=of_after, seconds=time.monotonic() - start)
 
 
-def _steps(side: Side, place: Place, spec: RunSpec, folder: Path, report: Callable[[str], None]) -> Samples:
+def _steps(side: Side, place: RankPlace, spec: RunSpec, folder: Path, report: Callable[[str], None]) -> Samples:
     run = launch(spec, folder, lambda name: report(f"{side.label}: {name}"), place=place)
     if run.status != Status.OK:
         raise failure(side, run, folder)

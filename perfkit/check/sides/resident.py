@@ -17,7 +17,7 @@ from perfkit.errors import PerfkitError
 from perfkit.files import write_json
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.process import GRACE_S
-from perfkit.measure.launch.ranks import Place, end_rank, start_rank
+from perfkit.measure.launch.ranks import RankPlace, end_rank, start_rank
 from perfkit.record import Run, Samples, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
@@ -36,7 +36,9 @@ class _Rank:
 class Team:
     """All ranks of one side, running from `start` to `end`, each on its `cores` (empty: on any)."""
 
-    def __init__(self, side: Side, place: Place, spec: RunSpec, folder: Path, cores: tuple[Cores, ...] = ()) -> None:
+    def __init__(
+        self, side: Side, place: RankPlace, spec: RunSpec, folder: Path, cores: tuple[Cores, ...] = ()
+    ) -> None:
         self.side = side
         self.spec = spec
         self.folder = folder

@@ -9,7 +9,7 @@ from perfkit.check.sides.revision import Revision
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.files import read_json
 from perfkit.measure.imported import OTHER_TREE, OWN_TREE
-from perfkit.measure.launch.ranks import Place
+from perfkit.measure.launch.ranks import RankPlace
 from perfkit.record import RankRecord, Run
 from perfkit.store.layout import RECORD_FILE
 
@@ -65,7 +65,7 @@ def failure(side: Side, run: Run, folder: Path) -> SideFailedError:
     return SideFailedError(side, run)
 
 
-def places(before: Side, after: Side) -> tuple[Place, Place]:
+def places(before: Side, after: Side) -> tuple[RankPlace, RankPlace]:
     """Where the processes of both sides run. A `UsageError` names a folder that is not there.
 
     Where the repository is perfkit's own, each side runs its own perfkit.
@@ -74,7 +74,7 @@ def places(before: Side, after: Side) -> tuple[Place, Place]:
     return _place(before, after, own_package), _place(after, before, own_package)
 
 
-def _place(side: Side, other: Side, own_package: Path | None) -> Place:
+def _place(side: Side, other: Side, own_package: Path | None) -> RankPlace:
     if not side.root.is_dir():
         raise UsageError(f"{side.label}: there is no folder {side.root}")
     folders = [side.root / folder for folder in side.python_path]
@@ -93,7 +93,7 @@ def _place(side: Side, other: Side, own_package: Path | None) -> Place:
     environment = {OWN_TREE: str(side.tree.resolve()), OTHER_TREE: str(other.tree.resolve())}
     if folders:
         environment["PYTHONPATH"] = os.pathsep.join([*(str(folder.resolve()) for folder in folders), *inherited])
-    return Place(folder=side.root.resolve(), environment=environment)
+    return RankPlace(folder=side.root.resolve(), environment=environment)
 
 
 def _perfkit_folder(trees: tuple[Path, Path]) -> Path | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from perfkit.check.sides.side import Side, places
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.measure.bench import Event, SuiteInMaking, dtype_refusal, min_world_size
-from perfkit.measure.schedule import BenchRequest, plan
+from perfkit.measure.schedule import BenchRequest, bench_schedule
 from perfkit.store.layout import Suite
 
 
@@ -28,7 +28,7 @@ def measure_sides(
     Instruments run in the first of the `repeats`. A variant's runs take turns in the order ABBA. `progress` gets the
     side's label with each event. A run that fails is a result in its suite, and is not repeated on its side.
     """
-    schedule = plan(replace(request, repeats=repeats), min_world_size, dtype_refusal)
+    schedule = bench_schedule(replace(request, repeats=repeats), min_world_size, dtype_refusal)
     making = [
         (side, place, SuiteInMaking(schedule, folder / name, command=command, ceilings=ceilings))
         for side, place, name in zip((before, after), places(before, after), ("before", "after"), strict=True)
@@ -49,7 +49,7 @@ def measure_side(
     progress: Callable[[str, Event], None],
 ) -> Suite:
     """Run every variant of `request` once on one side alone, into `folder`, which must not exist."""
-    schedule = plan(replace(request, repeats=1), min_world_size, dtype_refusal)
+    schedule = bench_schedule(replace(request, repeats=1), min_world_size, dtype_refusal)
     suite = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
     place, _ = places(side, side)
     for index in range(len(schedule.runs)):

@@ -14,7 +14,7 @@ import msgspec
 import perfkit
 from perfkit.files import write_json
 from perfkit.measure.launch.outcome import outcome
-from perfkit.measure.launch.ranks import HERE, Place, end_rank, start_rank
+from perfkit.measure.launch.ranks import HERE, RankPlace, end_rank, start_rank
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
@@ -30,7 +30,7 @@ class _Rank:
 
 
 def launch(
-    spec: RunSpec, folder: Path, report: Callable[[str], None], *, under: Sequence[str] = (), place: Place = HERE
+    spec: RunSpec, folder: Path, report: Callable[[str], None], *, under: Sequence[str] = (), place: RankPlace = HERE
 ) -> Run:
     """Run `spec` in `folder`, which must not hold a run, and return how it ended; `run.json` says the same.
 

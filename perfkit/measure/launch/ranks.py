@@ -14,14 +14,14 @@ from perfkit.store.layout import OUTPUT_FILE, rank_folder
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class RankPlace:
     """Where ranks run: their working folder (None: this process's own), and variables added to its environment."""
 
     folder: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-HERE = Place()
+HERE = RankPlace()
 
 
 def start_rank(
@@ -31,7 +31,7 @@ def start_rank(
     rank: int,
     *,
     under: Sequence[str] = (),
-    place: Place = HERE,
+    place: RankPlace = HERE,
     obeys: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start `python -m MODULE FOLDER` as one rank of a run; its standard output is a pipe, and its input if it `obeys`.

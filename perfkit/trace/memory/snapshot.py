@@ -38,7 +38,7 @@ from perfkit.trace.memory.file import MemoryFile
 from perfkit.trace.memory.history import ALLOC, OOM, Held, History, held_by, history_of
 from perfkit.trace.memory.replay import replay
 from perfkit.trace.memory.snapshot_text import load_snapshot
-from perfkit.trace.memory.stacks import BY_LIFE, Place, Stacks
+from perfkit.trace.memory.stacks import BY_LIFE, Origin, Stacks
 from perfkit.units import nbytes
 
 KIND = "allocator snapshot (torch.cuda.memory._dump_snapshot)"
@@ -252,7 +252,7 @@ class _Device:
         if not self._is_failed():
             return None
         last, free = int(failures[-1]), history.device_free[-1]
-        place: Place = self._places[int(history.stack[last])]
+        place: Origin = self._places[int(history.stack[last])]
         before = int(np.searchsorted(events, last)) - 1
         size = int(history.size[last])
         message = f"{self._name.partition(':')[0].upper()} out of memory: tried to allocate {nbytes(size)}"
@@ -289,6 +289,6 @@ class _Device:
         return bool(len(failures)) and not (self._history.action[failures[-1] :] == ALLOC).any()
 
 
-def _lasting(place: Place) -> str:
+def _lasting(place: Origin) -> str:
     """The category of a block that outlived its phase."""
     return BY_LIFE[place.purpose][1] if place.purpose in BY_LIFE else place.purpose or UNKNOWN

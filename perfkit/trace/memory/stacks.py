@@ -33,7 +33,7 @@ BY_LIFE = {
 }
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """What a stack tells: "" and NONE where it tells nothing. `purpose` is a category or a key of `BY_LIFE`."""
 
     op: str = ""
@@ -42,7 +42,7 @@ class Place(NamedTuple):
     purpose: str = ""
 
 
-NOWHERE = Place()
+NOWHERE = Origin()
 
 # Patterns for `file function`; a C++ function stands behind a file that may be anything.
 _FSDP2, _FSDP1 = r"fsdp/_fully_shard/_fsdp_", r"fsdp/(_flat_param|flat_param|_runtime_utils)\.py "
@@ -122,7 +122,7 @@ class Stacks:
     def __init__(self) -> None:
         self._frames: dict[tuple[str, str], _Frame] = {}
 
-    def place(self, stack: object) -> Place:
+    def place(self, stack: object) -> Origin:
         """What a stack tells; anything that is not a list of frames tells nothing."""
         dictionaries = [each for each in stack if isinstance(each, dict)] if isinstance(stack, list) else []
         frames = [self._frame(str(each.get("filename", "")), str(each.get("name", ""))) for each in dictionaries]
@@ -136,7 +136,7 @@ class Stacks:
         line = ""
         if users != NONE:
             line = f"{frames[users].file}:{dictionaries[users].get('line', 0)} {frames[users].function}"
-        return Place(op=_op(frames), line=line, phase=phase, purpose=purpose)
+        return Origin(op=_op(frames), line=line, phase=phase, purpose=purpose)
 
     def _frame(self, file: str, function: str) -> _Frame:
         key = (file, function)

@@ -13,7 +13,7 @@ from perfkit.allocations import Allocations, allocations
 from perfkit.attach import program as programs
 from perfkit.attach.loop import Loop
 from perfkit.attach.program import program
-from perfkit.attach.session import Session, Wishes
+from perfkit.attach.session import LoopSession, Wishes
 from perfkit.attach.steps import StepFinder
 from perfkit.instruments.lost_kernels import KernelCount
 from perfkit.instruments.open_ranges import OpenRangeError
@@ -55,7 +55,7 @@ class Driven:
         self.hooks: Any = Hooks()
         schedule = Schedule(**{"warmup": 1, "max_warmup": 1, "timed": 2, "trace": 1, "memory": 1, **counts})
         wishes = Wishes(folder=folder, name="loop", models={}, schedule=schedule, units_per_step=None, unit="samples")
-        self.session = Session(wishes, self.loop)
+        self.session = LoopSession(wishes, self.loop)
         self.recording = self.session.open()
 
         def traced(count: int, *_: Any, **__: Any) -> Recording[Traced]:

@@ -9,7 +9,7 @@ from torch import nn
 
 from perfkit.attach import session as sessions
 from perfkit.attach.loop import Loop, StepCounts
-from perfkit.attach.session import Session, Wishes
+from perfkit.attach.session import LoopSession, Wishes
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.timing import Stamp, StepSeries
 from perfkit.errors import PerfkitError
@@ -28,7 +28,7 @@ class Watched:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         self.loop.stepped(self.optimizer)
         stated: dict[str, Any] = {"models": {}, "schedule": Schedule(), "units_per_step": None, "unit": "samples"}
-        self.session = Session(Wishes(**{"folder": folder, "name": "loop", **stated, **wishes}), self.loop)
+        self.session = LoopSession(Wishes(**{"folder": folder, "name": "loop", **stated, **wishes}), self.loop)
 
 
 def test_what_is_trained_is_found(tmp_path: Path) -> None:

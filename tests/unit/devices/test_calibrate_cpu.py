@@ -5,7 +5,7 @@ import torch
 
 from perfkit.devices import calibrate_cpu, triads
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
-from perfkit.devices.measure import Plan, run, wall_timer
+from perfkit.devices.measure import Effort, run, wall_timer
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +106,8 @@ def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
 
 def test_a_real_product_and_a_real_triad_give_finite_rates() -> None:
     kernels = [calibrate_cpu._product("fp32", 64, 1), triads._triad(Level.L2, 2**18, 1)]
-    plan = Plan(repeats=2, windows=5, budget_s=0.05, quantile=0.99)
-    found = run(kernels, {1: calibrate_cpu._product("fp32", 64, 1)}, plan, wall_timer(), lambda line: None)
+    effort = Effort(repeats=2, windows=5, budget_s=0.05, quantile=0.99)
+    found = run(kernels, {1: calibrate_cpu._product("fp32", 64, 1)}, effort, wall_timer(), lambda line: None)
     assert [kernel.unit for kernel in found.kernels] == ["FLOP/s", "B/s"]
     assert all(repeat.rate > 0 and repeat.windows == 5 for kernel in found.kernels for repeat in kernel.repeats)
 

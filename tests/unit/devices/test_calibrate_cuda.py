@@ -35,8 +35,8 @@ def installed(fake: FakeTorch, monkeypatch: pytest.MonkeyPatch, use: Use = Use()
 
 def calibrated(fake: FakeTorch, *, short: bool = True, name: str = "") -> DeviceCeilings:
     found, repeats = calibrate(short=short, progress=lambda line: None, device_name=name)
-    plan = calibrate_cuda.plan_of(short=short)
-    assert all(len(kernel.repeats) == plan.repeats for kernel in repeats)  # what is kept is whole
+    effort = calibrate_cuda.effort_of(short=short)
+    assert all(len(kernel.repeats) == effort.repeats for kernel in repeats)  # what is kept is whole
     assert all(any(kernel.level == c.level and kernel.dtype == c.dtype for kernel in repeats) for c in found.ceilings)
     return found
 
@@ -137,9 +137,9 @@ def test_slow_fp64_is_measured_at_sizes_that_the_datasheets_peak_allows(
     ada = FakeTorch(rates, names=("NVIDIA GeForce RTX 4090",), capability=(8, 9), units=128)
     fake = installed(ada, monkeypatch)
     found = calibrated(fake, short=short)
-    plan = calibrate_cuda.plan_of(short=short)
+    effort = calibrate_cuda.effort_of(short=short)
     assert value(found, Level.VECTOR, "fp64") == pytest.approx(1.28e12)
-    assert fake.longest["fp64"] <= 1.02 * plan.budget_s / plan.min_windows  # the peak is 1.29e12
+    assert fake.longest["fp64"] <= 1.02 * effort.budget_s / effort.min_windows  # the peak is 1.29e12
     assert any(note.startswith("fp64 products are measured up to n=") for note in found.notes)
     assert not any(note.startswith("bf16 products") for note in found.notes)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from perfkit.devices.ceiling import Level
-from perfkit.devices.measure import Kernel, Plan, Window, fill_window, reason, run, time_windows, wall_timer
+from perfkit.devices.measure import Effort, Kernel, Window, fill_window, reason, run, time_windows, wall_timer
 
 
 class Clock:
@@ -49,7 +49,7 @@ def test_rates_are_amount_over_the_quantile_of_durations() -> None:
     found = run(
         [kernel("k", lambda: Window(call, 10.0))],
         {1: kernel("canary", lambda: Window(clock.takes(0.01), 5.0))},
-        Plan(repeats=2, windows=10, budget_s=1.0, quantile=0.5),
+        Effort(repeats=2, windows=10, budget_s=1.0, quantile=0.5),
         wall_timer(clock),
         lambda line: None,
     )
@@ -73,7 +73,7 @@ def test_kernels_are_interleaved_between_canaries_with_fresh_buffers() -> None:
     run(
         [kernel("a", prepare("a")), kernel("b", prepare("b")), kernel("c", prepare("c"), threads=2)],
         {1: kernel("canary", prepare("|1")), 2: kernel("canary", prepare("|2"), threads=2)},
-        Plan(repeats=2, windows=3, budget_s=1.0, quantile=0.99),
+        Effort(repeats=2, windows=3, budget_s=1.0, quantile=0.99),
         wall_timer(clock),
         lambda line: None,
     )
@@ -91,7 +91,7 @@ def test_a_slow_phase_shows_in_the_canaries_around_it() -> None:
     found = run(
         [kernel("k", lambda: Window(clock.takes(0.01), 1.0))],
         {1: kernel("canary", canary)},
-        Plan(repeats=2, windows=3, budget_s=1.0, quantile=0.99),
+        Effort(repeats=2, windows=3, budget_s=1.0, quantile=0.99),
         wall_timer(clock),
         lambda line: None,
     )
@@ -114,7 +114,7 @@ def test_a_kernel_that_raises_is_left_out_whole_and_not_tried_again() -> None:
     found = run(
         [kernel("a", lambda: Window(clock.takes(0.01), 1.0)), kernel("b", second_time)],
         {1: kernel("canary", lambda: Window(clock.takes(0.01), 1.0))},
-        Plan(repeats=4, windows=3, budget_s=1.0, quantile=0.99),
+        Effort(repeats=4, windows=3, budget_s=1.0, quantile=0.99),
         wall_timer(clock),
         lambda line: None,
         lambda: given_back.append(None),
@@ -135,7 +135,7 @@ def test_an_error_of_the_canary_ends_the_measuring() -> None:
         run(
             [kernel("a", lambda: Window(clock.takes(0.01), 1.0))],
             {1: kernel("canary", broken)},
-            Plan(repeats=1, windows=3, budget_s=1.0, quantile=0.99),
+            Effort(repeats=1, windows=3, budget_s=1.0, quantile=0.99),
             wall_timer(clock),
             lambda line: None,
         )
@@ -154,7 +154,7 @@ def test_progress_names_every_measurement_with_its_place() -> None:
     run(
         [kernel("a", lambda: Window(clock.takes(0.1), 1.0)), kernel("b", lambda: Window(clock.takes(0.1), 1.0))],
         {1: kernel("canary", lambda: Window(clock.takes(0.1), 1.0))},
-        Plan(repeats=2, windows=1, budget_s=1.0, quantile=0.99),
+        Effort(repeats=2, windows=1, budget_s=1.0, quantile=0.99),
         wall_timer(clock),
         lines.append,
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.measure.schedule import BenchRequest, plan
+from perfkit.measure.schedule import BenchRequest, bench_schedule
 from perfkit.spec import TechniqueSpec, WorkloadSpec, parse_variants
 
 MIN = {"zero1": 2, "ddp4": 4}
@@ -23,7 +23,7 @@ def order(result):
 
 
 def test_baseline_comes_first_and_every_other_round_is_reversed():
-    result = plan(request("amp,ckpt"), least)
+    result = bench_schedule(request("amp,ckpt"), least)
     assert order(result) == [
         ("baseline", 0), ("amp", 0), ("ckpt", 0),
         ("ckpt", 1), ("amp", 1), ("baseline", 1),
@@ -32,7 +32,7 @@ def test_baseline_comes_first_and_every_other_round_is_reversed():
 
 
 def test_instruments_run_in_the_first_round_only():
-    result = plan(request("amp"), least)
+    result = bench_schedule(request("amp"), least)
     passes = {(run.spec.variant, run.repeat): run.spec.passes for run in result.runs}
     assert passes["amp", 0] == ("trace", "memory", "evidence")
     assert passes["baseline", 0] == ("trace", "memory", "evidence", "echo")
@@ -40,53 +40,55 @@ def test_instruments_run_in_the_first_round_only():
 
 
 def test_sharded_variants_get_a_baseline_of_their_world_size_and_share_the_cores():
-    result = plan(request("amp,zero1", repeats=1), least)
+    result = bench_schedule(request("amp,zero1", repeats=1), least)
     assert result.variants == ("baseline", "amp", "baseline@2", "zero1@2")
     assert result.baselines["zero1@2"] == "baseline@2"
     assert [run.spec.launch.threads for run in result.runs] == [8, 8, 4, 4]
 
 
 def test_a_given_world_size_holds_for_all():
-    result = plan(request("amp,zero1", world_size=2, repeats=1), least)
+    result = bench_schedule(request("amp,zero1", world_size=2, repeats=1), least)
     assert result.variants == ("baseline@2", "amp@2", "zero1@2")
 
 
 def test_too_few_ranks_skip_the_variant_with_the_remedy():
-    result = plan(request("zero1,amp", world_size=1), least)
+    result = bench_schedule(request("zero1,amp", world_size=1), least)
     skipped = [run for run in result.runs if run.skip]
     assert [run.spec.variant for run in skipped] == ["zero1"]
     assert skipped[0].skip == "needs at least 2 ranks: run with --world-size 2"
 
 
 def test_on_gpus_ranks_are_devices():
-    two = plan(request("zero1", device="cuda", device_count=4, repeats=1), least)
+    two = bench_schedule(request("zero1", device="cuda", device_count=4, repeats=1), least)
     assert two.variants == ("baseline@4", "zero1@4")
     assert [run.spec.launch.threads for run in two.runs] == [None, None]
-    one = plan(request("zero1", device="cuda", device_count=1, repeats=1), least)
+    one = bench_schedule(request("zero1", device="cuda", device_count=1, repeats=1), least)
     assert [run.skip for run in one.runs] == ["needs at least 2 GPUs, 1 visible"]
 
 
 def test_more_ranks_than_gpus_skip_every_variant_and_start_nothing():
-    result = plan(request("amp,zero1,baseline", device="cuda", device_count=2, world_size=4), least)
+    result = bench_schedule(request("amp,zero1,baseline", device="cuda", device_count=2, world_size=4), least)
     assert [(run.spec.variant, run.skip) for run in result.runs] == [
         ("baseline@4", "needs 4 GPUs, 2 visible"),
         ("amp@4", "needs 4 GPUs, 2 visible"),
         ("zero1@4", "needs 4 GPUs, 2 visible"),
     ]
     assert result.baselines == {}
-    enough = plan(request("amp", device="cuda", device_count=4, world_size=4), least)
+    enough = bench_schedule(request("amp", device="cuda", device_count=4, world_size=4), least)
     assert not any(run.skip for run in enough.runs)
-    on_cpu = plan(request("amp", device_count=1, world_size=4), least)
+    on_cpu = bench_schedule(request("amp", device_count=1, world_size=4), least)
     assert not any(run.skip for run in on_cpu.runs)
 
 
 def test_the_word_baseline_alone_measures_just_that():
-    assert plan(request("baseline", repeats=1), least).variants == ("baseline",)
+    assert bench_schedule(request("baseline", repeats=1), least).variants == ("baseline",)
 
 
 def test_nothing_to_run():
     with pytest.raises(UsageError, match="nothing to run"):
-        plan(BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=0, cores=1), least)
+        bench_schedule(
+            BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=0, cores=1), least
+        )
 
 
 def test_what_does_not_run_in_the_dtype_is_skipped_with_its_reason():
@@ -95,9 +97,9 @@ def test_what_does_not_run_in_the_dtype_is_skipped_with_its_reason():
     def refuses(techniques, device, dtype):
         return f"not in {dtype} on {device}" if techniques and techniques[0].name == "flash" else ""
 
-    alone = plan(request("flash", device="cuda", device_count=1), least, refuses)
+    alone = bench_schedule(request("flash", device="cuda", device_count=1), least, refuses)
     assert [(run.spec.variant, run.skip) for run in alone.runs] == [("flash", "not in fp32 on cuda")]
-    both = plan(request("flash,amp", device="cuda", device_count=1, repeats=1), least, refuses)
+    both = bench_schedule(request("flash,amp", device="cuda", device_count=1, repeats=1), least, refuses)
     assert [(run.spec.variant, bool(run.skip)) for run in both.runs] == [
         ("baseline", False), ("flash", True), ("amp", False),
     ]  # fmt: skip
