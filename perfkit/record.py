@@ -83,9 +83,13 @@ class Claim(Struct):
 
 
 class ParityRule(Struct):
-    """How far losses may be from the baseline's: `relative` tolerance and where it comes from."""
+    """How far losses may be from the baseline's: `relative` tolerance and where it comes from.
 
-    relative: float
+    `relative` is None where losses cannot be compared, since another function is trained or on another trajectory;
+    `basis` then says why.
+    """
+
+    relative: float | None
     basis: str
 
 

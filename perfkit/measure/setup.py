@@ -114,7 +114,7 @@ def _parity(dtype: str, rule: ParityRule) -> ParityRule:
     if dtype == "fp32":
         return rule
     relative = _PARITY_EPSILONS * torch.finfo(torch_dtype(dtype)).eps
-    if rule.relative >= relative:
+    if rule.relative is None or rule.relative >= relative:
         return rule
     return ParityRule(relative=relative, basis=f"{_PARITY_EPSILONS} roundings of {dtype} parameters")
 

@@ -1,5 +1,6 @@
 """Applying techniques to a training state, in order, and building the optimizer at the end."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -44,7 +45,7 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> Applied:
     start = perf_counter()
     state.optimizer = state.make_optimizer(state.model.parameters())
     setup.append(SetupCost(name="optimizer", seconds=perf_counter() - start))
-    parity = max((LOSSLESS, *(technique.parity() for technique in techniques)), key=lambda rule: rule.relative)
+    parity = max((LOSSLESS, *(technique.parity() for technique in techniques)), key=_looseness)
     return Applied(state=state, techniques=tuple(techniques), setup=tuple(setup), parity=parity)
 
 
@@ -62,3 +63,7 @@ def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> T
     state.applied = (*state.applied, technique.name)
     setup.append(SetupCost(name=technique.name, seconds=perf_counter() - start))
     return state
+
+
+def _looseness(rule: ParityRule) -> float:
+    return math.inf if rule.relative is None else rule.relative

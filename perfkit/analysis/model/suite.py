@@ -16,8 +16,8 @@ ANALYSIS_VERSION = 2
 class Parity(Struct):
     """Losses against the baseline's on the same data.
 
-    `verdict` is `equal`, `within tolerance`, `differs` or `unknown`; `basis` is where the tolerance comes from,
-    or the reason for `unknown`.
+    `verdict` is `equal`, `within tolerance`, `differs`, `not comparable` or `unknown`; `basis` is where the tolerance
+    comes from, or the reason for the last two.
     """
 
     verdict: str

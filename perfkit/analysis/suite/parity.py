@@ -11,6 +11,7 @@ from perfkit.analysis.model.suite import Parity
 from perfkit.record import RankRecord
 from perfkit.spec import RunSpec
 
+NOT_COMPARABLE = "not comparable"
 EQUAL = 1e-5
 PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
 
@@ -19,8 +20,9 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
     """Compare the first `schedule.parity` losses of two records of the same rank.
 
     `equal` when the largest relative difference |a - b| / |b| is at most 1e-5, `within tolerance` when it is at
-    most the technique's own tolerance, `differs` beyond it or when a loss is not finite, and `unknown`, with the
-    reason as `basis`, where there is nothing to compare or the two did not train on the same data.
+    most the technique's own tolerance, `differs` beyond it or when a loss is not finite, `not comparable` where the
+    technique says that it trains another function or on another trajectory, and `unknown` where there is nothing to
+    compare or the two did not train on the same data; `basis` of these two is the reason.
 
     The comparison ends where the baseline's echo, the same training started one rounding away, has left the
     baseline's losses by 1e-6: from there on, equal programs part as well.
@@ -48,6 +50,8 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
             reason = f"the loss of step {index + 1} is not finite; {basis}"
             return Parity(verdict="differs", max_relative=None, tolerance=tolerance, basis=reason, steps=steps)
         worst = max(worst, loss_distance(ours, theirs))
+    if rule is not None and rule.relative is None:
+        return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=rule.basis, steps=steps)
     if worst <= EQUAL:
         verdict = "equal"
     elif tolerance is None:

@@ -13,7 +13,7 @@ from perfkit.analysis.suite.compile import compile_summary
 from perfkit.analysis.suite.energy import energy_of
 from perfkit.analysis.suite.engagement import check_claims, engaged
 from perfkit.analysis.suite.estimate import over_processes
-from perfkit.analysis.suite.parity import parity
+from perfkit.analysis.suite.parity import NOT_COMPARABLE, parity
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns, largest, step_series, total
 from perfkit.analysis.trace.efficiency import Peak, peak, peak_of_mix, utilisation
@@ -187,7 +187,7 @@ def _memory_ratio(allocated: Quantity, baseline: Subject | None) -> float | None
     return None if ours is None or not theirs else ours / theirs
 
 
-_PARITY_ORDER = ("differs", "unknown", "within tolerance", "equal")
+_PARITY_ORDER = ("differs", "unknown", NOT_COMPARABLE, "within tolerance", "equal")
 
 
 def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> Parity:

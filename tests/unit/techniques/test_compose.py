@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from perfkit.errors import UnavailableError, UsageError
+from perfkit.record import ParityRule
 from perfkit.spec import parse_variants
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compatibility import CLASHES, REQUIREMENTS
@@ -103,6 +104,12 @@ def test_setup_costs_are_listed_in_order_and_parity_is_the_loosest():
     assert made.state.applied == ("amp", "offload")
     assert "bf16" in made.parity.basis
     made.state.close()
+
+
+def test_one_technique_whose_losses_are_not_comparable_makes_the_variant_so(monkeypatch: pytest.MonkeyPatch):
+    other = ParityRule(relative=None, basis="another function is trained")
+    monkeypatch.setattr(TECHNIQUES.load("ckpt"), "parity", lambda self: other)
+    assert applied("amp+ckpt").parity == other
 
 
 def test_without_techniques_the_state_trains_and_is_lossless():

@@ -23,6 +23,14 @@ def test_verdict_by_the_largest_relative_difference(losses: tuple[float, ...], v
     assert (result.tolerance, result.basis, result.steps) == (0.01, "rounding of bf16", 3)
 
 
+def test_a_technique_that_trains_another_function_is_not_comparable_but_must_stay_finite() -> None:
+    other = ParityRule(relative=None, basis="only the adapters are trained")
+    result = parity(record(losses=(3.0, 2.9, 2.8), parity=other), spec("amp"), record(), spec())
+    assert (result.verdict, result.max_relative, result.basis) == ("not comparable", None, other.basis)
+    broken = parity(record(losses=(3.0, None, 1.0), parity=other), spec("amp"), record(), spec())
+    assert broken.verdict == "differs"
+
+
 def test_only_the_scheduled_steps_count() -> None:
     result = parity(
         record(losses=(3.0, 2.0, 1.0, 99.0), parity=RULE), spec("amp"), record(losses=(3.0, 2.0, 1.0, 1.0)), spec()
