@@ -15,12 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.analysis.model.step import OpRow, RooflinePoint
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.write import write_reports
 from tests.fixtures.sample_analysis import realistic
 
-OPS = 60  # rows of the table and dots of the roofline a variant, as a real trace has after grouping
+OPS = 60  # rows of the table a variant, as a real trace has after grouping; most are dots of the roofline too
 LAUNCHES = 5
 
 
@@ -31,16 +30,10 @@ def sized(variants: int) -> Analysis:
     made = []
     for number in range(variants):
         variant = whole[number % len(whole)]
-        rows: list[OpRow] = [variant.ops[row % len(variant.ops)] for row in range(OPS)]
-        dots = [point for point in variant.points if point.kind == "op"]
-        points: list[RooflinePoint] = [dots[row % len(dots)] for row in range(OPS)]
-        rest = [point for point in variant.points if point.kind != "op"]
+        rows = tuple(variant.ops[row % len(variant.ops)] for row in range(OPS))
+        trace = msgspec.structs.replace(variant.trace, ops=rows)
         name = variant.name if number < len(whole) else f"{variant.name}:copy={number}"
-        made.append(
-            msgspec.structs.replace(
-                variant, name=name, is_baseline=number == 0, ops=tuple(rows), points=(*points, *rest)
-            )
-        )
+        made.append(msgspec.structs.replace(variant, name=name, is_baseline=number == 0, trace=trace))
     return msgspec.structs.replace(sample, variants=tuple(made))
 
 

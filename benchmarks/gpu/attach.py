@@ -50,7 +50,7 @@ def recorded(setting: Setting, compile_mode: str = "") -> Found:
             trained.step()
     (found,) = _variants(folder)
     figures, wrong = _steps(found, by_hand, setting.device)
-    if compile_mode and (found.kernels_per_step or 0) == 0:
+    if compile_mode and not _kernels(found):
         wrong.append("no kernel was seen in replays of CUDA graphs")
     lines = [f"{name}: {value}" for name, value in figures.items()]
     return Found(figures, lines, wrong)
@@ -110,11 +110,9 @@ def triggered(setting: Setting) -> Found:
                 (folder / TRACE_NOW).touch()
                 asked, end = True, time.monotonic() + TRIGGERED_S / 2
     variants = _variants(folder)
-    figures = {
-        each.name: {"kernels_per_step": each.kernels_per_step, "warnings": list(each.warnings)} for each in variants
-    }
+    figures = {each.name: {"kernels_per_step": _kernels(each), "warnings": list(each.warnings)} for each in variants}
     wrong = [] if len(variants) > 1 else ["no trace came of the request"]
-    wrong += [f"no kernel in the trace of {each.name}" for each in variants if not each.kernels_per_step]
+    wrong += [f"no kernel in the trace of {each.name}" for each in variants if not _kernels(each)]
     return Found({"variants": figures}, [f"{name}: {value}" for name, value in figures.items()], wrong)
 
 
@@ -163,12 +161,13 @@ def _steps(found: "Variant", by_hand_s: float, device: str) -> tuple[dict[str, o
     from perfkit.analysis.model.estimate import Estimate
 
     step_s = found.step_time.value if isinstance(found.step_time, Estimate) else None
+    step = found.traced_step
     figures: dict[str, object] = {
         "step_s": step_s,
         "by_hand_s": by_hand_s,
-        "traced_step_s": found.traced_step_s,
-        "kernels_per_step": found.kernels_per_step,
-        "modelled_share": found.modelled_share,
+        "traced_step_s": step and step.step_s,
+        "kernels_per_step": _kernels(found),
+        "modelled_share": step and step.modelled_share,
         "time_split": {part.category: part.share for part in found.time_split},
         "peak_bytes": None if found.memory is None else found.memory.peak_bytes,
         "warnings": list(found.warnings),
@@ -178,9 +177,13 @@ def _steps(found: "Variant", by_hand_s: float, device: str) -> tuple[dict[str, o
         wrong.append("no step time")
     elif device == "cuda" and abs(step_s / by_hand_s - 1) > NEAR:
         wrong.append(f"a step takes {step_s / by_hand_s:.3f} times what it takes by hand")
-    if found.traced_step_s is None:
+    if step is None:
         wrong.append("no step was traced")
     return figures, wrong
+
+
+def _kernels(variant: "Variant") -> float | None:
+    return variant.traced_step and variant.traced_step.kernels_per_step
 
 
 def _variants(folder: Path) -> tuple["Variant", ...]:

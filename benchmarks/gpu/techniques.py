@@ -150,6 +150,7 @@ def _figures(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
     if memory is not None and memory.process_bytes is not None:
         residual = next(share.bytes for share in memory.beyond if share.category == RESIDUAL)
         unexplained = abs(residual) / memory.process_bytes
+    step = variant.traced_step
     figures = {
         "status": variant.status,
         "step_s": variant.step_time.value if isinstance(variant.step_time, Estimate) else None,
@@ -161,8 +162,8 @@ def _figures(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
         "claims": {claim.statement: claim.holds for claim in variant.claims},
         "parity": variant.parity.verdict,
         "parity_relative": variant.parity.max_relative,
-        "kernels_per_step": variant.kernels_per_step,
-        "modelled_share": variant.modelled_share,
+        "kernels_per_step": step and step.kernels_per_step,
+        "modelled_share": step and step.modelled_share,
         "process_bytes": None if memory is None else memory.process_bytes,
         "beyond": {} if memory is None else {share.category: share.bytes for share in memory.beyond},
         "unexplained_share": unexplained,

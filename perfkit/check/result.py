@@ -8,7 +8,7 @@ from perfkit.record import Environment
 from perfkit.spec import Struct
 from perfkit.store.pairs import Pair
 
-CHECK_VERSION = 2
+CHECK_VERSION = 3
 
 
 class Verdict(StrEnum):

@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass
 
-from perfkit.analysis.model.step import RooflinePoint
+from perfkit.analysis.model.step import OpRow
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
 from perfkit_reports.palette import Style
+
+
+def coordinates(point: OpRow) -> tuple[float, float]:
+    """FLOP/byte and FLOP/s of a point; 0 where it has no place."""
+    return point.intensity or 0.0, point.achieved or 0.0
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,7 @@ class Series:
     """
 
     name: str
-    points: tuple[RooflinePoint, ...]
+    points: tuple[OpRow, ...]
     style: Style
     shown: bool = True
     origin: str = ""
@@ -46,7 +51,7 @@ class Plane:
         return [Device("" if alone else name, known, tuple(some)) for (name, known), some in groups.items()]
 
     @property
-    def points(self) -> list[RooflinePoint]:
+    def points(self) -> list[OpRow]:
         return [point for series in self.series for point in series.points]
 
 

@@ -14,7 +14,7 @@ from perfkit_reports.figures.pareto import placed
 from perfkit_reports.figures.roofline import shown_kinds, whole_step
 from perfkit_reports.holders import of_variants
 from perfkit_reports.palette import NEUTRAL
-from perfkit_reports.plane import Plane
+from perfkit_reports.plane import Plane, coordinates
 from perfkit_reports.roofs import limits, placeable, roofs
 from perfkit_reports.variants import plane, time_bars, variant_styles
 
@@ -88,8 +88,8 @@ def roofline(plane: Plane) -> Figure | None:
         some = series.points if series.shown else ()
         dots = [point for point in some if point.kind == finest and placeable(point) and frame.contain(point)]
         axes.scatter(
-            [point.intensity for point in dots],
-            [point.achieved for point in dots],
+            [coordinates(point)[0] for point in dots],
+            [coordinates(point)[1] for point in dots],
             s=[8 + 900 * max(0.0, point.share) for point in dots],
             color=style.colour,
             alpha=0.4,
@@ -97,7 +97,7 @@ def roofline(plane: Plane) -> Figure | None:
         )
         step = whole_step(series)
         if step is not None:
-            steps[series.name] = (step.intensity, step.achieved)
+            steps[series.name] = coordinates(step)
             axes.scatter(
                 *steps[series.name],
                 color=style.colour,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from perfkit.analysis.model.estimate import Estimate, Missing
-from perfkit.analysis.model.step import OpRow, RooflinePoint, TimeShare
+from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
@@ -53,7 +53,7 @@ SCHEMAS: dict[str, Schema] = {
     "steps": {"variant": TEXT, "repeat": WHOLE, "step": WHOLE, "warmup": FLAG, "wall_s": REAL},
     "losses": {"variant": TEXT, "step": WHOLE, "loss": REAL},
     "ops": schema_of(OpRow, variant=TEXT),
-    "roofline": schema_of(RooflinePoint, variant=TEXT),
+    "roofline": schema_of(OpRow, variant=TEXT),
     "time": schema_of(TimeShare, variant=TEXT),
     **memory_tables.schemas("variant"),
     "ceilings": schema_of(Ceiling),

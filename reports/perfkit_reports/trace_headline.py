@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from perfkit import units
 from perfkit.analysis.model.step import AT_LEAST
+from perfkit.analysis.model.suite import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit.analysis.trace import timeline
 from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
-from perfkit.analysis.trace.work.placed import OUTSIDE
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown
 from perfkit_reports import cells

@@ -3,7 +3,7 @@
 import msgspec
 
 from perfkit import units
-from perfkit.analysis.model.step import RooflinePoint
+from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit.analysis.trace.memory import fullness
 from perfkit_reports.bars import Bar
@@ -15,7 +15,6 @@ from perfkit_reports.plane import Plane, Series, applicable
 
 DETAILED = 4  # traces with tables and a layer of the roofline
 SHOWN_AT_FIRST = 2
-POINTS = 250  # dots of a kind and trace: the longest
 BARS = 16  # in a figure of bars
 
 
@@ -58,7 +57,7 @@ def plane(analysis: TraceAnalysis) -> Plane:
         tuple(
             Series(
                 trace.label,
-                _weighty(trace.points) + _weighty(_levels(trace)),
+                trace.points + _levels(trace),
                 look[trace.label],
                 place < SHOWN_AT_FIRST,
                 difference.before if difference and trace.label == difference.after else "",
@@ -70,20 +69,11 @@ def plane(analysis: TraceAnalysis) -> Plane:
     )
 
 
-def _levels(trace: RankTrace) -> tuple[RooflinePoint, ...]:
+def _levels(trace: RankTrace) -> tuple[OpRow, ...]:
     """Counted kernels by the traffic of each level of memory, as a layer of their own."""
     return tuple(
         msgspec.structs.replace(point, kind=LEVEL, name=f"{point.name} ({point.level})") for point in trace.level_points
     )
-
-
-def _weighty(points: tuple[RooflinePoint, ...]) -> tuple[RooflinePoint, ...]:
-    """The longest points of each kind."""
-    kept: list[RooflinePoint] = []
-    for kind in dict.fromkeys(point.kind for point in points):
-        same = [point for point in points if point.kind == kind]
-        kept += sorted(same, key=lambda point: -point.seconds)[:POINTS]
-    return tuple(kept)
 
 
 def trace_bars(analysis: TraceAnalysis) -> list[Bar]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from perfkit.analysis.model.step import OpRow, RooflinePoint, TimeShare
+from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
     ChangeRow,
     CollectiveRow,
@@ -53,7 +53,7 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "host_calls": (HostCallRow, lambda trace: trace.host_calls),
     "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
     "uncovered": (Uncovered, lambda trace: trace.coverage.uncovered),
-    "roofline": (RooflinePoint, lambda trace: (*trace.points, *trace.level_points)),
+    "roofline": (OpRow, lambda trace: (*trace.points, *trace.level_points)),
 }
 SCHEMAS: dict[str, Schema] = {
     **{name: schema_of(struct, trace=TEXT) for name, (struct, _) in _OF_TRACES.items()},

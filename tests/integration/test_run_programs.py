@@ -222,8 +222,8 @@ def test_step_time_and_throughput_are_known(run: Watched) -> None:
 def test_the_time_split_sums_to_the_traced_step(run: Watched) -> None:
     assert run.variant.time_split
     assert sum(share.share for share in run.variant.time_split) == pytest.approx(1.0)
-    assert run.variant.traced_step_s is not None
-    assert sum(share.seconds for share in run.variant.time_split) == pytest.approx(run.variant.traced_step_s)
+    assert run.variant.traced_step is not None
+    assert sum(share.seconds for share in run.variant.time_split) == pytest.approx(run.variant.traced_step.step_s)
 
 
 def test_flops_come_from_the_trace(run: Watched) -> None:

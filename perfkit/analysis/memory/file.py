@@ -6,9 +6,9 @@ from pathlib import Path
 
 import perfkit
 from perfkit.allocations import Allocations
-from perfkit.analysis.finding_order import ordered
+from perfkit.analysis.findings.of_memory import memory_findings
+from perfkit.analysis.findings.order import ordered
 from perfkit.analysis.memory.account import account
-from perfkit.analysis.memory.findings import memory_findings
 from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance

@@ -2,6 +2,8 @@
 
 from perfkit.spec import Struct
 
+# Not at the top: the results of traces are made of what stands above.
+
 
 class Estimate(Struct, tag="estimate"):
     """A figure over processes: the median of `per_process`, with a confidence interval where it can be given."""

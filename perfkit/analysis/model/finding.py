@@ -1,5 +1,6 @@
 """A finding: what was seen, what it costs, what to do."""
 
+# Not at the top: the results of traces are made of what stands above.
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.spec import Struct
 

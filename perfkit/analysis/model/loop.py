@@ -2,6 +2,8 @@
 
 from perfkit.spec import Struct
 
+# Not at the top: the results of traces are made of what stands above.
+
 
 class PerStep(Struct):
     """How often something happened in a step: the median over steps, and the fewest and most."""

@@ -3,6 +3,8 @@
 from perfkit.allocations import FailedRequest
 from perfkit.spec import Struct
 
+# Not at the top: the results of traces are made of what stands above.
+
 
 class MemoryShare(Struct):
     """A category's bytes at the peak."""

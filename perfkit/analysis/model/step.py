@@ -1,10 +1,19 @@
 """What ran in a step: shares of its time, ops and kernels, and what of it the trace lacks."""
 
+from typing import Final
+
+# Not at the top: the results of traces are made of what stands above.
 from perfkit.device_calls import TOLERATED
 from perfkit.spec import Struct
 
 # On which side of a figure the truth lies, where work was lost that it should count; "" where nothing was.
-AT_LEAST, AT_MOST, ABOUT = "at least", "at most", "about"
+AT_LEAST: Final = "at least"
+
+
+AT_MOST: Final = "at most"
+
+
+ABOUT: Final = "about"
 
 
 class LostKernels(Struct):
@@ -41,55 +50,33 @@ class TimeShare(Struct):
     bound: str = ""
 
 
-class RooflinePoint(Struct):
-    """A kernel, op, module, phase or step on the roofline.
+class OpRow(Struct):
+    """Some work, per step: a row of a table, and a dot of the roofline. None where it is not modelled or not known.
 
-    `kind` is `kernel`, `op`, `module`, `phase` or `step`. `intensity` is FLOP/byte and `achieved` FLOP/s.
-    `attainable_s` is max(FLOPs / peak, bytes / bandwidth) per step; `bound` names the ceiling it comes from
-    (`compute`, `memory`; `overhead` for calls too small for either; `unknown`), `level` the memory level held
-    against it. `achieved` above the roof is flagged in `above_roof`: a modelling error, not a feat.
-    `shapes` are the inputs of an op where all its calls share them.
+    `kind` is `kernel`, `op`, `module`, `phase`, `step` (`trace` where it has no steps), or `rest` for what is too short
+    for a row of its own. `intensity` is FLOP/byte and `achieved` FLOP/s, None for what has no place on a roofline.
+    `attainable_s` is max(FLOPs / peak, bytes / bandwidth); `bound` names the ceiling that it comes from (`compute`,
+    `memory`; `overhead` for calls too small for either; `unknown`), or is `communication` or `copy`. `level` is the
+    memory level held against it. `above_roof` marks a cost that must be wrong, since no device is that fast. `op` is
+    set on a kernel's row: the op it ran for. `shapes` are the inputs of an op where all its calls share them.
     """
 
     kind: str
     name: str
-    calls: float
-    seconds: float
-    share: float
-    flops: float
-    bytes: float
-    intensity: float
-    achieved: float
-    unit: str
-    dtype: str
-    bound: str
-    attainable_s: float | None
-    above_roof: bool = False
-    level: str = "memory"
+    phase: str = ""
+    module: str = ""
     shapes: str = ""
-
-
-class OpRow(Struct):
-    """A row of a table of ops, kernels or modules, per step. None where it is not modelled or not known.
-
-    `bound` is as for a `RooflinePoint`, or `communication` or `copy`. `op` is set on a kernel's row: the op it ran for.
-    `above_roof` marks a cost that must be wrong, since no device is that fast.
-    """
-
-    name: str
-    phase: str
-    module: str
-    shapes: str
     calls: float
     seconds: float
     share: float
     flops: float | None
     bytes: float | None
     intensity: float | None
+    achieved: float | None
     bound: str
     attainable_s: float | None
-    efficiency: float | None
-    cost_source: str
+    efficiency: float | None = None
+    cost_source: str = ""
     op: str = ""
     unit: str = ""
     dtype: str = ""

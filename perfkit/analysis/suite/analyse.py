@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from perfkit.analysis.findings import findings
+from perfkit.analysis.findings.of_suite import suite_findings
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.facts import derived_names
 from perfkit.analysis.suite.pareto import pareto_front
@@ -48,7 +48,7 @@ def analyse(suite_folder: Path) -> Analysis:
         ceilings=stored.ceilings,
         variants=variants,
         pareto=pareto_front(variants),
-        findings=findings(
+        findings=suite_findings(
             variants, environment, stored.ceilings, {name: each.passes for name, each in subjects.items()}
         ),
         provenance=provenance(variants, environment, stored.ceilings),

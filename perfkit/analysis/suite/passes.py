@@ -14,11 +14,9 @@ from perfkit.analysis.suite.facts import trace_facts
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.bounds import Facts
 from perfkit.analysis.trace.rank_trace import analyse_ops
-from perfkit.analysis.trace.roofs import roofs_of
-from perfkit.analysis.trace.step_time import StepTime, of_trace, step_time
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
-from perfkit.record import Environment, RankRecord
+from perfkit.record import Environment
 from perfkit.store.read import StoredRank
 from perfkit.trace.counters.match import read_counters
 from perfkit.trace.ops import Ops, read_ops
@@ -27,17 +25,22 @@ from perfkit.trace.read import read_trace
 
 @dataclass(frozen=True)
 class Passes:
-    """Facts of every rank, recorded and derived; the account of the fullest rank; the step of the first rank traced.
+    """Facts of every rank, recorded and derived; the account of the fullest rank; the traces, wholly analysed.
 
-    `traces` are the whole analyses of the ranks' traces of a loop that perfkit was attached to, and `fleet` who waits
-    for whom among them: such a loop has nothing to be compared with, and its trace must say why it is slow.
+    Of the many ranks of a bench, which do the same, the first with a traced step is analysed. Of a loop that perfkit
+    was attached to all are, and `fleet` says who waits for whom: it has nothing to be compared with, so that its traces
+    must say why it is slow.
     """
 
     facts: tuple[Facts, ...] = ()
     account: MemoryAccount | None = None
-    step: StepTime | None = None
     traces: tuple[RankTrace, ...] = ()
     fleet: Fleet | None = None
+
+    @property
+    def trace(self) -> RankTrace | None:
+        """The first with a step, else the first."""
+        return next((trace for trace in self.traces if trace.steps), next(iter(self.traces), None))
 
 
 def read_passes(runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Iterable[str]) -> Passes:
@@ -51,42 +54,37 @@ def read_passes(runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Ite
     if runs.main is None:
         return Passes()
     accounts = [account for rank in runs.main.ranks if (account := rank_account(rank)) is not None]
-    account = max(accounts, key=lambda account: account.peak_bytes, default=None)
-    if runs.attached:
-        return _attached(runs, ceilings, account)
     names = tuple(derived)
     facts: list[Facts] = []
-    step = None
+    traces: list[RankTrace] = []
+    fleet = FleetReducer()
     for rank in runs.main.ranks:
-        # Of the traces of many ranks the first tells the time; the others are read only for facts.
-        ops = _ops(rank) if step is None or names else None
+        wanted = runs.attached or not any(trace.steps for trace in traces)
+        ops = _ops(rank) if wanted or names else None  # of the other ranks only facts are read
         facts.append({**rank.record.facts, **({} if ops is None else trace_facts(ops, names))})
-        if step is None and ops is not None:
-            counters = None if rank.counters is None else read_counters(rank.counters).columns(ops.trace, ops.kernels)
-            step = step_time(ops, roofs_of(ceilings, rank.record.environment), counters)
-    return Passes(tuple(facts), account, step)
+        if wanted and ops is not None and len(ops.trace):
+            traces.append(_trace(runs, rank, ops, ceilings))
+            if runs.attached:
+                fleet.add(traces[-1], arrivals(ops))
+    return Passes(
+        facts=tuple(facts),
+        account=max(accounts, key=lambda account: account.peak_bytes, default=None),
+        traces=tuple(traces),
+        fleet=fleet.result({each.reading.path: each.label for each in traces}),
+    )
 
 
-def _attached(runs: VariantRuns, ceilings: DeviceCeilings | None, account: MemoryAccount | None) -> Passes:
-    assert runs.main is not None
-    traces, fleet = [], FleetReducer()
-    for rank in runs.main.ranks:
-        ops = _ops(rank)
-        if ops is not None and len(ops.trace):
-            trace = _trace(runs, rank.record, ops, ceilings)
-            fleet.add(trace, arrivals(ops))
-            traces.append(trace)
-    facts = tuple(record.facts for record in runs.records)
-    step = next((found for trace in traces if (found := of_trace(trace)) is not None), None)
-    return Passes(facts, account, step, tuple(traces), fleet.result({each.reading.path: each.label for each in traces}))
-
-
-def _trace(runs: VariantRuns, record: RankRecord, ops: Ops, ceilings: DeviceCeilings | None) -> RankTrace:
-    environment = record.environment
-    name = "" if environment is None else environment.device_name
-    trace = analyse_ops(ops, _that_hold(ceilings, environment), device_name=name)
-    label = runs.name if runs.world_size == 1 else f"{runs.name}, rank {record.rank}"
-    return replace(trace, label=label, rank=record.rank, world_size=runs.world_size)
+def _trace(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None) -> RankTrace:
+    environment = rank.record.environment
+    trace = analyse_ops(
+        ops,
+        _that_hold(ceilings, environment),
+        device_name="" if environment is None else environment.device_name,
+        counters=None if rank.counters is None else read_counters(rank.counters),
+        environment=environment,
+    )
+    label = runs.name if runs.world_size == 1 or not runs.attached else f"{runs.name}, rank {rank.record.rank}"
+    return replace(trace, label=label, rank=rank.record.rank, world_size=runs.world_size)
 
 
 def _that_hold(ceilings: DeviceCeilings | None, environment: Environment | None) -> DeviceCeilings | None:

@@ -84,9 +84,9 @@ def _static(variants: Sequence[Variant]) -> list[Provenance]:
 def _slow_down(variants: Sequence[Variant]) -> str:
     """How much longer a step took under the profiler."""
     factors = [
-        f"{variant.name} {variant.traced_step_s / variant.step_time.value:.2f}"
+        f"{variant.name} {variant.traced_step.step_s / variant.step_time.value:.2f}"
         for variant in variants
-        if variant.traced_step_s is not None and isinstance(variant.step_time, Estimate)
+        if variant.traced_step is not None and isinstance(variant.step_time, Estimate)
     ]
     return f"; traced steps took this many times as long as timed ones: {', '.join(factors)}" if factors else ""
 

@@ -18,6 +18,7 @@ from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns, largest, step_series, total
 from perfkit.analysis.trace.efficiency import Peak, peak, peak_of_mix, utilisation
 from perfkit.analysis.trace.roofs import roofs_of
+from perfkit.analysis.trace.tables import with_longest_rows
 from perfkit.analysis.trace.trace_flops import flops_of_traces, peak_of_traces
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import DeviceCeilings
@@ -36,7 +37,7 @@ def build_variant(
     subject: Subject, baseline: Subject | None, *, is_baseline: bool, ceilings: DeviceCeilings | None
 ) -> Variant:
     """The row of a variant; `baseline` is what it is compared with, None for none."""
-    runs, passes, step = subject.runs, subject.passes, subject.passes.step
+    runs, passes = subject.runs, subject.passes
     records = runs.records
     status, reason = runs.outcome
     why = f"{status}: {reason}" if status != Status.OK else "no timed steps were recorded"
@@ -91,15 +92,9 @@ def build_variant(
         step_samples=runs.samples(lambda record: record.samples),
         warmup_samples=runs.samples(lambda record: record.warmup),
         losses=() if not records else records[0].losses,
-        time_split=() if step is None else step.time_split,
-        traced_step_s=None if step is None else step.traced_step_s,
-        modelled_share=None if step is None else step.modelled_share,
         memory=account,
-        points=() if step is None else step.points,
-        ops=() if step is None else step.ops,
         warnings=runs.warnings,
-        kernels_per_step=None if step is None else step.kernels,
-        lost=None if step is None else step.lost,
+        trace=None if passes.trace is None else with_longest_rows(passes.trace),
         loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live),
     )
 

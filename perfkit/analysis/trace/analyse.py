@@ -8,13 +8,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import perfkit
+from perfkit.analysis.findings.of_traces import trace_findings
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis, TraceDifference
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.parallel.processes import default_jobs
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.analysis.trace.difference import difference
 from perfkit.analysis.trace.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
-from perfkit.analysis.trace.findings import trace_findings
 from perfkit.analysis.trace.labels import labelled
 from perfkit.analysis.trace.memory import fullness, shortened
 from perfkit.analysis.trace.provenance import trace_provenance
@@ -217,7 +217,6 @@ def _shortened(rank: RankTrace) -> RankTrace:
         kernels=rank.kernels[:count],
         ops=rank.ops[:count],
         modules=rank.modules[:count],
-        points=rank.points[:count],
         host_calls=rank.host_calls[:count],
         streams=rank.streams[:count],
     )

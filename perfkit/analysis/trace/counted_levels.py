@@ -8,11 +8,10 @@ level above it move data that the cache in between does not keep.
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.step import RooflinePoint
-from perfkit.analysis.trace.roofline import MEMORY, UNKNOWN, Limit, Work, point
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.roofline import MEMORY, UNKNOWN
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.placed import Placed, parts_of
-from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Level
 from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.read import NONE
@@ -23,7 +22,7 @@ L1 = "l1"
 MOST_KERNELS = 40
 
 
-def level_points(placed: Placed, counters: CounterColumns, roofs: Roofs, step_s: float) -> tuple[RooflinePoint, ...]:
+def level_points(placed: Placed, counters: CounterColumns, roofs: Roofs, step_s: float) -> tuple[OpRow, ...]:
     """Dots of kind `kernel` for L1, L2 and device memory (`level`), of the kernels within steps that were counted.
 
     `attainable_s` is the time that the level's bandwidth allows, None where that is not known (datasheets give none
@@ -40,20 +39,34 @@ def level_points(placed: Placed, counters: CounterColumns, roofs: Roofs, step_s:
         (Level.MEMORY, groups.sums(counters.dram_bytes)),
     )
     bandwidths = {str(level): roofs.bandwidth(level) for level in (Level.L2, Level.MEMORY)}
-    found: list[RooflinePoint] = []
+    found: list[OpRow] = []
     counted = np.flatnonzero(~np.isnan(flops) & (pieces.step[groups.first] != NONE) & (placed.precision != NONE))
     for index in counted[np.argsort(-placed.seconds[counted], kind="stable")][:MOST_KERNELS].tolist():
         unit, dtype = placed.costs.precisions[int(placed.precision[index])]
-        for level, moved in levels:
-            if np.isnan(moved[index]):
+        calls, seconds = float(placed.calls[index]) / parts, float(placed.seconds[index]) / parts
+        work = float(flops[index]) / parts
+        for level, column in levels:
+            moved = float(column[index]) / parts
+            if not work or not moved > 0 or seconds <= 0 or step_s <= 0:  # NaN where it was not counted
                 continue
             roof = bandwidths.get(level)
-            work = Work(float(flops[index]) / parts, float(moved[index]) / parts, Unit(unit), dtype)
-            limit = (
-                Limit(None, UNKNOWN, level) if roof is None else Limit((work.bytes or 0.0) / roof.value, MEMORY, level)
+            found.append(
+                OpRow(
+                    kind="kernel",
+                    name=names[int(pieces.name[groups.first[index]])],
+                    calls=calls,
+                    seconds=seconds,
+                    share=seconds / step_s,
+                    flops=work,
+                    bytes=moved,
+                    intensity=work / moved,
+                    achieved=work / seconds,
+                    bound=UNKNOWN if roof is None else MEMORY,
+                    attainable_s=None if roof is None else moved / roof.value,
+                    cost_source="counted",
+                    unit=str(unit),
+                    dtype=dtype,
+                    level=level,
+                )
             )
-            name = names[int(pieces.name[groups.first[index]])]
-            calls, seconds = float(placed.calls[index]) / parts, float(placed.seconds[index]) / parts
-            dot = point("kernel", name, calls, seconds, step_s, work, limit)
-            found += [dot] if dot is not None else []
     return tuple(found)

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.work.placed import OUTSIDE, Placed, parts_of
-from perfkit.analysis.trace.work.totals import Total, total
+from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.trace.work.placed import Placed
+from perfkit.analysis.trace.work.totals import total, total_row
 from perfkit.record import PHASES
 from perfkit.trace.read import NONE
 
@@ -34,7 +35,8 @@ def module_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
     longest = sorted(together, key=lambda path: -float(ops.seconds[together[path]].sum()))[:MOST_MODULES]
     totals = {path: total(ops, together[path]) for path in longest}
     rows = [
-        total_row(ops, found, step_s, name=path.rpartition(_LEVEL)[2], module=path) for path, found in totals.items()
+        total_row(ops, found, step_s, kind="module", name=path.rpartition(_LEVEL)[2], module=path)
+        for path, found in totals.items()
     ]
     return ranked(rows)
 
@@ -47,41 +49,8 @@ def phase_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
     for number, name in [*enumerate(PHASES), (NONE, "")]:
         chosen = np.flatnonzero(inside & (phase == number))
         if len(chosen):
-            rows.append(total_row(ops, total(ops, chosen), step_s, name=name or "no phase", phase=name))
+            rows.append(total_row(ops, total(ops, chosen), step_s, kind="phase", name=name or "no phase", phase=name))
     return tuple(rows)
-
-
-def total_row(
-    ops: Placed, found: Total, step_s: float, *, name: str, module: str = "", phase: str = "", bound: str = ""
-) -> OpRow:
-    """A row for many groups. What could be won is known for what is modelled; the rest is taken as it is.
-
-    They are bound by what bounds most of their time, unless `bound` is given.
-    """
-    parts = parts_of(ops.pieces)
-    # Time of what is not modelled could be won or not: it counts as attainable, so that no gain is claimed for it.
-    rest = found.seconds - found.modelled_s
-    attainable = None if found.attainable_s is None else (found.attainable_s + rest) / parts
-    unit, dtype = ("", "") if found.precision is None else (str(found.precision[0]), found.precision[1])
-    seconds = found.seconds / parts
-    return OpRow(
-        name=name,
-        phase=phase,
-        module=module,
-        shapes="",
-        calls=found.calls / parts,
-        seconds=seconds,
-        share=seconds / step_s if step_s > 0 else 0.0,
-        flops=None if found.flops is None else found.flops / parts,
-        bytes=None if found.bytes is None else found.bytes / parts,
-        intensity=found.flops / found.bytes if found.flops is not None and found.bytes else None,
-        bound=bound or found.bound,
-        attainable_s=attainable,
-        efficiency=None if attainable is None or seconds == 0 else attainable / seconds,
-        cost_source=f"{found.modelled_s / found.seconds:.0%} of the time modelled" if found.seconds > 0 else "",
-        unit=unit,
-        dtype=dtype,
-    )
 
 
 def ranked(rows: list[OpRow]) -> tuple[OpRow, ...]:

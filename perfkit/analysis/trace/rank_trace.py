@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from perfkit.analysis.model.step import RooflinePoint
 from perfkit.analysis.model.trace import ComputedIn, RankTrace, Reading, Recompute, StepRow
 from perfkit.analysis.trace.collectives import collective_rows
 from perfkit.analysis.trace.counted_levels import level_points
@@ -12,29 +11,27 @@ from perfkit.analysis.trace.host_calls import host_calls
 from perfkit.analysis.trace.intervals import Ints, covered, length
 from perfkit.analysis.trace.lost import lost_notes
 from perfkit.analysis.trace.modules import module_rows, phase_rows
-from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.roofs import Roofs, roofs_of
 from perfkit.analysis.trace.tables import cut_note, kernel_rows, op_rows
 from perfkit.analysis.trace.timeline import Split
 from perfkit.analysis.trace.unseen import unseen_device, unused_device
 from perfkit.analysis.trace.useful import useful
 from perfkit.analysis.trace.work.copies import copy_rows
 from perfkit.analysis.trace.work.costs import PieceCosts
-from perfkit.analysis.trace.work.engine import Engine, analyse_work, summary_points
+from perfkit.analysis.trace.work.engine import Engine, analyse_work, summary
 from perfkit.analysis.trace.work.launches import launches
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
-from perfkit.analysis.trace.work.placed import parts_of, points
+from perfkit.analysis.trace.work.placed import parts_of
 from perfkit.analysis.trace.work.split_time import overlap, split_streams
 from perfkit.analysis.trace.work.stated import stated_costs
 from perfkit.analysis.trace.work.windows import Windows
 from perfkit.devices.ceiling import DeviceCeilings, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
+from perfkit.record import Environment
 from perfkit.trace.counters.match import Counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import NONE, Trace
 from perfkit.trace.reading.source import trace_name
-
-# Dots beyond these are too small to matter and would only make the figure large.
-MOST_POINTS = 120
 
 # The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.
 MOST_SPLIT_STEPS = 1000
@@ -56,16 +53,24 @@ def analyse_trace(
 
 
 def analyse_ops(
-    ops: Ops, ceilings: DeviceCeilings | None, *, device_name: str = "", counters: Counters | None = None
+    ops: Ops,
+    ceilings: DeviceCeilings | None,
+    *,
+    device_name: str = "",
+    counters: Counters | None = None,
+    environment: Environment | None = None,
 ) -> RankTrace:
-    """Analyse a trace whose ops were read: see `analyse_trace`."""
+    """Analyse a trace whose ops were read: see `analyse_trace`.
+
+    `environment` is where perfkit recorded it, which tells what no trace does: threads, and what fp32 ran in.
+    """
     trace = ops.trace
     device = trace_device(trace)
     name = device_name or device.name
     unseen = unseen_device(ops)
     if unseen:
         ceilings = None
-    roofs = Roofs(ceilings, _word(device.kind, ceilings), name, fp32=_usual(device.kind, ceilings))
+    roofs = _roofs(device.kind, name, ceilings, environment)
     counted = None if counters is None else counters.columns(trace, ops.kernels)
     found = analyse_work(ops, roofs, counted)
     work, spans, parts, step_s = found.pieces, found.windows, found.parts, found.step_s
@@ -100,7 +105,7 @@ def analyse_ops(
         streams=split_streams(work, found.category, found.waiting, some_lost=some_lost),
         overlap=overlap(work, parts),
         launches=None if found.waiting is None else launches(ops, spans, found.waiting, found.split),
-        points=() if unseen else _points(found),
+        summary=() if unseen else tuple(summary(found)),
         kernels=kernel_rows(found.by_kernel, step_s),
         ops=op_rows(found.by_op, step_s),
         modules=module_rows(found.by_op, step_s),
@@ -132,6 +137,12 @@ def _basis(recorded: str, said: str) -> str:
     return "recorded in the trace" if recorded else "not recorded in the trace"
 
 
+def _roofs(kind: str, name: str, ceilings: DeviceCeilings | None, environment: Environment | None) -> Roofs:
+    if environment is not None and (environment.device == CPU) == (kind == CPU):
+        return roofs_of(ceilings, environment)
+    return Roofs(ceilings, _word(kind, ceilings), name, fp32=_usual(kind, ceilings))
+
+
 def _word(kind: str, ceilings: DeviceCeilings | None) -> str:
     """The word under which ceilings are known: torch calls every GPU of NVIDIA and AMD `cuda`."""
     if kind == CPU or ceilings is None:
@@ -140,7 +151,7 @@ def _word(kind: str, ceilings: DeviceCeilings | None) -> str:
 
 
 def _usual(kind: str, ceilings: DeviceCeilings | None) -> Fp32Settings | None:
-    """What fp32 is computed in where no kernel's name tells: no trace has torch's settings, so these are its own.
+    """What fp32 is computed in where no kernel's name tells: a trace has no settings of torch, so these are its own.
 
     cuDNN takes TF32 then. Should a program have forbidden it, its roofs are too high, which no time can be beaten by.
     """
@@ -172,11 +183,6 @@ def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
 
 def _step_basis(ops: Ops, spans: Windows) -> str:
     return ops.steps.basis if spans.are_steps else "no steps"
-
-
-def _points(found: Engine) -> tuple[RooflinePoint, ...]:
-    dots = summary_points(found) + points(found.by_op, "op", found.step_s, MOST_POINTS)
-    return (*dots, *(points(found.by_kernel, "kernel", found.step_s, MOST_POINTS) if found.pieces.on_device else ()))
 
 
 def _recompute(work: Pieces, costs: PieceCosts) -> Recompute | None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from perfkit.analysis.model.suite import REST
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.files import Migrations, read_json
 from perfkit.store.summary import TRACE_REPORT_FILE
@@ -13,10 +14,27 @@ def read_trace_analysis(folder: Path) -> TraceAnalysis:
     return read_json(folder / TRACE_REPORT_FILE, TraceAnalysis, _MIGRATIONS)
 
 
+def with_one_kind_of_row(trace: dict[str, Any]) -> None:
+    """What a trace of a report in format 2 lacks: dots of a roofline were apart from the rows of its tables."""
+    dots = trace.pop("points")
+    trace["summary"] = [dot for dot in dots if dot["kind"] in ("step", "trace", "phase")]
+    for table, kind in (("kernels", "kernel"), ("ops", "op"), ("modules", "module"), ("phases", "phase")):
+        for row in trace.get(table, ()):
+            row["kind"] = REST if row["name"] in ("(other kernels)", "(other ops)") else kind
+            row["achieved"] = row["flops"] / row["seconds"] if row["intensity"] and row["seconds"] else None
+
+
 def _without_splits(analysis: dict[str, Any]) -> None:
     """Format 2 has the two sides' splits of a comparison in their traces alone."""
     for name in ("before_split", "after_split"):
         (analysis.get("difference") or {}).pop(name, None)
 
 
-_MIGRATIONS: Migrations = {1: _without_splits}
+def _one_kind_of_row(analysis: dict[str, Any]) -> None:
+    for trace in analysis["traces"]:
+        with_one_kind_of_row(trace)
+    if analysis.get("difference"):
+        with_one_kind_of_row(analysis["difference"]["before_trace"])
+
+
+_MIGRATIONS: Migrations = {1: _without_splits, 2: _one_kind_of_row}

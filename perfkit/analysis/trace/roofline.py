@@ -5,9 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.step import RooflinePoint
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Level
 
 Floats = NDArray[np.float64]
@@ -28,16 +26,6 @@ BOUNDS = (COMPUTE, MEMORY, OVERHEAD, UNKNOWN)
 
 # Levels of memory, the slowest first.
 LEVELS = (Level.MEMORY, Level.L3, Level.L2)
-
-
-@dataclass(frozen=True)
-class Work:
-    """FLOPs and bytes of some work, and the unit and dtype whose peak bounds it. None where not modelled."""
-
-    flops: float | None
-    bytes: float | None
-    unit: Unit
-    dtype: str
 
 
 @dataclass(frozen=True)
@@ -126,47 +114,3 @@ def _not_cached_s(level: Level, moved: Floats, calls: Floats, roofs: Roofs) -> F
     if capacity is None or memory is None:
         return np.zeros(len(moved))
     return np.maximum(np.nan_to_num(moved) - capacity * calls, 0.0) / memory.value
-
-
-def limit(work: Work, seconds: float, roofs: Roofs, calls: float = 1.0) -> Limit:
-    """The limit of one group of work: see `limits`."""
-    one = [np.asarray([value]) for value in (compute_s(work, roofs), _nan(work.bytes), seconds, calls)]
-    return limits(one[0], one[1], one[2], one[3], roofs)[0]
-
-
-def compute_s(work: Work, roofs: Roofs) -> float:
-    """The least time of the arithmetic, NaN where its FLOPs or the peak are not known."""
-    if not work.flops:
-        return _nan(work.flops)
-    ceiling = roofs.compute(work.unit, work.dtype)
-    return np.nan if ceiling is None else work.flops / ceiling.value
-
-
-def _nan(value: float | None) -> float:
-    return np.nan if value is None else float(value)
-
-
-def point(
-    kind: str, name: str, calls: float, seconds: float, step_s: float, work: Work, bounded: Limit, shapes: str = ""
-) -> RooflinePoint | None:
-    """A dot of the roofline; None for work without FLOPs, bytes or time, which has no place on two log axes."""
-    if not work.flops or not work.bytes or seconds <= 0 or step_s <= 0:
-        return None
-    return RooflinePoint(
-        kind=kind,
-        name=name,
-        calls=calls,
-        seconds=seconds,
-        share=seconds / step_s,
-        flops=work.flops,
-        bytes=work.bytes,
-        intensity=work.flops / work.bytes,
-        achieved=work.flops / seconds,
-        unit=work.unit,
-        dtype=work.dtype,
-        bound=bounded.bound,
-        attainable_s=bounded.attainable_s,
-        above_roof=bounded.above_roof,
-        level=bounded.level,
-        shapes=shapes,
-    )

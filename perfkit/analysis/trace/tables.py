@@ -3,18 +3,24 @@
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.modules import ranked, total_row
+from perfkit.analysis.model.suite import OUTSIDE, REST
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.modules import ranked
 from perfkit.analysis.trace.work.pieces import Kind
-from perfkit.analysis.trace.work.placed import OUTSIDE, Placed, rows
-from perfkit.analysis.trace.work.totals import total
+from perfkit.analysis.trace.work.placed import Placed, rows
+from perfkit.analysis.trace.work.totals import total, total_row
 from perfkit.trace.read import NONE
 
 # Programs have some thousand distinct kernels and ops at most. Traces with a million names (numbered ones, damaged
 # ones) would otherwise make reports of gigabytes.
 MOST_ROWS = 5000
+
+# Of one of many traces in a report: rows beyond these are too short to matter.
+LONGEST_ROWS = 200
 
 OTHER_KERNELS, OTHER_OPS = "(other kernels)", "(other ops)"
 
@@ -27,6 +33,25 @@ def kernel_rows(kernels: Placed, step_s: float) -> tuple[OpRow, ...]:
 def op_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
     """Groups of ops, ranked by what could be won."""
     return _rows(ops, step_s, OTHER_OPS, of_kernels=False)
+
+
+def with_longest_rows(trace: RankTrace) -> RankTrace:
+    """The trace with so few rows that a report holds many of them: of each table the longest, in its order."""
+    return replace(
+        trace,
+        kernels=_longest(trace.kernels),
+        ops=_longest(trace.ops),
+        modules=_longest(trace.modules),
+        host_calls=trace.host_calls[:LONGEST_ROWS],
+        streams=trace.streams[:LONGEST_ROWS],
+    )
+
+
+def _longest(rows: tuple[OpRow, ...]) -> tuple[OpRow, ...]:
+    if len(rows) <= LONGEST_ROWS:
+        return rows
+    least = sorted((row.seconds for row in rows), reverse=True)[LONGEST_ROWS - 1]
+    return tuple(row for row in rows if row.seconds >= least)[:LONGEST_ROWS]
 
 
 def cut_note(placed: Placed, what: str) -> str:
@@ -56,4 +81,5 @@ def _rest(placed: Placed, groups: NDArray[np.int64], step_s: float, name: str) -
             chosen = groups[within & (pieces.kind[first] == kind)]
             if len(chosen):
                 bound = "" if kind == Kind.WORK else kind.name.lower()
-                yield total_row(placed, total(placed, chosen), step_s, name=name, phase=phase, bound=bound)
+                together = total(placed, chosen)
+                yield total_row(placed, together, step_s, kind=REST, name=name, phase=phase, bound=bound)

@@ -121,12 +121,13 @@ def _ended(variant: Variant, otherwise: str) -> str:
 
 
 def _kernels(variant: Variant) -> tuple[float, ...] | Unknown:
-    if variant.kernels_per_step is None:
+    step = variant.traced_step
+    if step is None:
         return Unknown(reason=_ended(variant, "no whole step was traced"))
-    if variant.lost is not None and variant.lost.lost:
-        reason = f"the profiler lost {variant.lost.lost:,} of {variant.lost.launched:,} kernels of the traced steps"
+    if step.lost is not None and step.lost.lost:
+        reason = f"the profiler lost {step.lost.lost:,} of {step.lost.launched:,} kernels of the traced steps"
         return Unknown(reason=reason)
-    return (variant.kernels_per_step,)
+    return (step.kernels_per_step,)
 
 
 def _graph_breaks(variant: Variant) -> tuple[float, ...] | Unknown:

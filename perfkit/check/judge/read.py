@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from perfkit.analysis.trace.read import with_one_kind_of_row
 from perfkit.check.result import Check
 from perfkit.files import Migrations, read_json
 from perfkit.store.summary import CHECK_FILE
@@ -23,4 +24,11 @@ def _without_splits(check: dict[str, Any]) -> None:
             ((variant.get("why") or {}).get("time") or {}).pop(name, None)
 
 
-_MIGRATIONS: Migrations = {1: _without_splits}
+def _one_kind_of_row(check: dict[str, Any]) -> None:
+    for variant in check["variants"]:
+        time = (variant.get("why") or {}).get("time")
+        if time:
+            with_one_kind_of_row(time["before_trace"])
+
+
+_MIGRATIONS: Migrations = {1: _without_splits, 2: _one_kind_of_row}

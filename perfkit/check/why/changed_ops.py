@@ -95,7 +95,7 @@ def drift_note(drift: Drift) -> str:
 
 def _bare(trace: RankTrace) -> RankTrace:
     """Without the tables, which say nothing of a change and would fill the file."""
-    return replace(trace, points=(), kernels=(), ops=(), modules=(), phases=(), level_points=(), memory=None)
+    return replace(trace, summary=(), kernels=(), ops=(), modules=(), phases=(), level_points=(), memory=None)
 
 
 def _drift(pairs: Iterable[OpPair], before: Traced) -> Drift:

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from perfkit.allocations import NONE, Allocations
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.suite import OUTSIDE, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.analyse import analyse_variant
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.rank_trace import analyse_ops
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.engine import Engine, analyse_work
-from perfkit.analysis.trace.work.placed import OUTSIDE, rows
+from perfkit.analysis.trace.work.placed import rows
 from perfkit.record import PHASES
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.read import StoredRank, StoredSuite

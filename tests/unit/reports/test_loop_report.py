@@ -10,6 +10,7 @@ from rich.console import Console
 from perfkit.analysis.model.loop import PerStep, Slowdown, Watched
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.record import Status
 from perfkit_reports import headline, html, markdown, static, tables, terminal, watched
 from perfkit_reports.figures.steps import step_times
@@ -31,6 +32,13 @@ def printed(analysis: Analysis) -> str:
     return console.file.getvalue()
 
 
+def split_into(split: tuple[TimeShare, ...]) -> RankTrace:
+    """The sample's trace with another split of its step."""
+    trace = sample_loops.alone().variants[0].trace
+    assert trace is not None
+    return msgspec.structs.replace(trace, time_split=split)
+
+
 def first_with(**fields: Any) -> Analysis:
     whole = sample_loops.alone()
     return msgspec.structs.replace(whole, variants=(msgspec.structs.replace(whole.variants[0], **fields),))
@@ -50,15 +58,15 @@ def test_the_headline_tells_step_time_waiting_and_the_largest_parts() -> None:
 def test_the_headline_of_a_loop_that_waits_for_nothing_and_was_not_traced() -> None:
     idle = msgspec.structs.replace(sample_loops.LOOP, data_wait_share=0.01)
     assert headline.headline(first_with(loop=idle)).startswith("train takes 23.4 ms a step: 45 % the host's")
-    assert headline.headline(first_with(loop=idle, time_split=())) == "train takes 23.4 ms a step."
-    assert headline.headline(first_with(time_split=())) == "train takes 23.4 ms a step: 31 % waiting for data."
+    assert headline.headline(first_with(loop=idle, trace=None)) == "train takes 23.4 ms a step."
+    assert headline.headline(first_with(trace=None)) == "train takes 23.4 ms a step: 31 % waiting for data."
 
 
 def test_the_headline_tells_how_a_loop_ended_that_did_not_end_well() -> None:
     assert headline.headline(sample_loops.out_of_memory()) == (
         "train ran out of memory after 3 steps, before a step was timed."
     )
-    failed = headline.headline(first_with(status=Status.FAILED, reason="ValueError: no data", time_split=()))
+    failed = headline.headline(first_with(status=Status.FAILED, reason="ValueError: no data", trace=None))
     assert failed == "train takes 23.4 ms a step: 31 % waiting for data; it ended with an error after 71 steps."
     assert headline.remarks(first_with(status=Status.FAILED, reason="no data"))[0] == "No data."
 
@@ -172,11 +180,11 @@ def test_the_headline_tells_waiting_as_timed_and_not_again_as_traced() -> None:
         TimeShare(category=category, seconds=share * 0.03, share=share)
         for category, share in (("waiting for data", 0.4), ("memory-bound", 0.3), ("host", 0.3))
     )
-    assert headline.headline(first_with(time_split=split)).endswith(
+    assert headline.headline(first_with(trace=split_into(split))).endswith(
         "31 % waiting for data; traced: 30 % memory-bound, 30 % the host's (Python, dispatch)."
     )
     unknown = msgspec.structs.replace(sample_loops.LOOP, data_wait_share=None)
-    assert ": 40 % waiting for data, 30 %" in headline.headline(first_with(time_split=split, loop=unknown))
+    assert ": 40 % waiting for data, 30 %" in headline.headline(first_with(trace=split_into(split), loop=unknown))
 
 
 def test_a_loop_that_ended_well_before_a_step_was_timed_says_what_to_do_once() -> None:
@@ -210,7 +218,7 @@ def test_parts_of_no_time_have_no_column_and_no_place_in_the_legend() -> None:
         TimeShare(category=category, seconds=share, share=share)
         for category, share in (("copies", 0.0), ("memory-bound", 0.6), ("host", 0.4))
     )
-    analysis = first_with(time_split=split)
+    analysis = first_with(trace=split_into(split))
     assert "| Loop | memory-bound | host |" in markdown.render(analysis)
     assert ">copies<" not in html.render(analysis)
 

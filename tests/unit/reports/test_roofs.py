@@ -42,8 +42,10 @@ def test_limits_hold_every_weighty_point(realistic: Analysis) -> None:
 
 def test_a_point_many_decades_away_does_not_stretch_the_axes(realistic: Analysis) -> None:
     variant = realistic.variants[0]
+    assert variant.trace is not None
     far = msgspec.structs.replace(variant.points[0], intensity=1e-9, achieved=1.0, share=0.5)
-    stretched = msgspec.structs.replace(variant, points=(*variant.points, far))
+    longer = msgspec.structs.replace(variant.trace, summary=(*variant.trace.summary, far))
+    stretched = msgspec.structs.replace(variant, trace=longer)
     alone, wide = (limits(plane(msgspec.structs.replace(realistic, variants=(some,)))) for some in (variant, stretched))
     assert wide == alone
     assert wide is not None
@@ -72,6 +74,8 @@ def test_three_tf32_products_for_one_have_a_roof_of_their_own(realistic: Analysi
     found = msgspec.structs.replace(realistic, ceilings=known)
     assert "3xtf32 matrix" not in [roof.name for roof in roofs(plane(found))]
     baseline, *others = found.variants
+    assert baseline.trace is not None
     points = tuple(msgspec.structs.replace(each, dtype="3xtf32") for each in baseline.points)
-    ran = msgspec.structs.replace(found, variants=(msgspec.structs.replace(baseline, points=points), *others))
+    trace = msgspec.structs.replace(baseline.trace, summary=points, ops=())
+    ran = msgspec.structs.replace(found, variants=(msgspec.structs.replace(baseline, trace=trace), *others))
     assert [roof.y0 for roof in roofs(plane(ran)) if roof.name == "3xtf32 matrix"] == [100e9]

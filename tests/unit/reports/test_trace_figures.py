@@ -81,10 +81,12 @@ def test_dots_name_kernels_readably_with_shapes_and_gain() -> None:
 
 
 def test_dots_show_even_where_work_is_a_small_part_of_the_step() -> None:
-    points = tuple(
-        msgspec.structs.replace(point, share=point.share / 1000) for point in sample.trace("rank 0", 0).points
+    trace = sample.trace("rank 0", 0)
+    ops, kernels = (
+        tuple(msgspec.structs.replace(row, share=row.share / 1000) for row in rows)
+        for rows in (trace.ops, trace.kernels)
     )
-    figure = drawn(sample.alone(points=points))["roofline"]
+    figure = drawn(sample.alone(ops=ops, kernels=kernels))["roofline"]
     dots = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "kernel"})
     assert max(dots["marker"]["size"]) == pytest.approx(36.0)
 
@@ -95,7 +97,8 @@ def test_the_split_is_shown_before_and_after_a_change() -> None:
 
 
 def test_counted_levels_of_memory_are_a_layer_of_their_own() -> None:
-    first = sample.trace("rank 0", 0).points[0]
+    first = next(row for row in sample.trace("rank 0", 0).kernels if row.intensity)
+    assert first.intensity is not None
     levels = tuple(
         msgspec.structs.replace(first, level=level, intensity=first.intensity * factor)
         for level, factor in (("l1", 0.1), ("l2", 0.5), ("memory", 1.0))

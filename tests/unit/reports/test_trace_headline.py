@@ -83,7 +83,7 @@ def test_a_file_that_is_cut_off_is_told_beside_the_headline() -> None:
 def test_a_trace_of_communication_alone_is_not_asked_for_shapes() -> None:
     rows = sample.without_shapes().traces[0].kernels
     talk = tuple(msgspec.structs.replace(row, bound="communication") for row in rows)
-    analysis = sample.alone(kernels=talk, points=(), coverage=sample.without_shapes().traces[0].coverage)
+    analysis = sample.alone(kernels=talk, ops=(), summary=(), coverage=sample.without_shapes().traces[0].coverage)
     assert without_roofline(analysis.traces[0]).startswith("All of the work is communication or copies")
 
 

@@ -2,7 +2,7 @@ import msgspec
 
 from perfkit_reports.palette import NEUTRAL
 from perfkit_reports.roofs import roofs
-from perfkit_reports.trace_series import BARS, POINTS, detailed, focus, plane, step_bars, stream_bars, trace_bars
+from perfkit_reports.trace_series import BARS, detailed, focus, plane, step_bars, stream_bars, trace_bars
 from tests.fixtures import sample_trace_analysis as sample
 
 
@@ -29,14 +29,6 @@ def test_of_many_ranks_only_a_few_are_drawn_in_detail() -> None:
     bars = trace_bars(sample.many_ranks())
     assert len(bars) == BARS
     assert bars[-1].name.startswith("rank 63, ")
-
-
-def test_only_the_longest_points_of_a_kind_are_drawn() -> None:
-    trace = sample.trace("rank 0", 0)
-    many = tuple(msgspec.structs.replace(trace.points[0], seconds=float(place)) for place in range(POINTS + 9))
-    points = plane(sample.alone(points=many)).series[0].points
-    assert len(points) == POINTS
-    assert min(point.seconds for point in points) == 9.0
 
 
 def test_bars_of_steps_and_streams_are_named_apart() -> None:

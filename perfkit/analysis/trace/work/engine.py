@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.step import LostKernels, RooflinePoint
+from perfkit.analysis.model.step import LostKernels, OpRow
 from perfkit.analysis.trace.intervals import clipped, length
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.timeline import Split
@@ -18,7 +18,7 @@ from perfkit.analysis.trace.work.messages import Messages, messages
 from perfkit.analysis.trace.work.pieces import Flags, Pieces, pieces
 from perfkit.analysis.trace.work.placed import Placed, parts_of, place
 from perfkit.analysis.trace.work.split_time import categories, split_windows
-from perfkit.analysis.trace.work.totals import total, total_point
+from perfkit.analysis.trace.work.totals import dot, total
 from perfkit.analysis.trace.work.windows import Windows, windows
 from perfkit.record import PHASES
 from perfkit.trace.counters.match import CounterColumns
@@ -102,16 +102,16 @@ def _op_groups(work: Pieces) -> Groups:
     return group(op, work.call, work.phase, work.module, work.kind, within)
 
 
-def summary_points(found: Engine) -> list[RooflinePoint]:
+def summary(found: Engine) -> list[OpRow]:
     """Dots of the whole step and of each phase."""
     work, by_op = found.pieces, found.by_op
     within = work.step[by_op.first] != NONE
     name = "step" if found.windows.are_steps else "trace"
-    result = total_point(name, name, total(by_op, np.flatnonzero(within)), found.step_s, found.step_s, found.parts)
+    result = dot(name, name, total(by_op, np.flatnonzero(within)), found.step_s, found.step_s, found.parts)
     marked = find_phases(work.ops.trace)
     for number, phase in enumerate(PHASES):
         mine = total(by_op, np.flatnonzero(within & (work.phase[by_op.first] == number)))
-        result += total_point("phase", phase, mine, _phase_s(found, number, marked), found.step_s, found.parts)
+        result += dot("phase", phase, mine, _phase_s(found, number, marked), found.step_s, found.parts)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Groups of work with their cost and their place on the roofline, and the rows and dots they make in a report."""
+"""Groups of work with their cost and their place on the roofline, and the rows they make in a report."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,8 +6,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.step import OpRow, RooflinePoint
-from perfkit.analysis.trace.roofline import BOUNDS, TOLERANCE, UNKNOWN, Limit, Limits, Work, limits, point
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.trace.roofline import BOUNDS, TOLERANCE, UNKNOWN, Limit, Limits, limits
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.copies import kind_of, link_of
 from perfkit.analysis.trace.work.costs import PieceCosts
@@ -15,15 +16,13 @@ from perfkit.analysis.trace.work.grouping import Groups
 from perfkit.analysis.trace.work.inferred import AS_ELSEWHERE, INFERRED
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.shapes import show_shapes
-from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Level
 from perfkit.record import PHASES
 from perfkit.trace.read import NONE
 
 Floats = NDArray[np.float64]
 
-# The phase of what ran outside of every step, and the op of what no op is known to have launched.
-OUTSIDE = "outside steps"
+# The op of what no op is known to have launched.
 NO_OP = "(no op recorded)"
 
 
@@ -137,7 +136,9 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
     elif not of_kernels and owner == NONE and pieces.on_device:
         op = NO_OP
     name = names[int(pieces.name[first])] if of_kernels else op or names[int(pieces.label[first])]
+    intensity = flops / moved if flops is not None and moved and kind == Kind.WORK else None
     return OpRow(
+        kind="kernel" if of_kernels else "op",
         name=name,
         phase=phase_of(pieces, first),
         module="" if of_kernels else module_of(pieces, first),
@@ -147,7 +148,8 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         share=seconds / step_s if step_s > 0 else 0.0,
         flops=flops,
         bytes=moved,
-        intensity=flops / moved if flops is not None and moved and kind == Kind.WORK else None,
+        intensity=intensity,
+        achieved=flops / seconds if flops is not None and intensity is not None and seconds > 0 else None,
         bound=limit.bound if kind == Kind.WORK else Kind(kind).name.lower(),
         attainable_s=attainable,
         # Work that a cache of unknown bandwidth served has no limit but the time it took, which says nothing.
@@ -212,21 +214,3 @@ def parts_of(pieces: Pieces) -> int:
 
 def _known(value: float, parts: int) -> float | None:
     return None if np.isnan(value) else float(value) / parts
-
-
-def points(placed: Placed, kind: str, step_s: float, most: int) -> list[RooflinePoint]:
-    """Dots of the groups that computed within the steps, the longest first."""
-    pieces = placed.pieces
-    found = []
-    computed = (pieces.kind[placed.first] == Kind.WORK) & (pieces.step[placed.first] != NONE)
-    drawn = np.flatnonzero(computed & (placed.precision != NONE) & (placed.flops > 0) & (placed.bytes > 0))
-    for index in drawn[np.argsort(-placed.seconds[drawn], kind="stable")].tolist():
-        row = _row(placed, index, step_s, of_kernels=kind == "kernel")
-        work = Work(row.flops, row.bytes, Unit(row.unit), row.dtype)
-        limit = Limit(row.attainable_s, row.bound, row.level or Level.MEMORY, row.above_roof)
-        dot = point(kind, row.name, row.calls, row.seconds, step_s, work, limit, row.shapes)
-        if dot is not None:
-            found.append(dot)
-        if len(found) == most:
-            break
-    return found

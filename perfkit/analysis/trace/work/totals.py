@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.step import RooflinePoint
-from perfkit.analysis.trace.roofline import BOUNDS, UNKNOWN, Limit, Work, point
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.roofline import BOUNDS, UNKNOWN
 from perfkit.analysis.trace.work.costs import Precision
 from perfkit.analysis.trace.work.pieces import Kind
-from perfkit.analysis.trace.work.placed import Placed
+from perfkit.analysis.trace.work.placed import Placed, parts_of
+from perfkit.devices.ceiling import Level
 from perfkit.trace.read import NONE
 
 Floats = NDArray[np.float64]
@@ -64,11 +65,74 @@ def _most_flops(placed: Placed, chosen: NDArray[np.int64]) -> Precision | None:
     return placed.costs.precisions[int(sums.argmax())]
 
 
-def total_point(kind: str, name: str, found: Total, seconds: float, step_s: float, parts: int) -> list[RooflinePoint]:
-    """One dot for many groups, in so many seconds per step; none without FLOPs and bytes."""
-    if found.precision is None or found.flops is None or found.bytes is None:
+def total_row(
+    placed: Placed,
+    found: Total,
+    step_s: float,
+    *,
+    kind: str,
+    name: str,
+    module: str = "",
+    phase: str = "",
+    bound: str = "",
+) -> OpRow:
+    """A row for many groups. What could be won is known for what is modelled; the rest is taken as it is.
+
+    They are bound by what bounds most of their time, unless `bound` is given.
+    """
+    parts = parts_of(placed.pieces)
+    # Time of what is not modelled could be won or not: it counts as attainable, so that no gain is claimed for it.
+    rest = found.seconds - found.modelled_s
+    attainable = None if found.attainable_s is None else (found.attainable_s + rest) / parts
+    unit, dtype = ("", "") if found.precision is None else (str(found.precision[0]), found.precision[1])
+    seconds = found.seconds / parts
+    intensity = found.flops / found.bytes if found.flops is not None and found.bytes else None
+    return OpRow(
+        kind=kind,
+        name=name,
+        phase=phase,
+        module=module,
+        calls=found.calls / parts,
+        seconds=seconds,
+        share=seconds / step_s if step_s > 0 else 0.0,
+        flops=None if found.flops is None else found.flops / parts,
+        bytes=None if found.bytes is None else found.bytes / parts,
+        intensity=intensity,
+        achieved=found.flops / found.seconds if found.flops is not None and intensity and found.seconds > 0 else None,
+        bound=bound or found.bound,
+        attainable_s=attainable,
+        efficiency=None if attainable is None or seconds == 0 else attainable / seconds,
+        cost_source=f"{found.modelled_s / found.seconds:.0%} of the time modelled" if found.seconds > 0 else "",
+        unit=unit,
+        dtype=dtype,
+    )
+
+
+def dot(kind: str, name: str, found: Total, seconds: float, step_s: float, parts: int) -> list[OpRow]:
+    """One dot of the roofline for many groups, which took so many seconds of a step of `step_s` together.
+
+    None without FLOPs, bytes or time: two log axes have no place for it.
+    """
+    if found.precision is None or not found.flops or not found.bytes or seconds <= 0 or step_s <= 0:
         return []
+    unit, dtype = found.precision
     attainable = None if found.attainable_s is None else found.attainable_s / parts
-    work = Work(found.flops / parts, found.bytes / parts, *found.precision)
-    dot = point(kind, name, 1.0, seconds, step_s, work, Limit(attainable, found.bound))
-    return [] if dot is None else [dot]
+    return [
+        OpRow(
+            kind=kind,
+            name=name,
+            calls=1.0,
+            seconds=seconds,
+            share=seconds / step_s,
+            flops=found.flops / parts,
+            bytes=found.bytes / parts,
+            intensity=found.flops / found.bytes,
+            achieved=found.flops / parts / seconds,
+            bound=found.bound,
+            attainable_s=attainable,
+            cost_source=f"{found.modelled_s / found.seconds:.0%} of the time modelled",
+            unit=str(unit),
+            dtype=dtype,
+            level=Level.MEMORY,
+        )
+    ]

@@ -86,7 +86,8 @@ def test_flops_come_from_the_trace_and_utilisation_from_the_timed_step(tmp_path:
     assert isinstance(train.mfu, Measurement)
     assert train.mfu.value == pytest.approx(FLOPS / 0.0005 / 1e11)  # not over the traced step of 1000 us
     assert "fp32 matrix peak" in train.mfu_peak
-    assert (train.traced_step_s, len(train.ops)) == (pytest.approx(0.001), 2)
+    assert train.traced_step is not None
+    assert (train.traced_step.step_s, len(train.ops)) == (pytest.approx(0.001), 2)
     assert train.engaged is None
 
 
@@ -288,7 +289,8 @@ def test_who_waits_for_whom_in_numbers_that_can_be_added_up_by_hand(tmp_path: Pa
     analysis = analyse(tmp_path)
     (train,) = analysis.variants
     split = {part.category: round(part.seconds * 1e6) for part in train.time_split}
-    assert (split["communication"], split["host"], train.traced_step_s) == (400, 350, pytest.approx(0.001))
+    assert train.traced_step is not None
+    assert (split["communication"], split["host"], train.traced_step.step_s) == (400, 350, pytest.approx(0.001))
     late = told(analysis, "The other ranks wait for train, rank 1")
     assert late.gain_s == pytest.approx(0.0003 / 2)  # a timed step takes half as long
     assert "300 us a step after the first rank (30.0 % of the step)" in late.evidence

@@ -181,7 +181,8 @@ def test_trace_and_memory_reach_the_variant(tmp_path: Path) -> None:
         write_allocations(rank / "memory.parquet", events_of_step)
     amp = variant(analyse(folder), "amp")
     assert amp.engaged is True
-    assert amp.traced_step_s == pytest.approx(100e-6)
+    assert amp.traced_step is not None
+    assert amp.traced_step.step_s == pytest.approx(100e-6)
     assert amp.memory is not None
     assert amp.memory.peak_bytes == 200
     assert amp.memory_ratio == pytest.approx(0.5)

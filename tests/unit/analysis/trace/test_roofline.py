@@ -1,6 +1,10 @@
+import math
+from typing import NamedTuple
+
+import numpy as np
 import pytest
 
-from perfkit.analysis.trace.roofline import Work, limit, point
+from perfkit.analysis.trace.roofline import Limit, limits
 from perfkit.analysis.trace.roofs import Roofs, roofs_of
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Cache, Ceiling, DeviceCeilings, Kind, Level
@@ -9,8 +13,23 @@ from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
 ROOFS = roofs_of(CEILINGS, ENVIRONMENT)  # 1e11 FLOP/s in fp32, 1e10 B/s from memory, 5e10 B/s from L3
 
 
-def work(flops: float | None, moved: float | None, unit: Unit = Unit.MATRIX, dtype: str = "fp32") -> Work:
-    return Work(flops, moved, unit, dtype)
+class Work(NamedTuple):
+    flops: float | None
+    moved: float | None
+    unit: Unit = Unit.MATRIX
+    dtype: str = "fp32"
+
+
+work = Work
+
+
+def limit(work: Work, seconds: float, roofs: Roofs, calls: float = 1.0) -> Limit:
+    """The limit of a single group."""
+    peak = roofs.compute(work.unit, work.dtype)
+    rate = math.nan if peak is None else peak.value
+    compute_s = math.nan if work.flops is None else work.flops / rate if work.flops else 0.0
+    moved = math.nan if work.moved is None else work.moved
+    return limits(*(np.array([value]) for value in (compute_s, moved, seconds, calls)), roofs)[0]
 
 
 def test_the_slower_of_arithmetic_and_traffic_bounds() -> None:
@@ -91,15 +110,6 @@ def test_without_a_cost_or_a_ceiling_nothing_is_claimed() -> None:
         limit(work(1e6, 1e6), 1.0, roofs_of(CEILINGS, changed(ENVIRONMENT, device="cuda"))),
     ):
         assert (unknown.attainable_s, unknown.bound) == (None, "unknown")
-
-
-def test_a_point_needs_flops_bytes_and_time() -> None:
-    bounded = limit(work(1e9, 1e8), 0.1, ROOFS)
-    dot = point("op", "aten::mm", 2.0, 0.1, 0.4, work(1e9, 1e8), bounded)
-    assert dot is not None
-    assert (dot.intensity, dot.achieved, dot.share) == (10.0, 1e10, 0.25)
-    assert point("op", "aten::copy_", 1.0, 0.1, 0.4, work(0.0, 1e8), bounded) is None
-    assert point("op", "aten::mm", 1.0, 0.0, 0.4, work(1e9, 1e8), bounded) is None
 
 
 def test_work_without_flops_and_bytes_is_held_against_nothing_where_no_roof_is_known() -> None:

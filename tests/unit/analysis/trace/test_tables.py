@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.model.suite import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace import coverage, difference, modules, rank_trace, tables
 from perfkit.analysis.trace.rank_trace import analyse_trace
 from perfkit.analysis.trace.work import split_time
-from perfkit.analysis.trace.work.placed import OUTSIDE
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 

@@ -56,10 +56,11 @@ def test_every_quantity_has_a_figure_or_a_reason(tmp_path: Path) -> None:
 def test_kernels_of_a_trace_that_lost_some_are_no_count(tmp_path: Path) -> None:
     whole = of(tmp_path, record())
     lost = LostKernels(launched=400, lost=1, without_time=0, share=1 / 400)
-    found = figures(replace(whole, lost=lost))
+    assert whole.trace is not None
+    found = figures(replace(whole, trace=replace(whole.trace, lost=lost)))
     assert "kernel_count" not in found.exact
     assert found.missing["kernel_count"] == "the profiler lost 1 of 400 kernels of the traced steps"
-    assert "kernel_count" in figures(replace(whole, lost=replace(lost, lost=0))).exact
+    assert "kernel_count" in figures(replace(whole, trace=replace(whole.trace, lost=replace(lost, lost=0)))).exact
 
 
 def test_figures_of_a_bench(tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""Rules about what ends a run: a request that failed, and what each step leaves behind until one does."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from perfkit.allocations import ACTIVATION, FailedRequest
+from perfkit.analysis.findings.memory.allocator import amount
+from perfkit.analysis.findings.memory.remedies import REMEDIES, SMALLER_BATCH
+from perfkit.analysis.findings.memory.view import AccountView, biggest, origin
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import Growth
+from perfkit.units import nbytes
+
+_FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")
+
+
+def out_of_memory(view: AccountView) -> Iterator[Finding]:
+    """The request that failed, what was alive, and which category to attack first."""
+    failed = view.account.failed
+    if failed is None:
+        return
+    what = "" if failed.bytes is None else f": {nbytes(failed.bytes)} could not be had"
+    yield view.remark(
+        "warning",
+        f"{view.variant + ' ran out' if view.variant else 'Out'} of memory{what}",
+        f"{_where(failed)}at the peak of {nbytes(view.account.peak_bytes)}: {biggest(view.account)}",
+        _first(view, failed),
+        details=_missing(failed),
+    )
+
+
+def _where(failed: FailedRequest) -> str:
+    """`asked for by aten::mm, in blocks.3, at model.py:12 forward, forward of step 2; `."""
+    step = "" if failed.step is None else f"step {failed.step}"
+    when = " of ".join(filter(None, (failed.phase, step)))
+    parts = [f"by {failed.op}" if failed.op else "", f"in {failed.module}" if failed.module else ""]
+    parts += [f"at {failed.line}" if failed.line else "", when]
+    told = ", ".join(filter(None, parts))
+    return f"asked for {told}; " if told else ""
+
+
+def _missing(failed: FailedRequest) -> tuple[str, ...]:
+    free = amount(_FREE_IN_MESSAGE, failed.message)
+    if failed.bytes is None or free is None or free >= failed.bytes:
+        return ()
+    return (f"about {nbytes(failed.bytes - free)} were missing: the device had {nbytes(free)} free",)
+
+
+def _first(view: AccountView, failed: FailedRequest) -> str:
+    """What to do about the largest category that something lowers."""
+    check = ""
+    if failed.bytes is not None and failed.bytes > view.account.peak_bytes:
+        check = "check the shape first: this request alone is more than all that was alive; "
+    for share in sorted(view.account.categories, key=lambda share: -share.bytes):
+        action = view.advice(REMEDIES.get(share.category, ()))
+        if action and share.bytes > 0:
+            return f"{check}attack {share.category} first ({nbytes(share.bytes)}): {action}"
+    return check + SMALLER_BATCH.how
+
+
+def grows(view: AccountView) -> Iterator[Finding]:
+    """Memory that each step leaves behind."""
+    leaks = view.account.growth
+    if not leaks:
+        return
+    each_step = sum(leak.bytes_per_step for leak in leaks)
+    yield view.remark(
+        "warning",
+        f"Each step leaves {nbytes(each_step)} behind",
+        f"over {max(leak.steps for leak in leaks)} steps, and the bytes alive grow with it: {_origins(leaks)}",
+        _keep_less(leaks),
+    )
+
+
+def _origins(leaks: Sequence[Growth], most: int = 3) -> str:
+    """`1.00 MiB of activation (aten::relu in blocks.* at train.py:12 train), ...`."""
+    together: dict[tuple[str, str], int] = defaultdict(int)
+    for leak in leaks:
+        together[leak.category, origin(leak.op, leak.module, leak.line)] += leak.bytes_per_step
+    ranked = sorted(together.items(), key=lambda item: -item[1])
+    told = [f"{nbytes(size)} of {category}{f' ({made})' if made else ''}" for (category, made), size in ranked[:most]]
+    return ", ".join(told) + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
+
+
+def _keep_less(leaks: Sequence[Growth]) -> str:
+    if any(leak.category == ACTIVATION for leak in leaks):
+        return (
+            "find what keeps tensors with their graph from step to step: append loss.item() or loss.detach(), not loss "
+            "itself, to lists and sums; do not keep outputs, hooks' tensors or retain_graph=True"
+        )
+    return (
+        "find what keeps these tensors from step to step: lists, caches and attributes that only grow, or cycles that "
+        "Python frees late (gc.collect())"
+    )

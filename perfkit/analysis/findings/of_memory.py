@@ -1,0 +1,32 @@
+"""What to do about memory: of one account."""
+
+from collections.abc import Mapping
+
+from perfkit.analysis.findings import plainly
+from perfkit.analysis.findings.memory.view import AccountView
+from perfkit.analysis.findings.order import ordered
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import MemoryAccount
+
+
+def memory_findings(
+    account: MemoryAccount,
+    *,
+    variant: str = "",
+    techniques: tuple[str, ...] | None = None,
+    own_loop: bool = False,
+    tried: Mapping[str, str] | None = None,
+) -> tuple[Finding, ...]:
+    """All rules' findings: warnings, then gains by bytes, then notes.
+
+    Gains are upper bounds; those of tensors and of the categories that they are among do not add up.
+
+    Args:
+        account: of one device.
+        variant: whose account it is, for the findings.
+        techniques: those that are on, which are not advised; None where that is not known.
+        own_loop: whether it is of a loop that is not perfkit's own.
+        tried: what came of techniques that were tried elsewhere, by technique, as `tried as ckpt: ...`.
+    """
+    view = AccountView(account, variant, techniques, {} if tried is None else tried, own_loop)
+    return ordered(plainly(view))

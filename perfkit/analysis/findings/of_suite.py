@@ -1,0 +1,96 @@
+"""What to do next about a suite: what its variants showed, and what their traces and memory promise."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from perfkit.analysis.findings import About, plainly
+from perfkit.analysis.findings.of_memory import memory_findings
+from perfkit.analysis.findings.of_traces import of_views
+from perfkit.analysis.findings.order import ordered
+from perfkit.analysis.findings.suite.view import SuiteView, step_s
+from perfkit.analysis.findings.trace.view import TraceView
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.suite.passes import Passes
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Environment, Status
+
+# Gains told of the baseline: what others would be is measured by trying techniques, not by reading on.
+_MOST_MEMORY_GAINS = 3
+
+
+def suite_findings(
+    variants: Sequence[Variant],
+    environment: Environment | None,
+    ceilings: DeviceCeilings | None,
+    passes: Mapping[str, Passes] | None = None,
+) -> tuple[Finding, ...]:
+    """All rules' findings; among gains those that variants showed come before those that a traced step promises.
+
+    `passes` are what the instrumented passes of variants showed, by name.
+    """
+    suite = SuiteView(tuple(variants), environment, ceilings, passes or {})
+    found = [*plainly(suite), *_of_traces(suite), *_of_fleets(suite)]
+    found += [(About.MEMORY, finding) for finding in _of_memory(suite)]
+    return ordered(found)
+
+
+def _of_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
+    """What the traces say, with gains as the same parts of a timed step, and what came of what they advise.
+
+    Of what several have in common the baseline's is told: what it could win the others could too.
+    """
+    views = [
+        TraceView(trace, step_s(variant), variant.loop)
+        for variant in suite.looked_into
+        for trace in suite.traces_of(variant)
+    ]
+    for rule, finding in of_views(views, first=[variant.name for variant in suite.advised]):
+        outcome = suite.outcome_of(rule.technique, finding.variant)
+        yield rule.about, replace(finding, action=f"{finding.action} {outcome}") if outcome else finding
+
+
+def _of_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
+    """Who waits for whom. That is a part of the ranks' steps, the longest, and not of the late one's."""
+    for variant in suite.looked_into:
+        traces, fleet = suite.traces_of(variant), suite.passes.get(variant.name, Passes()).fleet
+        for about, finding in plainly(fleet):
+            longest = max(traces, key=lambda trace: trace.step_s)
+            yield about, TraceView(longest, step_s(variant)).as_timed(finding)
+
+
+def _of_memory(suite: SuiteView) -> Iterator[Finding]:
+    """Of the baseline warnings, the largest gains and notes; of other variants what went wrong in them alone."""
+    growing = any(variant.memory is not None and variant.memory.growth for variant in suite.advised)
+    tried = _tried(suite)
+    for variant in suite.variants:
+        if variant.memory is None:
+            continue
+        found = memory_findings(
+            variant.memory,
+            variant=variant.name,
+            techniques=variant.techniques,
+            own_loop=variant.loop is not None,
+            tried=tried,
+        )
+        if variant in suite.advised:
+            gains = [finding for finding in found if finding.severity == "gain"]
+            yield from (finding for finding in found if finding not in gains[_MOST_MEMORY_GAINS:])
+        elif variant.status == Status.OUT_OF_MEMORY or not growing:
+            yield from (finding for finding in found if finding.severity == "warning")
+
+
+def _tried(suite: SuiteView) -> dict[str, str]:
+    """What came of each technique for memory, alone before in combination."""
+    others = [variant for variant in suite.variants if not variant.is_baseline]
+    by_size = sorted(others, key=lambda variant: -len(variant.techniques))
+    return {technique: _memory_outcome(variant) for variant in by_size for technique in variant.techniques}
+
+
+def _memory_outcome(variant: Variant) -> str:
+    if variant.status != Status.OK:
+        return f"tried as {variant.name}: {variant.status}"
+    if variant.engaged is not True or variant.memory_ratio is None:
+        return f"tried as {variant.name}, without a result that can be credited to it"
+    return f"tried as {variant.name}: {variant.memory_ratio:.2f} times the peak memory"

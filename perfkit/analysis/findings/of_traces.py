@@ -1,0 +1,89 @@
+"""What to do about traces: one finding a rule, of the trace with the most to win."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from perfkit.analysis.findings import About, Rule, plainly, told
+from perfkit.analysis.findings.of_memory import memory_findings
+from perfkit.analysis.findings.order import ordered
+from perfkit.analysis.findings.trace.thresholds import NOTABLE
+from perfkit.analysis.findings.trace.view import NOT_OF_ROWS, ForeignView, Told, TraceView
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.step import AT_LEAST
+from perfkit.analysis.model.trace import Fleet, RankTrace, TraceDifference
+from perfkit.analysis.trace.memory import fullness
+
+_NAMED = 4  # other traces with the same finding
+
+
+def trace_findings(
+    traces: Sequence[RankTrace], fleet: Fleet | None, difference: TraceDifference | None
+) -> tuple[Finding, ...]:
+    """All rules' findings: warnings, then gains by seconds per step, then notes.
+
+    Findings on memory come after those on time of their severity. Gains are upper bounds.
+    """
+    found = [(rule.about, finding) for rule, finding in of_views([ForeignView(trace) for trace in traces])]
+    found += [(About.MEMORY, finding) for finding in _memory(traces)]
+    for subject in (fleet, difference):
+        found += plainly(subject)
+    return ordered(found)
+
+
+def of_views(views: Sequence[TraceView], first: Collection[str] = ()) -> list[tuple[Rule, Finding]]:
+    """What traces of one kind of device have in common, told once: for one of those labelled in `first`, else for the
+    one with the most to win. No gain below 1 % of the step is told."""
+    together: dict[tuple[Rule, str], list[Finding]] = {}
+    for view in views:
+        for rule, finding in _of(view):
+            together.setdefault((rule, view.trace.device_name), []).append(finding)
+    return [(rule, _told_once(same, first)) for (rule, _), same in together.items()]
+
+
+def _of(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
+    """What the rules say of one trace, with overlaps named."""
+    # Where the work itself was not recorded, nothing tells what would make it faster.
+    found = [(rule, each) for rule, each in told(view) if rule.about != About.STEP or not view.trace.unseen_device]
+    found = [(rule, _bounded(each, view)) for rule, each in found if _matters(each.finding, view)]
+    for rule, each in found:
+        yield rule, view.as_timed(_overlapping(each, [other for _, other in found]))
+
+
+def _bounded(each: Told, view: TraceView) -> Told:
+    """Where kernels were lost, more may be won in the time of kernels; less in what seems idle without them."""
+    lost = view.trace.lost
+    if each.finding.gain_s is None or lost is None or not lost.matters or each.scope & NOT_OF_ROWS:
+        return each
+    return each._replace(finding=replace(each.finding, gain_bound=AT_LEAST))
+
+
+def _matters(finding: Finding, view: TraceView) -> bool:
+    return finding.gain_s is None or view.share(finding.gain_s) >= NOTABLE
+
+
+def _overlapping(mine: Told, every: Sequence[Told]) -> Finding:
+    others = [each.finding.title for each in every if each is not mine and each.scope & mine.scope]
+    if not others:
+        return mine.finding
+    return _detailed(mine.finding, f"gains do not add up: in part the same time as “{'”, “'.join(others)}”")
+
+
+def _told_once(same: Sequence[Finding], first: Collection[str]) -> Finding:
+    """The one to tell, and where else it holds."""
+    chosen = max(same, key=lambda finding: (finding.variant in first, finding.gain_s or 0.0))
+    others = [label for label in dict.fromkeys(finding.variant for finding in same) if label != chosen.variant]
+    if not others:
+        return chosen
+    more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+    return _detailed(chosen, f"likewise in {', '.join(others[:_NAMED])}{more}")
+
+
+def _detailed(finding: Finding, detail: str) -> Finding:
+    return replace(finding, details=(*finding.details, detail))
+
+
+def _memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:
+    """Of the trace whose memory ran out, else of that with the highest peak: ranks of a job hold much the same."""
+    most = max(traces, key=lambda trace: fullness(trace.memory), default=None)
+    return () if most is None or most.memory is None else memory_findings(most.memory, variant=most.label)

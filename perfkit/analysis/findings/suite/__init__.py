@@ -1,0 +1,1 @@
+"""Rules about a suite: what its variants showed, loops of somebody else's, and the measurement itself."""

@@ -1,0 +1,119 @@
+"""Rules about loops that perfkit was attached to: what they wait for, what disturbs them, how they change."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.findings.suite.view import SuiteView, step_s
+from perfkit.analysis.findings.trace.data import LOAD_SOONER, timed_wait
+from perfkit.analysis.findings.trace.several import changed
+from perfkit.analysis.findings.trace.thresholds import NOTABLE
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.trace.difference import difference
+from perfkit.units import percent, seconds
+
+# A capture that was triggered is slower than the loop began from here on.
+_SLOWER = 1.05
+
+
+def starved_untraced(suite: SuiteView) -> Iterator[Finding]:
+    """A loop that waits for its data, of whose work no trace tells."""
+    for variant in suite.looked_into:
+        seen = any(not trace.unseen_device for trace in suite.traces_of(variant))
+        clean = step_s(variant)
+        if variant.loop is not None and clean is not None and not seen:
+            found = timed_wait(variant.loop, clean, variant.name, None)
+            if found is not None:
+                yield found
+
+
+def outliers(suite: SuiteView) -> Iterator[Finding]:
+    """Single steps that take much longer than the others."""
+    for variant in suite.loops:
+        found = None if variant.loop is None else variant.loop.outliers
+        clean = step_s(variant)
+        if found is None or clean is None or found.excess_s < NOTABLE * clean:
+            continue
+        often = f", one in every {found.every:,}" if found.every is not None else ""
+        steps = "1 step takes" if found.count == 1 else f"{found.count:,} steps take"
+        span = (
+            f"{found.longest:.1f} times" if found.count == 1 else f"{found.shortest:.1f} to {found.longest:.1f} times"
+        )
+        action = (
+            "Look at what the loop does then: logging that reads a value from the device, a checkpoint, an evaluation, "
+            "garbage collection, a shape not seen before (which may be compiled for)."
+        )
+        evidence = f"{span} the median{often}, of {found.steps:,} timed steps"
+        if found.data_share is not None:
+            part = percent(found.data_share, 0) if found.data_share >= 0.005 else "none"
+            evidence += f"; {part} of what they take more is waiting for data"
+            action = LOAD_SOONER if found.data_share > 0.5 else action
+        yield Finding(
+            severity="gain",
+            title=f"{steps} much longer than the others",
+            variant=variant.name,
+            evidence=evidence,
+            action=action,
+            gain_s=found.excess_s,
+            details=("what they cost beyond the median, spread over all timed steps",),
+        )
+
+
+def left_out(suite: SuiteView) -> Iterator[Finding]:
+    """Steps with an evaluation in them, which are no samples."""
+    for variant in suite.loops:
+        loop, clean = variant.loop, step_s(variant)
+        if loop is not None and loop.left_out_s:
+            count, longest = len(loop.left_out_s), max(loop.left_out_s)
+            against = "" if clean is None else f", a step without takes {seconds(clean)}"
+            yield Finding(
+                severity="note",
+                title=f"{count:,} step{'' if count == 1 else 's'} with an evaluation "
+                f"{'is' if count == 1 else 'are'} left out of the step time",
+                variant=variant.name,
+                evidence=f"{'it' if count == 1 else 'the longest'} took {seconds(longest)}{against}",
+                action="Evaluate more rarely or on fewer batches if that is much of the whole run.",
+            )
+
+
+def drifted(suite: SuiteView) -> Iterator[Finding]:
+    """A loop that was watched all the time, and whose steps took longer at its end."""
+    for variant in suite.looked_into:
+        seen = None if variant.loop is None else variant.loop.watched
+        if seen is None or seen.first_s <= 0 or seen.last_s < _SLOWER * seen.first_s:
+            continue
+        more = f" and {len(seen.drifts) - 2:,} more" if len(seen.drifts) > 2 else ""
+        told = f"; {'; '.join(seen.drifts[:2])}{more}" if seen.drifts else ""
+        yield Finding(
+            severity="warning",
+            title=f"At the end steps took {seen.last_s / seen.first_s:.2f} times as long as at the beginning",
+            variant=variant.name,
+            evidence=f"{seconds(seen.first_s)} at first, {seconds(seen.last_s)} at last, of {seen.steps:,} steps{told}",
+            action="The other figures are of the beginning. Let a trace be made when it happens: --trace-on regression "
+            'or trace_on=("regression",).',
+        )
+
+
+def slower_since(suite: SuiteView) -> Iterator[Finding]:
+    """A capture that was triggered later, against the loop as it began."""
+    for variant in suite.loops:
+        base = suite.baseline_of(variant)
+        ours, theirs = step_s(variant), None if base is None else step_s(base)
+        if base is None or ours is None or theirs is None or ours < _SLOWER * theirs:
+            continue
+        yield Finding(
+            severity="warning",
+            title=f"{variant.name}: steps take {ours / theirs:.2f} times as long as in {base.name}",
+            variant=variant.name,
+            evidence=f"{seconds(ours)} against {seconds(theirs)}, medians of steps of one process each"
+            + (f"; triggered: {variant.loop.trigger}" if variant.loop and variant.loop.trigger else "")
+            + _changed_ops(suite, variant, base),
+            action="See what changed: waiting for data, ops and memory of the two, and the device's clocks.",
+        )
+
+
+def _changed_ops(suite: SuiteView, variant: Variant, base: Variant) -> str:
+    """Where the two were traced, the ops that grew."""
+    after, before = suite.traces_of(variant), suite.traces_of(base)
+    if not after or not before:
+        return ""
+    return "".join(f"; traced, {finding.evidence}" for finding in changed(difference(after[0], before[0])))

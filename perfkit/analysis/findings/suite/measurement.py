@@ -1,0 +1,78 @@
+"""Rules about the measurement itself: what not to read out of these figures."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.findings.suite.view import SuiteView, share
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.trace.timeline import UNMODELLED
+from perfkit.units import percent
+
+
+def noisy(suite: SuiteView) -> Iterator[Finding]:
+    """Comparisons that could not be decided, and what would decide them."""
+    for variant in suite.measured:
+        difference = variant.difference
+        if difference is None or difference.verdict != "inconclusive" or variant.loop is not None:
+            continue
+        if difference.low is None or difference.high is None or difference.detectable is None:
+            evidence = f"ratio {difference.ratio:.3f} from a single pair of processes, which has no interval"
+        else:
+            evidence = (
+                f"ratio {difference.ratio:.3f}, 95 % interval {difference.low:.3f} to {difference.high:.3f} from "
+                f"{difference.pairs} pairs; only a change of {percent(difference.detectable)} or more would have shown"
+            )
+        cpu = variant.cpu_difference
+        if cpu is not None and cpu.verdict in ("faster", "slower", "no difference"):
+            evidence += f"; CPU time decides: {cpu.verdict}, ratio {cpu.ratio:.3f}"
+        yield Finding(
+            severity="note",
+            title=f"Whether {variant.name} is faster cannot be said",
+            variant=variant.name,
+            evidence=evidence,
+            action="Run more repeats (--repeat) or on a quieter machine.",
+        )
+
+
+def low_confidence_ceilings(suite: SuiteView) -> Iterator[Finding]:
+    """Ceilings whose next measurement may differ."""
+    if suite.ceilings is None or not any(variant.points for variant in suite.variants):
+        return  # nothing was held against them
+    threads = None if suite.environment is None else suite.environment.threads
+    held = [each for each in suite.ceilings.ceilings if threads is None or each.threads in (None, threads)]
+    doubtful = [each for each in held if each.confidence == "low"]
+    if doubtful:
+        names = ", ".join(dict.fromkeys(f"{each.dtype or ''} {each.level}".strip() for each in doubtful))
+        spreads = [each.spread for each in doubtful if each.spread is not None]
+        apart = f"; their repeats differ by up to {percent(max(spreads))}" if spreads else ""
+        yield Finding(
+            severity="note",
+            title=f"{len(doubtful):,} of {len(held):,} measured ceilings have low confidence",
+            variant="",
+            evidence=f"{names}{apart}",
+            action="Take shares of these roofs as rough: other work or the clock disturbed them. "
+            "`perfkit calibrate --force` on an idle machine may do better.",
+        )
+
+
+def unmodelled(suite: SuiteView) -> Iterator[Finding]:
+    """Op time without a cost formula."""
+    for variant in suite.baselines:
+        part = share(variant, UNMODELLED)
+        if part is not None and part.share > 0.1:
+            rows = [row for row in variant.ops if row.bound == "unknown"]
+            no_model = dict.fromkeys(row.name for row in rows if row.flops is None or row.bytes is None)
+            no_ceiling = dict.fromkeys(row.name for row in rows if row.name not in no_model)
+            parts = [
+                f"{what}: {', '.join(list(names)[:8])}{' ...' if len(names) > 8 else ''}"
+                for what, names in (("without a formula", no_model), ("without a ceiling", no_ceiling))
+                if names
+            ]
+            yield Finding(
+                severity="note",
+                title=f"{percent(part.share, 0)} of {variant.name}'s step is in ops without a cost model or ceiling",
+                variant=variant.name,
+                evidence="; ".join(parts) or "no op is named",
+                action="Run `perfkit calibrate` for this number of threads."
+                if no_ceiling
+                else "Read the roofline as the modelled part only.",
+            )

@@ -1,0 +1,228 @@
+"""Rules about what the variants showed: what pays, what does not, what did nothing, what broke."""
+
+from collections.abc import Iterator
+
+from perfkit.allocations import ACTIVATION
+from perfkit.analysis.findings.memory.remedies import REMEDIES, SMALLER_BATCH
+from perfkit.analysis.findings.memory.view import AccountView
+from perfkit.analysis.findings.suite.view import SuiteView, step_s
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.suite import Variant
+from perfkit.record import Status, value_of
+from perfkit.units import nbytes, seconds, signed_percent
+
+# A change of peak memory below this is not worth a line.
+_NOTABLE_MEMORY = 0.02
+
+
+def not_engaged(suite: SuiteView) -> Iterator[Finding]:
+    """A technique whose claim failed did not do what its name says, whatever the figures."""
+    for variant in suite.measured:
+        for result in variant.claims:
+            if result.holds is False:
+                yield Finding(
+                    severity="warning",
+                    title=f"{result.technique} did not act as it should in {variant.name}",
+                    variant=variant.name,
+                    evidence=f"{result.statement}: {result.evidence}",
+                    action="Do not credit its figures to the technique; check that it applies to this model.",
+                )
+
+
+def undecided(suite: SuiteView) -> Iterator[Finding]:
+    """A claim whose fact is missing leaves open whether a technique acted."""
+    for variant in suite.measured:
+        for result in variant.claims:
+            if result.holds is None:
+                yield Finding(
+                    severity="note",
+                    title=f"Whether {result.technique} acted in {variant.name} is not shown",
+                    variant=variant.name,
+                    evidence=f"{result.statement}: {result.evidence}",
+                    action="Run the instrumented passes that record the missing fact.",
+                )
+
+
+def parity_broken(suite: SuiteView) -> Iterator[Finding]:
+    """Losses further from the baseline's than the technique's arithmetic explains."""
+    for variant in suite.measured:
+        if variant.parity.verdict == "differs":
+            found = variant.parity.max_relative
+            amount = "a loss is not finite" if found is None else f"up to {found:.2g} relative"
+            allowed = "" if variant.parity.tolerance is None else f", allowed {variant.parity.tolerance:.2g}"
+            yield Finding(
+                severity="warning",
+                title=f"{variant.name} does not train like the baseline",
+                variant=variant.name,
+                evidence=f"losses of {variant.parity.steps} steps differ: {amount}{allowed} ({variant.parity.basis})",
+                action="Find out why before using it: its speed says nothing while it computes something else.",
+            )
+
+
+def out_of_memory(suite: SuiteView) -> Iterator[Finding]:
+    """Which category to attack where memory ran out, from the variant's own account or the baseline's.
+
+    Where the request that failed was recorded, the rules about memory tell more.
+    """
+    for variant in suite.variants:
+        if variant.status != Status.OUT_OF_MEMORY or (variant.memory is not None and variant.memory.failed is not None):
+            continue
+        if variant.loop is not None:
+            yield _loop_out_of_memory(variant)
+            continue
+        account = variant.memory
+        owner = variant.name
+        if account is None:
+            reference = next((each for each in suite.baselines if each.memory is not None), None)
+            if reference is not None and reference.memory is not None:
+                account, owner = reference.memory, reference.name
+        if account is None:
+            evidence, action = (
+                variant.reason,
+                "Lower the batch size, or try ckpt (activations) or zero and offload (state).",
+            )
+        else:
+            largest = account.categories[0]
+            evidence = (
+                f"{variant.reason}; at {owner}'s peak of {nbytes(account.peak_bytes)} the largest category is "
+                f"{largest.category} with {nbytes(largest.bytes)}"
+            )
+            advice = AccountView(account, techniques=variant.techniques).advice(REMEDIES.get(largest.category, ()))
+            action = f"Attack {largest.category} first: {advice or SMALLER_BATCH.how}."
+        yield Finding(
+            severity="warning",
+            title=f"{variant.name} ran out of memory",
+            variant=variant.name,
+            evidence=evidence,
+            action=action,
+        )
+
+
+def _loop_out_of_memory(variant: Variant) -> Finding:
+    """The reason is the program's own error, which is told with its status."""
+    account = variant.memory
+    if account is None:
+        evidence = "no step's memory had been recorded by then"
+        remedies = (SMALLER_BATCH, *REMEDIES[ACTIVATION][:2])
+        then = ". What fills it, at a size that fits: perfkit run --warmup 1 --timed 1 --trace 0"
+    else:
+        largest = account.categories[0]
+        evidence = (
+            f"at the recorded peak of {nbytes(account.peak_bytes)} most is {largest.category}, {nbytes(largest.bytes)}"
+        )
+        remedies, then = REMEDIES.get(largest.category, ()) or (SMALLER_BATCH,), ""
+    advice = "; ".join(remedy.how for remedy in remedies)
+    return Finding(
+        severity="warning",
+        title=f"{variant.name} ran out of memory",
+        variant=variant.name,
+        evidence=evidence,
+        action=f"{advice[:1].upper()}{advice[1:]}{then}.",
+    )
+
+
+def pays(suite: SuiteView) -> Iterator[Finding]:
+    """A technique that acted, is shown to be faster, and does not break parity."""
+    for variant in _credible(suite):
+        difference, base = variant.difference, suite.baseline_of(variant)
+        if difference is None or difference.verdict != "faster" or base is None:
+            continue
+        ours, theirs = step_s(variant), step_s(base)
+        yield Finding(
+            severity="gain",
+            title=f"{variant.name} pays: {signed_percent(difference.ratio - 1)} step time",
+            variant=variant.name,
+            evidence=_evidence(variant, base),
+            action=f"Switch {variant.name} on." + _setup_remark(variant),
+            gain_s=None if ours is None or theirs is None else theirs - ours,
+            gain_bytes=_saved(variant, base),
+        )
+
+
+def does_not_pay(suite: SuiteView) -> Iterator[Finding]:
+    """A technique that is slower, or not shown to be faster, and saves no memory either: a result too."""
+    for variant in _credible(suite):
+        difference, base = variant.difference, suite.baseline_of(variant)
+        if difference is None or base is None or difference.verdict == "faster" or _saves_memory(variant):
+            continue
+        if difference.verdict == "inconclusive":
+            continue  # the rule about noise speaks of these
+        word = "is slower" if difference.verdict == "slower" else "makes no difference to the step time"
+        yield Finding(
+            severity="note",
+            title=f"{variant.name} does not pay here: it {word} and saves no memory",
+            variant=variant.name,
+            evidence=_evidence(variant, base),
+            action=f"Leave {variant.name} off for this workload on this machine.",
+        )
+
+
+def trades_time_for_memory(suite: SuiteView) -> Iterator[Finding]:
+    """A technique that saves memory and is not faster: what a saved byte costs."""
+    for variant in _credible(suite):
+        difference, base = variant.difference, suite.baseline_of(variant)
+        if difference is None or base is None or difference.verdict == "faster" or not _saves_memory(variant):
+            continue
+        price = {
+            "slower": f"for {signed_percent(difference.ratio - 1)} step time",
+            "no difference": "at no cost in step time",
+        }.get(difference.verdict, "at a cost in step time that these repeats cannot decide")
+        yield Finding(
+            severity="gain",
+            title=f"{variant.name} changes peak memory by {signed_percent((variant.memory_ratio or 1.0) - 1)} {price}",
+            variant=variant.name,
+            evidence=_evidence(variant, base),
+            action="Use it where memory limits the batch or the model, and spend what it frees on a larger batch.",
+            gain_bytes=_saved(variant, base),
+        )
+
+
+def graph_breaks(suite: SuiteView) -> Iterator[Finding]:
+    """Every graph break ends a compiled region and returns to Python."""
+    for variant in suite.measured:
+        summary = variant.compile
+        if summary is not None and summary.graph_breaks:
+            yield Finding(
+                severity="warning",
+                title=f"{variant.name}: {summary.graph_breaks} graph breaks",
+                variant=variant.name,
+                evidence="; ".join(summary.break_reasons) or "the reasons were not recorded",
+                action="Remove what breaks the graph, or compile the blocks alone.",
+            )
+
+
+def _credible(suite: SuiteView) -> Iterator[Variant]:
+    """Variants whose figures may be credited to their techniques."""
+    return (v for v in suite.measured if v.engaged is True and v.parity.verdict != "differs")
+
+
+def _saves_memory(variant: Variant) -> bool:
+    return variant.memory_ratio is not None and variant.memory_ratio < 1 - _NOTABLE_MEMORY
+
+
+def _saved(variant: Variant, base: Variant) -> int | None:
+    ours, theirs = value_of(variant.peak_allocated), value_of(base.peak_allocated)
+    return None if ours is None or theirs is None else int(theirs - ours)
+
+
+def _evidence(variant: Variant, base: Variant) -> str:
+    parts = []
+    ours, theirs, difference = step_s(variant), step_s(base), variant.difference
+    if ours is not None and theirs is not None:
+        parts.append(f"step {seconds(ours)} against {seconds(theirs)}")
+    if difference is not None and difference.low is not None and difference.high is not None:
+        parts.append(
+            f"ratio {difference.ratio:.3f} (95 % interval {difference.low:.3f} to {difference.high:.3f}, "
+            f"{difference.pairs} pairs)"
+        )
+    mine, base_bytes = value_of(variant.peak_allocated), value_of(base.peak_allocated)
+    if mine is not None and base_bytes is not None:
+        parts.append(f"peak memory {nbytes(mine)} against {nbytes(base_bytes)}")
+    if variant.compile is not None:
+        parts.append(f"break-even {variant.compile.break_even}")
+    return "; ".join(parts)
+
+
+def _setup_remark(variant: Variant) -> str:
+    step = None if variant.compile is None else variant.compile.break_even_step
+    return f" It has paid for its compilation after {step:,} steps." if step else ""

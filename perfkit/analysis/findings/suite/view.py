@@ -1,0 +1,87 @@
+"""What the rules look at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.suite.passes import Passes
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Environment, Status
+
+
+@dataclass(frozen=True)
+class SuiteView:
+    """The variants of a suite, in the order of the report, where they ran, the ceilings, and by name what their
+    instrumented passes showed."""
+
+    variants: tuple[Variant, ...]
+    environment: Environment | None
+    ceilings: DeviceCeilings | None
+    passes: Mapping[str, Passes] = field(default_factory=dict)
+
+    @property
+    def loops(self) -> tuple[Variant, ...]:
+        """Variants that are loops of somebody else's, watched from within, however they ended."""
+        return tuple(variant for variant in self.variants if variant.loop is not None)
+
+    @property
+    def measured(self) -> tuple[Variant, ...]:
+        """Variants that ended well and are not a baseline."""
+        return tuple(variant for variant in self.variants if variant.status == Status.OK and not variant.is_baseline)
+
+    @property
+    def baselines(self) -> tuple[Variant, ...]:
+        """Baselines that ended well."""
+        return tuple(variant for variant in self.variants if variant.status == Status.OK and variant.is_baseline)
+
+    @property
+    def advised(self) -> tuple[Variant, ...]:
+        """The baseline of the fewest ranks: what it could win the others could too, and it is told once."""
+        return tuple(sorted(self.baselines, key=lambda variant: variant.world_size)[:1])
+
+    @property
+    def looked_into(self) -> tuple[Variant, ...]:
+        """Variants whose traces are judged. What a later capture of a loop says is told by its difference."""
+        return tuple(each for each in self.variants if each.loop is None or self.baseline_of(each) is None)
+
+    def traces_of(self, variant: Variant) -> tuple[RankTrace, ...]:
+        """All that was traced of a variant."""
+        return self.passes.get(variant.name, Passes()).traces
+
+    def baseline_of(self, variant: Variant) -> Variant | None:
+        """What a variant was compared with."""
+        if variant.difference is None:
+            return None
+        return next((each for each in self.variants if each.name == variant.difference.baseline), None)
+
+    def outcome_of(self, technique: str, owner: str) -> str:
+        """What came of a technique that `owner` could win by, or that it may be tried; empty where that says nothing:
+        `owner` has it on, or is a loop that perfkit does not run itself."""
+        variant = next((each for each in self.variants if each.name == owner), None)
+        if not technique or variant is None or variant.loop is not None or _has(variant, technique):
+            return ""
+        tried = [each for each in self.variants if not each.is_baseline and _has(each, technique)]
+        first = min(tried, key=lambda each: len(each.techniques), default=None)  # alone before in combination
+        if first is None:
+            return f"Try --technique {technique}."
+        if first.difference is None or first.engaged is not True:
+            why = first.reason or "see its row"
+            return f"Tried as {first.name}, without a result that can be credited to it ({why})."
+        return f"Tried as {first.name}: {first.difference.verdict}, {first.difference.ratio:.2f} times the step time."
+
+
+def step_s(variant: Variant) -> float | None:
+    """The step time, where it is known."""
+    return variant.step_time.value if isinstance(variant.step_time, Estimate) else None
+
+
+def _has(variant: Variant, technique: str) -> bool:
+    return any(name.partition(":")[0] == technique for name in variant.techniques)
+
+
+def share(variant: Variant, category: str) -> TimeShare | None:
+    """A category's part of the variant's traced step."""
+    return next((part for part in variant.time_split if part.category == category), None)

@@ -1,0 +1,1 @@
+"""Rules about traces: one, several ranks of a job, and one before and after a change."""

@@ -1,0 +1,135 @@
+"""Rules about what limits the figures: what to take with care, and how to record a better trace."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.findings.trace.thresholds import ABOVE_ROOF, COVERED, NOTABLE
+from perfkit.analysis.findings.trace.view import CPU, Told, TraceView, short
+from perfkit.analysis.trace.lost import lost_action, lost_evidence, lost_title
+from perfkit.units import percent, seconds
+
+_ON = ("1", "true", "True")
+
+
+def lost_kernels(view: TraceView) -> Iterator[Told]:
+    """Kernels were launched that the trace lacks."""
+    lost = view.trace.lost
+    if lost is not None and lost.matters:
+        yield view.remark("warning", lost_title(lost), lost_evidence(lost), lost_action(lost))
+
+
+def above_roof(view: TraceView) -> Iterator[Told]:
+    """Work that came out faster than its device can be."""
+    coverage = view.trace.coverage
+    if coverage.kernel_s > 0 and coverage.above_roof_s >= ABOVE_ROOF * coverage.kernel_s:
+        rows = [row.name for row in view.trace.ops if row.above_roof]
+        yield view.remark(
+            "warning",
+            f"{percent(coverage.above_roof_s / coverage.kernel_s)} of kernel time is above its roof: a modelling error",
+            f"this is {seconds(coverage.above_roof_s)}, of {', '.join(list(dict.fromkeys(rows))[:4]) or 'marked rows'}",
+            "Do not read these rows as fast. The device may be another one (--device), or a formula counts too much; "
+            "counters settle it (--counters).",
+        )
+
+
+def no_kernels(view: TraceView) -> Iterator[Told]:
+    """Work was started on a device of which nothing was recorded."""
+    why = view.trace.unseen_device
+    if why:
+        yield view.remark(
+            "warning",
+            f"{why[0].upper()}{why[1:]}",
+            "ops and times here are the host's alone, which only started the work: they tell nothing of its speed",
+            "Let the profiler finish writing and copy the whole file; record with activities=[ProfilerActivity.CPU, "
+            "ProfilerActivity.CUDA] (or XPU); if it was, look in the log for errors of CUPTI or roctracer (another "
+            "profiler attached, missing permissions).",
+        )
+
+
+def unlinked(view: TraceView) -> Iterator[Told]:
+    """Kernels of which nothing is known but their name."""
+    coverage = view.trace.coverage
+    missing = coverage.kernel_s - coverage.linked_s
+    if view.trace.device != CPU and coverage.kernel_s > 0 and missing >= NOTABLE * coverage.kernel_s:
+        yield view.remark(
+            "note",
+            f"{percent(missing / coverage.kernel_s)} of kernel time is linked to no op",
+            f"{seconds(missing)} of kernels were launched before the profile began, or their launch was not recorded"
+            + (
+                f"; {seconds(coverage.inferred_s)} of it equals kernels of known ops" if coverage.inferred_s > 0 else ""
+            ),
+            "Record with ProfilerActivity.CPU too, and a schedule with wait and warmup steps before the active ones.",
+        )
+
+
+def unmodelled(view: TraceView) -> Iterator[Told]:
+    """Kernel time without FLOPs or bytes."""
+    coverage = view.trace.coverage
+    if coverage.kernel_s <= 0 or _lacks_shapes(view):
+        return
+    flops, moved = coverage.flops_s / coverage.kernel_s, coverage.bytes_s / coverage.kernel_s
+    if min(flops, moved) < COVERED:
+        names = ", ".join(
+            f"{short(each.name)} ({percent(each.share)}: {each.reason})" for each in coverage.uncovered[:3]
+        )
+        yield view.remark(
+            "note",
+            f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of kernel time are known",
+            f"without: {names or 'no kernel is named'}",
+            "Read the roofline as the modelled part only; hardware counters fill the rest (--counters).",
+        )
+
+
+def no_shapes(view: TraceView) -> Iterator[Told]:
+    """A trace without the inputs of its ops cannot be costed."""
+    if _lacks_shapes(view):
+        yield view.remark(
+            "note",
+            "The trace has no shapes, so FLOPs and bytes are not known",
+            "no op has recorded inputs",
+            "Record with torch.profiler.profile(record_shapes=True).",
+        )
+
+
+def unknown_device(view: TraceView) -> Iterator[Told]:
+    """No ceilings: rates, but no shares of a roof."""
+    if view.trace.unseen_device:
+        return
+    if view.ceilings is None or not view.ceilings.ceilings:
+        name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "a device that it does not name")
+        what = "Run perfkit calibrate here." if view.trace.device == CPU else "Name it with --device, such as h100-sxm."
+        advice = "" if view.ceilings is None else "; ".join(view.ceilings.notes)
+        yield view.remark(
+            "note",
+            "No ceilings are known for this device",
+            f"the trace is of {name}; so there is no share of a roof, bound or attainable time",
+            (advice[0].upper() + advice[1:]) if advice else what,
+        )
+
+
+def profiler_overhead(view: TraceView) -> Iterator[Told]:
+    """What was recorded besides times slows the host down."""
+    recorded = [
+        name for name in ("with_stack", "profile_memory", "with_modules") if view.trace.properties.get(name) in _ON
+    ]
+    if recorded:
+        yield view.remark(
+            "note",
+            "The profiler slowed the host down",
+            f"{', '.join(recorded)} cost the host several microseconds an op, which is in idle time and launch delays",
+            "For host times record again without them; kernel times hold.",
+        )
+
+
+def no_steps(view: TraceView) -> Iterator[Told]:
+    """Without steps all figures are of the whole trace."""
+    if not view.trace.steps:
+        yield view.remark(
+            "note",
+            "No steps were found: figures are of the whole trace",
+            "the trace marks none, and no period was found",
+            "Call profiler.step() after each training step, or mark steps with record_function('ProfilerStep#1').",
+        )
+
+
+def _lacks_shapes(view: TraceView) -> bool:
+    return bool(view.trace.ops) and not any(row.shapes for row in view.trace.ops)

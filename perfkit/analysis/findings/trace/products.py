@@ -1,0 +1,199 @@
+"""Rules about matrix products, attention and convolutions: the right unit, dims, layout and algorithm."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, HIGHER_PEAK, NOTABLE
+from perfkit.analysis.findings.trace.view import BEYOND_ROOF, CPU, Told, TraceView, above_roof_s, named, shapes, total_s
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.devices.ceiling import Level
+from perfkit.units import flops_per_s, percent
+
+_PRODUCTS = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)
+
+_STAY_IN_FP32 = (
+    "Other products run in 16 bits already: see why these get fp32 operands, such as a call outside of torch.autocast, "
+    "or a result of an op that it keeps in fp32."
+)
+
+# For matrix products and for convolutions. The older switches: torch.compile still reads them (2.13), and fails once
+# the newer `fp32_precision` was set to something else.
+_ALLOW_TF32 = {
+    False: 'call torch.set_float32_matmul_precision("high")',
+    True: "set torch.backends.cudnn.allow_tf32 = True",
+}
+
+# What F.scaled_dot_product_attention calls where none of its fused kernels takes the inputs.
+_MATH_SOFTMAX = "aten::_safe_softmax"
+_FUSED_ATTENTION = (
+    "Call F.scaled_dot_product_attention (transformers: attn_implementation='sdpa') instead of bmm, softmax, bmm."
+)
+_FELL_BACK = (
+    "F.scaled_dot_product_attention is called, but none of its fused kernels takes these inputs. On a CPU that is so "
+    "with dropout (dropout_p > 0); elsewhere `with torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)` around "
+    "the call warns of the reason: dtype, mask, or size of the heads."
+)
+
+# Tensor cores work on 16 bytes of a row at a time: NVIDIA, "Matrix Multiplication Background User's Guide", table 1.
+_MULTIPLES = {"fp16": 8, "bf16": 8, "fp8": 16, "fp8_e4m3": 16, "fp8_e5m2": 16, "int8": 16}
+
+
+def vector_units(view: TraceView) -> Iterator[Told]:
+    """Products of fp32 operands, which tensor cores do not take unless TF32 is allowed."""
+    rows = [row for row in view.ops(*_PRODUCTS) if row.dtype == "fp32"]
+    took = total_s(rows)
+    if view.share(took) < NOTABLE:
+        return
+    now = view.peak(Level.VECTOR, "fp32") or view.peak(Level.MATRIX, "fp32")
+    higher = {dtype: peak for dtype in ("tf32", "bf16", "fp16") if (peak := view.peak(Level.MATRIX, dtype)) is not None}
+    evidence = f"products of fp32 operands take {view.took(took)}: {named(rows)}"
+    if now is None or not higher:
+        if view.trace.device != CPU:
+            yield view.gain(
+                "Matrix products run in fp32",
+                f"{evidence}; how much faster they could be is not known, since the device's peaks are not",
+                _reduced(view, rows, {"tf32": 0.0, "bf16": 0.0}),
+                None,
+                rows=rows,
+            )
+        return
+    best = max(higher.values())
+    if best < HIGHER_PEAK * now:
+        return
+    fastest = max(higher, key=higher.__getitem__)
+    yield view.gain(
+        f"Matrix products run in fp32; the device is {best / now:.1f} times faster in {fastest}",
+        f"{evidence}; peaks {flops_per_s(now)} in fp32, "
+        + ", ".join(f"{flops_per_s(peak)} in {dtype}" for dtype, peak in higher.items()),
+        _STAY_IN_FP32 if _some_reduced(view) else _reduced(view, rows, higher),
+        sum(_won(row, now / best, view.bandwidth) for row in rows),
+        basis="the same share of the higher peak, but no faster than memory allows",
+        rows=rows,
+    )
+
+
+def _some_reduced(view: TraceView) -> bool:
+    return any(row.dtype in ("bf16", "fp16") for row in view.ops(*_PRODUCTS))
+
+
+def _won(row: OpRow, ratio: float, bandwidth: float | None) -> float:
+    by_memory = 0.0 if row.bytes is None or bandwidth is None else row.bytes / bandwidth
+    return max(0.0, row.seconds - max(row.seconds * ratio, by_memory))
+
+
+def _reduced(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -> str:
+    kind = view.trace.device if view.trace.device in (CPU, "xpu", "mps") else "cuda"  # ROCm's torch says cuda, too
+    dtype = "bfloat16" if "bf16" in peaks else "float16"
+    scaler = "" if dtype == "bfloat16" else " and torch.amp.GradScaler"
+    autocast = f'torch.autocast("{kind}", dtype=torch.{dtype}){scaler}'
+    if "tf32" not in peaks:
+        return f"Use {autocast}."
+    classes = {op_class(row.name) == OpClass.CONVOLUTION for row in rows}
+    how = " and ".join(call for convolution, call in _ALLOW_TF32.items() if convolution in classes)
+    return f"{how[0].upper()}{how[1:]} for TF32, or use {autocast}."
+
+
+def odd_dims(view: TraceView) -> Iterator[Told]:
+    """Products in low precision whose dims are no multiple of what tensor cores take at once."""
+    rows = []
+    odd: dict[int, None] = {}
+    for row in view.ops(OpClass.MATMUL):
+        multiple = _MULTIPLES.get(row.dtype)
+        if multiple is None or (row.efficiency or 0.0) > CLOSE_TO_ROOF:
+            continue
+        # Rows of the first operand are whole reads whatever their number; its columns and both of the second's count.
+        operands = zip(shapes(row)[-2:], (1, 2), strict=False)
+        dims = {size for shape, last in operands for size in shape.dims[-last:] if size > 1 and size % multiple}
+        if dims:
+            rows.append(row)
+            odd.update(dict.fromkeys(sorted(dims)))
+    took = total_s(rows)
+    if view.share(took) < NOTABLE:
+        return
+    multiple = max(_MULTIPLES[row.dtype] for row in rows)
+    padded = ", ".join(f"{size} to {-(-size // multiple) * multiple}" for size in list(odd)[:4])
+    yield view.gain(
+        f"Matrix products with dims that are no multiple of {multiple}",
+        f"they take {view.took(took)}: {named(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
+        f"Pad these dims ({padded}): the vocabulary, the head or hidden size; tensor cores read 16 bytes at once.",
+        above_roof_s(rows),
+        basis=BEYOND_ROOF,
+        rows=rows,
+    )
+
+
+def attention(view: TraceView) -> Iterator[Told]:
+    """Softmax between two products: the score matrix is written and read by each op."""
+    products = {(s.numel, s.dims[-2:]) for row in view.ops(OpClass.MATMUL) for s in shapes(row) if len(s.dims) >= 3}
+    scores = {
+        (first.numel, first.dims[-2:])
+        for row in view.ops(OpClass.SOFTMAX)
+        for first in shapes(row)[:1]
+        if len(first.dims) >= 3 and (first.numel, first.dims[-2:]) in products
+    }
+    rows = [
+        row
+        for row in view.ops()
+        if op_class(row.name) not in _PRODUCTS and any((s.numel, s.dims[-2:]) in scores for s in shapes(row))
+    ]
+    took = total_s(rows)
+    if not scores or view.share(took) < NOTABLE:
+        return
+    sizes = ", ".join(f"{dims[0]} x {dims[1]}" for _, dims in sorted(scores)[:3])
+    yield view.gain(
+        "Attention is not fused: its score matrix goes through memory",
+        f"softmax and what else works on score matrices ({sizes}) take {view.took(took)}: {named(rows)}",
+        _FELL_BACK if any(row.name == _MATH_SOFTMAX for row in rows) else _FUSED_ATTENTION,
+        took,
+        basis="a fused kernel leaves the products alone",
+        rows=rows,
+    )
+
+
+def convolution_layout(view: TraceView) -> Iterator[Told]:
+    """Kernels that only turn tensors between channels-first and channels-last."""
+    rows = view.kernels(r"nchw_?to_?nhwc|nhwc_?to_?nchw|batched_transpose|transpose_nchw|transpose_nhwc")
+    took = total_s(rows)
+    if view.share(took) >= NOTABLE:
+        yield view.gain(
+            "Convolutions are channels-first and transposed for the tensor cores",
+            f"transposing kernels take {view.took(took)}: {named(rows, 3)}",
+            "Keep model and input in channels-last: .to(memory_format=torch.channels_last).",
+            took,
+            rows=rows,
+        )
+
+
+def batch_norm_layout(view: TraceView) -> Iterator[Told]:
+    """Batch normalisation of channels-first tensors, whose kernels reach less of the bandwidth."""
+    rows = [
+        row
+        for row in view.kernels(r"batch_?norm|bn_fw|bn_bw")
+        if not any(word in row.name.lower() for word in ("nhwc", "channels_last"))
+    ]
+    won = above_roof_s(rows)
+    if won is not None and view.ops(OpClass.CONVOLUTION) and view.share(won) >= NOTABLE:
+        yield view.gain(
+            "Batch normalisation works on channels-first tensors",
+            f"it takes {view.took(total_s(rows))}: {named(rows, 3)}",
+            "Keep model and input in channels-last (torch.channels_last), or let torch.compile fuse it.",
+            won,
+            basis=BEYOND_ROOF,
+            rows=rows,
+        )
+
+
+def convolution_algorithm(view: TraceView) -> Iterator[Told]:
+    """Convolutions far from their roof, for which cuDNN may know a faster algorithm."""
+    rows = [row for row in view.ops(OpClass.CONVOLUTION) if row.attainable_s is not None]
+    took, attainable = total_s(rows), sum(row.attainable_s or 0.0 for row in rows)
+    if view.trace.device == CPU or view.share(took) < COMMON or attainable > CLOSE_TO_ROOF * took:
+        return
+    yield view.gain(
+        f"Convolutions reach {percent(attainable / took, 0)} of their roof",
+        f"they take {view.took(took)}",
+        "Where input sizes stay the same, set torch.backends.cudnn.benchmark = True and train in channels-last.",
+        above_roof_s(rows),
+        basis=BEYOND_ROOF,
+        rows=rows,
+    )

@@ -1,0 +1,87 @@
+"""Rules about several traces: ranks of one job, and a trace before and after a change."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.findings.trace.thresholds import CHANGE, NOTABLE
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.trace import ChangeRow, Fleet, TraceDifference
+from perfkit.units import percent, seconds
+
+_IN_COMMUNICATION = "the gain is part of the exposed communication"
+
+
+def straggler(fleet: Fleet) -> Iterator[Finding]:
+    """A rank that the others wait for."""
+    slow = next((rank for rank in fleet.ranks if rank.label == fleet.straggler), None)
+    if slow is None or slow.late_s is None or slow.step_s <= 0 or slow.late_s < NOTABLE * slow.step_s:
+        return
+    others = sorted(rank.compute_s for rank in fleet.ranks if rank is not slow)
+    beside = "" if not others else f"; it computes {seconds(slow.compute_s)} a step, the others {_span(others)}"
+    latest = [row for row in fleet.skew if row.latest_rank == slow.label]
+    where = "" if not latest else f"; last at {percent(latest[0].latest_share, 0)} of {latest[0].name}"
+    yield Finding(
+        severity="gain",
+        title=f"The other ranks wait for {slow.label}",
+        variant=slow.label,
+        evidence=f"it comes to collectives {seconds(slow.late_s)} a step after the first rank "
+        f"({percent(slow.late_s / slow.step_s)} of the step){where}{beside}",
+        details=(_IN_COMMUNICATION,),
+        action="Give every rank equal work (batch, sequence lengths, experts); if it computes the same for longer, "
+        "check its clocks, temperature and neighbours (nvidia-smi -q -d PERFORMANCE, CLOCK).",
+        gain_s=slow.late_s,
+    )
+
+
+def waiting(fleet: Fleet) -> Iterator[Finding]:
+    """Collectives at which ranks wait for each other, whoever is the last."""
+    step_s = max((rank.step_s for rank in fleet.ranks), default=0.0)
+    rows = [row for row in fleet.skew if row.latest_rank != fleet.straggler or not fleet.straggler]
+    wait = sum(row.wait_s for row in rows)
+    if step_s > 0 and wait >= NOTABLE * step_s:
+        worst = max(rows, key=lambda row: row.wait_s)
+        yield Finding(
+            severity="gain",
+            title="Ranks wait for each other at collectives",
+            variant="",
+            evidence=f"{seconds(wait)} a step on average ({percent(wait / step_s)}), most at {worst.name} "
+            f"({seconds(worst.wait_s)}, up to {seconds(worst.worst_wait_s)}), with changing ranks as the last",
+            details=(_IN_COMMUNICATION,),
+            action="Balance what varies from step to step: sequence lengths, data loading, garbage collection "
+            "(gc.disable() and a collection at the same step on all ranks).",
+            gain_s=wait,
+        )
+
+
+def changed(difference: TraceDifference) -> Iterator[Finding]:
+    """Whether the step became faster or slower, and which ops did."""
+    before, after = difference.before_step_s, difference.after_step_s
+    if before <= 0 or abs(after / before - 1) < CHANGE:
+        return
+    slower = after > before
+    parts = [(" ".join(filter(None, (row.name, row.phase))), _change(row)) for row in difference.changes]
+    parts.append(("other ops", difference.rest_after_s - difference.rest_before_s))
+    parts.append(("time without ops", after - before - sum(change for _, change in parts)))
+    ranked = sorted(parts, key=lambda part: part[1], reverse=slower)
+    blamed = [(name, change) for name, change in ranked if (change > 0) == slower and change][:3]
+    text = "; ".join(f"{name} {_signed(change)}" for name, change in blamed)
+    yield Finding(
+        severity="warning" if slower else "note",
+        title=f"The step is {percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than in "
+        f"{difference.before}",
+        variant=difference.after,
+        evidence=f"{seconds(after)} against {seconds(before)}; most in {text}",
+        details=difference.notes,
+        action="See the rows of the difference." if slower else "",
+    )
+
+
+def _change(row: ChangeRow) -> float:
+    return (row.after_s or 0.0) - (row.before_s or 0.0)
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else '-'}{seconds(abs(value))}"
+
+
+def _span(values: list[float]) -> str:
+    return seconds(values[0]) if values[0] == values[-1] else f"{seconds(values[0])} to {seconds(values[-1])}"

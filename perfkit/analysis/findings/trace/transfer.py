@@ -1,0 +1,144 @@
+"""Rules about what moves between devices: collectives and copies."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.findings.trace.thresholds import (
+    BUS_SHARE,
+    COMMON,
+    LARGE_MESSAGE_BYTES,
+    NOTABLE,
+    SMALL_MESSAGE_BYTES,
+)
+from perfkit.analysis.findings.trace.view import COMMUNICATION, COPIES, Told, TraceView, short
+from perfkit.analysis.model.trace import CollectiveRow
+from perfkit.units import bandwidth, nbytes, percent
+
+
+def exposed_communication(view: TraceView) -> Iterator[Told]:
+    """Communication that no computing hides."""
+    overlap = view.trace.overlap
+    exposed = overlap.exposed_communication_s
+    if view.share(exposed) < NOTABLE:
+        return
+    hidden = 1 - exposed / overlap.communication_s if overlap.communication_s > 0 else 0.0
+    rows = sorted(view.trace.collectives, key=lambda row: -row.exposed_s)
+    yield view.gain(
+        f"{percent(view.share(exposed), 0)} of the {view.whole} is exposed communication",
+        f"nothing is computed beside {view.took(exposed)} of it, most in {_named(rows)}; {percent(hidden, 0)} of "
+        "communication is hidden",
+        _overlapping(rows),
+        exposed,
+        basis="part of it may be waiting for a late rank",
+        scope=(COMMUNICATION,),
+    )
+
+
+def _overlapping(rows: list[CollectiveRow]) -> str:
+    """What hides the kind of collective that is exposed most."""
+    first = rows[0].name.lower().replace("_", "") if rows else ""
+    return next((text for words, text in _HIDING if any(word in first for word in words)), _HIDE_REDUCE)
+
+
+_HIDE_REDUCE = (
+    "Let buckets go out sooner or in larger pieces (DistributedDataParallel(bucket_cap_mb=..., "
+    "gradient_as_bucket_view=True)), compress them (bf16_compress_hook), or accumulate under no_sync()."
+)
+_HIDING = (
+    (
+        ("allgather", "reducescatter"),
+        "Prefetch earlier (FSDPModule.set_modules_to_forward_prefetch, set_modules_to_backward_prefetch), shard "
+        "larger blocks, keep gathered parameters (reshard_after_forward=False) or accumulate more microbatches.",
+    ),
+    (
+        ("alltoall", "sendrecv", "send", "recv"),
+        "Start exchanges as soon as their data is there (async_op=True) and compute what does not need them meanwhile, "
+        "such as another microbatch; send in bf16.",
+    ),
+)
+
+
+def slow_link(view: TraceView) -> Iterator[Told]:
+    """Large messages far below the link's rate."""
+    rows = [
+        row
+        for row in view.trace.collectives
+        if row.ceiling and row.bus_bandwidth is not None and (row.message_bytes or 0) >= LARGE_MESSAGE_BYTES
+        if row.bus_bandwidth < BUS_SHARE * row.ceiling
+    ]
+    won = sum(min(row.exposed_s, row.seconds * (1 - (row.bus_bandwidth or 0.0) / (row.ceiling or 1.0))) for row in rows)
+    if view.share(won) < NOTABLE:
+        return
+    worst = max(rows, key=lambda row: row.exposed_s)
+    yield view.gain(
+        "Large messages go slower than the link",
+        f"{worst.name} of {nbytes(worst.message_bytes or 0)}: bus bandwidth {bandwidth(worst.bus_bandwidth or 0.0)} of "
+        f"the link's {bandwidth(worst.ceiling or 0.0)}",
+        "Check the path with nccl-tests and NCCL_DEBUG=INFO (NVLink or PCIe, GPUDirect RDMA, NCCL_IB_HCA), and that "
+        "ranks which talk most sit on one node.",
+        won,
+        basis=f"a rank that comes late looks the same; the link: {worst.ceiling_source}",
+        scope=(COMMUNICATION,),
+    )
+
+
+def small_messages(view: TraceView) -> Iterator[Told]:
+    """Many collectives of few bytes, where latency is all."""
+    rows = [
+        row
+        for row in view.trace.collectives
+        if row.message_bytes is not None and row.message_bytes < SMALL_MESSAGE_BYTES and row.calls >= 2
+    ]
+    exposed = sum(row.exposed_s for row in rows)
+    if view.share(exposed) < NOTABLE:
+        return
+    yield view.gain(
+        f"{sum(row.calls for row in rows):,.0f} collectives carry less than {SMALL_MESSAGE_BYTES >> 20} MiB",
+        f"they are exposed for {view.took(exposed)}: {_named(rows)}",
+        "Send them together: larger buckets (bucket_cap_mb), flattened tensors, one all_reduce of stacked metrics.",
+        exposed,
+        basis="sent together they take the time of one",
+        scope=(COMMUNICATION,),
+    )
+
+
+def pageable_copies(view: TraceView) -> Iterator[Told]:
+    """Copies from memory that the system may move, which go through a buffer and let the host wait."""
+    rows = [row for row in view.trace.copies if row.pageable]
+    exposed = sum(row.exposed_s for row in rows)
+    if view.share(exposed) < NOTABLE:
+        return
+    kinds = ", ".join(
+        f"{row.kind} {nbytes(row.bytes or 0)}" + (f" at {bandwidth(row.bandwidth)}" if row.bandwidth else "")
+        for row in rows[:3]
+    )
+    yield view.gain(
+        "Copies use pageable host memory",
+        f"they are exposed for {view.took(exposed)}: {kinds}",
+        "Use DataLoader(pin_memory=True) and .to(device, non_blocking=True); pin what is copied back.",
+        exposed,
+        basis="they run beside computing",
+        scope=(COPIES,),
+    )
+
+
+def exposed_copies(view: TraceView) -> Iterator[Told]:
+    """Copies between host and device that nothing hides, from pinned memory or of unknown kind."""
+    rows = [row for row in view.trace.copies if not row.pageable and row.kind in ("HtoD", "DtoH")]
+    exposed = sum(row.exposed_s for row in rows)
+    if view.share(exposed) >= COMMON:
+        moved = ", ".join(f"{row.kind} {nbytes(row.bytes or 0)}" for row in rows[:3])
+        yield view.gain(
+            f"{percent(view.share(exposed), 0)} of the {view.whole} is exposed copies",
+            f"nothing is computed beside {view.took(exposed)} of copies: {moved}",
+            "Copy the next batch on a stream of its own while this one is computed, and offload less.",
+            exposed,
+            scope=(COPIES,),
+        )
+
+
+def _named(rows: list[CollectiveRow], most: int = 3) -> str:
+    parts = [
+        short(row.name) + (f" of {nbytes(row.message_bytes)}" if row.message_bytes is not None else "")
+        for row in rows[:most]
+    ]
+    return ", ".join(parts) + (f" and {len(rows) - most} more" if len(rows) > most else "") or "collectives"

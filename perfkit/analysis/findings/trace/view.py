@@ -1,0 +1,200 @@
+"""What the rules look at: one trace with the ceilings of its device, and how they tell what they found."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.devices.ceiling import DeviceCeilings, Level
+from perfkit.units import percent, seconds
+
+CPU = "cpu"
+
+# Time that is nobody's row: two findings about the device's idle time are about the same time.
+IDLE = "idle"
+COMMUNICATION = "communication"
+COPIES = "copies"
+NOT_OF_ROWS = frozenset({IDLE, COMMUNICATION, COPIES})
+
+# What most gains assume.
+BEYOND_ROOF = "all of their time beyond the roof"
+
+COPY = "copy"  # the bound of a row that crosses a link
+
+
+class Told(NamedTuple):
+    """A finding and the parts of the step's time that its gain is of: where two are about the same time, both say so,
+    since their gains do not add up."""
+
+    finding: Finding
+    scope: frozenset[str] = frozenset()
+
+
+class Shape(NamedTuple):
+    """A tensor among a row's inputs; a list of `tensors` shows its first."""
+
+    dtype: str
+    dims: tuple[int, ...]
+    tensors: int
+
+    @property
+    def numel(self) -> int:
+        return prod(self.dims)
+
+
+@dataclass(frozen=True)
+class TraceView:
+    """One trace, with the ceilings of its device (None where they are not known).
+
+    `step_s` is a timed step of what was traced, which no profiler slowed down, and `loop` what else was seen of a loop
+    that is not perfkit's own; None where nobody timed it.
+    """
+
+    trace: RankTrace
+    step_s: float | None = None
+    loop: Loop | None = None
+
+    @property
+    def pace(self) -> float:
+        """A timed step over a traced one; 1 where one of them is not known."""
+        known = self.step_s is not None and self.trace.steps and self.trace.step_s > 0
+        return self.step_s / self.trace.step_s if known and self.step_s is not None else 1.0
+
+    def as_timed(self, finding: Finding) -> Finding:
+        """The finding with its gain as the same part of a timed step."""
+        return finding if finding.gain_s is None else replace(finding, gain_s=finding.gain_s * self.pace)
+
+    def as_traced(self, finding: Finding) -> Finding:
+        """The reverse."""
+        return finding if finding.gain_s is None else replace(finding, gain_s=finding.gain_s / self.pace)
+
+    @property
+    def ceilings(self) -> DeviceCeilings | None:
+        return self.trace.ceilings
+
+    @property
+    def whole(self) -> str:
+        """What shares and gains are of: the step, or the trace where it has no steps."""
+        return "step" if self.trace.steps else "trace"
+
+    def ops(self, *classes: OpClass) -> list[OpRow]:
+        """Rows of ops within steps that compute, of these classes if some are named.
+
+        What makes a batch is none of them: a loader that works elsewhere helps it, not a compiler.
+        """
+        rows = (
+            row
+            for row in self.trace.ops
+            if row.phase not in (OUTSIDE, "data") and row.bound not in (COMMUNICATION, COPY)
+        )
+        return [row for row in rows if not classes or op_class(row.name) in classes]
+
+    def kernels(self, pattern: str) -> list[OpRow]:
+        """Rows of kernels within steps whose names contain a match of the pattern."""
+        found = re.compile(pattern, re.IGNORECASE)
+        return [row for row in self.trace.kernels if row.phase != OUTSIDE and found.search(row.name)]
+
+    def share(self, time_s: float) -> float:
+        return time_s / self.trace.step_s if self.trace.step_s > 0 else 0.0
+
+    def peak(self, level: Level, dtype: str) -> float | None:
+        """The peak rate of a unit for a dtype in FLOP/s."""
+        found = None if self.ceilings is None else self.ceilings.find(level, dtype)
+        return None if found is None else found.value
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Of the device's memory in B/s."""
+        found = None if self.ceilings is None else self.ceilings.find(Level.MEMORY)
+        return None if found is None else found.value
+
+    def gain(
+        self,
+        title: str,
+        evidence: str,
+        action: str,
+        gain_s: float | None,
+        *,
+        basis: str = "",
+        rows: Iterable[OpRow] = (),
+        scope: Iterable[str] = (),
+    ) -> Told:
+        """A finding of what could be won, in the time of some rows or of a named part of the step.
+
+        `evidence` is a line or two; `basis` says what the gain assumes.
+        """
+        finding = Finding(
+            severity="gain",
+            title=title,
+            variant=self.trace.label,
+            evidence=evidence,
+            action=action,
+            gain_s=gain_s,
+            details=(basis,) if basis else (),
+            per_step=bool(self.trace.steps),
+        )
+        return Told(finding, frozenset((*scope, *map(_key, rows))))
+
+    def remark(self, severity: str, title: str, evidence: str, action: str) -> Told:
+        """A finding that wins nothing by itself: a `warning` or a `note`."""
+        finding = Finding(severity=severity, title=title, variant=self.trace.label, evidence=evidence, action=action)
+        return Told(finding, frozenset())
+
+    def took(self, time_s: float) -> str:
+        """`12.3 ms a step (4.5 %)`."""
+        whole = "a step" if self.trace.steps else "in all"
+        return f"{seconds(time_s)} {whole} ({percent(self.share(time_s))})"
+
+    def calls(self, number: float) -> str:
+        """`12 calls a step`, `1 call in all`."""
+        shown = f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
+        return f"{shown} {'call' if number == 1 else 'calls'} {'a step' if self.trace.steps else 'in all'}"
+
+
+class ForeignView(TraceView):
+    """A trace that perfkit did not record itself, so that a better one may have to be."""
+
+
+def _key(row: OpRow) -> str:
+    return "\0".join((row.op or row.name, row.phase, row.shapes))
+
+
+def total_s(rows: Iterable[OpRow]) -> float:
+    return sum(row.seconds for row in rows)
+
+
+def above_roof_s(rows: Iterable[OpRow]) -> float | None:
+    """Seconds beyond what the rows' roofs allow, of those whose roof is known; None where none is."""
+    known = [max(0.0, row.seconds - row.attainable_s) for row in rows if row.attainable_s is not None]
+    return sum(known) if known else None
+
+
+def short(name: str) -> str:
+    """A kernel's name without its return type, template arguments and parameters; others as they are."""
+    return name.removeprefix("void ").partition("<")[0].partition("(")[0] or name
+
+
+def named(rows: Sequence[OpRow], most: int = 5) -> str:
+    """The names of the most expensive rows, each once."""
+    names = list(dict.fromkeys(short(row.name) for row in sorted(rows, key=lambda row: -row.seconds)))
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+_SHAPE = re.compile(r"([\w?]+)\[([\d,]*)\](?: x(\d+))?")
+
+
+def shapes(row: OpRow) -> tuple[Shape, ...]:
+    """The tensors among a row's inputs, as `perfkit.analysis.trace.work.pieces.show_shapes` writes them."""
+    return tuple(
+        Shape(dtype, tuple(int(size) for size in dims.split(",") if size), int(count or 1))
+        for dtype, dims, count in _SHAPE.findall(row.shapes)
+    )

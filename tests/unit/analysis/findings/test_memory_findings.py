@@ -1,0 +1,349 @@
+"""Each rule about memory on an account made for it: when it speaks, with which numbers, and when it keeps silent."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from perfkit.allocations import FailedRequest
+from perfkit.analysis.findings.memory.remedies import LOGITS, REMEDIES, SCORES, is_on
+from perfkit.analysis.findings.memory.view import origin
+from perfkit.analysis.findings.of_memory import memory_findings
+from perfkit.analysis.memory.outside import RESERVED_FREE
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import Fragmentation, Growth, LiveBlock, MemoryAccount, MemoryRow, MemoryShare
+from perfkit.techniques.table import TECHNIQUES
+
+MIB = 2**20
+REST = "input"  # fills up the peak: no rule speaks of it
+
+
+def account(mib: dict[str, int], *, peak: int = 1000, **more: Any) -> MemoryAccount:
+    """An account of `peak` MiB with these categories, the rest being inputs."""
+    named = {**mib, REST: peak - sum(mib.values())}
+    shares = tuple(MemoryShare(category=name, bytes=size * MIB) for name, size in named.items() if size)
+    return MemoryAccount(
+        **{
+            "peak_bytes": peak * MIB,
+            "peak_phase": "backward",
+            "source": "test",
+            "categories": shares,
+            "device": "cuda:0",
+            **more,
+        }
+    )
+
+
+def row(category: str, module: str, op: str, mib: int) -> MemoryRow:
+    return MemoryRow(category=category, module=module, op=op, bytes=mib * MIB, blocks=1)
+
+
+def only(found: tuple[Finding, ...]) -> Finding:
+    (finding,) = found
+    return finding
+
+
+def test_nothing_is_said_of_what_nothing_would_lower() -> None:
+    assert memory_findings(account({})) == ()
+
+
+@pytest.mark.parametrize(
+    ("category", "subject", "techniques"),
+    [
+        ("activation", "Activations", ("ckpt", "amp", "offload:what=activations")),
+        ("recomputed activation", "Recomputed activations", ()),
+        ("optimizer state", "The optimizer's state", ("zero1", "offload:what=optimizer")),
+        ("gradient", "Gradients", ("zero2",)),
+        ("parameter", "Parameters", ("zero3", "offload:what=parameters")),
+        ("autocast weight copy", "Autocast's copies of weights", ()),
+        ("unsharded parameter", "Gathered parameters", ("zero3",)),
+        ("communication buffer", "Communication buffers", ()),
+        ("temporary", "Temporaries", ("compile",)),
+    ],
+)
+def test_a_large_category_is_told_with_what_lowers_it(category: str, subject: str, techniques: tuple[str, ...]) -> None:
+    finding = only(memory_findings(account({category: 400})))
+    assert finding.severity == "gain"
+    assert finding.title.startswith(subject)
+    assert "40 % of the peak" in finding.title
+    assert finding.gain_bytes == 400 * MIB
+    assert "400 MiB (40.0 % of the peak of 1,000 MiB), reached in backward" in finding.evidence
+    named = [each.partition(")")[0] for each in finding.action.split("--technique ")[1:]]
+    assert named == list(techniques)
+    assert memory_findings(account({category: 90})) == ()
+
+
+def test_the_op_and_the_modules_that_made_most_are_named_with_numbered_modules_as_one() -> None:
+    rows = (
+        row("activation", "blocks.0.mlp", "aten::gelu", 100),
+        row("activation", "blocks.1.mlp", "aten::gelu", 100),
+        row("activation", "head", "aten::mm", 50),
+        row("parameter", "blocks.0", "aten::empty", 90),
+    )
+    finding = only(memory_findings(account({"activation": 250, "parameter": 90}, rows=rows)))
+    assert finding.evidence.endswith("most: aten::gelu in blocks.*.mlp 200 MiB, aten::mm in head 50.0 MiB")
+
+
+def test_what_can_be_won_ends_where_the_rest_peaks() -> None:
+    series = {"activation": (0, 400 * MIB, 0), "parameter": (90 * MIB,) * 3, REST: (510 * MIB, 510 * MIB, 760 * MIB)}
+    made = account({"activation": 400, "parameter": 90}, timeline_s=(0.0, 1.0, 2.0), timeline_categories=series)
+    finding = only(memory_findings(made))
+    assert finding.gain_bytes == 150 * MIB  # 1000 at the peak, 850 at the end
+    assert "would be 850 MiB, at another moment" in finding.details[0]
+
+
+def test_a_category_without_which_the_peak_is_nearly_the_same_is_not_told() -> None:
+    series = {"activation": (400 * MIB, 0), REST: (600 * MIB, 960 * MIB)}
+    made = account({"activation": 400}, timeline_s=(0.0, 1.0), timeline_categories=series)
+    assert memory_findings(made) == ()
+
+
+def test_a_technique_that_is_on_is_not_advised() -> None:
+    on = only(memory_findings(account({"activation": 400}), techniques=("ckpt:mode=selective",)))
+    assert "--technique ckpt" not in on.action
+    assert "--technique amp" in on.action
+    state = only(memory_findings(account({"optimizer state": 400}), techniques=("zero3",)))
+    assert "zero1" not in state.action
+    assert "8 bits" in state.action
+
+
+def test_what_came_of_a_technique_that_was_tried_is_told_instead() -> None:
+    tried = {"ckpt": "tried as ckpt: 0.62 times the peak memory"}
+    finding = only(memory_findings(account({"activation": 400}), techniques=(), tried=tried))
+    assert "(tried as ckpt: 0.62 times the peak memory)" in finding.action
+    assert "--technique ckpt" not in finding.action
+
+
+def test_offloading_from_a_cpu_goes_to_disk() -> None:
+    finding = only(memory_findings(account({"activation": 400}, device="cpu"), techniques=()))
+    assert "keep them on disk" in finding.action
+    assert "save_on_cpu" not in finding.action
+    assert "offload:what=activations:to=disk" in finding.action
+
+
+def test_gradients_alive_in_forward_could_have_been_freed() -> None:
+    early = only(memory_findings(account({"gradient": 300}, peak_phase="forward")))
+    late = only(memory_findings(account({"gradient": 300}, peak_phase="backward")))
+    assert "set_to_none=True" in early.action
+    assert "set_to_none=True" not in late.action
+
+
+def test_temporaries_of_the_update_are_the_optimizers() -> None:
+    finding = only(memory_findings(account({"temporary": 300}, peak_phase="optimizer")))
+    assert "AdamW(fused=True)" in finding.action
+
+
+def scores(op: str, mib: int, shape: str) -> LiveBlock:
+    return LiveBlock(bytes=mib * MIB, category="temporary", name=op, op=op, module="blocks.0.attn", shape=shape)
+
+
+def test_attention_scores_are_those_of_softmax_and_what_has_their_size() -> None:
+    rows = (row("temporary", "blocks.0.attn", "aten::_softmax", 40), row("temporary", "head", "aten::_log_softmax", 9))
+    largest = (
+        scores("aten::_softmax", 40, "[8, 12, 1024, 1024]"),
+        scores("aten::bmm", 20, "[96, 1024, 1024]"),  # the same numbers, before softmax
+        scores("aten::bmm", 10, "[96, 1024, 64]"),
+        scores("aten::convolution", 10, "[32, 64, 56, 56]"),
+    )
+    finding = only(memory_findings(account({"temporary": 80}, rows=rows, largest=largest)))
+    assert finding.title == "Attention scores hold 6 % of the peak"
+    assert finding.gain_bytes == 60 * MIB
+    assert "aten::_softmax in blocks.*.attn 40.0 MiB, aten::bmm in blocks.*.attn 20.0 MiB" in finding.evidence
+    assert "--technique flash" in finding.action
+    small = account({"temporary": 45}, rows=rows, largest=largest[:1])
+    assert memory_findings(small) == ()
+
+
+def test_maps_of_a_convolution_are_no_scores() -> None:
+    rows = (row("activation", "layer1", "aten::convolution", 90),)
+    largest = (LiveBlock(bytes=90 * MIB, category="activation", name="x", op="aten::relu", shape="[32, 64, 56, 56]"),)
+    assert memory_findings(account({"activation": 90}, rows=rows, largest=largest)) == ()
+
+
+def test_logits_are_told_with_the_layer_that_made_them() -> None:
+    rows = (row("activation", "", "aten::_log_softmax", 50), row("temporary", "", "aten::nll_loss_backward", 5))
+    largest = (
+        LiveBlock(bytes=50 * MIB, category="activation", name="x", op="aten::_log_softmax", shape="[8192, 50257]"),
+        LiveBlock(
+            bytes=25 * MIB, category="activation", name="x", op="aten::mm", module="head", shape="[8, 1024, 50257]"
+        ),
+    )
+    finding = only(memory_findings(account({"activation": 75, "temporary": 5}, rows=rows, largest=largest)))
+    assert finding.title == "Logits and their loss hold 8 % of the peak"
+    assert finding.gain_bytes == 80 * MIB
+    assert "aten::mm in head 25.0 MiB" in finding.evidence
+    assert "in chunks" in finding.action
+
+
+def test_logits_are_left_out_of_the_category_they_are_in() -> None:
+    rows = (row("activation", "", "aten::_log_softmax", 200), row("activation", "blocks.0", "aten::gelu", 150))
+    first, second = memory_findings(account({"activation": 350}, rows=rows))
+    assert (first.title, first.gain_bytes) == ("Logits and their loss hold 20 % of the peak", 200 * MIB)
+    assert (second.title, second.gain_bytes) == ("Activations hold 15 % of the peak beside logits", 150 * MIB)
+    assert second.evidence.endswith("most: aten::gelu in blocks.* 150 MiB")
+
+
+def held(reserved: int, free: int, largest: int | None) -> Fragmentation:
+    return Fragmentation(
+        reserved_bytes=reserved * MIB,
+        allocated_bytes=(reserved - free) * MIB,
+        free_bytes=free * MIB,
+        largest_free_bytes=None if largest is None else largest * MIB,
+    )
+
+
+def test_free_memory_in_small_pieces_is_fragmentation() -> None:
+    finding = only(memory_findings(account({}, fragmentation=held(1200, 200, 50))))
+    assert finding.title == "17 % of the reserved memory is free in small pieces"
+    assert finding.gain_bytes == 200 * MIB
+    assert "the largest piece is 50.0 MiB" in finding.evidence
+    assert "expandable_segments:True" in finding.action
+
+
+@pytest.mark.parametrize("fragmentation", [held(1050, 50, 10), held(1200, 200, 150), held(1200, 200, None)])
+def test_little_that_is_free_or_free_in_one_piece_is_not(fragmentation: Fragmentation) -> None:
+    assert memory_findings(account({}, fragmentation=fragmentation)) == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "piece"),
+    [
+        ({"fragmentation": held(2000, 1000, 900)}, ", 900 MiB in one piece"),
+        ({"fragmentation": held(2000, 1000, None)}, ";"),
+        ({"beyond": (MemoryShare(category=RESERVED_FREE, bytes=1000 * MIB),)}, ";"),
+    ],
+)
+def test_much_that_is_kept_and_not_used_is_a_note(more: dict[str, Any], piece: str) -> None:
+    finding = only(memory_findings(account({}, **more)))
+    assert (finding.severity, finding.title) == ("note", "50 % of the reserved memory is not in use at the peak")
+    assert f"1,000 MiB of 1.95 GiB are kept for later requests{piece}" in finding.evidence
+
+
+# As c10/cuda/CUDACachingAllocator.cpp writes it.
+CUDA_MESSAGE = (
+    "CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 36.00 MiB is "
+    "free. Including non-PyTorch memory, this process has 79.10 GiB memory in use. Of the allocated memory 70.00 GiB "
+    "is allocated by PyTorch, and {kept} is reserved by PyTorch but unallocated."
+)
+
+
+def failed(kept: str = "1.00 MiB", **more: Any) -> FailedRequest:
+    return FailedRequest(**{"bytes": 100 * MIB, "message": CUDA_MESSAGE.format(kept=kept), **more})
+
+
+def test_a_request_that_failed_tells_what_was_missing_and_what_to_attack() -> None:
+    where = {"phase": "forward", "step": 2, "op": "aten::mm", "module": "blocks.3"}
+    made = account({"activation": 95, "parameter": 50}, failed=failed(**where))
+    finding = only(memory_findings(made, variant="amp", techniques=("amp",)))
+    assert finding.severity == "warning"
+    assert finding.title == "amp ran out of memory: 100 MiB could not be had"
+    assert finding.evidence.startswith(
+        "asked for by aten::mm, in blocks.3, forward of step 2; at the peak of 1,000 MiB"
+    )
+    assert "activation 9.5 %, parameter 5.0 %" in finding.evidence
+    assert finding.action.startswith("Attack activation first (95.0 MiB): recompute blocks")
+    assert "torch.autocast" not in finding.action
+    assert finding.details == ("about 64.0 MiB were missing: the device had 36.0 MiB free",)
+
+
+def test_nothing_is_said_to_be_missing_where_it_is_not_known() -> None:
+    request = FailedRequest(bytes=None, message="can't allocate memory")
+    finding = only(memory_findings(account({"activation": 90}, failed=request)))
+    assert (finding.title, finding.details) == ("Out of memory", ())
+
+
+def test_a_request_larger_than_all_that_was_alive_is_looked_at_first() -> None:
+    finding = only(memory_findings(account({"activation": 90}, failed=failed(bytes=5000 * MIB))))
+    assert finding.action.startswith("Check the shape first")
+
+
+def test_a_request_that_fitted_the_free_total_failed_for_want_of_one_piece() -> None:
+    out, pieces = memory_findings(account({"activation": 90}, failed=failed(kept="2.00 GiB")))
+    assert out.title == "Out of memory: 100 MiB could not be had"
+    assert pieces.title == "The request that failed would have fitted, but not in one piece"
+    assert "100 MiB were asked for while about 2.00 GiB were reserved" in pieces.evidence
+    without_message = failed(message="")
+    gaps = account({"activation": 90}, failed=without_message, fragmentation=held(1200, 110, 60))
+    assert "in pieces of at most 60.0 MiB" in memory_findings(gaps)[1].evidence
+    large = account({"activation": 90}, failed=without_message, fragmentation=held(1200, 110, 105))
+    assert len(memory_findings(large)) == 1
+
+
+def test_what_each_step_leaves_behind_is_told_with_its_origins() -> None:
+    leaks = tuple(
+        Growth(
+            bytes_per_step=MIB,
+            blocks_per_step=1.0,
+            steps=5,
+            category="activation",
+            op="aten::relu",
+            module=f"blocks.{number}",
+            line="train.py:12 train",
+        )
+        for number in range(3)
+    )
+    finding = only(memory_findings(account({}, growth=leaks)))
+    assert (finding.severity, finding.title) == ("warning", "Each step leaves 3.00 MiB behind")
+    assert "3.00 MiB of activation (aten::relu in blocks.* at train.py:12 train)" in finding.evidence
+    assert "loss.item()" in finding.action
+    other = tuple(msgspec.structs.replace(leak, category="input") for leak in leaks)
+    assert "loss.item()" not in only(memory_findings(account({}, growth=other))).action
+
+
+def test_what_has_no_category_is_a_note_above_one_percent() -> None:
+    finding = only(memory_findings(account({"unknown": 20}, rows=(row("unknown", "", "aten::sort", 20),))))
+    assert (finding.severity, finding.title) == ("note", "2.0 % of the peak is of no known category")
+    assert finding.evidence == "20.0 MiB: aten::sort 20.0 MiB"
+    assert memory_findings(account({"unknown": 10})) == ()
+
+
+def test_warnings_come_first_then_gains_by_bytes_then_notes() -> None:
+    leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=5, category="input")
+    made = account({"parameter": 200, "activation": 300, "unknown": 100}, growth=(leak,))
+    found = memory_findings(made)
+    assert [finding.severity for finding in found] == ["warning", "gain", "gain", "note"]
+    assert [finding.gain_bytes for finding in found[1:3]] == [300 * MIB, 200 * MIB]
+
+
+def test_techniques_are_told_apart_by_what_they_are_named_with() -> None:
+    assert is_on("offload:what=optimizer", ("amp", "offload:to=disk:what=optimizer"))
+    assert not is_on("offload:what=optimizer", ("offload",))
+    assert is_on("offload:what=activations", ("offload:to=disk",))
+    assert not is_on("zero2:offload=cpu", ("zero2",))
+    assert not is_on("", ("amp",))
+
+
+def test_remedies_name_techniques_that_exist() -> None:
+    names = {
+        each.technique.partition(":")[0]
+        for remedies in (*REMEDIES.values(), SCORES, LOGITS)
+        for each in remedies
+        if each.technique
+    }
+    assert names <= set(TECHNIQUES.names())
+
+
+def test_only_counting_parts_of_a_modules_name_are_left_out() -> None:
+    assert origin("aten::mm", "layer1.0.conv2") == "aten::mm in layer1.*.conv2"
+    assert origin("aten::mm", "Gpt_0/Block_11/Linear_40") == "aten::mm in Gpt_*/Block_*/Linear_*"
+    assert origin("", "fc_1", "a.py:1 f") == "in fc_1 at a.py:1 f"
+
+
+def test_what_to_change_in_ones_own_loop_comes_before_what_would_try_it() -> None:
+    held = account({"optimizer state": 900, "parameter": 100})
+    action = only(
+        [each for each in memory_findings(held, techniques=(), own_loop=True) if "state" in each.title]
+    ).action
+    assert action.startswith("Deal it out over ranks: ZeroRedundancyOptimizer")
+    assert action.count("perfkit bench") == 1
+    assert action.endswith("tries it on a model).")
+    on_cpu = msgspec.structs.replace(held, device="cpu")
+    found = [each for each in memory_findings(on_cpu, techniques=(), own_loop=True) if "state" in each.title]
+    assert "disk" not in only(found).action  # which only a technique of perfkit's does
+
+
+def test_little_that_is_named_does_not_explain_much_that_is_not() -> None:
+    rows = (row("unknown", "", "aten::full", 2), row("unknown", "", "", 18))
+    finding = only(memory_findings(account({"unknown": 20}, rows=rows)))
+    assert "allocated before the recording began, such as data held in memory" in finding.evidence
+    assert "aten::full" not in finding.evidence

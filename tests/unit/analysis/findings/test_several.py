@@ -1,0 +1,124 @@
+"""Overlaps between findings, findings of many ranks, stragglers, and two traces compared."""
+
+import msgspec
+import pytest
+
+from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.model.trace import ChangeRow, Fleet, Overlap, RankRow, SkewRow, TraceDifference
+from tests.fixtures.rank_traces import call, launches, rank_trace, row
+
+
+def test_findings_about_the_same_time_say_so() -> None:
+    trace = rank_trace(launches=launches(starved_s=0.3), host_calls=(call("wait", "cudaStreamSynchronize", 3, 0.1),))
+    host, wait = trace_findings((trace,), None, None)
+    assert f"gains do not add up: in part the same time as “{wait.title}”" in host.details
+    assert f"gains do not add up: in part the same time as “{host.title}”" in wait.details
+
+
+def test_findings_about_other_time_do_not() -> None:
+    trace = rank_trace(launches=launches(starved_s=0.3), ops=(row("aten::zero_", 0.1),))
+    assert all("do not add up" not in " ".join(each.details) for each in trace_findings((trace,), None, None))
+
+
+def test_gains_are_ordered_and_small_ones_left_out() -> None:
+    trace = rank_trace(launches=launches(starved_s=0.1), ops=(row("aten::zero_", 0.3), row("aten::other", 0.1)))
+    assert [each.gain_s for each in trace_findings((trace,), None, None)] == [0.3, 0.1]
+
+
+def rank(number: int, late_s: float | None, compute_s: float = 0.5) -> RankRow:
+    return RankRow(
+        label=f"rank {number}", rank=number, step_s=1.0, compute_s=compute_s, communication_s=0.1,
+        exposed_communication_s=0.1, idle_s=0.0, late_s=late_s, clock_offset_s=0.0,
+    )  # fmt: skip
+
+
+def skew(wait_s: float, latest: str) -> SkewRow:
+    return SkewRow(
+        name="allreduce", group="world", calls=1, wait_s=wait_s, worst_wait_s=2 * wait_s, latest_rank=latest,
+        latest_share=0.9,
+    )  # fmt: skip
+
+
+def fleet(straggler: str, *ranks: RankRow, waits: SkewRow | None = None) -> Fleet:
+    return Fleet(ranks=ranks, skew=(waits,) if waits else (), straggler=straggler, step_spread=0.1)
+
+
+def test_a_straggler_is_named_with_what_it_costs() -> None:
+    job = fleet("rank 1", rank(0, 0.0), rank(1, 0.2, 0.7), waits=skew(0.15, "rank 1"))
+    (finding,) = trace_findings((rank_trace(),), job, None)
+    assert finding.title == "The other ranks wait for rank 1"
+    assert finding.gain_s == 0.2
+    assert "last at 90 % of allreduce" in finding.evidence
+    assert "700 ms a step, the others 500 ms" in finding.evidence
+
+
+@pytest.mark.parametrize("late", [0.001, None])
+def test_a_rank_that_is_hardly_late_or_of_unknown_lateness_is_no_straggler(late: float | None) -> None:
+    assert trace_findings((rank_trace(),), fleet("rank 1", rank(0, 0.0), rank(1, late)), None) == ()
+
+
+def test_changing_ranks_that_come_last_are_told_as_imbalance() -> None:
+    job = fleet("", rank(0, 0.0), rank(1, 0.0), waits=skew(0.1, "rank 1"))
+    (finding,) = trace_findings((rank_trace(),), job, None)
+    assert finding.title == "Ranks wait for each other at collectives"
+    assert finding.gain_s == 0.1
+
+
+def test_what_ranks_have_in_common_is_told_once_for_the_worst() -> None:
+    ranks = [
+        msgspec.structs.replace(rank_trace(launches=launches(starved_s=idle)), label=f"rank {number}")
+        for number, idle in enumerate((0.1, 0.3, 0.2))
+    ]
+    job = fleet("", *(rank(number, 0.0) for number in range(3)))
+    (finding,) = trace_findings(ranks, job, None)
+    assert (finding.variant, finding.gain_s) == ("rank 1", 0.3)
+    assert finding.details[-1] == "likewise in rank 0, rank 2"
+
+
+def test_traces_of_different_devices_are_told_apart() -> None:
+    traces = [
+        msgspec.structs.replace(rank_trace(launches=launches(starved_s=0.3)), label=name, device_name=name)
+        for name in ("one GPU", "another GPU")
+    ]
+    assert {finding.variant for finding in trace_findings(traces, None, None)} == {"one GPU", "another GPU"}
+
+
+def change(name: str, before: float | None, after: float | None) -> ChangeRow:
+    return ChangeRow(
+        name=name, module="", phase="forward", shapes="", before_calls=1, after_calls=1, before_s=before, after_s=after,
+        before_flops=None, after_flops=None, before_bytes=None, after_bytes=None,
+    )  # fmt: skip
+
+
+def compared(before_s: float, after_s: float) -> TraceDifference:
+    return TraceDifference(
+        before="old", after="new", before_step_s=before_s, after_step_s=after_s,
+        changes=(change("aten::mm", 0.2, 0.4), change("aten::gelu", 0.1, None), change("aten::add", 0.1, 0.1)),
+        rest_before_s=0.0, rest_after_s=0.0, before_trace=rank_trace(),
+    )  # fmt: skip
+
+
+def test_a_regression_is_a_warning_that_names_what_became_slower() -> None:
+    (finding,) = trace_findings((rank_trace(),), None, compared(1.0, 1.1))
+    assert (finding.severity, finding.title) == ("warning", "The step is 10.0 % slower than in old")
+    assert "aten::mm forward +200 ms" in finding.evidence
+    assert "gelu" not in finding.evidence
+
+
+def test_an_improvement_is_a_note_that_names_what_became_faster() -> None:
+    (finding,) = trace_findings((rank_trace(),), None, compared(1.0, 0.9))
+    assert finding.severity == "note"
+    assert "aten::gelu forward -100 ms" in finding.evidence
+    assert "aten::mm" not in finding.evidence
+
+
+def test_a_difference_within_the_machines_own_is_no_finding() -> None:
+    assert trace_findings((rank_trace(),), None, compared(1.0, 1.01)) == ()
+
+
+def test_communication_and_a_straggler_are_both_told_and_marked() -> None:
+    waiting = Overlap(communication_s=0.3, exposed_communication_s=0.3, copies_s=0.0, exposed_copies_s=0.0)
+    job = fleet("rank 1", rank(0, 0.0), rank(1, 0.2))
+    found = trace_findings((rank_trace(overlap=waiting),), job, None)
+    assert [each.gain_s for each in found] == [0.3, 0.2]
+    assert "part of the exposed communication" in found[1].details[0]

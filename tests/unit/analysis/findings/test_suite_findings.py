@@ -1,0 +1,248 @@
+"""Each rule on a suite made for it: what it says, and when it keeps silent."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfkit.allocations import FailedRequest
+from perfkit.analysis.findings.of_suite import suite_findings
+from perfkit.analysis.model.estimate import Difference
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.memory import Growth, MemoryAccount, MemoryShare
+from perfkit.analysis.model.step import LostKernels, OpRow, TimeShare
+from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, Variant
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.passes import Passes
+from perfkit.devices.ceiling import Confidence, DeviceCeilings
+from perfkit.record import Status, measured
+from tests.fixtures.rank_traces import ceilings, rank_trace, row
+from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, record, write_suite
+
+
+@pytest.fixture
+def analysis(tmp_path: Path) -> Analysis:
+    runs = {"baseline": [record(0.1), record(0.1)], "amp": [record(0.08), record(0.08)]}
+    return analyse(write_suite(tmp_path, runs))
+
+
+def difference(verdict: str, ratio: float) -> Difference:
+    return Difference(baseline="baseline", ratio=ratio, low=ratio, high=ratio, verdict=verdict, detectable=0.1, pairs=3)
+
+
+def held(holds: bool | None) -> ClaimResult:
+    return ClaimResult(technique="amp", statement="bf16", holds=holds, expected=1.0, found=0.0, evidence="0 of 1")
+
+
+def told(
+    analysis: Analysis,
+    base: dict[str, Any] | None = None,
+    ceilings: DeviceCeilings = CEILINGS,
+    passes: dict[str, Passes] | None = None,
+    **amp: Any,
+) -> list[Finding]:
+    """Findings of the suite with fields of its baseline and its variant replaced."""
+    engaged: dict[str, Any] = {"engaged": True, "claims": (held(True),), "difference": difference("faster", 0.8)}
+    variants: tuple[Variant, ...] = (
+        changed(analysis.variants[0], **{"peak_allocated": measured(1000, "bytes", "x"), **(base or {})}),
+        changed(analysis.variants[1], **{"peak_allocated": measured(1000, "bytes", "x"), **engaged, **amp}),
+    )
+    return list(suite_findings(variants, ENVIRONMENT, ceilings, passes))
+
+
+def titles(found: list[Finding]) -> str:
+    return "\n".join(finding.title for finding in found)
+
+
+def test_a_technique_that_is_faster_pays(analysis: Analysis) -> None:
+    (finding,) = told(analysis)
+    assert (finding.severity, finding.title) == ("gain", "amp pays: -20.0 % step time")
+    assert finding.gain_s == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("verdict", "word"), [("slower", "is slower"), ("no difference", "makes no difference")])
+def test_a_technique_that_wins_nothing_is_a_finding_too(analysis: Analysis, verdict: str, word: str) -> None:
+    (finding,) = told(analysis, difference=difference(verdict, 1.1), memory_ratio=1.0)
+    assert finding.severity == "note"
+    assert word in finding.title
+
+
+def test_memory_saved_is_told_with_its_price(analysis: Analysis) -> None:
+    saver = {"memory_ratio": 0.6, "peak_allocated": measured(600, "bytes", "x")}
+    (finding,) = told(analysis, difference=difference("slower", 1.2), **saver)
+    assert finding.title == "amp changes peak memory by -40.0 % for +20.0 % step time"
+    assert finding.gain_bytes == 400
+
+
+def test_what_did_not_act_or_does_not_train_the_same_is_never_praised(analysis: Analysis) -> None:
+    idle = told(analysis, engaged=False, claims=(held(False),))
+    assert titles(idle) == "amp did not act as it should in amp"
+    undecided = told(analysis, engaged=None, claims=(held(None),))
+    assert titles(undecided) == "Whether amp acted in amp is not shown"
+    wrong = told(analysis, parity=changed(analysis.variants[1].parity, verdict="differs", max_relative=0.5))
+    assert titles(wrong) == "amp does not train like the baseline"
+
+
+def test_an_undecided_comparison_asks_for_more_repeats(analysis: Analysis) -> None:
+    (finding,) = told(analysis, difference=difference("inconclusive", 0.97), cpu_difference=difference("faster", 0.9))
+    assert "cannot be said" in finding.title
+    assert "only a change of 10.0 % or more would have shown" in finding.evidence
+    assert "CPU time decides: faster" in finding.evidence
+
+
+def test_out_of_memory_names_the_category_to_attack(analysis: Analysis) -> None:
+    shares = (MemoryShare(category="activation", bytes=700), MemoryShare(category="parameter", bytes=300))
+    account = MemoryAccount(peak_bytes=1000, peak_phase="backward", source="events", categories=shares)
+    (finding,) = told(analysis, base={"memory": account}, status=Status.OUT_OF_MEMORY, reason="at step 1")
+    assert "the largest category is activation with 700 B" in finding.evidence
+    assert "ckpt" in finding.action
+
+
+MIB = 2**20
+
+
+def memory(mib: dict[str, int], **more: Any) -> MemoryAccount:
+    shares = tuple(MemoryShare(category=name, bytes=size * MIB) for name, size in mib.items())
+    peak = sum(mib.values()) * MIB
+    return MemoryAccount(peak_bytes=peak, peak_phase="backward", source="events", categories=shares, **more)
+
+
+def test_the_baselines_three_largest_categories_are_told_and_what_came_of_what_was_tried(analysis: Analysis) -> None:
+    full = memory({"activation": 400, "gradient": 150, "optimizer state": 300, "parameter": 150})
+    found = told(analysis, base={"memory": full}, memory=full, memory_ratio=0.8)
+    told_of_memory = [finding for finding in found if "of the peak" in finding.title]
+    assert [finding.gain_bytes for finding in told_of_memory] == [400 * MIB, 300 * MIB, 150 * MIB]
+    assert {finding.variant for finding in told_of_memory} == {"baseline"}
+    assert "tried as amp: 0.80 times the peak memory" in told_of_memory[0].action
+
+
+def test_a_leak_is_told_once_for_all_variants(analysis: Analysis) -> None:
+    leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=5, category="activation")
+    grows = memory({"input": 100}, growth=(leak,))
+    assert titles(told(analysis, base={"memory": grows}, memory=grows)).count("leaves 1.00 MiB behind") == 1
+    found = told(analysis, base={"memory": memory({"input": 100})}, memory=grows)
+    assert [finding.variant for finding in found if "behind" in finding.title] == ["amp"]
+
+
+def test_a_request_that_failed_is_told_instead_of_the_largest_category_alone(analysis: Analysis) -> None:
+    request = FailedRequest(bytes=50 * MIB, message="")
+    died = memory({"activation": 100}, failed=request)
+    (finding,) = told(analysis, memory=died, status=Status.OUT_OF_MEMORY, reason="at step 1")
+    assert finding.title == "amp ran out of memory: 50.0 MiB could not be had"
+    assert "Attack activation first" in finding.action
+
+
+def test_graph_breaks_are_listed_with_reasons(analysis: Analysis) -> None:
+    compiled = CompileSummary(
+        seconds=10.0,
+        graphs=2,
+        graph_breaks=1,
+        break_reasons=("print()",),
+        cache="cold",
+        break_even_step=5,
+        break_even="x",
+    )
+    found = told(analysis, compile=compiled)
+    assert "amp: 1 graph breaks" in titles(found)
+    assert any("after 5 steps" in finding.action for finding in found)
+
+
+def product(dtype: str, seconds: float) -> OpRow:
+    shapes = f"{dtype}[1024,512] {dtype}[512,2048]"
+    return row("aten::mm", seconds, dtype=dtype, shapes=shapes, bound="compute", bytes=1e6, unit="matrix")
+
+
+def traced(**traces: RankTrace) -> dict[str, Passes]:
+    """By variant what was traced of it, on a device whose bf16 peak is 8 times that of fp32; a traced step is 1 s."""
+    return {name: Passes(traces=(changed(trace, label=name, ceilings=ceilings()),)) for name, trace in traces.items()}
+
+
+SOFTMAX = row("aten::_softmax", 0.2, shapes="bf16[4,8,128,128]")
+SCORES = row("aten::bmm", 0.1, shapes="bf16[32,128,128] bf16[32,128,64]", dtype="bf16", bound="compute")
+STATES = tuple(row(f"aten::{name}_", 0.15, phase="optimizer", attainable_s=0.05) for name in ("lerp", "addcmul"))
+
+
+def test_every_variants_trace_is_judged_by_the_rules_of_analyze(analysis: Analysis) -> None:
+    ops = (SOFTMAX, SCORES, *STATES, product("fp32", 0.3))
+    found = told(analysis, passes=traced(baseline=rank_trace(ops=ops)))
+    gains = {finding.title: finding for finding in found if finding.variant == "baseline"}
+    # Gains are parts of a traced second; a timed step takes a tenth of that.
+    assert gains["Attention is not fused: its score matrix goes through memory"].gain_s == pytest.approx(0.02)
+    assert gains["The optimizer is not fused"].gain_s == pytest.approx(0.02)
+    fp32 = gains["Matrix products run in fp32; the device is 8.0 times faster in bf16"]
+    assert fp32.gain_s == pytest.approx(0.03 * 7 / 8)
+    assert fp32.action.endswith("Tried as amp: faster, 0.80 times the step time.")
+    assert gains["Attention is not fused: its score matrix goes through memory"].action.endswith("--technique flash.")
+
+
+def test_a_rule_that_had_no_twin_speaks_of_a_bench_too(analysis: Analysis) -> None:
+    converted = row("aten::_to_copy", 0.2, shapes="fp32[8,8] bf16[8,8]")
+    found = told(analysis, passes=traced(baseline=rank_trace(), amp=rank_trace(ops=(converted,))))
+    (finding,) = [each for each in found if each.title == "Tensors are converted between dtypes"]
+    assert (finding.variant, finding.gain_s) == ("amp", pytest.approx(0.2 * 0.08))
+
+
+def test_a_technique_that_is_on_is_not_advised(analysis: Analysis) -> None:
+    found = told(analysis, passes=traced(amp=rank_trace(ops=(product("fp32", 0.3),))))
+    (finding,) = [each for each in found if "run in fp32" in each.title]
+    assert finding.variant == "amp"
+    assert "ried as" not in finding.action
+
+
+def test_where_no_ceilings_are_known_a_bench_has_no_advice_on_how_to_record(analysis: Analysis) -> None:
+    bare = {"baseline": Passes(traces=(changed(rank_trace(steps=(), ops=()), label="baseline"),))}
+    assert titles(told(analysis, passes=bare)) == "amp pays: -20.0 % step time"
+
+
+def test_ceilings_that_did_not_repeat_are_named(analysis: Analysis) -> None:
+    doubtful = changed(CEILINGS.ceilings[0], confidence=Confidence.LOW, spread=0.2)
+    others = changed(doubtful, threads=16), *CEILINGS.ceilings[1:]
+    ceilings = changed(CEILINGS, ceilings=(doubtful, *others))
+    step = row("step", 1.0, kind="step", flops=1e9, bytes=1e6, intensity=1e3, achieved=1e9, unit="matrix", dtype="fp32")
+    held = sum(each.threads in (None, 2) for each in ceilings.ceilings)
+    base = {"trace": rank_trace(summary=(step,))}
+    (found,) = [each for each in told(analysis, base=base, ceilings=ceilings) if "ceil" in each.title]
+    assert found.title == f"1 of {held} measured ceilings have low confidence"
+    assert found.evidence == "fp32 matrix; their repeats differ by up to 20.0 %"  # that of 16 threads held nothing
+    assert not any("ceilings" in each.title for each in told(analysis, ceilings=ceilings))  # nothing was held against
+
+
+def test_warnings_come_first(analysis: Analysis) -> None:
+    found = told(analysis, claims=(held(False),), difference=difference("faster", 0.8))
+    assert [finding.severity for finding in found] == ["warning", "gain"]
+
+
+def test_unmodelled_time_says_whether_a_formula_or_a_ceiling_is_missing(analysis: Analysis) -> None:
+    split = (TimeShare(category="unmodelled", seconds=0.5, share=0.5),)
+    ops = (row("aten::mm", 0.4, bound="unknown", flops=1.0, bytes=1.0), row("mine::op", 0.1, bound="unknown"))
+    base = {"trace": rank_trace(ops=ops, time_split=split)}
+    (finding,) = [each for each in told(analysis, base=base) if "cost model" in each.title]
+    assert finding.evidence == "without a formula: mine::op; without a ceiling: aten::mm"
+    assert "calibrate" in finding.action
+
+
+def test_what_a_variant_showed_comes_before_what_a_trace_promises(analysis: Analysis) -> None:
+    ops = (changed(SOFTMAX, seconds=0.9), SCORES)  # promises more than amp has won
+    found = told(analysis, difference=difference("faster", 0.9), passes=traced(baseline=rank_trace(ops=ops)))
+    text = titles(found)
+    assert text.index("amp pays") < text.index("Attention is not fused")
+
+
+def test_what_all_variants_could_win_is_told_once_of_the_baseline_of_the_fewest_ranks(analysis: Analysis) -> None:
+    base, amp = analysis.variants
+    two = changed(base, name="baseline@2", world_size=2)
+    slow = rank_trace(ops=(changed(SOFTMAX, seconds=0.9), SCORES))
+    passes = traced(**{"baseline": rank_trace(ops=(SOFTMAX, SCORES)), "baseline@2": slow, "amp": slow})
+    found = suite_findings((two, base, amp), analysis.environment, CEILINGS, passes)
+    (fused,) = [each for each in found if each.title.startswith("Attention is not fused")]
+    assert (fused.variant, fused.details[-1]) == ("baseline", "likewise in baseline@2, amp")
+
+
+def test_gains_in_a_traced_step_that_lost_kernels_are_at_least_so_much(analysis: Analysis) -> None:
+    for lost, bound in ((0, "at most"), (50, "at least")):
+        count = LostKernels(launched=100, lost=lost, without_time=0, share=lost / 100)
+        found = told(analysis, passes=traced(baseline=rank_trace(ops=(SOFTMAX, SCORES), lost=count)))
+        (fused,) = [finding for finding in found if finding.title.startswith("Attention is not fused")]
+        assert fused.gain_bound == bound
+        assert ("50.0 % of the kernels that were launched are not in the trace" in titles(found)) == bool(lost)

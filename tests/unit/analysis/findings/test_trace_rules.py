@@ -1,0 +1,480 @@
+"""Each rule on a trace made for it, and on the one next to it on which it must keep silent."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
+from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute, Uncovered
+from perfkit.analysis.trace.timeline import HOST
+from perfkit.devices.ceiling import Level
+from tests.fixtures.rank_traces import (
+    call,
+    ceilings,
+    collective,
+    copy,
+    coverage,
+    launches,
+    rank_trace,
+    row,
+    split,
+)
+
+KNOWN = ceilings()
+SCORES = "bf16[4,8,128,128]"
+FLAT_SCORES = "bf16[32,128,128] bf16[32,128,64]"
+
+
+def told(trace: RankTrace, known: Any = KNOWN) -> list[Finding]:
+    return list(trace_findings((msgspec.structs.replace(trace, ceilings=known),), None, None))
+
+
+def of(trace: RankTrace, title: str, known: Any = KNOWN) -> Finding | None:
+    """The finding whose title contains the text."""
+    found = [finding for finding in told(trace, known) if title in finding.title]
+    assert len(found) < 2
+    return found[0] if found else None
+
+
+def ops(*rows: Any) -> RankTrace:
+    return rank_trace(ops=rows)
+
+
+def test_a_trace_without_faults_has_no_findings() -> None:
+    assert told(rank_trace()) == []
+
+
+def mm(dtype: str, seconds: float = 0.4, **fields: Any) -> Any:
+    shapes = f"{dtype}[1024,512] {dtype}[512,2048]"
+    name = fields.pop("name", "aten::mm")
+    return row(name, seconds, **{"dtype": dtype, "shapes": shapes, "bound": "compute", **fields})
+
+
+def test_fp32_products_gain_what_the_higher_peak_allows_but_not_more_than_memory_does() -> None:
+    finding = of(ops(mm("fp32", bytes=0.1e12)), "run in fp32")
+    assert finding is not None
+    assert finding.title == "Matrix products run in fp32; the device is 8.0 times faster in bf16"
+    assert "torch.autocast(" in finding.action
+    beside = of(ops(mm("fp32", bytes=0.1e12), mm("bf16")), "run in fp32")
+    assert beside is not None
+    assert "run in 16 bits already" in beside.action
+    # 0.4 s at 10 TFLOP/s are 0.05 s at 80, but 0.1 TB takes 0.1 s at 1 TB/s.
+    assert finding.gain_s == pytest.approx(0.3)
+    assert 'torch.set_float32_matmul_precision("high")' in finding.action
+    assert finding.details == ("the same share of the higher peak, but no faster than memory allows",)
+
+
+def test_convolutions_have_a_switch_of_their_own_for_tf32() -> None:
+    convolution = mm("fp32", name="aten::cudnn_convolution")
+    alone, beside = of(ops(convolution), "run in fp32"), of(ops(mm("fp32"), convolution), "run in fp32")
+    assert alone is not None
+    assert beside is not None
+    assert alone.action.startswith("Set torch.backends.cudnn.allow_tf32 = True for TF32, or use torch.autocast(")
+    assert beside.action.startswith(
+        'Call torch.set_float32_matmul_precision("high") and set torch.backends.cudnn.allow_tf32 = True for TF32, or '
+    )
+
+
+@pytest.mark.parametrize("silent", [mm("tf32"), mm("bf16"), mm("fp32", 0.005), mm("fp32", phase="outside steps")])
+def test_products_on_tensor_cores_or_of_no_weight_are_left_alone(silent: Any) -> None:
+    assert of(ops(silent, row("aten::x", 0.1)), "run in fp32") is None
+
+
+def test_fp32_is_told_without_a_gain_where_the_peaks_are_not_known_and_not_where_nothing_is_higher() -> None:
+    finding = of(ops(mm("fp32")), "run in fp32", None)
+    assert finding is not None
+    assert finding.gain_s is None
+    assert (
+        of(ops(mm("fp32")), "run in fp32", ceilings({(Level.VECTOR, "fp32"): 1e13, (Level.MATRIX, "bf16"): 1.2e13}))
+        is None
+    )
+
+
+def test_fp16_needs_a_scaler_where_there_is_no_bf16() -> None:
+    peaks = {(Level.VECTOR, "fp32"): 15e12, (Level.MATRIX, "fp16"): 125e12}
+    finding = of(ops(mm("fp32")), "run in fp32", ceilings(peaks))
+    assert finding is not None
+    assert finding.action == 'Use torch.autocast("cuda", dtype=torch.float16) and torch.amp.GradScaler.'
+
+
+def test_dims_that_are_no_multiple_of_eight() -> None:
+    finding = of(ops(mm("bf16", shapes="bf16[1024,768] bf16[768,50257]", attainable_s=0.1)), "multiple of 8")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.3)
+    assert "50257 to 50264" in finding.action
+    assert of(ops(mm("bf16", shapes="bf16[1024,768] bf16[768,50304]", attainable_s=0.1)), "multiple of") is None
+    assert of(ops(mm("fp32", shapes="fp32[1024,768] fp32[768,50257]", attainable_s=0.1)), "multiple of") is None
+    assert of(ops(mm("bf16", shapes="bf16[1024,768] bf16[768,50257]", attainable_s=0.3)), "multiple of") is None
+
+
+def test_the_number_of_rows_of_the_first_operand_may_be_odd() -> None:
+    assert of(ops(mm("bf16", shapes="bf16[141,768] bf16[768,512]", attainable_s=0.1)), "multiple of") is None
+    assert of(ops(mm("bf16", shapes="bf16[128,769] bf16[769,512]", attainable_s=0.1)), "multiple of") is not None
+
+
+def test_eight_bit_dims_must_be_multiples_of_sixteen() -> None:
+    shapes = "fp8_e4m3[1024,768] fp8_e4m3[768,1000]"
+    assert of(ops(mm("fp8_e4m3", shapes=shapes, attainable_s=0.1)), "multiple of 16") is not None
+
+
+def test_attention_written_out() -> None:
+    products = row("aten::bmm", 0.3, shapes=FLAT_SCORES, dtype="bf16", attainable_s=0.3)
+    softmax = row("aten::_softmax", 0.2, shapes=SCORES)
+    dropout = row("aten::native_dropout", 0.1, shapes=SCORES)
+    other = row("aten::gelu", 0.1, shapes="bf16[4,128,2048]")
+    fell_back = of(ops(products, row("aten::_safe_softmax", 0.2, shapes=SCORES)), "Attention is not fused")
+    assert fell_back is not None
+    assert "none of its fused kernels" in fell_back.action
+    finding = of(ops(products, softmax, dropout, other), "Attention is not fused")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.3)
+    assert "F.scaled_dot_product_attention" in finding.action
+    assert of(ops(softmax, dropout), "Attention") is None  # no product of the scores: not attention
+    classes = row("aten::_log_softmax", 0.2, shapes="bf16[512,1000]")
+    assert of(ops(mm("bf16", shapes="bf16[512,1000] bf16[1000,8]"), classes), "Attention") is None
+
+
+def test_convolutions_turned_between_layouts() -> None:
+    kernel = row("void cudnn::ops::nchwToNhwcKernel<float>", 0.05, op="aten::cudnn_convolution")
+    finding = of(rank_trace(kernels=(kernel,)), "channels-first and transposed")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.05)
+    assert of(rank_trace(kernels=(row("void cudnn::implicit_gemm", 0.05),)), "channels-first") is None
+
+
+def test_batch_norm_in_channels_first() -> None:
+    conv = row("aten::cudnn_convolution", 0.01)
+    first = row("void cudnn::bn_fw_tr_1C11_singleread_specialized", 0.2, attainable_s=0.05)
+    last = row("void at::native::batch_norm_transform_input_channels_last_kernel", 0.2, attainable_s=0.05)
+    finding = of(rank_trace(kernels=(first,), ops=(conv,)), "Batch normalisation")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.15)
+    assert of(rank_trace(kernels=(last,), ops=(conv,)), "Batch normalisation") is None
+    assert of(rank_trace(kernels=(first,)), "Batch normalisation") is None
+
+
+def test_convolutions_far_from_their_roof() -> None:
+    slow = row("aten::cudnn_convolution", 0.5, attainable_s=0.1, bound="compute")
+    finding = of(ops(slow), "Convolutions reach 20 %")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.4)
+    assert "cudnn.benchmark" in finding.action
+    assert of(ops(row("aten::cudnn_convolution", 0.5, attainable_s=0.4)), "Convolutions reach") is None
+
+
+def foreach(name: str, seconds: float, moved: float) -> Any:
+    return row(f"aten::_foreach_{name}_", seconds, phase="optimizer", bytes=moved, attainable_s=moved / 1e12)
+
+
+def test_an_optimizer_in_foreach_ops_gains_all_but_one_pass() -> None:
+    finding = of(ops(foreach("mul", 0.1, 0.02e12), foreach("addcdiv", 0.1, 0.04e12)), "optimizer is not fused")
+    assert finding is not None
+    # addcdiv moves 16 bytes a parameter, the fused update 28: 0.07 TB at 1 TB/s.
+    assert finding.gain_s == pytest.approx(0.2 - 0.07)
+    assert "AdamW(fused=True)" in finding.action
+    fused = row("aten::_fused_adamw_", 0.2, phase="optimizer")
+    assert of(ops(fused, foreach("add", 0.01, 1e9)), "optimizer is not fused") is None
+    assert of(ops(foreach("mul", 0.004, 1e9), foreach("addcdiv", 0.004, 1e9)), "optimizer is not fused") is None
+
+
+def test_an_optimizer_without_addcdiv_is_told_by_its_roofs() -> None:
+    finding = of(ops(foreach("mul", 0.1, 0.02e12), foreach("add", 0.1, 0.03e12)), "optimizer is not fused")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.15)
+
+
+def pointwise(name: str, seconds: float, **fields: Any) -> Any:
+    return row(f"aten::{name}", seconds, **{"attainable_s": seconds, "shapes": "fp32[1024,1024]", **fields})
+
+
+def test_neighbouring_pointwise_ops_gain_all_but_their_largest_pass() -> None:
+    finding = of(ops(pointwise("mul", 0.1), pointwise("add", 0.2), pointwise("gelu", 0.1)), "could be fused")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.2)
+    assert "torch.compile" in finding.action
+
+
+def test_pointwise_ops_of_other_sizes_phases_or_bounds_make_no_chain() -> None:
+    mul = pointwise("mul", 0.1)
+    for other in (
+        pointwise("add", 0.2, shapes="fp32[512,512]"),
+        pointwise("add", 0.2, phase="backward"),
+        pointwise("add", 0.2, bound="compute"),
+        pointwise("add", 0.2, attainable_s=None),
+    ):
+        assert of(ops(mul, other), "could be fused") is None
+
+
+def test_a_norm_written_out() -> None:
+    parts = [pointwise(name, 0.02) for name in ("pow", "mean", "rsqrt")]
+    finding = of(ops(*parts), "normalisation is written")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.06)
+    assert of(ops(*parts[:2]), "normalisation is written") is None
+
+
+def test_a_softmax_written_out() -> None:
+    parts = [pointwise("exp", 0.03), pointwise("sum", 0.02), pointwise("div", 0.02)]
+    finding = of(ops(*parts), "softmax is written")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.04)
+    assert of(ops(*parts[1:]), "softmax is written") is None
+    elsewhere = pointwise("sum", 0.02, shapes="fp32[8]")
+    assert of(ops(parts[0], elsewhere), "softmax is written") is None
+
+
+def test_conversions_between_dtypes() -> None:
+    cast = row("aten::_to_copy", 0.05, shapes="fp32[1024]")
+    kernel = row("void at::native::bfloat16_copy_kernel_cuda", 0.05, op="aten::_to_copy", shapes="fp32[1024]")
+    finding = of(rank_trace(ops=(cast,), kernels=(kernel,)), "converted between dtypes")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.05)
+    assert of(ops(row("aten::copy_", 0.05, shapes="bf16[1024] fp32[1024]")), "converted") is not None
+    assert of(ops(row("aten::copy_", 0.05, shapes="fp32[1024] fp32[1024]")), "converted") is None
+    assert of(ops(row("aten::copy_", 0.05, shapes="bf16[8] fp32[8]", bound="copy")), "converted") is None
+
+
+def test_indexed_updates() -> None:
+    slow = row("aten::embedding_dense_backward", 0.1, attainable_s=0.01)
+    finding = of(ops(slow), "Indexed updates")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.09)
+    assert of(ops(row("aten::embedding_dense_backward", 0.1, attainable_s=0.05)), "Indexed") is None
+    assert of(ops(row("aten::embedding", 0.1, attainable_s=0.01)), "Indexed") is None
+
+
+def test_zeroing() -> None:
+    finding = of(ops(row("aten::_foreach_zero_", 0.02)), "filled with zeros")
+    assert finding is not None
+    assert "zero_grad(set_to_none=True)" in finding.action
+    assert of(ops(row("aten::_foreach_zero_", 0.005)), "filled with zeros") is None
+
+
+def test_recomputation() -> None:
+    finding = of(rank_trace(recompute=Recompute(ops=10, seconds=0.2, flops=1.0)), "recomputes")
+    assert finding is not None
+    assert finding.gain_s == 0.2
+    assert of(rank_trace(recompute=Recompute(ops=1, seconds=0.001, flops=1.0)), "recomputes") is None
+
+
+def test_a_starved_device_is_host_bound() -> None:
+    finding = of(rank_trace(launches=launches(starved_s=0.3)), "waits for the host 30 % of the step")
+    assert finding is not None
+    assert finding.gain_s == 0.3
+    assert 'torch.compile(mode="reduce-overhead")' in finding.action
+    # Idle with work queued is not the host's.
+    assert of(rank_trace(launches=launches(idle_s=0.3, starved_s=0.0)), "waits for the host") is None
+
+
+def test_where_graphs_are_in_use_the_advice_is_to_use_more_of_them() -> None:
+    finding = of(rank_trace(launches=launches(starved_s=0.3, graph_launches=2.0)), "waits for the host")
+    assert finding is not None
+    assert finding.action.startswith("CUDA graphs are in use")
+
+
+def test_on_a_cpu_the_split_says_what_is_the_hosts() -> None:
+    share = split(**{"memory-bound": 0.6, HOST: 0.4})
+    assert (
+        of(
+            rank_trace(device="cpu", launches=None, time_split=share),
+            "40 % of the step is Python, dispatch and waiting",
+        )
+        is not None
+    )
+
+
+def test_waits_name_the_op_and_what_to_do() -> None:
+    waiting = (
+        call("wait", "cudaStreamSynchronize", 3, 0.1, "aten::item"),
+        call("wait", "cudaDeviceSynchronize", 1, 0.02),
+    )
+    finding = of(rank_trace(host_calls=waiting), "waits for the device: 4 calls a step")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.12)
+    assert "cudaStreamSynchronize in aten::item (3)" in finding.evidence
+    assert "loss.detach()" in finding.action
+    assert of(rank_trace(host_calls=(call("wait", "cudaStreamSynchronize", 3, 0.001),)), "waits") is None
+    assert of(rank_trace(host_calls=(call("wait", "cudaStreamSynchronize", 3, None),)), "waits") is None
+
+
+def test_allocations_in_the_step() -> None:
+    finding = of(rank_trace(host_calls=(call("allocation", "cudaMalloc", 7, 0.05),)), "allocated: 7 calls")
+    assert finding is not None
+    assert "expandable_segments" in finding.action
+    assert of(rank_trace(host_calls=(call("allocation", "cudaMalloc", 7, 0.0),)), "allocated") is None
+
+
+def test_a_step_that_waits_for_data() -> None:
+    name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    finding = of(rank_trace(host_calls=(call("data", name, 1, 0.3),)), "waits for its data")
+    assert finding is not None
+    assert "num_workers" in finding.action
+    assert of(rank_trace(host_calls=(call("data", name, 1, 0.0),)), "waits for its data") is None
+    # Without a device its own time is what it costs.
+    assert of(rank_trace(device="cpu", host_calls=(call("data", name, 1, None),)), "waits for its data") is not None
+
+
+def test_many_short_kernels() -> None:
+    taxed = launches(short_kernels=10000.0, short_s=0.03, short_gap_s=0.2)
+    finding = of(rank_trace(launches=taxed), "kernels are shorter than 5 us")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.05)  # 5 us to start each; the rest of the idle time is the host's own
+    hidden = launches(short_kernels=10000.0, short_s=0.03, short_gap_s=0.0)
+    assert of(rank_trace(launches=hidden), "are shorter than") is None
+
+
+def exposed(seconds: float) -> Overlap:
+    return Overlap(communication_s=0.5, exposed_communication_s=seconds, copies_s=0.0, exposed_copies_s=0.0)
+
+
+def test_exposed_communication_names_what_hides_it() -> None:
+    finding = of(rank_trace(overlap=exposed(0.2), collectives=(collective("allreduce", 0.2),)), "exposed communication")
+    assert finding is not None
+    assert finding.gain_s == 0.2
+    assert "60 % of communication is hidden" in finding.evidence
+    assert "bucket_cap_mb" in finding.action
+    sharded = of(rank_trace(overlap=exposed(0.2), collectives=(collective("_allgather_base", 0.2),)), "exposed comm")
+    assert sharded is not None
+    assert "prefetch" in sharded.action
+    experts = of(rank_trace(overlap=exposed(0.2), collectives=(collective("all_to_allv", 0.2),)), "exposed comm")
+    assert experts is not None
+    assert "async_op=True" in experts.action
+    assert of(rank_trace(overlap=exposed(0.0), collectives=(collective("allreduce", 0.0),)), "exposed comm") is None
+
+
+def test_large_messages_below_the_links_rate() -> None:
+    slow = collective("allreduce", 0.2, bus_bandwidth=1e10)
+    finding = of(rank_trace(collectives=(slow,)), "slower than the link")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.2 * 0.9)
+    for silent in (
+        collective("allreduce", 0.2),
+        collective("allreduce", 0.2, bus_bandwidth=1e10, message_bytes=1000),
+        collective("allreduce", 0.2, bus_bandwidth=1e10, ceiling=None),
+        collective("allreduce", 0.0, bus_bandwidth=1e10),
+    ):
+        assert of(rank_trace(collectives=(silent,)), "slower than the link") is None
+
+
+def test_many_small_messages() -> None:
+    small = collective("allreduce", 0.05, message_bytes=4096, calls=200.0)
+    finding = of(rank_trace(collectives=(small,)), "200 collectives carry less than 1 MiB")
+    assert finding is not None
+    assert of(rank_trace(collectives=(collective("allreduce", 0.05, message_bytes=2**22),)), "carry less") is None
+
+
+def test_pageable_copies() -> None:
+    finding = of(rank_trace(copies=(copy("HtoD", 0.05, pageable=True),)), "pageable")
+    assert finding is not None
+    assert "pin_memory=True" in finding.action
+    assert "non_blocking=True" in finding.action
+    assert of(rank_trace(copies=(copy("HtoD", 0.05, pageable=False),)), "pageable") is None
+    assert of(rank_trace(copies=(copy("HtoD", 0.05, pageable=None),)), "pageable") is None
+
+
+def test_exposed_copies_of_pinned_memory() -> None:
+    assert of(rank_trace(copies=(copy("DtoH", 0.2, pageable=False),)), "exposed copies") is not None
+    assert of(rank_trace(copies=(copy("DtoD", 0.2, pageable=None),)), "exposed copies") is None
+
+
+def test_above_the_roof_is_a_warning_and_comes_first() -> None:
+    wrong = rank_trace(
+        coverage=coverage(above_roof_s=0.1), ops=(row("aten::odd", 0.1, above_roof=True),), step_basis=""
+    )
+    first = told(wrong)[0]
+    assert (first.severity, first.title) == ("warning", "10.0 % of kernel time is above its roof: a modelling error")
+    assert "aten::odd" in first.evidence
+    assert of(rank_trace(coverage=coverage(above_roof_s=0.005)), "above its roof") is None
+
+
+def test_unlinked_kernels() -> None:
+    finding = of(rank_trace(coverage=coverage(linked_s=0.7)), "30.0 % of kernel time is linked to no op")
+    assert finding is not None
+    assert finding.severity == "note"
+    assert of(rank_trace(coverage=coverage(linked_s=0.995)), "linked to no op") is None
+
+
+def test_low_coverage_names_what_is_missing() -> None:
+    missing = (Uncovered(name="custom::op", seconds=0.4, share=0.4, reason="no formula"),)
+    finding = of(rank_trace(coverage=coverage(flops_s=0.6, uncovered=missing)), "FLOPs of 60 % and bytes of 100 %")
+    assert finding is not None
+    assert "custom::op (40.0 %: no formula)" in finding.evidence
+    assert of(rank_trace(coverage=coverage(flops_s=0.95)), "are known") is None
+
+
+def test_without_shapes_that_is_the_reason_told() -> None:
+    bare = rank_trace(ops=(row("aten::mm", 0.5, shapes=""),), coverage=coverage(flops_s=0.0, bytes_s=0.0))
+    assert [finding.title for finding in told(bare)] == ["The trace has no shapes, so FLOPs and bytes are not known"]
+
+
+def test_an_unknown_device() -> None:
+    finding = of(rank_trace(device_name="GPU from the future"), "No ceilings", None)
+    assert finding is not None
+    assert "GPU from the future" in finding.evidence
+    assert "--device" in finding.action
+
+
+def test_what_slowed_the_host_down() -> None:
+    assert of(rank_trace(properties={"with_stack": "1"}), "profiler slowed") is not None
+    assert of(rank_trace(properties={"with_stack": "0", "record_shapes": "1"}), "profiler slowed") is None
+
+
+def test_no_steps() -> None:
+    assert of(rank_trace(steps=()), "No steps were found") is not None
+
+
+def test_a_trace_of_nothing_is_told_what_it_lacks_and_no_more() -> None:
+    empty = rank_trace(
+        ops=(),
+        steps=(),
+        step_s=0.0,
+        span_s=0.0,
+        time_split=(),
+        launches=None,
+        coverage=coverage(kernel_s=0.0, linked_s=0.0),
+    )
+    assert [finding.title for finding in told(empty)] == ["No steps were found: figures are of the whole trace"]
+
+
+def test_what_makes_a_batch_is_nothing_to_compile() -> None:
+    names = ("mul", "add", "gelu")
+    assert of(ops(*(pointwise(name, 0.1) for name in names)), "could be fused") is not None
+    assert of(ops(*(pointwise(name, 0.1, phase="data") for name in names)), "could be fused") is None
+
+
+def lost(count: int, *, known_fault: bool = False) -> LostKernels:
+    profiler = "CUPTI 13.0" if known_fault else ""
+    return LostKernels(
+        launched=10_000, lost=count, without_time=count // 4, share=count / 10_000, profiler=profiler,
+        known_fault=known_fault,
+    )  # fmt: skip
+
+
+def test_lost_kernels_come_with_what_to_do() -> None:
+    finding = of(rank_trace(lost=lost(400)), "4.0 % of the kernels that were launched are not in the trace")
+    assert finding is not None
+    assert finding.severity == "warning"
+    assert finding.evidence.startswith(
+        "of 10,000 launched in the steps 300 have no record and 100 have a record without a time; busy time"
+    )
+    assert "KINETO_LOG_LEVEL=0" in finding.action
+    known = of(rank_trace(lost=lost(400, known_fault=True)), "not in the trace")
+    assert known is not None
+    assert known.action.startswith("CUPTI 13.0 loses records at the head of a recording")
+
+
+@pytest.mark.parametrize("few", [None, lost(0), lost(10)])
+def test_one_in_a_thousand_is_no_finding(few: LostKernels | None) -> None:
+    assert told(rank_trace(lost=few)) == []
+
+
+def test_gains_in_kernels_are_at_least_and_in_idle_time_at_most_where_kernels_were_lost() -> None:
+    rows = (mm("fp32"),)
+    for count, bound in ((0, AT_MOST), (400, AT_LEAST)):
+        found = told(rank_trace(ops=rows, launches=launches(starved_s=0.3), lost=lost(count)))
+        gains = {finding.title.split(":")[0]: finding.gain_bound for finding in found if finding.gain_s is not None}
+        assert set(gains.values()) == {AT_MOST, bound}
+        assert next(each for title, each in gains.items() if "waits for the host" in title) == AT_MOST

@@ -1,0 +1,144 @@
+"""One step of 1000 us: forward from 0 to 400 with a product of 200 us, backward to 1000 with another of 100 us."""
+
+from pathlib import Path
+
+import pytest
+
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.suite.facts import trace_facts
+from perfkit.analysis.trace.rank_trace import analyse_ops
+from perfkit.devices.ceiling import Ceiling, Kind, Level
+from perfkit.trace.ops import Ops, read_ops
+from perfkit.trace.read import read_trace
+from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
+from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
+
+SIZE = 100  # a product of 100 x 100 matrices: 2e6 FLOPs, 120 kB; at 1e11 FLOP/s 20 us, at 1e10 B/s 12 us
+SQUARE = (SIZE, SIZE)
+
+MARKS = [
+    mark("perfkit::step#3", 0, 1000),
+    mark("perfkit::forward", 0, 400),
+    mark("perfkit::backward", 400, 600),
+]
+HOST = [
+    *MARKS,
+    op("aten::linear", 90, 220, [SQUARE, SQUARE]),
+    op("aten::mm", 100, 200, [SQUARE, SQUARE]),
+    op("aten::mm", 500, 100, [SQUARE, SQUARE], "c10::BFloat16"),
+    op("aten::add", 700, 50, [SQUARE, SQUARE]),
+    op("mine::secret", 800, 60),  # nothing recorded of its inputs
+    mark("gloo:all_reduce", 840, 100, thread=2),
+]
+
+
+def read(tmp_path: Path, events: list[Event]) -> Ops:
+    return read_ops(read_trace(write_trace(tmp_path / "t.json.gz", events)))
+
+
+def analysed(ops: Ops) -> RankTrace:
+    return analyse_ops(ops, CEILINGS, environment=ENVIRONMENT)
+
+
+def test_time_split_on_a_cpu(tmp_path: Path) -> None:
+    result = analysed(read(tmp_path, HOST))
+    seconds = {part.category: part.seconds for part in result.time_split}
+    assert result.step_s == pytest.approx(1000e-6)
+    assert seconds["compute-bound"] == pytest.approx(300e-6)
+    assert seconds["memory-bound"] == pytest.approx(50e-6)
+    assert seconds["unmodelled"] == pytest.approx(60e-6)
+    assert seconds["communication"] == pytest.approx(80e-6)  # 20 of its 100 us ran beside an op
+    assert seconds["host"] == pytest.approx(510e-6)
+    assert sum(part.share for part in result.time_split) == pytest.approx(1)
+    assert result.modelled_share == pytest.approx(350 / 410)
+
+
+def test_rows_carry_cost_bound_and_efficiency(tmp_path: Path) -> None:
+    first = analysed(read(tmp_path, HOST)).ops[0]
+    assert (first.name, first.phase, first.calls) == ("aten::mm", "forward", 1.0)
+    assert (first.flops, first.bytes) == (2e6, 120e3)
+    assert first.seconds == pytest.approx(200e-6)
+    assert first.attainable_s == pytest.approx(20e-6)
+    assert (first.bound, first.efficiency) == ("compute", pytest.approx(0.1))
+    assert first.shapes == "fp32[100,100] fp32[100,100]"
+
+
+def test_points_of_ops_phases_and_the_step_add_up(tmp_path: Path) -> None:
+    points = {(each.kind, each.name): each for each in analysed(read(tmp_path, HOST)).points if each.kind != "op"}
+    assert points["phase", "forward"].flops == 2e6
+    assert points["phase", "forward"].seconds == pytest.approx(400e-6)
+    assert points["phase", "forward"].achieved == pytest.approx(2e6 / 400e-6)
+    step = points["step", "step"]
+    assert step.flops == 2e6 + 2e6 + 1e4
+    assert step.attainable_s == pytest.approx(20e-6 + 10e-6 + 12e-6)
+
+
+def test_derived_facts(tmp_path: Path) -> None:
+    ops = read(tmp_path, HOST)
+    facts = trace_facts(
+        ops,
+        [
+            "op_calls:aten::mm,aten::linear",
+            "backward_op_calls:aten::m*",
+            "matmul_flops_share:bf16",
+            "matmul_flops_share:fp16",
+            "kernel_calls:*",
+        ],
+    )
+    assert facts == {
+        "op_calls:aten::mm,aten::linear": 3.0,
+        "backward_op_calls:aten::m*": 1.0,
+        "matmul_flops_share:bf16": 0.5,
+        "matmul_flops_share:fp16": 0.0,
+        "kernel_calls:*": 0.0,
+    }
+
+
+def test_without_a_matrix_product_there_is_no_share(tmp_path: Path) -> None:
+    assert trace_facts(read(tmp_path, MARKS), ["matmul_flops_share:bf16"]) == {}
+
+
+def test_on_a_gpu_kernels_are_the_work_and_only_exposed_time_counts(tmp_path: Path) -> None:
+    events = [
+        mark("perfkit::step#0", 0, 100),
+        mark("perfkit::forward", 0, 100),
+        op("aten::mm", 10, 20, [SQUARE, SQUARE]),
+        launch(1, 15),
+        op("aten::copy_", 40, 20, [SQUARE, SQUARE]),
+        launch(2, 45),
+        launch(3, 70),
+        kernel("sgemm", 1, 100, 300),
+        kernel("Memcpy HtoD (Pinned -> Device)", 2, 350, 100, stream=9, cat="gpu_memcpy"),
+        kernel("ncclDevKernel_AllReduce", 3, 500, 100, stream=11),
+    ]
+    on_gpu = changed(ENVIRONMENT, device="cuda")
+    result = analyse_ops(read(tmp_path, events), changed(CEILINGS, device="cuda"), environment=on_gpu)
+    seconds = {part.category: part.seconds for part in result.time_split}
+    # The collective has no op around its launch, but its launch lies in the step, which therefore lasts until its end.
+    assert result.step_s == pytest.approx(600e-6)
+    assert seconds["compute-bound"] == pytest.approx(300e-6)
+    assert seconds["copies"] == pytest.approx(50e-6)  # 50 of its 100 us ran beside the product
+    assert seconds["communication"] == pytest.approx(100e-6)
+    assert seconds["host"] == pytest.approx(16e-6)  # until the first launch was done
+    assert seconds["other idle"] == pytest.approx((84 + 50) * 1e-6)  # from then on something was always queued
+    assert result.ops[0].name == "aten::mm"
+    assert result.ops[0].seconds == pytest.approx(300e-6)
+
+
+GPU_CEILINGS = changed(
+    CEILINGS,
+    device="cuda",
+    ceilings=tuple(
+        Ceiling(level=level, dtype=dtype, value=value, unit="FLOP/s", kind=Kind.DATASHEET, source="test")
+        for level, dtype, value in ((Level.MATRIX, "tf32", 1e12), (Level.VECTOR, "fp32", 1e11))
+    ),
+)
+
+
+@pytest.mark.parametrize(("setting", "dtype"), [("highest", "fp32"), ("high", "tf32")])
+def test_where_a_kernels_name_tells_nothing_torchs_setting_does(setting: str, dtype: str, tmp_path: Path) -> None:
+    events = [*MARKS, op("aten::mm", 100, 20, [SQUARE, SQUARE]), launch(1, 110), kernel("mine", 1, 130, 50)]
+    ran_on = changed(ENVIRONMENT, device="cuda", matmul_precision=setting, conv_precision="tf32")
+    result = analyse_ops(read(tmp_path, events), GPU_CEILINGS, environment=ran_on)
+    (row,) = (row for row in result.ops if row.name == "aten::mm")
+    assert (row.unit, row.dtype) == ("matrix", dtype)
