@@ -35,7 +35,7 @@ def checked_variant(
         timed=timed,
     )
     judged = (*judge_outcome(before.result, after.result), *judge_variant(evidence, thresholds, plan))
-    reasons = _why(before, after, name, judged)
+    reasons = _why(before, after, judged)
     return CheckedVariant(
         workload=workload,
         variant=name,
@@ -59,8 +59,8 @@ def differing(before: ObservedVariant, after: ObservedVariant) -> tuple[Differin
     return differences(before.environment, after.environment)
 
 
-def _why(before: ObservedVariant, after: ObservedVariant, name: str, judged: Sequence[Judged]) -> Why | None:
-    if before.suite is None or after.suite is None:
+def _why(before: ObservedVariant, after: ObservedVariant, judged: Sequence[Judged]) -> Why | None:
+    if before.seen is None or after.seen is None:
         return None
     estimated = {each.verdict for each in judged if not each.exact}
-    return why(before.suite, after.suite, name, times_differ=not estimated <= {Verdict.PASS, Verdict.NOT_COMPARED})
+    return why(before.seen, after.seen, times_differ=not estimated <= {Verdict.PASS, Verdict.NOT_COMPARED})

@@ -5,20 +5,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyse import analyse, examine
 from perfkit.check.judge.figures import Figures, figures, pooled
+from perfkit.check.why.side import Observed, observe
 from perfkit.record import Environment
-from perfkit.store.read import StoredSuite, read_suite
 
 
 @dataclass(frozen=True)
 class ObservedVariant:
-    """A variant as its runs left it. `suite` is that of the first round, which tells why; None for stored figures."""
+    """A variant as its runs left it. `seen` is that of the first round, which tells why; None for stored figures."""
 
     figures: Figures
     environment: Environment | None
     result: Variant | None = None
-    suite: StoredSuite | None = None
+    seen: Observed | None = None
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ class ObservedCase:
 
 def observed_case(folders: Sequence[Path]) -> ObservedCase:
     """What a side's suites hold, one of each round: figures of all rounds, everything else of the first."""
-    analyses = [analyse(folder) for folder in folders]
-    first, suite = analyses[0], read_suite(folders[0])
+    examined = examine(folders[0], by_step=True)
+    first = examined.analysis
+    analyses = [first, *(analyse(folder) for folder in folders[1:])]
     return ObservedCase(
         workload=first.workload,
         variants={
@@ -40,7 +41,7 @@ def observed_case(folders: Sequence[Path]) -> ObservedCase:
                 figures=pooled([figures(each) for each in _in_all(analyses, variant.name)]),
                 environment=first.environment,
                 result=variant,
-                suite=suite,
+                seen=observe(variant, *examined.of[variant.name]),
             )
             for variant in first.variants
         },

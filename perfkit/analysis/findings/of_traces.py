@@ -24,7 +24,8 @@ def trace_findings(
 
     Findings on memory come after those on time of their severity. Gains are upper bounds.
     """
-    found = [(rule.about, finding) for rule, finding in of_views([ForeignView(trace) for trace in traces])]
+    views = [ForeignView(trace) for trace in traces]
+    found: list[tuple[int, Finding]] = [(rule.about, finding) for rule, finding in of_views(views)]
     found += [(About.MEMORY, finding) for finding in _memory(traces)]
     for subject in (fleet, difference):
         found += plainly(subject)

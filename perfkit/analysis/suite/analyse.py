@@ -1,18 +1,29 @@
-"""From a suite's folder to everything a report shows."""
+"""From a suite's folder to everything a report shows: read, then facts, then figures, then verdicts."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from perfkit.analysis.figures import figures_of
 from perfkit.analysis.findings.of_suite import suite_findings
-from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.facts import derived_names
 from perfkit.analysis.suite.pareto import pareto_front
-from perfkit.analysis.suite.passes import read_passes
+from perfkit.analysis.suite.passes import Passes, read_passes
 from perfkit.analysis.suite.provenance import provenance
 from perfkit.analysis.suite.runs import VariantRuns, baseline_names
-from perfkit.analysis.suite.variant import Subject, build_variant
+from perfkit.analysis.suite.variant import variant_of
+from perfkit.analysis.verdicts import Subject, verdicts_of
 from perfkit.record import Environment, WorkloadFacts
 from perfkit.store.read import StoredSuite, read_suite
+
+
+@dataclass(frozen=True)
+class Examined:
+    """An analysis with what it was made of: by name each variant's runs, and what its passes showed in whole."""
+
+    analysis: Analysis
+    of: Mapping[str, tuple[VariantRuns, Passes]]
 
 
 def analyse(suite_folder: Path) -> Analysis:
@@ -21,23 +32,34 @@ def analyse(suite_folder: Path) -> Analysis:
     Whatever a run lacks (a trace, a memory pass, ceilings, a rank) is missing in the result with the reason.
     Raises `RunFormatError` for a folder or file that cannot be read.
     """
+    return examine(suite_folder).analysis
+
+
+def examine(suite_folder: Path, *, by_step: bool = False) -> Examined:
+    """The same for who asks on: no file has to be read twice. `by_step` keeps what each traced step did."""
     stored = read_suite(suite_folder)
-    suite = stored.suite
+    suite, ceilings = stored.suite, stored.ceilings
     names = suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
-    subjects = _subjects(stored, names)
-    baselines = baseline_names((subject.runs for subject in subjects.values()), suite.baselines)
-    variants = tuple(
-        build_variant(
-            subjects[name],
-            subjects.get(suite.baselines.get(name, "")) if suite.baselines.get(name) != name else None,
-            is_baseline=name in baselines,
-            ceilings=stored.ceilings,
-        )
-        for name in names
-    )
+    runs = {name: VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names}
+
+    # A claim may refer to the baseline's value of a fact, so all variants derive the facts that any of them names.
+    claims = (claim for each in runs.values() for record in each.records for claim in record.claims)
+    derived = sorted(derived_names(claims))
+    passes = {name: read_passes(each, ceilings, derived, by_step=by_step) for name, each in runs.items()}
+    subjects = {
+        name: Subject(runs[name], passes[name], figures_of(runs[name], passes[name], ceilings)) for name in names
+    }
+
+    baselines = baseline_names(runs.values(), suite.baselines)
+    variants = []
+    for name, subject in subjects.items():
+        against = suite.baselines.get(name, name)
+        verdicts = verdicts_of(subject, subjects.get(against) if against != name else None, name in baselines)
+        variants.append(variant_of(subject, verdicts, is_baseline=name in baselines))
+
     environment, workload = _environment(stored), _workload(stored)
     label = stored.runs[0].spec.workload.label if stored.runs else "no runs"
-    return Analysis(
+    analysis = Analysis(
         title=f"{label} on {environment.device_name}" if environment is not None else label,
         created_at=suite.created_at,
         perfkit=suite.perfkit,
@@ -45,34 +67,14 @@ def analyse(suite_folder: Path) -> Analysis:
         workload=label,
         workload_description=workload.description if workload is not None else "",
         environment=environment,
-        ceilings=stored.ceilings,
-        variants=variants,
+        ceilings=ceilings,
+        variants=tuple(variants),
         pareto=pareto_front(variants),
-        findings=suite_findings(
-            variants, environment, stored.ceilings, {name: each.passes for name, each in subjects.items()}
-        ),
-        provenance=provenance(variants, environment, stored.ceilings),
+        findings=suite_findings(variants, environment, ceilings, passes),
+        provenance=provenance(variants, environment, ceilings),
         warnings=suite.warnings,
     )
-
-
-def analyse_variant(stored: StoredSuite, name: str) -> Variant:
-    """One variant of a suite, with what it is compared with there; nothing else of the suite is read."""
-    baseline = stored.suite.baselines.get(name, name)
-    subjects = _subjects(stored, dict.fromkeys((name, baseline)))
-    return build_variant(
-        subjects[name],
-        subjects[baseline] if baseline != name else None,
-        is_baseline=name == baseline,
-        ceilings=stored.ceilings,
-    )
-
-
-def _subjects(stored: StoredSuite, names: Iterable[str]) -> dict[str, Subject]:
-    runs = {name: VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names}
-    # A claim may refer to the baseline's value of a fact, so all variants derive the facts that any of them names.
-    derived = derived_names(claim for each in runs.values() for record in each.records for claim in record.claims)
-    return {name: Subject(each, read_passes(each, stored.ceilings, sorted(derived))) for name, each in runs.items()}
+    return Examined(analysis, {name: (runs[name], passes[name]) for name in names})
 
 
 def _environment(stored: StoredSuite) -> Environment | None:

@@ -13,7 +13,9 @@ from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.analysis.suite.facts import trace_facts
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.bounds import Facts
-from perfkit.analysis.trace.rank_trace import analyse_ops
+from perfkit.analysis.trace.rank_trace import analyse_with_engine
+from perfkit.analysis.trace.work.engine import Engine
+from perfkit.analysis.trace.work.per_step import OpsByStep, ops_by_step
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.record import Environment
@@ -29,13 +31,14 @@ class Passes:
 
     Of the many ranks of a bench, which do the same, the first with a traced step is analysed. Of a loop that perfkit
     was attached to all are, and `fleet` says who waits for whom: it has nothing to be compared with, so that its traces
-    must say why it is slow.
+    must say why it is slow. `by_step` are the ops of `trace`, where they were asked for.
     """
 
     facts: tuple[Facts, ...] = ()
     account: MemoryAccount | None = None
     traces: tuple[RankTrace, ...] = ()
     fleet: Fleet | None = None
+    by_step: OpsByStep | None = None
 
     @property
     def trace(self) -> RankTrace | None:
@@ -43,13 +46,16 @@ class Passes:
         return next((trace for trace in self.traces if trace.steps), next(iter(self.traces), None))
 
 
-def read_passes(runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Iterable[str]) -> Passes:
+def read_passes(
+    runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Iterable[str], *, by_step: bool = False
+) -> Passes:
     """Read what the main run's ranks left; what is not there stays empty.
 
     Args:
         runs: the variant's runs.
         ceilings: what its work is held against.
         derived: names of the facts to derive from the traces.
+        by_step: whether to keep what each step of the first trace did.
     """
     if runs.main is None:
         return Passes()
@@ -57,26 +63,33 @@ def read_passes(runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Ite
     names = tuple(derived)
     facts: list[Facts] = []
     traces: list[RankTrace] = []
+    by_steps: list[OpsByStep | None] = []
     fleet = FleetReducer()
     for rank in runs.main.ranks:
         wanted = runs.attached or not any(trace.steps for trace in traces)
         ops = _ops(rank) if wanted or names else None  # of the other ranks only facts are read
         facts.append({**rank.record.facts, **({} if ops is None else trace_facts(ops, names))})
         if wanted and ops is not None and len(ops.trace):
-            traces.append(_trace(runs, rank, ops, ceilings))
+            wants_steps = by_step and not any(trace.steps for trace in traces)
+            trace, work = _trace(runs, rank, ops, ceilings)
+            traces.append(trace)
+            by_steps.append(ops_by_step(work) if wants_steps else None)
             if runs.attached:
                 fleet.add(traces[-1], arrivals(ops))
     return Passes(
         facts=tuple(facts),
         account=max(accounts, key=lambda account: account.peak_bytes, default=None),
         traces=tuple(traces),
+        by_step=next(
+            (found for found, trace in zip(by_steps, traces, strict=True) if trace.steps), next(iter(by_steps), None)
+        ),
         fleet=fleet.result({each.reading.path: each.label for each in traces}),
     )
 
 
-def _trace(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None) -> RankTrace:
+def _trace(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None) -> tuple[RankTrace, Engine]:
     environment = rank.record.environment
-    trace = analyse_ops(
+    trace, work = analyse_with_engine(
         ops,
         _that_hold(ceilings, environment),
         device_name="" if environment is None else environment.device_name,
@@ -84,7 +97,7 @@ def _trace(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilin
         environment=environment,
     )
     label = runs.name if runs.world_size == 1 or not runs.attached else f"{runs.name}, rank {rank.record.rank}"
-    return replace(trace, label=label, rank=rank.record.rank, world_size=runs.world_size)
+    return replace(trace, label=label, rank=rank.record.rank, world_size=runs.world_size), work
 
 
 def _that_hold(ceilings: DeviceCeilings | None, environment: Environment | None) -> DeviceCeilings | None:

@@ -60,7 +60,20 @@ def analyse_ops(
     counters: Counters | None = None,
     environment: Environment | None = None,
 ) -> RankTrace:
-    """Analyse a trace whose ops were read: see `analyse_trace`.
+    """Analyse a trace whose ops were read: see `analyse_trace` and `analyse_with_engine`."""
+    found = analyse_with_engine(ops, ceilings, device_name=device_name, counters=counters, environment=environment)
+    return found[0]
+
+
+def analyse_with_engine(
+    ops: Ops,
+    ceilings: DeviceCeilings | None,
+    *,
+    device_name: str = "",
+    counters: Counters | None = None,
+    environment: Environment | None = None,
+) -> tuple[RankTrace, Engine]:
+    """The same with the work that it was made of, which is as large as the trace.
 
     `environment` is where perfkit recorded it, which tells what no trace does: threads, and what fp32 ran in.
     """
@@ -78,7 +91,7 @@ def analyse_ops(
     copied = work.of(Kind.COPY) & found.within
     some_lost = found.lost is not None and found.lost.matters
     multiplied = useful(work, found.costs, step_s, roofs, some_lost=some_lost)
-    return RankTrace(
+    rank_trace = RankTrace(
         label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
         reading=Reading(
             path=str(trace.path),
@@ -129,6 +142,7 @@ def analyse_ops(
         level_points=() if counted is None else level_points(found.by_kernel, counted, roofs, step_s),
         notes=(*_notes(ops, spans, found, unseen), *(() if counters is None else counters.notes)),
     )
+    return rank_trace, found
 
 
 def _basis(recorded: str, said: str) -> str:

@@ -13,6 +13,7 @@ from perfkit.analysis.trace.modules import ranked
 from perfkit.analysis.trace.work.pieces import Kind
 from perfkit.analysis.trace.work.placed import Placed, rows
 from perfkit.analysis.trace.work.totals import total, total_row
+from perfkit.devices.peak import CPU
 from perfkit.trace.read import NONE
 
 # Programs have some thousand distinct kernels and ops at most. Traces with a million names (numbered ones, damaged
@@ -36,10 +37,13 @@ def op_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
 
 
 def with_longest_rows(trace: RankTrace) -> RankTrace:
-    """The trace with so few rows that a report holds many of them: of each table the longest, in its order."""
+    """The trace with so few rows that a report holds many of them: of each table the longest, in its order.
+
+    On a CPU the ops are the kernels, and stand for them.
+    """
     return replace(
         trace,
-        kernels=_longest(trace.kernels),
+        kernels=() if trace.device == CPU else _longest(trace.kernels),
         ops=_longest(trace.ops),
         modules=_longest(trace.modules),
         host_calls=trace.host_calls[:LONGEST_ROWS],

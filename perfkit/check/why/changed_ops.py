@@ -18,7 +18,8 @@ from perfkit.analysis.memory.layers import folded
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import ChangeRow, RankTrace, TraceDifference
 from perfkit.analysis.trace.difference import OpPair, change_row, difference, paired_ops
-from perfkit.check.why.side import OpKey, Place, Traced, op_key
+from perfkit.analysis.trace.work.per_step import OpKey, op_key
+from perfkit.check.why.side import Place, Traced
 from perfkit.units import significant
 
 NEW, GONE, MORE, FEWER, INPUTS = "new", "gone", "more calls", "fewer calls", "other inputs"
@@ -94,8 +95,9 @@ def drift_note(drift: Drift) -> str:
 
 
 def _bare(trace: RankTrace) -> RankTrace:
-    """Without the tables, which say nothing of a change and would fill the file."""
-    return replace(trace, summary=(), kernels=(), ops=(), modules=(), phases=(), level_points=(), memory=None)
+    """Without the tables and roofs, which say nothing of a change and would fill the file."""
+    bare = replace(trace, summary=(), kernels=(), ops=(), modules=(), phases=(), level_points=())
+    return replace(bare, memory=None, ceilings=None)
 
 
 def _drift(pairs: Iterable[OpPair], before: Traced) -> Drift:

@@ -3,33 +3,21 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import fsum
 from statistics import median
 
 import numpy as np
 from msgspec.structs import replace
 
 from perfkit.allocations import NONE, Allocations
-from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.suite import OUTSIDE, Variant
+from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.suite.analyse import analyse_variant
+from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.trace.rank_trace import analyse_ops
-from perfkit.analysis.trace.roofs import Roofs
-from perfkit.analysis.trace.work.engine import Engine, analyse_work
-from perfkit.analysis.trace.work.placed import rows
+from perfkit.analysis.trace.work.per_step import OpKey
 from perfkit.record import PHASES
 from perfkit.store.memory_file import read_allocations
-from perfkit.store.read import StoredRank, StoredSuite
-from perfkit.trace.kernels import is_compiled_graph
-from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
+from perfkit.store.read import StoredRank
 
-# What a graph of torch.compile is called: its own name is a hash of its code, which no other version of it shares.
-COMPILED = "compiled graph"
-
-OpKey = tuple[str, str, str, str]
 Place = tuple[str, str, str]
 
 
@@ -44,7 +32,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class Observed:
-    """A variant of one side.
+    """A variant of one side, as it was analysed.
 
     `traced` is its first rank with a trace, None where there is none. `allocations` counts, per step, what the memory
     pass saw an op allocate: by op, phase and module.
@@ -56,52 +44,24 @@ class Observed:
     allocations: Mapping[Place, float]
 
 
-def observe(stored: StoredSuite, name: str) -> Observed:
-    """Read what a side's runs of a variant left; what is not there is None or empty."""
-    runs = VariantRuns(name, tuple(run for run in stored.runs if run.variant == name))
+def observe(variant: Variant, runs: VariantRuns, passes: Passes) -> Observed:
+    """What a side's runs of a variant left, from its analysis (`perfkit.analysis.suite.analyse.examine`)."""
     ranks = () if runs.main is None else runs.main.ranks
-    with_trace = next((rank for rank in ranks if rank.trace is not None), None)
     with_memory = next((rank for rank in ranks if rank.memory is not None), None)
     return Observed(
-        variant=analyse_variant(stored, name),
+        variant=variant,
         runs=runs,
-        traced=None if with_trace is None else _traced(with_trace),
+        traced=_traced(passes),
         allocations={} if with_memory is None else _allocated(with_memory),
     )
 
 
-def op_key(row: OpRow) -> OpKey:
-    return row.name, row.phase, row.module, row.shapes
-
-
-def _traced(rank: StoredRank) -> Traced:
-    assert rank.trace is not None
-    ops = read_ops(read_trace(rank.trace))
-    trace = analyse_ops(ops, None)
-    ops_of_step, steps_s = _per_step(analyse_work(ops, Roofs(None, trace.device)))
+def _traced(passes: Passes) -> Traced | None:
+    trace, by_step = passes.trace, passes.by_step
+    if trace is None or by_step is None:
+        return None
     step_s = median(step.seconds for step in trace.steps) if trace.steps else trace.step_s
-    return Traced(replace(trace, ops=ops_of_step, step_s=step_s), steps_s)
-
-
-def _per_step(found: Engine) -> tuple[tuple[OpRow, ...], dict[OpKey, tuple[float, ...]]]:
-    """Rows of the ops within steps, and their seconds in each step."""
-    work, groups = found.pieces, found.by_op.groups
-    inside = work.step != NONE
-    seconds = np.zeros((len(groups), max(1, len(found.windows))))
-    np.add.at(seconds, (groups.of[inside], work.step[inside]), work.busy_ns[inside] / 1e9)
-    made: list[OpRow] = []
-    steps_s: dict[OpKey, tuple[float, ...]] = {}
-    for row, series in zip(
-        rows(found.by_op, np.arange(len(groups)), found.step_s, of_kernels=False), seconds.tolist(), strict=True
-    ):
-        if row.phase == OUTSIDE:
-            continue
-        named = replace(row, name=COMPILED) if is_compiled_graph(row.name) else row
-        named = replace(named, seconds=median(series))
-        made.append(named)
-        have = steps_s.get(op_key(named))
-        steps_s[op_key(named)] = tuple(series if have is None else map(fsum, zip(have, series, strict=True)))
-    return tuple(made), steps_s
+    return Traced(replace(trace, ops=by_step.ops, step_s=step_s), by_step.steps_s)
 
 
 def _allocated(rank: StoredRank) -> dict[Place, float]:

@@ -5,44 +5,23 @@ from collections.abc import Iterator, Sequence
 from perfkit.analysis.model.trace import TraceDifference
 from perfkit.check.result import Judged, MemoryChange, Why
 from perfkit.check.why import changed_memory, changed_ops, changed_record, suspects
-from perfkit.check.why.side import Observed, Traced, observe
+from perfkit.check.why.side import Observed, Traced
 from perfkit.record import Status
-from perfkit.store.read import StoredSuite
 from perfkit.units import signed_percent
 
 
-def why(before: StoredSuite, after: StoredSuite, variant: str, *, times_differ: bool = True) -> Why:
-    """What changed in a variant, from the folders of two suites alone.
+def why(before: Observed, after: Observed, *, times_differ: bool = True) -> Why:
+    """What changed in a variant between two sides that were analysed.
 
     Args:
-        before: a suite of the one side, with an instrumented run of the variant (trace and memory pass).
-        after: one of the other.
-        variant: the variant's name, the same in both.
+        before: the variant of the one side, with an instrumented run (trace and memory pass).
+        after: the same of the other.
         times_differ: whether steps may take longer or shorter than before. Where that is excluded, or was not
             measured, no op is suspected for its time alone: on a busy machine a trace of one process shows such ops
             in every eighth pair of equal sides. The table of ops has them all the same.
 
-    What a side lacks is missing with a note. Raises `RunFormatError` for a trace or memory file that cannot be read.
+    What a side lacks is missing with a note.
     """
-    return _why(observe(before, variant), observe(after, variant), times_differ)
-
-
-def traced_otherwise(found: Why | None, judged: Sequence[Judged]) -> Iterator[str]:
-    """A note where the traced steps changed otherwise than those that were timed, which no instrument slowed down."""
-    time = found.time if found is not None else None
-    timed = next((each for each in judged if each.quantity == "step_time"), None)
-    if time is None or not time.before_step_s or timed is None or timed.low is None or timed.high is None:
-        return
-    traced = time.after_step_s / time.before_step_s - 1
-    if not timed.low <= traced <= timed.high:
-        yield (
-            f"the traced steps changed by {signed_percent(traced)}, those without a profiler by "
-            f"{signed_percent(timed.low)} to {signed_percent(timed.high)}: the trace tells which ops changed, but not "
-            "how much of the step time they are"
-        )
-
-
-def _why(before: Observed, after: Observed, times_differ: bool) -> Why:
     notes = [*_missing(before, "before"), *_missing(after, "after")]
     found: list[suspects.Suspect] = []
     time: TraceDifference | None = None
@@ -76,6 +55,21 @@ def _why(before: Observed, after: Observed, times_differ: bool) -> Why:
         claims=claims,
         notes=tuple(dict.fromkeys(note for note in notes if note)),
     )
+
+
+def traced_otherwise(found: Why | None, judged: Sequence[Judged]) -> Iterator[str]:
+    """A note where the traced steps changed otherwise than those that were timed, which no instrument slowed down."""
+    time = found.time if found is not None else None
+    timed = next((each for each in judged if each.quantity == "step_time"), None)
+    if time is None or not time.before_step_s or timed is None or timed.low is None or timed.high is None:
+        return
+    traced = time.after_step_s / time.before_step_s - 1
+    if not timed.low <= traced <= timed.high:
+        yield (
+            f"the traced steps changed by {signed_percent(traced)}, those without a profiler by "
+            f"{signed_percent(timed.low)} to {signed_percent(timed.high)}: the trace tells which ops changed, but not "
+            "how much of the step time they are"
+        )
 
 
 def _missing(side: Observed, name: str) -> Iterator[str]:

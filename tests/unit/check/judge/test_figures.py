@@ -145,11 +145,14 @@ def test_exposed_communication_is_that_of_the_traced_step(tmp_path: Path) -> Non
         TimeShare(category=COMMUNICATION, seconds=0.25, share=0.25),
     )
     one = of(tmp_path, record())
-    two = replace(one, world_size=2, time_split=split)
+    assert one.trace is not None
+    two = replace(one, world_size=2, trace=replace(one.trace, time_split=split))
+    assert two.trace is not None
     assert figures(two).processes["exposed_communication"] == (0.25,)
-    untold = figures(replace(two, time_split=split[:1])).missing["exposed_communication"]
+    without = replace(two, trace=replace(two.trace, time_split=split[:1]))
+    untold = figures(without).missing["exposed_communication"]
     assert untold == "the traced step has no such part"
-    assert figures(replace(two, time_split=())).missing["exposed_communication"] == "no whole step was traced"
+    assert figures(replace(two, trace=None)).missing["exposed_communication"] == "no whole step was traced"
 
 
 def test_figures_come_back_from_a_baseline(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ import pytest
 
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import ChangeRow
+from perfkit.analysis.trace.work.per_step import op_key
 from perfkit.check.why import changed_ops as module
 from perfkit.check.why.changed_ops import Drift, changed_ops, drift_note
-from perfkit.check.why.side import Traced, op_key
+from perfkit.check.why.side import Traced
 from tests.fixtures.rank_traces import rank_trace, row
 
 Steps = tuple[float, ...]

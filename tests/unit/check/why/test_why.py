@@ -1,11 +1,20 @@
 """What the trace says beside what was timed."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from perfkit.analysis.suite import passes
+from perfkit.check.judged import checked_variant
+from perfkit.check.observed import observed_case
 from perfkit.check.result import Judged, Why
 from perfkit.check.why.why import traced_otherwise
+from perfkit.store.layout import TRACE_FILE
+from perfkit.trace.read import Trace, read_trace
 from tests.fixtures import sample_checks
+from tests.fixtures.suites import record, write_suite
+from tests.fixtures.traces import mark, op, write_trace
 
 REGRESSED = sample_checks.regressed()
 
@@ -42,3 +51,26 @@ def test_a_trace_that_exaggerates_is_told() -> None:
 )
 def test_nothing_is_told_where_they_agree_or_one_is_not_known(found: Why | None, judged: list[Judged]) -> None:
     assert list(traced_otherwise(found, judged)) == []
+
+
+def test_a_side_is_judged_from_what_was_read_of_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three traced variants each trace is read once a side, for figures, verdicts and reasons together."""
+    sides = []
+    for name in ("before", "after"):
+        folder = write_suite(tmp_path / name, {each: [record()] for each in ("baseline", "amp", "ckpt")})
+        for run in folder.glob("*/0/rank0"):
+            write_trace(
+                run / TRACE_FILE, [mark("perfkit::step#3", 0, 1000), op("aten::mm", 100, 200, [(8, 8), (8, 8)])]
+            )
+        sides.append(folder)
+    read: list[Path] = []
+
+    def counted(path: Path) -> Trace:
+        read.append(path)
+        return read_trace(path)
+
+    monkeypatch.setattr(passes, "read_trace", counted)
+    before, after = (observed_case([side]) for side in sides)
+    checked = [checked_variant("gpt", name, before.variants[name], after.variants[name], {}) for name in after.variants]
+    assert all(each.why is not None and each.why.time is not None for each in checked)
+    assert (len(checked), len(read), len(set(read))) == (3, 6, 6)

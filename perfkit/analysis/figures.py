@@ -1,0 +1,126 @@
+"""The figures of a variant: how long its steps take, what they compute and hold, with nothing compared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.suite.energy import Energy, energy_of
+from perfkit.analysis.suite.estimate import over_processes
+from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.suite.runs import VariantRuns, largest, step_series, total
+from perfkit.analysis.trace.efficiency import Peak, peak, peak_of_mix, utilisation
+from perfkit.analysis.trace.roofs import roofs_of
+from perfkit.analysis.trace.trace_flops import flops_of_traces, peak_of_traces
+from perfkit.cost.call import Unit
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Flops, Quantity, Status, Unknown, measured
+
+
+@dataclass(frozen=True)
+class VariantFigures:
+    """`steps` and `cpu_steps` are the medians of each repeat; `peak` is what utilisation refers to, or why nothing."""
+
+    steps: Mapping[int, float]
+    cpu_steps: Mapping[int, float]
+    step_time: Estimate | Missing
+    cpu_time: Estimate | Missing
+    throughput: Estimate | Missing
+    allocated: Quantity
+    reserved: Quantity
+    rss: Quantity
+    flops: Flops
+    mfu: Quantity
+    hfu: Quantity
+    peak: str
+    energy: Energy
+
+
+def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | None) -> VariantFigures:
+    """The figures of a variant's runs, each unknown with the reason where it is not known."""
+    status, reason = runs.outcome
+    why = f"{status}: {reason}" if status != Status.OK else "no timed steps were recorded"
+    steps, cpu_steps = runs.steps(step_series), runs.steps(lambda samples: samples.cpu_s)
+    step_time = _estimate(steps, why, "s", _clock(runs))
+    flops, limit = _flops(runs, passes, why), _peak(runs, passes, ceilings)
+    step_s = step_time.value if isinstance(step_time, Estimate) else None
+    memory = [record.memory for record in runs.records if record.memory is not None]
+    return VariantFigures(
+        steps=steps,
+        cpu_steps=cpu_steps,
+        step_time=step_time,
+        cpu_time=_estimate(cpu_steps, why, "s", "CPU time of the process, all threads"),
+        throughput=_throughput(runs, steps, why),
+        allocated=_allocated(runs, passes.account),
+        reserved=largest((each.reserved for each in memory), why),
+        rss=largest((each.rss for each in memory), why),
+        flops=flops,
+        mfu=utilisation(flops.model, step_s, limit),
+        hfu=utilisation(flops.hardware, step_s, limit),
+        peak=limit.text if isinstance(limit, Peak) else limit.reason,
+        energy=energy_of(runs, why),
+    )
+
+
+def _estimate(steps: Mapping[int, float], why: str, unit: str, source: str) -> Estimate | Missing:
+    return over_processes(list(steps.values()), unit, source) if steps else Missing(reason=why)
+
+
+def _clock(runs: VariantRuns) -> str:
+    on_device = any(rank.record.samples.device_s for run in runs.runs for rank in run.ranks)
+    clock = "device events" if on_device else "perf_counter_ns"
+    slowest = ", the slowest rank's" if runs.world_size > 1 else ""
+    if runs.attached:
+        return f"median of the timed steps ({clock}{slowest})"
+    return f"median over processes of each process's median step ({clock}{slowest})"
+
+
+def _throughput(runs: VariantRuns, steps: Mapping[int, float], why: str) -> Estimate | Missing:
+    """Units of all ranks and microbatches of a step / its time."""
+    if not steps:
+        return Missing(reason=why)
+    units = runs.units_per_step
+    if isinstance(units, str):
+        return Missing(reason=units)
+    assert runs.main is not None
+    if runs.attached:
+        told = runs.units_source
+        source = f"{units:,} per step{f' ({told})' if told else ''}, all ranks / step time"
+        return over_processes([units / seconds for seconds in steps.values()], f"{runs.unit}/s", source)
+    source = f"{units:,} per step ({runs.world_size} ranks x {runs.main.spec.accumulation} microbatches) / step time"
+    return over_processes([units / seconds for seconds in steps.values()], f"{runs.unit}/s", source)
+
+
+def _flops(runs: VariantRuns, passes: Passes, why: str) -> Flops:
+    """FLOPs of a step over all ranks: counted while they ran, for a loop that perfkit was attached to those traced."""
+    if runs.attached:
+        return flops_of_traces(passes.traces, runs.world_size)
+    flops = [record.flops for record in runs.records]
+    return Flops(
+        model=total((each.model for each in flops if each is not None), "FLOPs were not counted: " + why),
+        hardware=total((each.hardware for each in flops if each is not None), "FLOPs were not counted: " + why),
+    )
+
+
+def _peak(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | None) -> Peak | Unknown:
+    if not runs.records:
+        return Unknown(reason="no run left a record")
+    first = runs.records[0]
+    roofs = roofs_of(ceilings, first.environment)
+    if runs.attached:
+        return peak_of_traces(passes.traces, roofs, runs.world_size)
+    if first.flops is not None and first.flops.by_dtype:
+        computed = {(Unit.MATRIX, dtype): amount for dtype, amount in first.flops.by_dtype.items()}
+        return peak_of_mix(roofs, computed, runs.world_size)
+    return peak(roofs, first.compute_dtype, runs.world_size)
+
+
+def _allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:
+    """The allocator's own peak over the timed steps where it keeps one, else that of the memory pass."""
+    recorded = [record.memory.allocated for record in runs.records if record.memory is not None]
+    quantity = largest(recorded, "no run recorded its memory")
+    if isinstance(quantity, Unknown) and account is not None:
+        return measured(account.peak_bytes, "bytes", account.source)
+    if isinstance(quantity, Unknown) and runs.attached and recorded:
+        return Unknown(reason="no step's allocations were recorded, and the allocator itself tells no peak")
+    return quantity

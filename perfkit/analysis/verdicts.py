@@ -1,0 +1,98 @@
+"""What is said of a variant against its baseline: is it faster, does it train the same, did its techniques act."""
+
+from dataclasses import dataclass
+from statistics import median
+
+from perfkit.analysis.figures import VariantFigures
+from perfkit.analysis.model.estimate import Difference, Estimate
+from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Parity
+from perfkit.analysis.suite.compare import compare
+from perfkit.analysis.suite.compile import compile_summary
+from perfkit.analysis.suite.engagement import check_claims
+from perfkit.analysis.suite.parity import NOT_COMPARABLE, parity
+from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.record import value_of
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A variant before anything is said of it: its runs, what its instrumented passes showed, its figures."""
+
+    runs: VariantRuns
+    passes: Passes
+    figures: VariantFigures
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """None where there is nothing to compare with, or to compile."""
+
+    difference: Difference | None
+    cpu_difference: Difference | None
+    memory_ratio: float | None
+    parity: Parity
+    claims: tuple[ClaimResult, ...]
+    compile: CompileSummary | None
+
+
+def verdicts_of(subject: Subject, baseline: Subject | None, is_baseline: bool) -> Verdicts:
+    """The verdicts on a variant; `baseline` is what it is compared with, None for none."""
+    records = subject.runs.records
+    difference = None
+    cpu_difference = None
+    if baseline is not None:
+        name, ours, theirs = baseline.runs.name, subject.figures, baseline.figures
+        difference = compare(name, theirs.steps, ours.steps)
+        cpu_difference = compare(name, theirs.cpu_steps, ours.cpu_steps)
+    return Verdicts(
+        difference=difference,
+        cpu_difference=cpu_difference,
+        memory_ratio=_memory_ratio(subject, baseline),
+        parity=_parity(subject.runs, baseline, is_baseline),
+        claims=check_claims(
+            [] if not records else records[0].claims,
+            subject.passes.facts,
+            None if baseline is None or not baseline.passes.facts else baseline.passes.facts[0],
+            {} if not records else records[0].fact_notes,
+        ),
+        compile=_compile(subject, baseline, difference),
+    )
+
+
+def _memory_ratio(subject: Subject, baseline: Subject | None) -> float | None:
+    ours = value_of(subject.figures.allocated)
+    theirs = None if baseline is None else value_of(baseline.figures.allocated)
+    return None if ours is None or not theirs else ours / theirs
+
+
+_PARITY_ORDER = ("differs", "unknown", NOT_COMPARABLE, "within tolerance", "equal")
+
+
+def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> Parity:
+    """The parity of the rank that is worst off."""
+    if is_baseline and baseline is None:
+        return Parity(verdict="equal", max_relative=0.0, tolerance=None, basis="it is the baseline", steps=0)
+    if runs.main is None:
+        return Parity(verdict="unknown", max_relative=None, tolerance=None, basis="no run left a record", steps=0)
+    reference = None if baseline is None else baseline.runs.main
+    theirs = {} if reference is None else {rank.record.rank: rank.record for rank in reference.ranks}
+    spec = None if reference is None else reference.spec
+    verdicts = [parity(record, runs.main.spec, theirs.get(record.rank), spec) for record in runs.records]
+    return min(verdicts, key=lambda each: (_PARITY_ORDER.index(each.verdict), -(each.max_relative or 0.0)))
+
+
+def _compile(subject: Subject, baseline: Subject | None, difference: Difference | None) -> CompileSummary | None:
+    records, step_time = subject.runs.records, subject.figures.step_time
+    if not records:
+        return None
+    reference = () if baseline is None else baseline.runs.records
+    theirs = [] if baseline is None else list(baseline.figures.steps.values())
+    return compile_summary(
+        records[0].facts,
+        records[0].fact_notes,
+        records[0].setup,
+        reference[0].setup if reference else None,
+        median(theirs) - step_time.value if theirs and isinstance(step_time, Estimate) else None,
+        decided=difference is None or difference.verdict != "inconclusive",
+    )
