@@ -44,7 +44,9 @@ def vector_units(view: TraceView) -> Iterator[Told]:
     took = total_s(rows)
     if view.share(took) < NOTABLE:
         return
-    now = view.peak(Level.VECTOR, "fp32") or view.peak(Level.MATRIX, "fp32")
+    # A CPU multiplies fp32 at its matrix rate, a GPU on its CUDA cores.
+    units = (Level.MATRIX, Level.VECTOR) if view.trace.device == CPU else (Level.VECTOR, Level.MATRIX)
+    now = next((peak for unit in units if (peak := view.peak(unit, "fp32")) is not None), None)
     higher = {dtype: peak for dtype in ("tf32", "bf16", "fp16") if (peak := view.peak(Level.MATRIX, dtype)) is not None}
     evidence = f"products of fp32 operands take {view.took(took)}: {named(rows)}"
     if now is None or not higher:

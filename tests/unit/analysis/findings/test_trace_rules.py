@@ -67,6 +67,14 @@ def test_fp32_products_gain_what_the_higher_peak_allows_but_not_more_than_memory
     assert finding.details == ("the same share of the higher peak, but no faster than memory allows",)
 
 
+@pytest.mark.parametrize(("device", "times"), [("cuda", "8.0"), ("cpu", "2.0")])
+def test_fp32_products_run_at_the_matrix_rate_of_a_cpu_and_on_the_cuda_cores_of_a_gpu(device: str, times: str) -> None:
+    known = ceilings({(Level.VECTOR, "fp32"): 10e12, (Level.MATRIX, "fp32"): 40e12, (Level.MATRIX, "bf16"): 80e12})
+    finding = of(msgspec.structs.replace(ops(mm("fp32")), device=device), "run in fp32", known)
+    assert finding is not None
+    assert finding.title == f"Matrix products run in fp32; the device is {times} times faster in bf16"
+
+
 def test_convolutions_have_a_switch_of_their_own_for_tf32() -> None:
     convolution = mm("fp32", name="aten::cudnn_convolution")
     alone, beside = of(ops(convolution), "run in fp32"), of(ops(mm("fp32"), convolution), "run in fp32")
