@@ -9,6 +9,7 @@ from perfkit.analysis.suite.analyse import analyse, examine
 from perfkit.check.judge.figures import Figures, figures, pooled
 from perfkit.check.why.side import Observed, observe
 from perfkit.record import Environment
+from perfkit.store.read import read_suite
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class ObservedCase:
 
 def observed_case(folders: Sequence[Path]) -> ObservedCase:
     """What a side's suites hold, one of each round: figures of all rounds, everything else of the first."""
-    examined = examine(folders[0], by_step=True)
+    examined = examine(read_suite(folders[0]), by_step=True)
     first = examined.analysis
     analyses = [first, *(analyse(folder) for folder in folders[1:])]
     return ObservedCase(

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.suite.analyse import examine
 from perfkit.check.result import Why
+from perfkit.check.why.side import Observed, observe
 from perfkit.check.why.why import why
 from perfkit.measure.bench import bench
 from perfkit.measure.schedule import BenchRequest
@@ -45,7 +47,13 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
 
 
 def found(measure: Measure, change: str, variant: str = "baseline") -> Why:
-    return why(measure("", variant), measure(change, variant), variant)
+    return why(seen(measure("", variant), variant), seen(measure(change, variant), variant))
+
+
+def seen(suite: StoredSuite, variant: str) -> Observed:
+    examined = examine(suite, by_step=True)
+    (row,) = (each for each in examined.analysis.variants if each.name == variant)
+    return observe(row, *examined.of[variant])
 
 
 def suspect(found: Why, *parts: str) -> bool:
@@ -73,7 +81,7 @@ def test_a_planted_regression_is_named_with_its_op_and_module(
 
 
 def test_the_same_code_has_no_suspect_that_is_counted(measure: Measure) -> None:
-    again = why(measure("", "baseline"), measure("nothing", "baseline"), "baseline")
+    again = found(measure, "nothing")
     assert not [text for text in again.suspects if "in each of" not in text]
     assert {row.evidence for row in again.time.changes} <= {"noise", "slower", "faster"}  # type: ignore[union-attr]
     assert all(abs(each.after - each.before) < 1024 for each in again.memory)
@@ -95,7 +103,7 @@ def test_what_a_side_lacks_is_said(measure: Measure) -> None:
     bare = dataclasses.replace(
         run, ranks=tuple(dataclasses.replace(each, trace=None, memory=None) for each in run.ranks)
     )
-    result = why(dataclasses.replace(side, runs=(bare,)), side, "baseline")
+    result = why(seen(dataclasses.replace(side, runs=(bare,)), "baseline"), seen(side, "baseline"))
     assert result.time is None
     assert result.suspects == ()
     assert result.notes[:2] == (

@@ -13,6 +13,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_LEAST
 from perfkit.analysis.model.trace import Fleet, RankTrace, TraceDifference
 from perfkit.analysis.trace.memory import fullness
+from perfkit.units import seconds
 
 _NAMED = 4  # other traces with the same finding
 
@@ -32,9 +33,12 @@ def trace_findings(
     return ordered(found)
 
 
-def of_views(views: Sequence[TraceView], first: Collection[str] = ()) -> list[tuple[Rule, Finding]]:
-    """What traces of one kind of device have in common, told once: for one of those labelled in `first`, else for the
-    one with the most to win. No gain below 1 % of the step is told."""
+def of_views(views: Sequence[TraceView], first: Collection[str] | None = None) -> list[tuple[Rule, Finding]]:
+    """What traces of one kind of device have in common, told once, for the one with the most to win.
+
+    No gain below 1 % of the step is told. `first` is given of traces of different work: one of those labelled so is
+    told before others, and what each of them would win is said.
+    """
     together: dict[tuple[Rule, str], list[Finding]] = {}
     for view in views:
         for rule, finding in _of(view):
@@ -70,14 +74,17 @@ def _overlapping(mine: Told, every: Sequence[Told]) -> Finding:
     return _detailed(mine.finding, f"gains do not add up: in part the same time as “{'”, “'.join(others)}”")
 
 
-def _told_once(same: Sequence[Finding], first: Collection[str]) -> Finding:
+def _told_once(same: Sequence[Finding], first: Collection[str] | None) -> Finding:
     """The one to tell, and where else it holds."""
-    chosen = max(same, key=lambda finding: (finding.variant in first, finding.gain_s or 0.0))
-    others = [label for label in dict.fromkeys(finding.variant for finding in same) if label != chosen.variant]
+    chosen = max(same, key=lambda finding: (finding.variant in (first or ()), finding.gain_s or 0.0))
+    others = {finding.variant: finding.gain_s for finding in same if finding.variant != chosen.variant}
     if not others:
         return chosen
-    more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-    return _detailed(chosen, f"likewise in {', '.join(others[:_NAMED])}{more}")
+    if first is None:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        return _detailed(chosen, f"likewise in {', '.join(list(others)[:_NAMED])}{more}")
+    told = (label if gain_s is None else f"{label} ({seconds(gain_s)})" for label, gain_s in others.items())
+    return _detailed(chosen, f"likewise in {', '.join(told)}")
 
 
 def _detailed(finding: Finding, detail: str) -> Finding:

@@ -32,12 +32,11 @@ def analyse(suite_folder: Path) -> Analysis:
     Whatever a run lacks (a trace, a memory pass, ceilings, a rank) is missing in the result with the reason.
     Raises `RunFormatError` for a folder or file that cannot be read.
     """
-    return examine(suite_folder).analysis
+    return examine(read_suite(suite_folder)).analysis
 
 
-def examine(suite_folder: Path, *, by_step: bool = False) -> Examined:
-    """The same for who asks on: no file has to be read twice. `by_step` keeps what each traced step did."""
-    stored = read_suite(suite_folder)
+def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
+    """The same for who asks on: no trace has to be read twice. `by_step` keeps what each traced step did."""
     suite, ceilings = stored.suite, stored.ceilings
     names = suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
     runs = {name: VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names}
