@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from perfkit.analysis.suite.analyse import analyse
 from perfkit.check.history.history import latest_regressions, read_history
+from perfkit.check.history.read import REPORT
 from perfkit.check.history.result import History, Series, is_regression
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
@@ -160,6 +163,20 @@ def test_a_damaged_suite_is_left_out_and_said(tmp_path: Path) -> None:
 
     assert (history.runs, len(series(history, "step_time").points)) == (2, 2)
     assert any("1 of 3 could not be read" in note for note in history.notes)
+
+
+def test_a_report_of_an_older_format_is_none_and_one_of_today_is(tmp_path: Path) -> None:
+    write_past(tmp_path, [0.1])
+    (suite,) = tmp_path.glob(f"**/{SUITE_FILE}")
+    analysis = analyse(suite.parent)
+    write_json(suite.parent / REPORT, analysis)
+    assert not any("no report" in note for note in read_history(tmp_path).notes)
+    content = msgspec.to_builtins(analysis)
+    for variant in content["variants"]:
+        del variant["trace"]
+        variant |= {"time_split": [], "points": [], "ops": []}
+    (suite.parent / REPORT).write_bytes(msgspec.json.encode({**content, "schema_version": 2}))
+    assert any("no report of all their runs" in note for note in read_history(tmp_path).notes)
 
 
 def test_waits_of_zero_have_no_logarithm(tmp_path: Path) -> None:
