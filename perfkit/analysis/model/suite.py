@@ -8,7 +8,7 @@ from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.step import OpRow, TimeShare
 
 # Not at the top: the results of traces are made of what stands above.
-from perfkit.analysis.model.trace import RankTrace  # noqa: E402
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Environment, Quantity, SetupCost, Status
 from perfkit.spec import Struct

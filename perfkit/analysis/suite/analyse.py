@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfkit.analysis.figures import figures_of
 from perfkit.analysis.findings.of_suite import suite_findings
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.facts import derived_names
+from perfkit.analysis.suite.figures import figures_of
 from perfkit.analysis.suite.pareto import pareto_front
 from perfkit.analysis.suite.passes import Passes, read_passes
 from perfkit.analysis.suite.provenance import provenance
 from perfkit.analysis.suite.runs import VariantRuns, baseline_names
 from perfkit.analysis.suite.variant import variant_of
-from perfkit.analysis.verdicts import Subject, verdicts_of
+from perfkit.analysis.suite.verdicts import Subject, verdicts_of
 from perfkit.record import Environment, WorkloadFacts
 from perfkit.store.read import StoredSuite, read_suite
 

@@ -3,8 +3,8 @@
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.attached import loop_of
 from perfkit.analysis.suite.engagement import engaged
+from perfkit.analysis.suite.verdicts import Subject, Verdicts
 from perfkit.analysis.trace.tables import with_longest_rows
-from perfkit.analysis.verdicts import Subject, Verdicts
 
 
 def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Variant:

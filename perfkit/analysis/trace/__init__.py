@@ -1,3 +1,1 @@
-"""The analysis of traces that somebody recorded, on whatever machine."""
-
-import perfkit.analysis.result  # noqa: F401 - the results of suites hold those of traces, which are made of theirs
+"""What a trace tells: where its time goes, what bounds it, how far from its roofs it is."""

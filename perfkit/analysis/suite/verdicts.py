@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from statistics import median
 
-from perfkit.analysis.figures import VariantFigures
 from perfkit.analysis.model.estimate import Difference, Estimate
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Parity
 from perfkit.analysis.suite.compare import compare
 from perfkit.analysis.suite.compile import compile_summary
 from perfkit.analysis.suite.engagement import check_claims
+from perfkit.analysis.suite.figures import VariantFigures
 from perfkit.analysis.suite.parity import NOT_COMPARABLE, parity
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns
