@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
 ARGS ?=
-# Processes that run the tests, a file each at a time: a test that trains uses all cores by itself.
+# Processes that run the tests.
 WORKERS ?= 2
+
+# Hundreds of processes import perfkit in the tests: compiled once, even where the environment asks for it anew.
+export PYTHONDONTWRITEBYTECODE =
 
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
 
-.PHONY: help setup dev demo bench test fuzz check regressions
+.PHONY: help setup dev demo bench test test-all fuzz check regressions
 .DEFAULT_GOAL := help
 
 help:
@@ -18,7 +21,8 @@ help:
 	@echo 'make bench   set up, then compare two techniques on a small GPT: perfkit bench --technique amp,ckpt'
 	@echo 'make setup   set up only: perfkit and what it needs'
 	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
-	@echo 'make test    the tests'
+	@echo 'make test    the tests that take no process of their own, in minutes'
+	@echo 'make test-all  these and all others: trainings, the command line, browsers, Ray, torch.compile'
 	@echo 'make check   the linters and the type checker'
 	@echo 'make fuzz    feed the readers of traces and of memory with damaged bytes for a minute'
 	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
@@ -35,8 +39,14 @@ demo: $(READY)
 bench: $(READY)
 	$(BIN)/perfkit bench --technique amp,ckpt $(ARGS)
 
+# A thread for each: what is tested is small, and the workers share the cores. tests/tiers.py makes the groups.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
 test: $(DEV)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(PYTEST) -m 'not slow' $(ARGS)
+
+test-all: $(DEV)
+	$(PYTEST) $(ARGS)
 
 fuzz: $(DEV)
 	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=10000 -max_len=65536 -print_final_stats=1 $(ARGS)

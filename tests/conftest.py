@@ -6,10 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from perfkit_cli.main import commands
+from tests.fixtures.made_once import made_once
+
+pytest_plugins = ["tests.tiers"]
 
 # A shell's background jobs are started deaf to SIGINT, which tests of interruption send to themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -82,10 +89,36 @@ class CommandLine:
         return {variant["name"]: variant for variant in report["variants"]}
 
 
+class InProcess(CommandLine):
+    """The same within this process, for tests of which none of its own is asked: torch is imported here already."""
+
+    def __call__(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [*map(str, arguments)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            result = CliRunner().invoke(commands, command, prog_name="perfkit", env=self.environment)
+        err = result.stderr
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            err += "".join(traceback.format_exception(result.exception))
+        return subprocess.CompletedProcess(command, result.exit_code, result.stdout, err)
+
+
 @pytest.fixture
-def perfkit(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def perfkit_process(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """The real command line in an empty folder, with a cache of its own."""
     return CommandLine(tmp_path, tmp_path_factory.getbasetemp() / "cache")
+
+
+@pytest.fixture
+def perfkit_in_process(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """The same in this process."""
+    return InProcess(tmp_path, tmp_path_factory.getbasetemp() / "cache")
+
+
+@pytest.fixture
+def perfkit(perfkit_process: CommandLine) -> CommandLine:
+    """The command line: a process of its own, unless a file says otherwise."""
+    return perfkit_process
 
 
 @pytest.fixture(scope="session")
@@ -106,9 +139,14 @@ def bench_result(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.C
 
     Shared by many tests: copy the suite before changing it.
     """
-    folder = tmp_path_factory.mktemp("bench")
-    command = CommandLine(folder, tmp_path_factory.getbasetemp() / "cache")
-    return command("bench", *TINY, "--technique", "amp,ckpt", "--out", "suite"), folder
+
+    def bench(folder: Path) -> None:
+        command = CommandLine(folder, tmp_path_factory.getbasetemp() / "cache")
+        ended = command("bench", *TINY, "--technique", "amp,ckpt", "--out", "suite")
+        (folder / "ended.json").write_text(json.dumps([ended.returncode, ended.stdout, ended.stderr]))
+
+    folder = made_once(tmp_path_factory, "bench", bench)
+    return subprocess.CompletedProcess("bench", *json.loads((folder / "ended.json").read_text())), folder
 
 
 @pytest.fixture

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import CommandLine
 from tests.fixtures.gpu_traces import STEP_US, N, training_events, training_file
 from tests.fixtures.traces import op
+
+
+@pytest.fixture
+def perfkit(perfkit_in_process: CommandLine) -> CommandLine:
+    return perfkit_in_process
 
 
 def advice(found: dict[str, Any]) -> str:
@@ -192,13 +198,13 @@ def test_a_trace_above_the_limit_is_refused_with_the_option_that_raises_it(perfk
     assert perfkit("analyze", "trace.json", "--max-bytes", "100MB", "-q").returncode == 0
 
 
-def test_analysing_needs_no_torch(perfkit, tmp_path: Path) -> None:
+def test_analysing_needs_no_torch(perfkit_process, tmp_path: Path) -> None:
     """Torch takes seconds to import; ops of the table need none of it."""
-    training_file(perfkit.folder / "trace.json.gz")
+    training_file(perfkit_process.folder / "trace.json.gz")
     (tmp_path / "hidden/torch").mkdir(parents=True)
     (tmp_path / "hidden/torch/__init__.py").write_text("raise ImportError('torch was imported')\n")
-    perfkit.environment["PYTHONPATH"] = str(tmp_path / "hidden")
-    result = perfkit("analyze", "trace.json.gz")
+    perfkit_process.environment["PYTHONPATH"] = str(tmp_path / "hidden")
+    result = perfkit_process("analyze", "trace.json.gz")
     assert result.returncode == 0, result.stderr
 
 

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.conftest import CommandLine
 from tests.fixtures.caching_allocator import CachingAllocator
+
+
+@pytest.fixture
+def perfkit(perfkit_in_process: CommandLine) -> CommandLine:
+    return perfkit_in_process
+
 
 # torch.profiler's own, by its numbers: parameter, optimizer state, input, temporary, activation, gradient, autograd's
 # details, and those it could not tell.

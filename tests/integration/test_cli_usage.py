@@ -5,6 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import CommandLine
+
+
+@pytest.fixture
+def perfkit(perfkit_in_process: CommandLine) -> CommandLine:
+    return perfkit_in_process
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import perfkit
 from perfkit.attach.summary import Summary, summary_of
 
@@ -13,6 +15,7 @@ def test_before_anything_was_recorded_it_says_so(tmp_path: Path) -> None:
     assert "a&lt;b" in summary._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_drawn_says_why(tmp_path: Path) -> None:
     rank = tmp_path / "x" / "0" / "rank0"
     rank.mkdir(parents=True)

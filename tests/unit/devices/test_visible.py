@@ -106,6 +106,7 @@ def test_without_a_driver_or_a_build_for_it_there_are_none(machine, monkeypatch)
     assert visible_gpus() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_torchs_word_where_there_is_no_gpu():
     assert visible._told_by_torch() == ()

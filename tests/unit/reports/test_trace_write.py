@@ -33,6 +33,7 @@ def test_static_figures_are_drawn_only_when_asked_for(tmp_path: Path) -> None:
     assert not [path for path in empty if path.parent.name == "figures"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["trace_terminal", "trace_html", "trace_markdown", "trace_write"])
 def test_heavy_libraries_are_imported_only_where_they_are_used(module: str) -> None:
     heavy = ("matplotlib", "pyarrow", "pandas", "torch", "plotly")

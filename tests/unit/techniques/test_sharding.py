@@ -14,6 +14,8 @@ from perfkit.techniques.zero23 import largest_slice
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
 
+pytestmark = pytest.mark.slow
+
 VARIANTS = [
     "zero1",
     "zero2",

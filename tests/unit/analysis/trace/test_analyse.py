@@ -40,6 +40,7 @@ def test_one_trace(tmp_path: Path) -> None:
     assert msgspec.json.decode(msgspec.json.encode(found), type=TraceAnalysis) == found
 
 
+@pytest.mark.slow
 def test_files_come_back_in_the_order_of_their_names_and_make_a_fleet(tmp_path: Path) -> None:
     found = analyse_traces([str(tmp_path / "job")] if ranks(tmp_path / "job", 3) else [], jobs=2)
     assert [trace.rank for trace in found.traces] == [0, 1, 2]

@@ -259,6 +259,7 @@ def test_gradients_that_stay_where_they_are() -> None:
         assert not any(row[2] == GRADIENT for row in told(found, step, FC)), "the product is added to what is there"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_compiled_model_is_recorded_without_compiling_again(backend: str) -> None:
     model = Net()

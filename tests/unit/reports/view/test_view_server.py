@@ -274,6 +274,7 @@ def test_names_are_escaped(asked: Asked) -> None:
     assert b"<script>alert(1)" not in page
 
 
+@pytest.mark.slow
 def test_a_missing_report_is_drawn_elsewhere(asked: Asked) -> None:
     before = sorted(asked.folder.rglob("*"))
     first = asked.get("/report/unreported")
@@ -288,6 +289,7 @@ def test_a_missing_report_is_drawn_elsewhere(asked: Asked) -> None:
     assert sorted(asked.folder.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_drawn_says_why(asked: Asked) -> None:
     (next((asked.folder / "unreported").rglob("record.json"))).write_text("{")
     deadline = time.monotonic() + 60

@@ -1,0 +1,72 @@
+"""Which tests are `slow`, that no other test is, and how both are dealt to the processes that run them.
+
+Slow is what starts Python (a training, the command line, ranks), a browser, Ray or a tracker, or compiles: everything
+in `SLOW_FOLDERS`, and elsewhere what carries the marker. `make test` leaves it out, `make test-all` runs everything.
+"""
+
+import multiprocessing.process
+import os
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+SLOW_FOLDERS = ("browser", "gpu", "integration")
+_PYTHON = ("python", "perfkit", "torchrun")
+_TESTS = Path(__file__).parent
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where all of a folder is left out, what its files import (frameworks, trackers) need not be."""
+    left_out = config.option.markexpr == "not slow" and collection_path.parent == _TESTS
+    return True if left_out and collection_path.name in SLOW_FOLDERS else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow, put it first, and keep together what is to run in one process.
+
+    xdist deals groups in this order (`--dist loadgroup --no-loadscope-reorder`): a file each, or a single test where it
+    is slow and shares nothing with others of its file. What takes long comes first, so that nobody waits for it alone.
+    """
+    for item in items:
+        file = item.path.relative_to(_TESTS)
+        if file.parts[0] in SLOW_FOLDERS:
+            item.add_marker("slow")
+        if file.parts[0] != "integration" or _shares(item):
+            item.add_marker(pytest.mark.xdist_group(str(file)))
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Whether the test has a fixture that is made once for its file."""
+    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    return any(definitions[-1].scope == "module" for definitions in fixtures)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that starts Python and is not marked as slow fails."""
+    if item.get_closest_marker("slow"):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "__init__", _start_unless_python)
+        patch.setattr(multiprocessing.process.BaseProcess, "start", _refuse)
+        return (yield)
+
+
+_start = subprocess.Popen.__init__
+
+
+def _start_unless_python(process: subprocess.Popen[Any], args: Any, *more: Any, **options: Any) -> None:
+    program = args if isinstance(args, str | os.PathLike) else args[0]
+    if Path(program).name.startswith(_PYTHON):
+        _refuse()
+    _start(process, args, *more, **options)
+
+
+def _refuse(*_: object) -> NoReturn:
+    pytest.fail("a test that starts Python is slow: mark it with pytest.mark.slow, see tests/tiers.py")
