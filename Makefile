@@ -13,7 +13,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
 
-.PHONY: help setup dev demo bench test test-all fuzz check regressions
+.PHONY: help setup dev demo bench test test-slow test-all fuzz check lint types imports regressions
 .DEFAULT_GOAL := help
 
 help:
@@ -22,7 +22,7 @@ help:
 	@echo 'make setup   set up only: perfkit and what it needs'
 	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
 	@echo 'make test    the tests that take no process of their own, in minutes'
-	@echo 'make test-all  these and all others: trainings, the command line, browsers, Ray, torch.compile'
+	@echo 'make test-slow  the others: trainings, the command line, browsers, Ray, torch.compile; make test-all: both'
 	@echo 'make check   the linters and the type checker'
 	@echo 'make fuzz    feed the readers of traces and of memory with damaged bytes for a minute'
 	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
@@ -45,6 +45,9 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgrou
 test: $(DEV)
 	$(PYTEST) -m 'not slow' $(ARGS)
 
+test-slow: $(DEV)
+	$(PYTEST) -m slow $(ARGS)
+
 test-all: $(DEV)
 	$(PYTEST) $(ARGS)
 
@@ -56,10 +59,17 @@ fuzz: $(DEV)
 regressions: $(READY)
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/perfkit check --exact $(ARGS)
 
-check: $(DEV)
+# With -j2 side by side.
+check: lint types imports
+
+lint: $(DEV)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+types: $(DEV)
 	$(BIN)/mypy
+
+imports: $(DEV)
 	$(BIN)/lint-imports
 
 $(READY): pyproject.toml constraints.txt

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.memory_runs import bytes_of, run_memory
 from perfkit.allocations import UNKNOWN
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.suite import Analysis
 from perfkit.files import write_json
 from perfkit.spec import Struct
 from perfkit.units import nbytes
+from tests.fixtures.memory_oracles.memory_runs import bytes_of, run_memory
 
 LLAMA = "hidden_size=256:intermediate_size=1024:num_hidden_layers=4:num_attention_heads=4:vocab_size=1024"
 WORKLOADS = ("gpt", "resnet", f"hf:LlamaConfig:{LLAMA}:batch_size=4")

@@ -22,13 +22,13 @@ from pathlib import Path
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.training_step import Trained, train
 from perfkit.files import write_json
 from perfkit.instruments.memory.modules import marked_modules
 from perfkit.instruments.memory.profiler import AllocationProfiler
 from perfkit.instruments.memory.state import watched_gradients
 from perfkit.instruments.trained import trained_of
 from perfkit.spec import Struct
+from tests.fixtures.memory_oracles.training_step import Trained, train
 
 WORKLOADS = ("gpt", "resnet")
 LIMIT = 1.10  # step time while the light recorder is on

@@ -12,19 +12,14 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
-import msgspec
-
-from benchmarks.gpt_memory import Training, peak
-from benchmarks.memory_runs import over_time, run_memory
-from perfkit.allocations import WORKSPACE, Ints
 from perfkit.files import write_json
 from perfkit.spec import Struct
-from perfkit.workloads.gpt import Gpt
+from tests.fixtures.memory_oracles.memory_runs import over_time, run_memory
+from tests.fixtures.memory_oracles.setups import Row, Setup, compare, label
 
 TOLERANCE = 0.001
 TITLE = """# Peak memory of `gpt` on a CPU: measured against closed forms
@@ -32,15 +27,6 @@ TITLE = """# Peak memory of `gpt` on a CPU: measured against closed forms
     python -m benchmarks.memory_theory --out benchmarks/results
 
 """
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Parameters of gpt, a variant, and microbatches in a step."""
-
-    parameters: dict[str, int]
-    variant: str
-    accumulation: int = 1
 
 
 # What makes another moment the peak is beside it.
@@ -72,59 +58,11 @@ SETUPS = (
 )
 
 
-class Row(Struct):
-    """One setup: `without_workspace_bytes` is the peak of all categories but that; `difference` is it / theory - 1."""
-
-    workload: str
-    variant: str
-    accumulation: int
-    moment: str
-    theory_bytes: int
-    peak_bytes: int
-    without_workspace_bytes: int
-    difference: float
-
-
 class Result(Struct):
     """What is written to `memory_theory.json`."""
 
     torch: str
     rows: tuple[Row, ...]
-
-
-def training(setup: Setup) -> Training:
-    """The setup in the terms of the closed forms."""
-    shape = msgspec.convert(setup.parameters, Gpt).shape()
-    techniques = setup.variant.split("+")
-    return Training(
-        shape=shape,
-        seq_len=setup.parameters.get("seq_len", shape.positions),
-        flash="flash" in techniques,
-        amp="amp" in techniques,
-        ckpt="ckpt" in techniques,
-        accumulated=setup.accumulation > 1,
-    )
-
-
-def compare(setup: Setup, measured: dict[str, Ints]) -> Row:
-    """What `over_time` measured beside the theory."""
-    moment, expected = peak(training(setup))
-    without = int((measured["total"] - measured[WORKSPACE]).max())
-    return Row(
-        workload=label(setup.parameters),
-        variant=setup.variant,
-        accumulation=setup.accumulation,
-        moment=moment,
-        theory_bytes=expected,
-        peak_bytes=int(measured["total"].max()),
-        without_workspace_bytes=without,
-        difference=without / expected - 1,
-    )
-
-
-def label(parameters: dict[str, int]) -> str:
-    """The workload as the command line takes it."""
-    return ":".join(("gpt", *(f"{key}={value}" for key, value in parameters.items())))
 
 
 def measure(setups: Sequence[Setup], folder: Path) -> list[Row]:

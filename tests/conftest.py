@@ -96,6 +96,7 @@ class InProcess(CommandLine):
         command = [*map(str, arguments)]
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
+            patch.setattr(sys, "argv", ["perfkit", *command])  # which reports quote
             result = CliRunner().invoke(commands, command, prog_name="perfkit", env=self.environment)
         err = result.stderr
         if result.exception is not None and not isinstance(result.exception, SystemExit):

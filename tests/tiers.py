@@ -4,6 +4,7 @@ Slow is what starts Python (a training, the command line, ranks), a browser, Ray
 in `SLOW_FOLDERS`, and elsewhere what carries the marker. `make test` leaves it out, `make test-all` runs everything.
 """
 
+import gc
 import multiprocessing.process
 import os
 import subprocess
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(str(file)))
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
+
+
+def pytest_collection_finish() -> None:
+    """No collection of garbage, and nothing that looks for objects among the collector's, walks what was imported."""
+    gc.collect()
+    gc.freeze()
 
 
 def _shares(item: pytest.Item) -> bool:

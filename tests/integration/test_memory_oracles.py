@@ -18,13 +18,13 @@ import torch
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.gpt_memory import standing
-from benchmarks.memory_runs import accounts, over_time, run_memory
-from benchmarks.memory_theory import Setup, compare, label, training
-from benchmarks.training_step import Trained, train
 from perfkit.allocations import WORKSPACE, Ints
 from perfkit.analysis.model.memory import MemoryAccount
 from tests.fixtures.memory_oracles import count_step
+from tests.fixtures.memory_oracles.gpt_memory import standing
+from tests.fixtures.memory_oracles.memory_runs import accounts, over_time, run_memory
+from tests.fixtures.memory_oracles.setups import Setup, compare, label, training
+from tests.fixtures.memory_oracles.training_step import Trained, train
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = Path(count_step.__file__).parent

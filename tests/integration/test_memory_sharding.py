@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpt_memory import FP32, Training, standing
-from benchmarks.memory_runs import accounts, over_time, run_memory
-from benchmarks.zero_memory import buffers, gathered, gradients, held, peak
 from perfkit.allocations import Ints
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.workloads.gpt import Gpt
+from tests.fixtures.memory_oracles.gpt_memory import FP32, Training, standing
+from tests.fixtures.memory_oracles.memory_runs import accounts, over_time, run_memory
+from tests.fixtures.memory_oracles.zero_memory import buffers, gathered, gradients, held, peak
 
 RANKS = 2
 SHAPE = Gpt(batch_size=1).shape()

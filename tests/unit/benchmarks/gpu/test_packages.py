@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from benchmarks.gpu.packages import ROOT, missing, requirements
 
 
@@ -9,6 +11,7 @@ def test_requirements_are_those_of_the_project() -> None:
     assert "torch" in requirements()
 
 
+@pytest.mark.slow
 def test_what_is_carried_is_all_but_torch() -> None:
     command = [sys.executable, "-m", "benchmarks.gpu.packages"]
     lines = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()

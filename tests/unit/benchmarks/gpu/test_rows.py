@@ -113,24 +113,28 @@ pathlib.Path(sys.argv[1], "row.json").write_text(json.dumps(answer))
 """
 
 
+@pytest.mark.slow
 def test_what_the_process_of_a_row_wrote_is_its_entry(tmp_path: Path) -> None:
     entry, lines = in_process(tmp_path, WRITES)
     assert (entry["status"], entry["figures"], lines) == ("ok", {"x": 1}, ["x is 1"])
     assert entry["seconds"] >= 0
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
     entry, lines = in_process(tmp_path, WRITES + "print('no such kernel'); sys.exit(3)")
     assert (entry["status"], entry["reason"]) == ("failed", "exit code 3")
     assert lines == ["no such kernel"]
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
     entry, _ = in_process(tmp_path, "import time; print('waiting', flush=True); time.sleep(600)", at_most_s=1)
     assert (entry["status"], entry["reason"]) == ("failed", "not done after 1 s")
     assert entry["seconds"] < 20
 
 
+@pytest.mark.slow
 def test_a_process_is_interrupted_before_it_is_killed(tmp_path: Path) -> None:
     """Also where this one is deaf to SIGINT, as a shell's background jobs are."""
     code = """
@@ -148,6 +152,7 @@ except KeyboardInterrupt:
     assert (tmp_path / "row" / "interrupted").exists()
 
 
+@pytest.mark.slow
 def test_files_of_megabytes_are_not_kept(tmp_path: Path) -> None:
     in_process(tmp_path, WRITES + "pathlib.Path(sys.argv[1], 'trace.json.gz').write_bytes(bytes(2**21))")
     assert sorted(path.name for path in (tmp_path / "row").iterdir()) == ["output.log", "row.json"]
