@@ -96,7 +96,7 @@ def test_a_known_gpu_gets_its_datasheet_and_an_unknown_one_nothing() -> None:
 
 def fake_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None:
     """Makes `python -m perfkit.devices.calibrate ...` run `body` instead."""
-    script = tmp_path / "python"
+    script = tmp_path / "calibration"
     script.write_text(f"#!{sys.executable}\nimport sys\n{body}\n")
     script.chmod(0o755)
     monkeypatch.setattr(resolve.sys, "executable", str(script))

@@ -35,6 +35,7 @@ def test_static_figures_are_images(every_status: Analysis) -> None:
             assert b"</svg>" in data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["perfkit_reports.terminal", "perfkit_reports.html", "perfkit_reports.write"])
 def test_heavy_libraries_are_imported_only_where_they_are_used(module: str) -> None:
     heavy = ("matplotlib", "pyarrow", "pandas", "torch", "plotly")

@@ -65,6 +65,7 @@ print(sorted(os.sched_getaffinity(0)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bind threads to cores")
 def test_all_threads_of_a_process_are_bound_and_those_that_come() -> None:
     core = usable_cpus()[-1]

@@ -97,6 +97,7 @@ def test_it_is_removed_when_the_body_fails(repository):
     assert worktrees(repository) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_is_removed_when_the_process_is_ended(repository, number):
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(repository)], stdout=subprocess.PIPE, text=True)
@@ -109,6 +110,7 @@ def test_it_is_removed_when_the_process_is_ended(repository, number):
     assert worktrees(repository) == 1
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_is_removed_by_the_next(repository):
     processes = [
         subprocess.Popen([sys.executable, "-c", HOLD, str(repository)], stdout=subprocess.PIPE, text=True)

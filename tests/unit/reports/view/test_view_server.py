@@ -305,6 +305,7 @@ def test_a_report_that_is_there_is_sent(asked: Asked) -> None:
     assert answered.body == (asked.folder / "bench/gpt/report.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_itself_a_run(tmp_path: Path) -> None:
     write_suite(tmp_path, {"baseline": [record(0.1)]})
     (tmp_path / "report.html").write_text("whole")

@@ -37,6 +37,7 @@ WHOLE = json.dumps(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize(
     "text",
