@@ -12,11 +12,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import settings
 
 from perfkit_cli.main import commands
 from tests.fixtures.made_once import made_once
 
 pytest_plugins = ["tests.tiers"]
+
+# Machines are noisy: no example fails for the time that it takes.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # A shell's background jobs are started deaf to SIGINT, which tests of interruption send to themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
