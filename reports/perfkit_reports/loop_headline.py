@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from perfkit import units
+from perfkit.analysis.model import time_split
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.trace import timeline
 from perfkit.record import Status
 from perfkit_reports import cells
 from perfkit_reports.wording import sentence
@@ -15,12 +15,12 @@ _LARGE = 0.1
 _SLOWED = 1.05
 _WAITS = 0.05  # of the time: from here on waiting for data is told first
 _WORDS = {
-    timeline.UNMODELLED: "without a cost model",
-    timeline.COMMUNICATION: "exposed communication",
-    timeline.COPIES: "exposed copies",
-    timeline.HOST: "the host's (Python, dispatch, waiting)",
-    timeline.DATA: "waiting for data",
-    timeline.OTHER_IDLE: "idle",
+    time_split.UNMODELLED: "without a cost model",
+    time_split.COMMUNICATION: "exposed communication",
+    time_split.COPIES: "exposed copies",
+    time_split.HOST: "the host's (Python, dispatch, waiting)",
+    time_split.DATA: "waiting for data",
+    time_split.OTHER_IDLE: "idle",
 }
 _ENDED = {
     Status.OUT_OF_MEMORY: "ran out of memory",
@@ -82,9 +82,9 @@ def _parts(variant: Variant) -> str:
     loop = variant.loop
     share = 0.0 if loop is None else loop.data_wait_share or 0.0
     waiting = f"{units.percent(share, 0)} waiting for data" if share >= _WAITS else ""
-    split = [part for part in variant.time_split if not (waiting and part.category == timeline.DATA)]
-    fetches = any(part.category == timeline.DATA for part in variant.time_split)
-    words = _WORDS | ({timeline.HOST: "the host's (Python, dispatch)"} if fetches else {})
+    split = [part for part in variant.time_split if not (waiting and part.category == time_split.DATA)]
+    fetches = any(part.category == time_split.DATA for part in variant.time_split)
+    words = _WORDS | ({time_split.HOST: "the host's (Python, dispatch)"} if fetches else {})
     named = [
         f"{cells.bounded(units.percent(part.share, 0), part.bound)} {words.get(part.category, part.category)}"
         for part in sorted(split, key=lambda part: -part.share)[:_PARTS]

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis.model.step import AT_LEAST
-from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.model import time_split
+from perfkit.analysis.model.step import AT_LEAST, OUTSIDE
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
-from perfkit.analysis.trace import timeline
 from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown
@@ -18,12 +17,12 @@ from perfkit_reports.trace_story import per
 from perfkit_reports.wording import sentence
 
 _WORDS = {
-    timeline.UNMODELLED: "without a cost model",
-    timeline.COMMUNICATION: "exposed communication",
-    timeline.COPIES: "exposed copies",
-    timeline.HOST: "waiting for the host",
-    timeline.DATA: "waiting for data",
-    timeline.OTHER_IDLE: "idle with work queued",
+    time_split.UNMODELLED: "without a cost model",
+    time_split.COMMUNICATION: "exposed communication",
+    time_split.COPIES: "exposed copies",
+    time_split.HOST: "waiting for the host",
+    time_split.DATA: "waiting for data",
+    time_split.OTHER_IDLE: "idle with work queued",
 }
 _NAMED = 3  # parts of the step in the headline, if each is at least `_LARGE` of it
 _LARGE = 0.1
@@ -52,14 +51,14 @@ def headline(analysis: TraceAnalysis) -> str:
 
 
 def _word(trace: RankTrace, category: str) -> str:
-    if category == timeline.UNMODELLED and trace.unseen_device:
+    if category == time_split.UNMODELLED and trace.unseen_device:
         return "in ops that start work"
-    if category == timeline.HOST and trace.device == "cpu":
-        fetches = any(part.category == timeline.DATA for part in trace.time_split)
+    if category == time_split.HOST and trace.device == "cpu":
+        fetches = any(part.category == time_split.DATA for part in trace.time_split)
         return "Python and dispatch" if fetches else "Python, dispatch and waiting"
-    if category == timeline.UNMODELLED and not has_roofs(trace):
+    if category == time_split.UNMODELLED and not has_roofs(trace):
         return "in ops" if trace.device == "cpu" else "in kernels"
-    if category == timeline.OTHER_IDLE and (trace.launches is None or trace.launches.starved_s is None):
+    if category == time_split.OTHER_IDLE and (trace.launches is None or trace.launches.starved_s is None):
         return "idle"  # whether work was queued is not known
     return _WORDS.get(category, category)
 
@@ -69,10 +68,10 @@ def _ways(trace: RankTrace) -> list[tuple[str, float, str]]:
     if trace.unseen_device:
         return []
     ways = {
-        timeline.DATA: "loading data sooner",
-        timeline.HOST: "fewer ops and less Python" if trace.device == "cpu" else "launching sooner",
-        timeline.COMMUNICATION: "hiding communication",
-        timeline.COPIES: "hiding copies",
+        time_split.DATA: "loading data sooner",
+        time_split.HOST: "fewer ops and less Python" if trace.device == "cpu" else "launching sooner",
+        time_split.COMMUNICATION: "hiding communication",
+        time_split.COPIES: "hiding copies",
     }
     found = [(ways[share.category], share.seconds, "up to") for share in trace.time_split if share.category in ways]
     saving = saving_s(trace) if has_roofs(trace) else None

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit_reports import memory_section, trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import plural

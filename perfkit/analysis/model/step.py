@@ -15,6 +15,9 @@ AT_MOST: Final = "at most"
 
 ABOUT: Final = "about"
 
+# The phase of what ran outside of every step, and the kind of a row for what is too short for a row of its own.
+OUTSIDE, REST = "outside steps", "rest"
+
 
 class LostKernels(Struct):
     """Kernels of the steps that were launched (`launched`), and of which a trace has no time (`lost`, `share` of them).

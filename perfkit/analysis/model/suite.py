@@ -5,7 +5,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.analysis.model.step import OpRow, TimeShare
+from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
 
 # Not at the top: the results of traces are made of what stands above.
 from perfkit.analysis.model.trace import RankTrace
@@ -39,10 +39,6 @@ class ClaimResult(Struct):
     expected: float | None
     found: float | None
     evidence: str
-
-
-# The phase of what ran outside of every step, and the kind of a row for what is too short for a row of its own.
-OUTSIDE, REST = "outside steps", "rest"
 
 
 class CompileSummary(Struct):

@@ -7,9 +7,8 @@ where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.analysis.model.step import LostKernels, OpRow, TimeShare
-from perfkit.analysis.model.suite import OUTSIDE, REST
-from perfkit.analysis.trace.timeline import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNMODELLED
+from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
+from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNMODELLED
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.record import NOT_MEASURED, Quantity

@@ -13,13 +13,7 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 from msgspec.structs import replace
 
-from perfkit.analysis.model.trace import Fleet, RankRow, RankTrace, SkewRow
-from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
-from perfkit.analysis.ranks.clocks import Clock, align, renumber
-from perfkit.analysis.ranks.notes import fleet_notes
-from perfkit.analysis.ranks.skew import Matched, lateness, match
-from perfkit.analysis.ranks.slots import Rows, Slots
-from perfkit.analysis.trace.timeline import (
+from perfkit.analysis.model.time_split import (
     COMPUTE_BOUND,
     DATA,
     HOST,
@@ -28,6 +22,12 @@ from perfkit.analysis.trace.timeline import (
     OTHER_IDLE,
     UNMODELLED,
 )
+from perfkit.analysis.model.trace import Fleet, RankRow, RankTrace, SkewRow
+from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
+from perfkit.analysis.ranks.clocks import Clock, align, renumber
+from perfkit.analysis.ranks.notes import fleet_notes
+from perfkit.analysis.ranks.skew import Matched, lateness, match
+from perfkit.analysis.ranks.slots import Rows, Slots
 from perfkit.trace.read import NONE, Ints
 
 _COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, LATENCY_BOUND)

@@ -5,8 +5,7 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.work.placed import Placed
 from perfkit.analysis.trace.work.totals import total, total_row
 from perfkit.record import PHASES

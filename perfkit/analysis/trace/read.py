@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from perfkit.analysis.model.suite import REST
+from perfkit.analysis.model.step import REST
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.files import Migrations, read_json
 from perfkit.store.summary import TRACE_REPORT_FILE

@@ -6,8 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.suite import OUTSIDE, REST
+from perfkit.analysis.model.step import OUTSIDE, REST, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.modules import ranked
 from perfkit.analysis.trace.work.pieces import Kind

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.trace.timeline import COMMUNICATION, DATA
+from perfkit.analysis.model.time_split import COMMUNICATION, DATA
 from perfkit.check.judge.quantities import QUANTITIES, Judging
 from perfkit.record import Quantity, Status, Unknown
 from perfkit.spec import Schedule, Struct

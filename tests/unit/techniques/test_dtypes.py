@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import dtype_refusal, min_world_size
-from perfkit.measure.schedule import BenchRequest, plan
+from perfkit.measure.schedule import BenchRequest, bench_schedule
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.flash import Flash
@@ -43,7 +43,7 @@ def test_the_parent_of_a_bench_skips_it():
         workload=WorkloadSpec(name="gpt"), variants=tuple(parse_variants("flash,amp+flash")), device="cuda",
         device_count=1, cores=8, repeats=1,
     )  # fmt: skip
-    skipped = {run.spec.variant: run.skip for run in plan(request, min_world_size, dtype_refusal).runs}
+    skipped = {run.spec.variant: run.skip for run in bench_schedule(request, min_world_size, dtype_refusal).runs}
     assert skipped["flash"].startswith("flash runs in bf16 or fp16 on a GPU")
     assert skipped["amp+flash"] == skipped["baseline"] == ""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.suite.view import SuiteView, share
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.trace.timeline import UNMODELLED
+from perfkit.analysis.model.time_split import UNMODELLED
 from perfkit.units import percent
 
 

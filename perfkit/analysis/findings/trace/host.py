@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, IDLE, Told, TraceView
+from perfkit.analysis.model.time_split import DATA, HOST
 from perfkit.analysis.model.trace import Launches
 from perfkit.analysis.trace.host_calls import ALLOCATION, WAIT
-from perfkit.analysis.trace.timeline import DATA, HOST
 from perfkit.units import percent, seconds
 
 # What to do about an op that waits: the first whose name it contains.

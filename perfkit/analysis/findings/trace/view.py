@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import Loop
-from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_class import OpClass, op_class
 from perfkit.devices.ceiling import DeviceCeilings, Level

@@ -33,7 +33,7 @@ class Engine:
 
     Attributes:
         exchanged: what collectives among the pieces exchanged.
-        category: for each piece what bounds it, as an index into `timeline.DEVICE_CATEGORIES`.
+        category: for each piece what bounds it, as an index into `time_split.DEVICE_CATEGORIES`.
         waiting: when the device had something queued; None on a CPU.
         lost: kernels that were launched and are not there; None on a CPU and where that is not known.
     """

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import AT_MOST
+from perfkit.analysis.model.time_split import DATA, HOST, OTHER_IDLE
 from perfkit.analysis.model.trace import Launches
 from perfkit.analysis.trace.intervals import Intervals, union
-from perfkit.analysis.trace.timeline import DATA, HOST, OTHER_IDLE, Split
+from perfkit.analysis.trace.timeline import Split
 from perfkit.analysis.trace.work.windows import Windows, launched_before
 from perfkit.device_calls import launches_graph
 from perfkit.trace.naming import named

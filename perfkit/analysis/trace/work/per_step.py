@@ -8,8 +8,7 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
-from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.work.engine import Engine
 from perfkit.analysis.trace.work.placed import rows
 from perfkit.trace.kernels import is_compiled_graph

@@ -6,8 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.roofline import BOUNDS, TOLERANCE, UNKNOWN, Limit, Limits, limits
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.copies import kind_of, link_of

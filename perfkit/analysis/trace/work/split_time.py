@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import Overlap, StreamRow
 from perfkit.analysis.trace import timeline
 from perfkit.analysis.trace.intervals import EMPTY, Intervals, clipped, difference, length, union
@@ -20,18 +21,18 @@ from perfkit.trace.read import NONE
 MOST_STREAMS = 200
 
 _OF_BOUND = {
-    COMPUTE: timeline.COMPUTE_BOUND,
-    MEMORY: timeline.MEMORY_BOUND,
-    OVERHEAD: timeline.LATENCY_BOUND,
-    UNKNOWN: timeline.UNMODELLED,
+    COMPUTE: time_split.COMPUTE_BOUND,
+    MEMORY: time_split.MEMORY_BOUND,
+    OVERHEAD: time_split.LATENCY_BOUND,
+    UNKNOWN: time_split.UNMODELLED,
 }
-_OF_KIND = {Kind.COMMUNICATION: timeline.COMMUNICATION, Kind.COPY: timeline.COPIES}
+_OF_KIND = {Kind.COMMUNICATION: time_split.COMMUNICATION, Kind.COPY: time_split.COPIES}
 # Calls of a CPU that are too small for a bound are dispatch, which is the host's.
-_NUMBERS = {name: number for number, name in enumerate(timeline.DEVICE_CATEGORIES)}
+_NUMBERS = {name: number for number, name in enumerate(time_split.DEVICE_CATEGORIES)}
 
 
 def categories(placed: Placed) -> NDArray[np.int8]:
-    """Each piece's category, as an index into `timeline.DEVICE_CATEGORIES`."""
+    """Each piece's category, as an index into `time_split.DEVICE_CATEGORIES`."""
     pieces = placed.pieces
     of_bound = np.asarray([_NUMBERS[_OF_BOUND[bound]] for bound in BOUNDS], np.int8)
     result: NDArray[np.int8] = of_bound[placed.limits.bound][placed.groups.of]
@@ -103,11 +104,11 @@ def _split(
     work = {
         name: union(starts[kinds == number], ends[kinds == number])
         for name, number in _NUMBERS.items()
-        if name not in (timeline.HOST, timeline.OTHER_IDLE)
+        if name not in (time_split.HOST, time_split.OTHER_IDLE)
     }
     queued = EMPTY if waiting is None else waiting.when(rows)
     if len(fetching):
-        work[timeline.DATA] = fetching if queued is None else difference(fetching, queued)
+        work[time_split.DATA] = fetching if queued is None else difference(fetching, queued)
     return split(windows, work, timeline.categories(on_cpu=waiting is None, with_data=len(fetching) > 0), queued)
 
 

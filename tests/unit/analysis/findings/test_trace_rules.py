@@ -8,8 +8,8 @@ import pytest
 from perfkit.analysis.findings.of_traces import trace_findings
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
+from perfkit.analysis.model.time_split import HOST
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute, Uncovered
-from perfkit.analysis.trace.timeline import HOST
 from perfkit.devices.ceiling import Level
 from tests.fixtures.rank_traces import (
     call,

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND, HOST, MEMORY_BOUND, OTHER_IDLE
 from perfkit.analysis.model.trace import Fleet, Overlap, RankTrace, StepRow
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.fleet import FleetReducer
-from perfkit.analysis.trace.timeline import COMMUNICATION, COMPUTE_BOUND, HOST, MEMORY_BOUND, OTHER_IDLE
 from perfkit.trace.read import NONE
 from tests.fixtures.rank_traces import rank_trace
 

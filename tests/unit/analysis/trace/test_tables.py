@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.model.suite import OUTSIDE
+from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace import coverage, difference, modules, rank_trace, tables
 from perfkit.analysis.trace.rank_trace import analyse_trace

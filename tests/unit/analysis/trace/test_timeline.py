@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfkit.analysis.model.time_split import CPU_CATEGORIES, DEVICE_CATEGORIES
 from perfkit.analysis.trace.intervals import length, union
-from perfkit.analysis.trace.timeline import CPU_CATEGORIES, DEVICE_CATEGORIES, categories, split
+from perfkit.analysis.trace.timeline import categories, split
 
 
 def test_overlapping_work_is_counted_once_and_the_rest_is_the_hosts() -> None:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.step import LostKernels, TimeShare
 from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
 from perfkit.analysis.suite.analyse import analyse
-from perfkit.analysis.trace.timeline import COMMUNICATION, COMPUTE_BOUND
 from perfkit.check.judge.figures import LOSSES, Figures, figures, figures_of, pooled, stored
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.files import write_json
