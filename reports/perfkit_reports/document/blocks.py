@@ -1,0 +1,188 @@
+"""The blocks that a report is made of. They hold what is said and in what order, and nothing of how it is drawn."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.step import TimeShare
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+
+Figure = dict[str, Any]  # in plotly's JSON schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """`id` is unique in its document: anchors, saved files and tests name it."""
+
+    id: str
+    weight: Weight = Weight.NORMAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text(Block):
+    """Sentences, `title` above them where there is one.
+
+    `paragraph` and `caption` run on, `list` has a line each, `callout` is what has to be known before relying on
+    figures, `empty` stands where there is nothing to show, `code` is kept as it is.
+    """
+
+    lines: tuple[str, ...]
+    style: Literal["paragraph", "list", "caption", "callout", "empty", "code"] = "paragraph"
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts(Block):
+    """Names and values: an environment, a device's properties."""
+
+    items: tuple[tuple[str, Cell], ...]
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings(Block):
+    """What to do next, the weightiest first; `owner` is what each is about (`Trace`, `Variant`), empty for only one."""
+
+    items: tuple[Finding, ...]
+    owner: str = ""
+    nothing: str = "Nothing stands out."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Block):
+    """Rows of anything. Each format shows as many as it has room for and says how many it leaves out.
+
+    `what` names one row (`kernel`), `data` the raw table in which all are. `limit` is the most rows a page shows.
+    `sorted` is the title of the column that the rows are sorted by. `details` are the blocks that a row unfolds to.
+    `head` is the column, if any, that names a row. `emphasis` marks rows that the others are compared with.
+    """
+
+    title: str
+    columns: Sequence[Column[Any]]
+    rows: Sequence[Any]
+    what: str = "row"
+    data: str = ""
+    limit: int | None = None
+    sorted: str = ""
+    caption: str = ""
+    show_title: bool = True
+    details: Callable[[Any], Sequence[Block]] | None = None
+    emphasis: Callable[[Any], bool] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart(Block):
+    """An interactive figure, and `print`, which draws the same with matplotlib for files and notebooks.
+
+    `legend` are (name, colour, pattern of fill); `layers` are groups of switches by which dots are shown and hidden
+    (only a roofline has them). `label` tells those who cannot see it what it shows.
+    """
+
+    figure: Figure
+    label: str
+    title: str = ""
+    caption: str = ""
+    height: int = 400
+    legend: Sequence[tuple[str, str, str]] = ()
+    layers: Sequence["Layer"] = ()
+    print: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A switch of a chart: everything in it whose `meta` has this `value` under `key`."""
+
+    key: str
+    value: str
+    label: str
+    on: bool
+    colour: str = ""
+    symbol: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A name, unique among the bars of a block, and parts whose shares sum to 1."""
+
+    name: str
+    shares: tuple[TimeShare, ...]
+
+    @property
+    def categories(self) -> list[str]:
+        """Those that took any time."""
+        return [share.category for share in self.shares if share.seconds > 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars(Block):
+    """Bars of time, each stacked to 100 %; `whole` says of what."""
+
+    title: str
+    bars: tuple[Bar, ...]
+    label: str
+    whole: str = "of the step"
+    caption: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Details(Block):
+    """Blocks under a title that unfold; a format without folding shows them under a heading, if it has the room."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    open: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Block):
+    """One block of several is shown at a time: tables by kind and trace, bars by steps or streams.
+
+    `keys` are the titles of what is chosen (`Table`, `Trace`), `options` the blocks by their values for each key.
+    With `filter`, the rows of the table that is shown can be searched; it says by what.
+    """
+
+    keys: tuple[str, ...]
+    options: Mapping[tuple[str, ...], Block]
+    filter: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group(Block):
+    """Blocks under a heading."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a document with an entry in its navigation; `nav` is its short title there."""
+
+    id: str
+    title: str
+    blocks: tuple[Block, ...]
+    nav: str = ""
+    intro: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A key figure at the top."""
+
+    title: str
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Case:
+    """A check's verdict on one quantity, as test reports and pull requests have it."""
+
+    suite: str
+    name: str
+    outcome: Literal["pass", "fail", "skipped"]
+    message: str
+    lines: tuple[str, ...] = field(default=())
+    seconds: float | None = None

@@ -1,0 +1,32 @@
+"""One figure as text, and the raw value behind it."""
+
+from dataclasses import dataclass
+
+NOT_KNOWN = "n/a"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`text`, a second line of `detail`, the `reason` where the text is n/a, and a `value` to sort by.
+
+    `whole` is the name that `text` is the short form of.
+
+    `tone` is `good`, `bad`, `unsure` or empty; it only repeats what the text says.
+    """
+
+    text: str
+    detail: str = ""
+    reason: str = ""
+    value: float | str | None = None
+    tone: str = ""
+    whole: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a figure; `reason` says why there is none."""
+        return not (self.reason and self.text == NOT_KNOWN)
+
+
+def unknown(reason: str) -> Cell:
+    """A figure that is not known, and why."""
+    return Cell(NOT_KNOWN, reason=reason or "no reason was recorded")

@@ -1,0 +1,34 @@
+"""A report before it has a format."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from perfkit_reports.document.blocks import Block, Case, Section, Tile
+from perfkit_reports.document.tables import Data
+
+
+@dataclass(frozen=True)
+class Document:
+    """What an analysis says: `sections` in the order of reading, `data` with every raw row behind them.
+
+    `kind` is what it is about (`trace`), `eyebrow` the small line above the headline, `lead` the sentences below it,
+    `warnings` what to know before relying on it. `raw` are the files that hold the analysis itself, by name; the first
+    is what a page saves as JSON. `cases` are verdicts, of a check.
+    """
+
+    kind: str
+    title: str
+    headline: str
+    perfkit: str
+    created_at: str
+    sections: tuple[Section, ...]
+    eyebrow: tuple[str, ...] = ()
+    lead: tuple[str, ...] = ()
+    tone: str = ""
+    tiles: tuple[Tile, ...] = ()
+    summary: tuple[Block, ...] = ()
+    warnings: tuple[str, ...] = ()
+    data: tuple[Data, ...] = ()
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+    cases: tuple[Case, ...] = ()
+    footer: str = ""

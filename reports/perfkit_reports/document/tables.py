@@ -1,0 +1,54 @@
+"""Tables of anything: columns are functions from a row to a cell, so that every format cuts and sorts the same rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.weight import Weight
+
+NOTHING = "–"
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """`code` sets names in a fixed width, `wrap` breaks long text.
+
+    `meter` draws a bar behind the number, in proportion to the largest of the table. `weight` is how much room a format
+    must have to show it: a terminal shows what is `BRIEF`, a page hides what is `DETAIL` until it is asked for.
+    """
+
+    title: str
+    cell: Callable[[Row], Cell]
+    numeric: bool = True
+    help: str = ""
+    code: bool = False
+    meter: bool = False
+    wrap: bool = False
+    weight: Weight = Weight.NORMAL
+
+    def largest(self, rows: Sequence[Row]) -> float:
+        """The largest known number of the column, 1 where there is none."""
+        values = [value for row in rows if isinstance(value := self.cell(row).value, int | float)]
+        return max(values, default=0.0) or 1.0
+
+
+def telling(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
+    """The columns that say anything in some row: module names and shapes are often not recorded."""
+    return [column for column in columns if any(column.cell(row).text not in (NOTHING, "") for row in rows)]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Raw rows under a name of their own, in SI base units, null where something is not known: Parquet and pandas.
+
+    `rows` is called when a format needs them: a report that is only looked at builds none.
+    """
+
+    name: str
+    schema: Mapping[str, pa.DataType]
+    rows: Callable[[], Sequence[Mapping[str, Any]]]
