@@ -1,34 +1,12 @@
 """What a table says about a variant, as text: one function a column, shared by every renderer."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.suite import Analysis, Parity, Variant
 from perfkit.record import Measurement, Quantity, Status
-
-NOT_KNOWN = "n/a"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """`text`, a second line of `detail`, the `reason` where the text is n/a, and a `value` to sort by.
-
-    `whole` is the name that `text` is the short form of.
-
-    `tone` is `good`, `bad`, `unsure` or empty; it only repeats what the text says.
-    """
-
-    text: str
-    detail: str = ""
-    reason: str = ""
-    value: float | str | None = None
-    tone: str = ""
-    whole: str = ""
-
-
-def unknown(reason: str) -> Cell:
-    return Cell(NOT_KNOWN, reason=reason or "no reason was recorded")
+from perfkit_reports.document.cells import NOT_KNOWN, Cell, unknown
 
 
 def status(variant: Variant) -> Cell:

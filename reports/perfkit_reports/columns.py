@@ -1,37 +1,12 @@
-"""Columns of a table of anything: one function from a row to a cell each, shared by every renderer."""
+"""Cells of any table: words, known and unknown numbers, counts."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Callable
 
 from perfkit import units
-from perfkit_reports.cells import NOT_KNOWN, Cell, unknown
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import NOTHING, Column, Row, telling
 
-NOTHING = "–"
-
-Row = TypeVar("Row")
-
-
-@dataclass(frozen=True)
-class Column(Generic[Row]):
-    """`code` sets names in a fixed width, `wrap` breaks long text, `extra` is shown only when asked for.
-
-    `meter` draws a bar behind the number, in proportion to the largest of the table.
-    """
-
-    title: str
-    cell: Callable[[Row], Cell]
-    numeric: bool = True
-    help: str = ""
-    code: bool = False
-    meter: bool = False
-    wrap: bool = False
-    extra: bool = False
-
-    def largest(self, rows: Sequence[Row]) -> float:
-        """The largest known number of the column, 1 where there is none."""
-        values = [value for row in rows if isinstance(value := self.cell(row).value, int | float)]
-        return max(values, default=0.0) or 1.0
+__all__ = ["NOTHING", "Column", "Row", "count", "is_known", "known", "telling", "text"]
 
 
 def text(value: str) -> Cell:
@@ -49,10 +24,5 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else units.significant(value)
 
 
-def telling(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
-    """The columns that say anything in some row: module names and shapes are often not recorded."""
-    return [column for column in columns if any(column.cell(row).text not in (NOTHING, "") for row in rows)]
-
-
 def is_known(cell: Cell) -> bool:
-    return not (cell.reason and cell.text == NOT_KNOWN)
+    return cell.known

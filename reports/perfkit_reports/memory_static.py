@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 
 from perfkit import units
 from perfkit.analysis.memory.result import MemoryAnalysis
-from perfkit_reports.canvas import files, plain, plot, stacked
-from perfkit_reports.figures.frame import byte_scale, time_scale
+from perfkit_reports.charts.canvas import files, plain, plot, stacked
+from perfkit_reports.charts.frame import byte_scale, time_scale
 from perfkit_reports.holders import Holder, categories_over_time, of_devices
 from perfkit_reports.palette import NEUTRAL
 

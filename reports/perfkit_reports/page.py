@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 
 from perfkit import units
 from perfkit_reports import cells, environment, findings
+from perfkit_reports.charts.frame import Figure
 from perfkit_reports.columns import is_known, telling
-from perfkit_reports.figures.frame import Figure
 from perfkit_reports.footnotes import Footnotes
 
 _TEMPLATES = Path(__file__).parent / "templates"

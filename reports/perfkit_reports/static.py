@@ -8,8 +8,8 @@ from perfkit import units
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports import cells, headline, memory_static
 from perfkit_reports.bars import Bar
-from perfkit_reports.canvas import files, plain, plot, stacked
-from perfkit_reports.figures.frame import byte_scale
+from perfkit_reports.charts.canvas import files, plain, plot, stacked
+from perfkit_reports.charts.frame import byte_scale
 from perfkit_reports.figures.pareto import placed
 from perfkit_reports.figures.roofline import shown_kinds, whole_step
 from perfkit_reports.holders import of_variants

@@ -20,6 +20,7 @@ from perfkit.analysis.model.trace import (
 from perfkit_reports import ops
 from perfkit_reports.cells import Cell, unknown
 from perfkit_reports.columns import NOTHING, Column, count, known, text
+from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.trace_headline import device
 from perfkit_reports.trace_story import reading, signed_seconds
@@ -65,7 +66,7 @@ def _bound(row: OpRow) -> Cell:
 
 
 def _extra(column: Column[OpRow]) -> Column[OpRow]:
-    return replace(column, extra=True)
+    return replace(column, weight=Weight.DETAIL)
 
 
 _CALLS = next(column for column in ops.FIGURES if column.title == "Calls")
@@ -83,9 +84,11 @@ _REST: tuple[Column[OpRow], ...] = (
         "At best",
         lambda row: known(row.attainable_s, units.seconds, "its cost or its roof is not known"),
         help="the time the roofs allow, per step",
-        extra=True,
+        weight=Weight.DETAIL,
     ),
-    Column("Unit", _unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it", extra=True),
+    Column(
+        "Unit", _unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it", weight=Weight.DETAIL
+    ),
     _extra(ops.COST[-1]),
 )
 KERNELS: tuple[Column[OpRow], ...] = (

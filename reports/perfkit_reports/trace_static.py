@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports import static, trace_series
-from perfkit_reports.canvas import files
+from perfkit_reports.charts.canvas import files
 
 
 def images(analysis: TraceAnalysis) -> Iterator[tuple[str, bytes]]:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from perfkit import units
 from perfkit.check.judge.paired import pair_ratio
 from perfkit.check.result import CheckedVariant
-from perfkit_reports.figures.frame import Figure, Trace, figure, hover
+from perfkit_reports.charts.frame import Figure, Trace, figure, hover
 from perfkit_reports.palette import BLUE, ORANGE
 
 

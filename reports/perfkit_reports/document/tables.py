@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
-import pyarrow as pa
+import msgspec
 
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.weight import Weight
@@ -42,13 +43,33 @@ def telling(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[
     return [column for column in columns if any(column.cell(row).text not in (NOTHING, "") for row in rows)]
 
 
+Schema = Mapping[str, type | GenericAlias]  # `str`, `float`, `int`, `bool` or `list[str]` by column
+
+
 @dataclass(frozen=True)
 class Data:
-    """Raw rows under a name of their own, in SI base units, null where something is not known: Parquet and pandas.
+    """Raw rows under a name of their own, in SI base units, None where something is not known: Parquet and pandas.
 
     `rows` is called when a format needs them: a report that is only looked at builds none.
     """
 
     name: str
-    schema: Mapping[str, pa.DataType]
+    schema: Schema
     rows: Callable[[], Sequence[Mapping[str, Any]]]
+
+
+def schema_of(struct: type[msgspec.Struct], **first: type | GenericAlias) -> Schema:
+    """A column per field of `struct` that holds a number, a flag or a word, after those of `first`."""
+    columns = dict(first)
+    for field in msgspec.structs.fields(struct):
+        kinds = [kind for kind in getattr(field.type, "__args__", (field.type,)) if kind is not type(None)]
+        kind = kinds[0] if len(kinds) == 1 and isinstance(kinds[0], type) else None
+        base = next((base for base in (bool, str, int, float) if kind and issubclass(kind, base)), None)
+        if base is not None:
+            columns[field.name] = base
+    return columns
+
+
+def fields(schema: Schema, item: object, **first: Any) -> dict[str, Any]:
+    """The fields of `item` that `schema` has columns for, after those of `first`; enumerations are str already."""
+    return {name: first[name] if name in first else getattr(item, name) for name in schema}

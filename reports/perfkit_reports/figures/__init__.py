@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit_reports.figures.frame import Figure
+from perfkit_reports.charts.frame import Figure
 from perfkit_reports.figures.memory import memory_figures
 from perfkit_reports.figures.pareto import pareto
 from perfkit_reports.figures.roofline import roofline

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.model.memory import TimelineBand
-from perfkit_reports.figures.frame import Trace, safe
+from perfkit_reports.charts.frame import Trace, safe
 from perfkit_reports.names import middle
 
 _MODULE_ROWS = 4

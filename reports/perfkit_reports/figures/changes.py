@@ -2,7 +2,7 @@
 
 from perfkit.analysis.model.trace import TraceDifference
 from perfkit_reports.cells import plural
-from perfkit_reports.figures.frame import (
+from perfkit_reports.charts.frame import (
     ROWS_AXIS,
     Figure,
     Trace,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfkit import units
-from perfkit_reports.figures.frame import (
+from perfkit_reports.charts.frame import (
     ROWS_AXIS,
     Figure,
     Trace,

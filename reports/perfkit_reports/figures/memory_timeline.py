@@ -4,8 +4,8 @@ from typing import Any
 
 from perfkit import units
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit_reports.charts.frame import Figure, Trace, byte_scale, figure, safe, time_scale
 from perfkit_reports.figures import bands
-from perfkit_reports.figures.frame import Figure, Trace, byte_scale, figure, safe, time_scale
 from perfkit_reports.holders import categories_over_time
 from perfkit_reports.palette import NEUTRAL, Fill
 

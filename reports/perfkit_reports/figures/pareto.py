@@ -6,7 +6,7 @@ from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
 from perfkit_reports import cells
-from perfkit_reports.figures.frame import Figure, Trace, byte_scale, figure, hover, safe
+from perfkit_reports.charts.frame import Figure, Trace, byte_scale, figure, hover, safe
 from perfkit_reports.palette import NEUTRAL
 from perfkit_reports.variants import variant_styles
 

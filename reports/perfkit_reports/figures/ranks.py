@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import RankRow
-from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe, time_scale
+from perfkit.analysis.trace import timeline
+from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe, time_scale
 from perfkit_reports.palette import bar_pattern, category_fills
 
 COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
@@ -71,12 +71,12 @@ def ranks(rows: Sequence[RankRow]) -> Figure | None:
     )
 
 
-CATEGORIES = (COMPUTING, time_split.COMMUNICATION, IDLE, OTHER)
+CATEGORIES = (COMPUTING, timeline.COMMUNICATION, IDLE, OTHER)
 
 
 def _parts(row: RankRow) -> dict[str, float]:
     """Seconds of the step; what is neither computing, exposed communication nor idle is `other`."""
-    known = {COMPUTING: row.compute_s, time_split.COMMUNICATION: row.exposed_communication_s, IDLE: row.idle_s}
+    known = {COMPUTING: row.compute_s, timeline.COMMUNICATION: row.exposed_communication_s, IDLE: row.idle_s}
     return {**known, OTHER: max(0.0, row.step_s - sum(known.values()))}
 
 

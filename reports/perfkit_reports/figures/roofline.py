@@ -4,11 +4,11 @@ import math
 from typing import Any
 
 from perfkit import units
-from perfkit.analysis.model.step import OpRow
-from perfkit_reports.figures.frame import Figure, Trace, figure, hover, safe
+from perfkit.analysis.model.step import RooflinePoint
+from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe
 from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.palette import VERMILLION
-from perfkit_reports.plane import Plane, Series, coordinates
+from perfkit_reports.plane import Plane, Series
 from perfkit_reports.roofs import Roof, limits, placeable, roofs
 
 LEVEL = "level"
@@ -58,14 +58,23 @@ def shown_kinds(plane: Plane) -> tuple[str, ...]:
 
 
 def left_out(plane: Plane) -> str:
-    """What lies outside the axes, in words; empty where nothing does."""
+    """What could not be drawn, in words; empty where everything is."""
     frame = limits(plane)
     finest = shown_kinds(plane)[0]
-    outside = [0.0]
+    flopless, outside = [0.0], [0.0]
     for series in plane.series:
         dots = [point for point in series.points if point.kind == finest]
-        outside.append(sum(point.share for point in dots if not (frame and frame.contain(point))))
-    return f"Ops that take up to {units.percent(max(outside))} of a step lie outside the axes." if any(outside) else ""
+        flopless.append(sum(point.share for point in dots if not placeable(point)))
+        outside.append(sum(point.share for point in dots if placeable(point) and not (frame and frame.contain(point))))
+    parts = []
+    if any(flopless):
+        parts.append(
+            "Ops without FLOPs (such as copies) have no place on these axes; "
+            f"they take up to {units.percent(max(flopless))} of a step."
+        )
+    if any(outside):
+        parts.append(f"Ops that take up to {units.percent(max(outside))} of a step lie outside the axes.")
+    return " ".join(parts)
 
 
 def _roof(roof: Roof) -> Trace:
@@ -88,7 +97,7 @@ def _roof(roof: Roof) -> Trace:
     }
 
 
-def _dots(series: Series, kind: str, points: list[OpRow], scale: float, alone: bool, above: bool) -> Trace:
+def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float, alone: bool, above: bool) -> Trace:
     """`alone` says that there is no other series, whose dots would have to be told apart by name; names lie `above`."""
     style = series.style
     named = kind == "phase" or (kind == "step" and not alone)
@@ -98,8 +107,8 @@ def _dots(series: Series, kind: str, points: list[OpRow], scale: float, alone: b
         "mode": "markers+text" if named else "markers",
         "name": safe(f"{series.name}: {kind}"),
         "meta": {"series": series.name, "kind": kind},
-        "x": [coordinates(point)[0] for point in points],
-        "y": [coordinates(point)[1] for point in points],
+        "x": [point.intensity for point in points],
+        "y": [point.achieved for point in points],
         "text": [_label(series, point, alone) for point in points] if named else "",
         "textposition": "top center" if above else "bottom center",
         "cliponaxis": True,
@@ -121,7 +130,7 @@ def _dots(series: Series, kind: str, points: list[OpRow], scale: float, alone: b
     }
 
 
-def _label(series: Series, point: OpRow, alone: bool) -> str:
+def _label(series: Series, point: RooflinePoint, alone: bool) -> str:
     parts = [] if alone else [middle(series.name, 24)]
     return safe(" ".join(parts + ([point.name] if point.kind == "phase" else [])), 40)
 
@@ -132,20 +141,20 @@ def _scale(plane: Plane) -> float:
     return max(72.0, 36.0 / math.sqrt(largest)) if largest > 0 else 72.0
 
 
-def _size(point: OpRow, scale: float) -> float:
+def _size(point: RooflinePoint, scale: float) -> float:
     """Diameter in pixels: the dot's area is in proportion to its share of the step."""
     if point.kind in ("phase", "step"):
         return 15.0
     return round(max(5.0, min(52.0, scale * math.sqrt(max(0.0, point.share)))), 1)
 
 
-def _hover(series: Series, point: OpRow) -> str:
+def _hover(series: Series, point: RooflinePoint) -> str:
     gain = None if point.attainable_s is None else point.seconds - point.attainable_s
     return hover(
         f"{series.name}: {short_kernel(point.name) if point.kind == 'kernel' else point.name}",
         point.shapes,
         f"{units.seconds(point.seconds)} a step ({units.percent(point.share)}), {units.significant(point.calls)} calls",
-        f"{units.flops_per_s(coordinates(point)[1])} at {units.significant(coordinates(point)[0])} FLOP/byte",
+        f"{units.flops_per_s(point.achieved)} at {units.significant(point.intensity)} FLOP/byte",
         f"{point.dtype}, {point.unit} unit",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
         "" if gain is None else f"reaching the roof would win {units.seconds(max(0.0, gain))} a step",
@@ -210,10 +219,10 @@ def _arrows(plane: Plane) -> list[dict[str, Any]]:
             {
                 "name": series.name,
                 "visible": series.shown,
-                "x": math.log10(coordinates(target)[0]),
-                "y": math.log10(coordinates(target)[1]),
-                "ax": math.log10(coordinates(origin)[0]),
-                "ay": math.log10(coordinates(origin)[1]),
+                "x": math.log10(target.intensity),
+                "y": math.log10(target.achieved),
+                "ax": math.log10(origin.intensity),
+                "ay": math.log10(origin.achieved),
                 "axref": "x",
                 "ayref": "y",
                 "text": "",
@@ -228,6 +237,6 @@ def _arrows(plane: Plane) -> list[dict[str, Any]]:
     return arrows
 
 
-def whole_step(series: Series) -> OpRow | None:
+def whole_step(series: Series) -> RooflinePoint | None:
     """Where the whole step lies; None where it has no place."""
     return next((point for point in series.points if point.kind == "step" and placeable(point)), None)

@@ -6,7 +6,7 @@ from statistics import median
 
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis
-from perfkit_reports.figures.frame import (
+from perfkit_reports.charts.frame import (
     ROWS_AXIS,
     Figure,
     Trace,

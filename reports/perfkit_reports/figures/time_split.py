@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from perfkit import units
 from perfkit_reports.bars import Bar
 from perfkit_reports.cells import bounded
-from perfkit_reports.figures.frame import ROWS_AXIS, Figure, Trace, figure, hover, row_labels, rows_height, safe
+from perfkit_reports.charts.frame import ROWS_AXIS, Figure, Trace, figure, hover, row_labels, rows_height, safe
 from perfkit_reports.palette import bar_pattern, category_fills, ordered_categories
 
 

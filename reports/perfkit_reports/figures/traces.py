@@ -1,8 +1,8 @@
 """The interactive figures of a report on traces, by the name the page asks for them."""
 
 from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit_reports.charts.frame import Figure
 from perfkit_reports.figures.changes import changes
-from perfkit_reports.figures.frame import Figure
 from perfkit_reports.figures.memory import memory_figures
 from perfkit_reports.figures.ranks import ranks
 from perfkit_reports.figures.roofline import roofline

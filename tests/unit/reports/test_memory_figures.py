@@ -3,8 +3,8 @@ import pytest
 
 from perfkit import allocations
 from perfkit.analysis.model.memory import MemoryAccount, TimelineBand
+from perfkit_reports.charts.frame import Figure
 from perfkit_reports.figures import bands
-from perfkit_reports.figures.frame import Figure
 from perfkit_reports.figures.memory import memory_figures
 from perfkit_reports.figures.memory_timeline import memory_timeline
 from perfkit_reports.holders import of_devices

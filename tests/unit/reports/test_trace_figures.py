@@ -3,8 +3,8 @@ import plotly.graph_objects as go
 import pytest
 
 from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit_reports.charts.frame import Figure
 from perfkit_reports.figures.changes import parts
-from perfkit_reports.figures.frame import Figure
 from perfkit_reports.figures.traces import trace_figures
 from perfkit_reports.trace_series import plane
 from tests.fixtures import sample_trace_analysis as sample
