@@ -1,0 +1,55 @@
+"""How figures were obtained, told alike by every report: the machine, its ceilings, the way to each figure."""
+
+from collections.abc import Sequence
+
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Environment
+from perfkit_reports.document.blocks import Block, Facts, Table, Text
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import Column, telling
+from perfkit_reports.environment import CEILINGS, environment_items, packages_line
+
+WITHOUT_CEILINGS = (
+    "No ceiling of this device is known, so there are no percentages of a peak. Measure them with perfkit calibrate."
+)
+_PROVENANCE: tuple[Column[Provenance], ...] = (
+    Column("Figure", lambda item: Cell(item.figure), numeric=False),
+    Column("How", lambda item: Cell(item.how), numeric=False),
+    Column("Detail", lambda item: Cell(item.detail), numeric=False, wrap=True),
+)
+
+
+def machine(environment: Environment | None) -> Block:
+    """Everything of the machine that can change the numbers."""
+    title = "Where it ran"
+    if environment is None:
+        return Text(id="machine", lines=("No run recorded its environment.",), style="empty", title=title)
+    packages = [("Packages", Cell(packages_line(environment)))] if environment.packages else []
+    return Facts(id="machine", title=title, items=(*environment_items(environment), *packages))
+
+
+def ceilings(known: Sequence[DeviceCeilings], absent: str = WITHOUT_CEILINGS) -> tuple[Block, ...]:
+    """A table a device, with what is to be known of it below; `absent` where there is none."""
+    tables = tuple(_ceilings(each, place, len(known) > 1) for place, each in enumerate(known, 1) if each.ceilings)
+    return tables or (Text(id="ceilings", lines=(absent,), style="empty", title="Ceilings"),)
+
+
+def _ceilings(known: DeviceCeilings, place: int, several: bool) -> Table:
+    return Table(
+        id="ceilings" if place == 1 else f"ceilings-{place}",
+        title=f"Ceilings of {known.device_name or known.device}" if several else "Ceilings",
+        columns=telling(CEILINGS, known.ceilings),
+        rows=known.ceilings,
+        what="ceiling",
+        data="ceilings",
+        caption=" ".join(known.notes),
+    )
+
+
+def provenance(items: Sequence[Provenance]) -> Block:
+    """How each figure was obtained."""
+    title = "How each figure was obtained"
+    if not items:
+        return Text(id="provenance", lines=("Nothing was measured.",), style="empty", title=title)
+    return Table(id="provenance", title=title, columns=_PROVENANCE, rows=items, what="figure")
