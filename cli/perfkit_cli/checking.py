@@ -123,7 +123,7 @@ def _calibration(given: Options, folder: Path) -> int:
     from rich.console import Console
 
     from perfkit.check.calibration import calibrate_here
-    from perfkit_reports.check.calibration import markdown, print_calibration
+    from perfkit_reports.subjects.calibration import markdown, print_calibration
     from perfkit_reports.write import as_json
 
     config = _config(given)
@@ -198,7 +198,8 @@ def _on_github(given: Options) -> bool:
 
 def _tell_github(check: "Check") -> None:
     """Annotations on standard output, and the comment into the step's summary, as GitHub Actions wants them."""
-    from perfkit_reports.check import annotations, markdown
+    from perfkit_reports.check import markdown
+    from perfkit_reports.render import github as annotations
 
     click.echo(annotations.render(check), nl=False)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")

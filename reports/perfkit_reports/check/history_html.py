@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import msgspec
 
 from perfkit.check.history.result import History, Series
-from perfkit_reports.check import history_cells
-from perfkit_reports.figures.history import history_figure
+from perfkit_reports.charts.history import history_figure
 from perfkit_reports.page import embed, page
+from perfkit_reports.subjects.history import changes as history_cells
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from rich.text import Text
 from perfkit.check.history.result import History
 from perfkit.store.summary import REPORT_FILE
 from perfkit_reports.cells import plural
-from perfkit_reports.check import history_cells as cells
-from perfkit_reports.check.plain import one_line
+from perfkit_reports.plain import one_line
+from perfkit_reports.subjects.history import changes as cells
 
 _SHOWN = 20
 _COMMITS = 5

@@ -8,13 +8,14 @@ import msgspec
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP
 from perfkit_reports.cells import Cell
-from perfkit_reports.check import cells as judged_cells
-from perfkit_reports.check import story, why_rows
+from perfkit_reports.charts.pairs import clocks, pairs_figure
 from perfkit_reports.check.forest import forest
-from perfkit_reports.check.pairs_figure import clocks, pairs_figure
-from perfkit_reports.check.plain import one_line
 from perfkit_reports.environment import environment_items
 from perfkit_reports.page import embed, page
+from perfkit_reports.plain import one_line
+from perfkit_reports.subjects.check import quantities as judged_cells
+from perfkit_reports.subjects.check import story
+from perfkit_reports.subjects.check import why as why_rows
 
 DOCUMENTATION = "docs/check.md"
 _MOST_SUSPECTS = 3  # in the summary

@@ -7,11 +7,13 @@ from perfkit.analysis.model.trace import ChangeRow
 from perfkit.check.result import Check, CheckedVariant, MemoryChange, Verdict, Why
 from perfkit_reports import marks
 from perfkit_reports.cells import Cell, plural
-from perfkit_reports.check import cells, story, why_rows
 from perfkit_reports.check.markdown_text import escaped, link
-from perfkit_reports.check.plain import one_line
 from perfkit_reports.columns import Column, Row, text
 from perfkit_reports.names import middle
+from perfkit_reports.plain import one_line
+from perfkit_reports.subjects.check import quantities as cells
+from perfkit_reports.subjects.check import story
+from perfkit_reports.subjects.check import why as why_rows
 
 # What GitHub takes. A comment is refused at 65,536 characters; counted here as bytes, of which there are no fewer.
 COMMENT_BYTES = 65_536

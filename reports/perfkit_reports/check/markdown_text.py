@@ -4,8 +4,8 @@ import re
 from urllib.parse import quote
 
 from perfkit_reports import marks
-from perfkit_reports.check.plain import one_line
 from perfkit_reports.names import middle
+from perfkit_reports.plain import one_line
 
 SENTENCE = 600  # characters, of which more would hide the rest
 _URL = re.compile(r"https?://\S+")

@@ -11,9 +11,10 @@ from rich.text import Text
 
 from perfkit.check.result import Check, CheckedVariant, Judged, Verdict
 from perfkit_reports import palette
-from perfkit_reports.check import cells, story
-from perfkit_reports.check.plain import one_line
+from perfkit_reports.plain import one_line
 from perfkit_reports.screen import bare_table, fits, text
+from perfkit_reports.subjects.check import quantities as cells
+from perfkit_reports.subjects.check import story
 
 COLOURS = {
     Verdict.PASS: palette.GREEN,

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from perfkit.check.result import Check
 from perfkit.store.summary import CHECK_FILE, REPORT_FILE, SUMMARY_FILE
-from perfkit_reports.check import junit, markdown, summary
-from perfkit_reports.check.junit import JUNIT_FILE, Outcome
+from perfkit_reports.check import markdown
+from perfkit_reports.render import junit
+from perfkit_reports.render.junit import JUNIT_FILE, Outcome
+from perfkit_reports.subjects.check import summary
 from perfkit_reports.write import as_json, written
 
 COMMENT_FILE = "comment.md"

@@ -11,6 +11,7 @@ from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 
 Figure = dict[str, Any]  # in plotly's JSON schema
+Tags = Mapping[str, str]  # by which a `Narrow` chooses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,8 @@ class Table(Block):
 
     `what` names one row (`kernel`), `data` the raw table in which all are. `limit` is the most rows a page shows.
     `sorted` is the title of the column that the rows are sorted by. `details` are the blocks that a row unfolds to.
-    `head` is the column, if any, that names a row. `emphasis` marks rows that the others are compared with.
+    `head` is the column, if any, that names a row. `emphasis` marks rows that the others are compared with, `tags`
+    say by what a `Narrow` chooses a row.
     """
 
     title: str
@@ -71,6 +73,7 @@ class Table(Block):
     show_title: bool = True
     details: Callable[[Any], Sequence[Block]] | None = None
     emphasis: Callable[[Any], bool] | None = None
+    tags: Callable[[Any], Tags] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,7 @@ class Chart(Block):
     legend: Sequence[tuple[str, str, str]] = ()
     layers: Sequence["Layer"] = ()
     print: Callable[[], Any] | None = None
+    tags: Tags = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,23 @@ class Choice(Block):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Gallery(Block):
+    """Small charts beside each other, as many as there is room for."""
+
+    charts: tuple[Chart, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Narrow(Block):
+    """Choices that leave, of the rows and charts of a document, those that have these `tags`: names with all values.
+
+    Only a page has it; other formats show everything.
+    """
+
+    choices: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Group(Block):
     """Blocks under a heading."""
 
@@ -174,15 +195,3 @@ class Tile:
 
     title: str
     cell: Cell
-
-
-@dataclass(frozen=True)
-class Case:
-    """A check's verdict on one quantity, as test reports and pull requests have it."""
-
-    suite: str
-    name: str
-    outcome: Literal["pass", "fail", "skipped"]
-    message: str
-    lines: tuple[str, ...] = field(default=())
-    seconds: float | None = None

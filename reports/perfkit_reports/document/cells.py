@@ -1,15 +1,29 @@
 """One figure as text, and the raw value behind it."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 NOT_KNOWN = "n/a"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a change lies between none (0) and what is allowed (1); worse is more, and it may be infinite.
+
+    `low` and `high` bound it where it was estimated. The `shape` tells verdicts apart without colour.
+    """
+
+    at: float
+    low: float | None = None
+    high: float | None = None
+    shape: Literal["dot", "cross", "ring", "triangle"] = "dot"
 
 
 @dataclass(frozen=True)
 class Cell:
     """`text`, a second line of `detail`, the `reason` where the text is n/a, and a `value` to sort by.
 
-    `whole` is the name that `text` is the short form of.
+    `whole` is the name that `text` is the short form of, `mark` draws the figure where a format can.
 
     `tone` is `good`, `bad`, `unsure` or empty; it only repeats what the text says.
     """
@@ -20,6 +34,7 @@ class Cell:
     value: float | str | None = None
     tone: str = ""
     whole: str = ""
+    mark: Mark | None = None
 
     @property
     def known(self) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perfkit_reports.document.blocks import Block, Case, Section, Tile
+from perfkit_reports.document.blocks import Block, Section, Tile
+from perfkit_reports.document.cases import Suite
 from perfkit_reports.document.tables import Data
 
 
@@ -13,7 +14,7 @@ class Document:
 
     `kind` is what it is about (`trace`), `eyebrow` the small line above the headline, `lead` the sentences below it,
     `warnings` what to know before relying on it. `raw` are the files that hold the analysis itself, by name; the first
-    is what a page saves as JSON. `cases` are verdicts, of a check.
+    is what a page saves as JSON. `suites` hold the verdicts of a check.
     """
 
     kind: str
@@ -30,5 +31,5 @@ class Document:
     warnings: tuple[str, ...] = ()
     data: tuple[Data, ...] = ()
     raw: Mapping[str, bytes] = field(default_factory=dict)
-    cases: tuple[Case, ...] = ()
+    suites: tuple[Suite, ...] = ()
     footer: str = ""

@@ -19,8 +19,9 @@ Row = TypeVar("Row")
 class Column(Generic[Row]):
     """`code` sets names in a fixed width, `wrap` breaks long text.
 
-    `meter` draws a bar behind the number, in proportion to the largest of the table. `weight` is how much room a format
-    must have to show it: a terminal shows what is `BRIEF`, a page hides what is `DETAIL` until it is asked for.
+    `meter` draws a bar behind the number, in proportion to the largest of the table, or to `most`, which several
+    columns can share. `weight` is how much room a format must have to show it: a terminal shows what is `BRIEF`, a page
+    hides what is `DETAIL` until it is asked for.
     """
 
     title: str
@@ -31,9 +32,12 @@ class Column(Generic[Row]):
     meter: bool = False
     wrap: bool = False
     weight: Weight = Weight.NORMAL
+    most: float | None = None
 
     def largest(self, rows: Sequence[Row]) -> float:
-        """The largest known number of the column, 1 where there is none."""
+        """Where its meter ends: `most`, else the largest known number of the column, 1 where there is none."""
+        if self.most is not None:
+            return self.most
         values = [value for row in rows if isinstance(value := self.cell(row).value, int | float)]
         return max(values, default=0.0) or 1.0
 

@@ -4,7 +4,8 @@ import pytest
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import TraceAnalysis
-from tests.fixtures import sample_analysis, sample_trace_analysis
+from perfkit.check.result import Check
+from tests.fixtures import sample_analysis, sample_checks, sample_trace_analysis
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +37,14 @@ def traces(request: pytest.FixtureRequest) -> TraceAnalysis:
     """Each analysis of traces in turn."""
     made: TraceAnalysis = getattr(sample_trace_analysis, request.param)()
     return made
+
+
+@pytest.fixture(scope="session", params=sorted(sample_checks.ALL))
+def check(request: pytest.FixtureRequest) -> Check:
+    """Each check in turn."""
+    return sample_checks.ALL[request.param]()
+
+
+@pytest.fixture(scope="session")
+def every_verdict() -> Check:
+    return sample_checks.every_verdict()

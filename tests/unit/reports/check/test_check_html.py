@@ -5,8 +5,8 @@ import plotly.graph_objects as go
 import pytest
 
 from perfkit.check.result import Check
+from perfkit_reports.charts.pairs import pairs_figure
 from perfkit_reports.check import html
-from perfkit_reports.check.pairs_figure import pairs_figure
 from tests.fixtures import sample_checks as sample
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_analysis import HOSTILE

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from perfkit.check.result import Check
 from perfkit_reports.check import markdown
 from perfkit_reports.check.markdown_text import SENTENCE, escaped, link
-from perfkit_reports.check.plain import one_line
+from perfkit_reports.plain import one_line
 from tests.fixtures import sample_checks
 from tests.fixtures.parsed_page import Page
 

@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from perfkit.check.result import Check, CheckedVariant, Judged, Verdict
-from perfkit_reports.check import cells, story
-from perfkit_reports.check.plain import one_line
+from perfkit_reports.plain import one_line
+from perfkit_reports.subjects.check import quantities as cells
+from perfkit_reports.subjects.check import story
 
 Outcome = Literal["failure", "skipped"]
 JUNIT_FILE = "junit.xml"

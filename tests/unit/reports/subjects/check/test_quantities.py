@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.check.result import Judged, Verdict
-from perfkit_reports.check import cells
-from perfkit_reports.check.plain import one_line
+from perfkit_reports.plain import one_line
+from perfkit_reports.subjects.check import quantities as cells
 
 JUDGED = Judged(
     quantity="flops", title="FLOPs", unit="FLOP", more_is_worse=True, verdict=Verdict.PASS, reason="r", exact=True

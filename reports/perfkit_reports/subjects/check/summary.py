@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from perfkit.check.result import Check, CheckedVariant
 from perfkit.record import Quantity, Unknown, measured
 from perfkit.store.summary import Figures, Summary, rate
-from perfkit_reports.check import story
-from perfkit_reports.check.plain import one_line
+from perfkit_reports.plain import one_line
+from perfkit_reports.subjects.check import story
 
 _UNITS = {"step_time": "s", "peak_allocated": "bytes", "mfu": "1"}
 

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from perfkit.check.history.history import read_history
 from perfkit.check.history.result import CommitRange, History
-from perfkit_reports.check import history_cells
+from perfkit_reports.charts.history import history_figure
 from perfkit_reports.check.history_terminal import print_history
 from perfkit_reports.check.history_write import write_history
-from perfkit_reports.figures.history import history_figure
+from perfkit_reports.subjects.history import changes as history_cells
 from tests.fixtures.sample_histories import noisy_steps, write_past
 
 GIB = 2**30

@@ -8,8 +8,8 @@ from perfkit.record import Unknown, value_of
 from perfkit.store.listing import list_runs
 from perfkit.store.suite_state import State
 from perfkit.store.summary import SUMMARY_FILE, Summary
-from perfkit_reports.check.summary import of_check
 from perfkit_reports.check.write import write_check
+from perfkit_reports.subjects.check.summary import of_check
 from perfkit_reports.view.rows import row
 from tests.fixtures import sample_checks
 

@@ -9,8 +9,8 @@ from perfkit.amounts import amount, precise_amount
 from perfkit.check.history import result as history_result
 from perfkit.check.history.result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
 from perfkit_reports.cells import Cell, plural
-from perfkit_reports.check.cells import signed
 from perfkit_reports.columns import NOTHING, Column
+from perfkit_reports.subjects.check.quantities import signed
 
 WORSE, BETTER = "▲ worse", "▼ better"
 _SHORT = 7  # digits of a revision, as git shows them

@@ -1,7 +1,7 @@
 import msgspec
 
 from perfkit.check.result import Side
-from perfkit_reports.check import story
+from perfkit_reports.subjects.check import story
 from tests.fixtures import sample_checks
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfkit.check.result import Check, Verdict
-from perfkit_reports.check import junit, story
+from perfkit_reports.render import junit
+from perfkit_reports.subjects.check import story
 from tests.fixtures import sample_checks
 
 # Of each element the attributes that it must and may have, and what may be in it, as Jenkins' junit-10.xsd has them,

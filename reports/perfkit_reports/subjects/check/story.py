@@ -7,9 +7,9 @@ from perfkit import units
 from perfkit.check.judge.outcome import OUTCOME
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit_reports.cells import plural
-from perfkit_reports.check.cells import change
-from perfkit_reports.check.history_cells import short
-from perfkit_reports.check.plain import one_line
+from perfkit_reports.plain import one_line
+from perfkit_reports.subjects.check.quantities import change
+from perfkit_reports.subjects.history.changes import short
 
 _Found = tuple[CheckedVariant, Judged]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from perfkit.check.result import Check, CheckedVariant, Verdict
 from perfkit_reports.cells import plural
-from perfkit_reports.check import cells, story
 from perfkit_reports.names import middle
+from perfkit_reports.subjects.check import quantities as cells
+from perfkit_reports.subjects.check import story
 
 # "GitHub Actions are limited to 10 warning annotations and 10 error annotations per step" (REST API, check runs);
 # the same is kept to for notices.

@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfkit.check.result import Check
-from perfkit_reports.check import annotations
-from perfkit_reports.check.annotations import SHOWN, Annotation
+from perfkit_reports.render import github as annotations
+from perfkit_reports.render.github import SHOWN, Annotation
 from tests.fixtures import sample_checks
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from perfkit import units
 from perfkit.check.result import Calibration
-from perfkit_reports.check import calibration
+from perfkit_reports.subjects import calibration
 from tests.fixtures import sample_calibration
 
 

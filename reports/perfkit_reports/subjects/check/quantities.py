@@ -4,8 +4,8 @@ from perfkit import units
 from perfkit.amounts import amount, precise_amount
 from perfkit.check.result import Judged, Verdict
 from perfkit_reports.cells import Cell, relative, unknown
-from perfkit_reports.check.plain import one_line
 from perfkit_reports.columns import NOTHING, Column
+from perfkit_reports.plain import one_line
 
 SYMBOLS = {
     Verdict.PASS: "✓",

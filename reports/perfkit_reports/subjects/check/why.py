@@ -7,9 +7,9 @@ from perfkit import units
 from perfkit.analysis.model.trace import ChangeRow
 from perfkit.check.result import ClaimChange, CountChange, MemoryChange, SetupChange, Why
 from perfkit_reports.cells import Cell
-from perfkit_reports.check.plain import one_line
 from perfkit_reports.columns import NOTHING, Column, Row, count, text
 from perfkit_reports.palette import Fill, category_fills
+from perfkit_reports.plain import one_line
 from perfkit_reports.trace_columns import CHANGES, change_s
 from perfkit_reports.trace_story import signed_seconds
 

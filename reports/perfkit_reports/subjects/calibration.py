@@ -10,12 +10,12 @@ from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.result import Calibration, DetectableRow, Noise
 from perfkit_reports import marks
 from perfkit_reports.cells import Cell, plural, unknown
-from perfkit_reports.check.cells import signed
 from perfkit_reports.check.markdown_text import escaped
-from perfkit_reports.check.plain import one_line
 from perfkit_reports.columns import Column, Row
 from perfkit_reports.footnotes import Footnotes
+from perfkit_reports.plain import one_line
 from perfkit_reports.screen import fits, table
+from perfkit_reports.subjects.check.quantities import signed
 
 _TITLES = {quantity.name: quantity.title for quantity in QUANTITIES}
 _TOO_FEW = "a budget for fewer than two pairs tells nothing"

@@ -1,0 +1,1 @@
+"""Checks: what got worse, by how much against its threshold, and why."""

@@ -1,0 +1,1 @@
+"""Histories: how figures went over many runs, and where they changed."""
