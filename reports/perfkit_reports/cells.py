@@ -6,7 +6,11 @@ from perfkit import units
 from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.suite import Analysis, Parity, Variant
 from perfkit.record import Measurement, Quantity, Status
-from perfkit_reports.document.cells import NOT_KNOWN, Cell, unknown
+from perfkit_reports.document.cells import NOT_KNOWN as NOT_KNOWN
+from perfkit_reports.document.cells import Cell as Cell
+from perfkit_reports.document.cells import unknown as unknown
+from perfkit_reports.wording import bounded as bounded
+from perfkit_reports.wording import plural as plural
 
 
 def status(variant: Variant) -> Cell:
@@ -164,11 +168,6 @@ def engaged(variant: Variant) -> Cell:
     )
 
 
-def bounded(text: str, bound: str) -> str:
-    """A figure with the side on which the truth lies, where it is a bound only: `at least 16.5 %`."""
-    return f"{bound} {text}" if bound else text
-
-
 def quantity(known: Quantity) -> Cell:
     """A quantity in the unit it carries."""
     if not isinstance(known, Measurement):
@@ -199,10 +198,6 @@ def span(low: str, high: str, unit: str) -> str:
 def relative(value: float) -> str:
     """A relative difference that may be tiny: 0 or one significant digit and the power of ten."""
     return "0" if value == 0 else f"{value:.1e}"
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _spread(variant: Variant) -> str:

@@ -1,4 +1,4 @@
-"""Fragments of text as sentences."""
+"""Fragments of text as sentences; counts and bounds in words."""
 
 import re
 
@@ -10,3 +10,12 @@ def sentence(text: str) -> str:
     stripped = text.strip().rstrip(".")
     begun = stripped[:1].upper() + stripped[1:] if _PLAIN.match(stripped) else stripped
     return f"{begun}." if begun else ""
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def bounded(text: str, bound: str) -> str:
+    """A figure with the side on which the truth lies, where it is a bound only: `at least 16.5 %`."""
+    return f"{bound} {text}" if bound else text

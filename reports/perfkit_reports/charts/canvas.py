@@ -18,8 +18,8 @@ _DPI = 120
 def files(name: str, figure: Figure | None) -> Iterator[tuple[str, bytes]]:
     """A figure as PNG and SVG; nothing where there is none."""
     if figure is not None:
-        yield f"{name}.png", _saved(figure, "png")
-        yield f"{name}.svg", _saved(figure, "svg")
+        yield f"{name}.png", saved(figure, "png")
+        yield f"{name}.svg", saved(figure, "svg")
 
 
 def stacked(bars: list[tuple[str, dict[str, float]]], title: str) -> Figure | None:
@@ -64,7 +64,7 @@ def plot(height: float, *, left: float = 0.8, top: float = 0.15) -> tuple[Figure
     return figure, axes
 
 
-def _saved(figure: Figure, kind: str) -> bytes:
+def saved(figure: Figure, kind: str) -> bytes:
     """The figure's bytes. Margins are fixed beforehand: cropping to what was drawn would draw it twice."""
     buffer = io.BytesIO()
     canvas = FigureCanvasSVG(figure) if kind == "svg" else FigureCanvasAgg(figure)

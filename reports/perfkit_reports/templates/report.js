@@ -12,8 +12,8 @@
     const { data, layout } = structuredClone(figures[chart.dataset.figure]);
     layout.template = plotTheme.template();
     if (touch) layout.dragmode = false; // a finger scrolls the page
-    if (chart.classList.contains("layered")) {
-      layers(chart, data, layout);
+    if (chart.dataset.figure === "roofline") {
+      layers(data, layout);
       fit(chart, data, layout);
     }
     const first = !drawn.has(chart);
@@ -24,12 +24,13 @@
   }
   const redraw = () => drawn.forEach(draw);
 
-  // Layers: a part is on where all that it is of is on. Of an arrow, which has no `meta`, its name tells that.
-  function layers(chart, data, layout) {
-    const off = all(`[data-layers="${chart.dataset.figure}"] input:not(:checked)`).map((box) => [box.dataset.key, box.dataset.value]);
-    const on = (meta) => off.every(([key, value]) => meta[key] !== value);
-    for (const trace of data) if (trace.meta) trace.visible = on(trace.meta);
-    for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = on(JSON.parse(arrow.name));
+  // The roofline's layers: a trace is on where both its series and its kind are.
+  function layers(data, layout) {
+    const on = (key) => new Set(all(`[data-roofline] input[data-${key}]:checked`).map((box) => box.dataset[key]));
+    const series = on("series");
+    const kinds = on("kind");
+    for (const trace of data) if (trace.meta) trace.visible = series.has(trace.meta.series) && kinds.has(trace.meta.kind);
+    for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = series.has(arrow.name) && kinds.has("step");
   }
   // On log-log axes every bandwidth has slope 1; its angle on the screen depends on the plot's size. On a small
   // screen dots are smaller, and what does not fit beside the roofs is named on hover only.
@@ -50,7 +51,7 @@
       Object.assign(label, { textangle: (-angle * 180) / Math.PI, xanchor: "center", yanchor: "middle", xshift: side * gap * Math.sin(angle), yshift: -side * gap * Math.cos(angle) });
     }
   }
-  all("[data-layers]").forEach((box) => box.addEventListener("change", () => draw(document.querySelector(`[data-figure="${box.dataset.layers}"]`))));
+  all("[data-roofline]").forEach((box) => box.addEventListener("change", () => draw(document.querySelector('[data-figure="roofline"]'))));
 
   all("select[data-chart]").forEach((select) =>
     select.addEventListener("change", () => {
@@ -76,21 +77,19 @@
       const row = head.parentElement;
       const column = [...row.children].indexOf(head);
       const body = head.closest("table").tBodies[0];
-      const rows = [...body.rows].filter((line) => !line.classList.contains("detail"));
-      const numeric = rows.every((line) => raw(line.cells[column]) === null || raw(line.cells[column]).trim() !== "" && !isNaN(raw(line.cells[column])));
+      const numeric = [...body.rows].every((line) => raw(line.cells[column]) === null || raw(line.cells[column]).trim() !== "" && !isNaN(raw(line.cells[column])));
       const first = numeric && head.classList.contains("num") ? "descending" : "ascending";
       const order = head.getAttribute("aria-sort") === first ? (first === "ascending" ? "descending" : "ascending") : first;
       for (const other of row.children) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", order);
       const sign = order === "ascending" ? 1 : -1;
       const key = (line) => raw(line.cells[column]) ?? (numeric ? null : line.cells[column].textContent);
-      const unfolded = new Map(rows.map((line) => [line, line.nextElementSibling?.matches(".detail") ? [line.nextElementSibling] : []]));
-      const lines = rows.sort((left, right) => {
+      const lines = [...body.rows].sort((left, right) => {
         const [a, b] = [key(left), key(right)];
         if (a === null || b === null) return (a === null) - (b === null); // what is not known stays last
         return sign * (numeric ? a - b : a.localeCompare(b));
       });
-      body.append(...lines.flatMap((line) => [line, ...unfolded.get(line)]));
+      body.append(...lines);
     }),
   );
 
@@ -123,12 +122,12 @@
     show();
   });
 
-  // Of what has tags, that is shown which has what each of the selects names.
+  // Things of a group are shown that have, in their data, what each of the group's selects names.
   all("[data-narrow]").forEach((box) => {
-    const things = all("[data-tags]").filter((thing) => !thing.parentElement.closest("[data-tags]"));
+    const things = all(`[data-narrowed="${box.dataset.narrow}"]`);
     const selects = all("select", box);
     const show = () => {
-      for (const thing of things) thing.hidden = !selects.every((select) => !select.value || JSON.parse(thing.dataset.tags)[select.name] === select.value);
+      for (const thing of things) thing.hidden = !selects.every((select) => !select.value || thing.dataset[select.name] === select.value);
       const plots = things.filter((thing) => thing.querySelector(".chart"));
       box.querySelector("[data-count]").textContent = `${plots.filter((plot) => !plot.hidden).length} of ${plots.length} series`;
     };
@@ -171,10 +170,7 @@
     }),
   );
   dark.addEventListener("change", redraw);
-  addEventListener("beforeprint", () => {
-    all("details").forEach((fold) => (fold.open = true)); // paper does not unfold
-    all(".chart").filter((chart) => chart.offsetParent).forEach(draw); // not those of hidden panels
-  });
+  addEventListener("beforeprint", () => all(".chart").filter((chart) => chart.offsetParent).forEach(draw)); // not those of hidden panels
 
   // In perfkit view a report is one of many; opened as a file it stands alone.
   if (location.protocol.startsWith("http") && location.pathname.startsWith("/report/"))

@@ -1,0 +1,92 @@
+"""Tables on a terminal: as many columns and as much of the names as there is room for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.cells import cell_len
+from rich.table import Table as Drawn
+from rich.text import Text as Line
+
+from perfkit_reports.document.blocks import Table
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import Column, telling
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.names import middle
+
+TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
+_GAP = 2  # characters between columns
+_LEAST = 14  # characters that a name is cut to at the least
+_METER = 12  # characters of the longest bar of a column
+
+
+def drawn(table: Table, rows: Sequence[Any], width: int) -> Drawn:
+    """`rows` in at most `width` characters: the first column and the brief ones, then others that fit.
+
+    Names are whole where there is room and cut in the middle where there is not; numbers are never cut.
+    """
+    told = telling(table.columns, rows)
+    columns = [*told[:1], *(column for column in told[1:] if column.weight == Weight.BRIEF)]
+    for column in told[1:]:
+        if column.weight == Weight.NORMAL and _needed([*columns, column], rows) <= width:
+            columns.append(column)
+    columns = [column for column in told if column in columns]
+    widths = _widths(columns, rows, width)
+    spare = width - sum(widths) - _GAP * len(widths)
+    shown = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for column, room in zip(columns, widths, strict=True):
+        bar = _METER + 1 if column.meter and spare > _METER else 0
+        spare -= bar
+        shown.add_column(
+            Line(column.title), justify="right" if column.numeric else "left", width=room + bar, overflow="fold"
+        )
+    for row in rows:
+        emphasis = table.emphasis is not None and table.emphasis(row)
+        lines = [
+            _line(column, column.cell(row), room, rows, drawn_width.width or room)
+            for column, room, drawn_width in zip(columns, widths, shown.columns, strict=True)
+        ]
+        shown.add_row(*lines, style="bold" if emphasis else None)
+    return shown
+
+
+def _needed(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> int:
+    """Characters of a table in which no text is cut."""
+    return sum(_longest(column, [column.cell(row).text for row in rows], rows) + _GAP for column in columns)
+
+
+def _longest(column: Column[Any], texts: Sequence[str], rows: Sequence[Any]) -> int:
+    details = [column.cell(row).detail for row in rows]
+    return max(cell_len(line) for text in (column.title, *texts, *details) for line in (text.splitlines() or [""]))
+
+
+def _widths(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> list[int]:
+    """Of each column: what its texts need, less for words where that is too much, more where whole names fit."""
+    widths = [_longest(column, [column.cell(row).text for row in rows], rows) for column in columns]
+    words = [place for place, column in enumerate(columns) if not column.numeric]
+    while words and sum(widths) + _GAP * len(widths) > width:
+        widest = max(words, key=lambda place: widths[place])
+        if widths[widest] <= _LEAST:
+            break
+        widths[widest] -= 1
+    for place in words:
+        cells = [columns[place].cell(row) for row in rows]
+        whole = _longest(columns[place], [cell.whole or cell.text for cell in cells], rows)
+        if whole > widths[place] and sum(widths) - widths[place] + whole + _GAP * len(widths) <= width:
+            widths[place] = whole
+    return widths
+
+
+def _line(column: Column[Any], cell: Cell, room: int, rows: Sequence[Any], drawn_width: int) -> Line:
+    """A cell with its detail on a second line, behind it a bar where there is room for one."""
+    text = cell.whole if cell.whole and cell_len(cell.whole) <= room else cell.text
+    line = Line()
+    shown = middle(text, room) if column.code else text
+    if drawn_width > room and isinstance(cell.value, int | float):
+        bar = "▆" * round(_METER * cell.value / column.largest(rows))
+        line.append(f"{bar:<{_METER}} ", style="blue")
+        shown = f"{shown:>{room}}"
+    line.append(shown, style=TONES.get(cell.tone, ""))
+    if cell.detail:
+        line.append(f"\n{cell.detail}", style="dim")
+    return line

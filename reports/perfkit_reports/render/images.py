@@ -1,0 +1,50 @@
+"""The charts and bars of a document as PNG and SVG, named by their ids."""
+
+from collections.abc import Iterator, Sequence
+
+from matplotlib.figure import Figure
+
+from perfkit_reports.charts.canvas import files, saved, stacked
+from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Details, Gallery, Group
+from perfkit_reports.document.document import Document
+
+
+def images(document: Document) -> Iterator[tuple[str, bytes]]:
+    """(`roofline.png`, content) and so on, for everything that can be drawn."""
+    for block in drawable(document):
+        yield from files(block.id, figure(block))
+
+
+def drawable(document: Document) -> Iterator[Chart | Bars]:
+    """The charts and bars of a document, those that are folded among them."""
+    yield from _within(document.summary)
+    for section in document.sections:
+        yield from _within(section.blocks)
+
+
+def figure(block: Chart | Bars) -> Figure | None:
+    """None where there is nothing to draw, or no way to draw it in print."""
+    if isinstance(block, Bars):
+        bars = [
+            (bar.name, {share.category: share.share * 100 for share in bar.shares if share.seconds > 0})
+            for bar in block.bars
+        ]
+        return stacked(bars, f"share {block.whole} (%)")
+    return block.print() if block.print else None
+
+
+def png(block: Chart | Bars) -> bytes | None:
+    drawn = figure(block)
+    return None if drawn is None else saved(drawn, "png")
+
+
+def _within(blocks: Sequence[Block]) -> Iterator[Chart | Bars]:
+    for block in blocks:
+        if isinstance(block, Chart | Bars):
+            yield block
+        elif isinstance(block, Details | Group):
+            yield from _within(block.blocks)
+        elif isinstance(block, Gallery):
+            yield from block.charts
+        elif isinstance(block, Choice):
+            yield from _within(list(block.options.values()))

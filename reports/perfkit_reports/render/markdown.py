@@ -1,0 +1,172 @@
+"""A document as Markdown, for pull requests and chat: no charts, the first rows of ranked tables."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from perfkit import units
+from perfkit_reports import findings
+from perfkit_reports.document.blocks import (
+    Bars,
+    Block,
+    Chart,
+    Choice,
+    Details,
+    Facts,
+    Findings,
+    Gallery,
+    Group,
+    Narrow,
+    Section,
+    Table,
+    Text,
+)
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.tables import telling
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.footnotes import Footnotes
+from perfkit_reports.palette import ordered_categories
+from perfkit_reports.render.marks import cell, fenced, folded, heading, safe, table
+from perfkit_reports.render.shown import others, shown_rows
+from perfkit_reports.wording import bounded
+
+_ROWS = 15  # of a ranked table
+
+
+def render(document: Document) -> str:
+    """The whole document. Text from the analysis is escaped, so that it can form no markup."""
+    page = _Page()
+    parts = [f"# {safe(document.title)}: perfkit report", f"**{safe(document.headline)}**"]
+    parts += [safe(" ".join(document.lead))] if document.lead else []
+    parts += (
+        ["\n".join(f"- {safe(tile.title)}: {_said(tile.cell)}" for tile in document.tiles)] if document.tiles else []
+    )
+    parts += page.blocks(document.summary, 2)
+    if document.warnings:
+        parts += [heading(2, "Caveats"), _listed(document.warnings)]
+    for section in document.sections:
+        parts += page.section(section)
+    if page.notes.reasons:
+        parts.append("\n".join(f"{number}. n/a: {safe(reason)}" for number, reason in enumerate(page.notes.reasons, 1)))
+    return "\n\n".join(parts) + "\n"
+
+
+def fragment(blocks: Sequence[Block], level: int = 2) -> str:
+    """Some blocks alone, for a comment that another tool writes; headings are of `level`."""
+    return "\n\n".join(_Page().blocks(blocks, level))
+
+
+class _Page:
+    """The footnotes of a page while it is written."""
+
+    def __init__(self) -> None:
+        self.notes = Footnotes()
+
+    def section(self, section: Section) -> list[str]:
+        """Nothing where none of its blocks is shown here."""
+        parts = self.blocks(section.blocks, 3)
+        intro = [safe(" ".join(section.intro))] if section.intro else []
+        return [heading(2, section.title), *intro, *parts] if parts else []
+
+    def blocks(self, blocks: Sequence[Block], level: int) -> list[str]:
+        return [part for block in blocks if block.weight <= Weight.NORMAL for part in self._block(block, level)]
+
+    def _block(self, block: Block, level: int) -> list[str]:
+        draw: dict[type[Block], Callable[[Any, int], list[str]]] = {
+            Text: self._text,
+            Facts: self._facts,
+            Findings: self._findings,
+            Table: self._table,
+            Chart: self._chart,
+            Bars: self._bars,
+            Details: self._group,
+            Group: self._group,
+            Gallery: self._gallery,
+            Choice: self._choice,
+            Narrow: self._nothing,
+        }
+        return draw[type(block)](block, level)
+
+    def _text(self, text: Text, level: int) -> list[str]:
+        if text.style == "code":
+            code = "\n".join(text.lines)
+            return [folded(text.title, code) if text.title else fenced(code)]
+        if text.style == "callout":
+            lines = [f"**{safe(text.title)}**"] if text.title else []
+            return ["\n>\n".join(f"> {line}" for line in (*lines, *map(safe, text.lines)))]
+        lines = [_listed(text.lines)] if text.style == "list" else [safe(" ".join(text.lines))]
+        return [*_titled(text.title, level), *lines]
+
+    def _facts(self, facts: Facts, level: int) -> list[str]:
+        lines = "\n".join(f"- {safe(name)}: {_said(value)}" for name, value in facts.items)
+        return [*_titled(facts.title, level), lines] if facts.items else []
+
+    def _findings(self, block: Findings, level: int) -> list[str]:
+        lines = []
+        for finding in block.items:
+            parts = [f"**{findings.word(finding)}: {safe(finding.title)}**."]
+            if finding.variant and block.owner:
+                parts.append(f"{safe(block.owner)}: {safe(finding.variant)}.")
+            if worth := findings.worth(finding):
+                parts.append(f"{worth[0].upper()}{worth[1:]}.")
+            parts += [safe(line) for line in (findings.evidence(finding), *findings.details(finding))]
+            if finding.action:
+                parts.append(f"**Fix:** {safe(findings.action(finding))}")
+            lines.append(f"- {' '.join(parts)}")
+        return ["\n".join(lines) if lines else safe(block.nothing)]
+
+    def _table(self, block: Table, level: int) -> list[str]:
+        rows, rest = shown_rows(block, _ROWS)
+        columns = [column for column in telling(block.columns, rows) if column.weight <= Weight.NORMAL]
+        if not rows or not columns:
+            return []
+        lines = [[cell(column.cell(row), self.notes) for column in columns] for row in rows]
+        if block.emphasis is not None:
+            for row, line in zip(rows, lines, strict=True):
+                line[0] = f"**{line[0]}**" if block.emphasis(row) else line[0]
+        parts = [table([safe(column.title) for column in columns], lines)]
+        parts += [safe(f"{rest}{f', all in tables/{block.data}.parquet' if block.data else ''}")] if rest else []
+        parts += [safe(block.caption)] if block.caption else []
+        for row in rows if block.details else ():
+            assert block.details is not None
+            if unfolded := self.blocks(block.details(row), level + 1):
+                parts += [f"**{cell(columns[0].cell(row))}**", *unfolded]
+        return [*_titled(block.title if block.show_title else "", level), *parts]
+
+    def _chart(self, chart: Chart, level: int) -> list[str]:
+        return self._block(chart.words, level) if chart.words else []
+
+    def _gallery(self, gallery: Gallery, level: int) -> list[str]:
+        return self.blocks(gallery.charts, level)
+
+    def _nothing(self, narrow: Narrow, level: int) -> list[str]:
+        return []
+
+    def _bars(self, block: Bars, level: int) -> list[str]:
+        categories = ordered_categories([bar.categories for bar in block.bars])
+        lines = []
+        for bar in block.bars:
+            shares = {share.category: bounded(units.percent(share.share), share.bound) for share in bar.shares}
+            lines.append([safe(bar.name), *(safe(shares.get(name, units.percent(0.0))) for name in categories)])
+        return [*_titled(block.title, level), table(["", *map(safe, categories)], lines)] if categories else []
+
+    def _group(self, group: Details | Group, level: int) -> list[str]:
+        parts = self.blocks(group.blocks, level + 1)
+        return [*_titled(group.title, level), *parts] if parts else []
+
+    def _choice(self, choice: Choice, level: int) -> list[str]:
+        first = next(iter(choice.options.values()), None)
+        parts = self.blocks([first], level) if first else []
+        return [*parts, *([safe(rest)] if (rest := others(choice)) else [])] if parts else []
+
+
+def _titled(title: str, level: int) -> list[str]:
+    return [heading(level, title)] if title else []
+
+
+def _listed(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {safe(line)}" for line in lines)
+
+
+def _said(value: Cell) -> str:
+    return cell(value) if value.known else safe(f"not known: {value.reason}")

@@ -1,0 +1,53 @@
+"""The raw rows of a document as Arrow tables and Parquet files, null where something is not known."""
+
+import io
+from types import GenericAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perfkit_reports.document.tables import Data
+
+_TYPES = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+# What the names of columns end with.
+_UNITS = {
+    "s": "s",
+    "seconds": "s",
+    "bytes": "B",
+    "bytes_per_step": "B",
+    "flops": "FLOP",
+    "achieved": "FLOP/s",
+    "intensity": "FLOP/B",
+    "bandwidth": "B/s",
+    "power_w": "W",
+    "energy_per_step": "J",
+    "energy_per_unit": "J",
+}
+
+
+def arrow(data: Data) -> pa.Table:
+    """The rows, with no row where there is nothing; each column's unit, where it has one, in its metadata."""
+    columns = [pa.field(name, _type(kind), metadata=_metadata(name)) for name, kind in data.schema.items()]
+    return pa.Table.from_pylist(list(data.rows()), schema=pa.schema(columns))
+
+
+def parquet(data: Data) -> bytes:
+    """The rows as the bytes of a Parquet file."""
+    buffer = io.BytesIO()
+    pq.write_table(arrow(data), buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def unit(column: str) -> str:
+    """The unit of a column by its name: `step_low_s` is in s; empty where it has none."""
+    return next((symbol for ending, symbol in _UNITS.items() if f"_{column}".endswith(f"_{ending}")), "")
+
+
+def _metadata(column: str) -> dict[str, str] | None:
+    return {"unit": symbol} if (symbol := unit(column)) else None
+
+
+def _type(kind: type | GenericAlias) -> pa.DataType:
+    if isinstance(kind, GenericAlias):
+        return pa.list_(_TYPES[kind.__args__[0]])
+    return _TYPES[kind]

@@ -1,0 +1,224 @@
+"""A document on a terminal: headline, key figures, the weightiest findings and the brief blocks; more on demand."""
+
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text as Line
+
+from perfkit import units
+from perfkit.analysis.model.finding import Finding
+from perfkit_reports import findings
+from perfkit_reports.document.blocks import (
+    Bars,
+    Block,
+    Chart,
+    Choice,
+    Details,
+    Facts,
+    Findings,
+    Gallery,
+    Group,
+    Narrow,
+    Table,
+    Text,
+)
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.palette import legend
+from perfkit_reports.render.columns_that_fit import TONES, drawn
+from perfkit_reports.render.shown import others, shown_rows
+from perfkit_reports.wording import bounded, plural
+
+_ROWS = {Weight.BRIEF: 10, Weight.NORMAL: 30}  # of a ranked table
+_FINDINGS = 3  # at first; what went wrong is never among those left out
+_SEVERITIES = {"gain": "green", "warning": "yellow"}
+_ORDER = {"warning": 0, "gain": 1, "note": 2}
+_BAR = 60  # characters
+_BLOCKS = "█▓▒░▞▚▤▦"
+
+
+def render(document: Document, console: Console, *, report: Path | None = None, verbose: bool = False) -> None:
+    """Print the document; `report` is where its page was written. Nothing given is read as rich's markup."""
+    screen = _Screen(console, Weight.NORMAL if verbose else Weight.BRIEF)
+    console.print()
+    console.print(Line(document.headline, style="bold"))
+    for line in document.lead:
+        console.print(Line(line))
+    for tile in document.tiles:
+        screen.fact(tile.title, tile.cell)
+    screen.blocks(document.summary)
+    for section in document.sections:
+        if verbose and any(block.weight <= Weight.NORMAL for block in section.blocks):
+            console.print(Line(f"\n{section.title}", style="bold underline"))
+            for line in section.intro:
+                console.print(Line(line))
+        screen.blocks(section.blocks)
+    for warning in document.warnings:
+        console.print(Line.assemble(("! ", "yellow"), warning))
+    if report is not None:
+        console.print(Line.assemble("\nreport: ", (str(report), "bold")), soft_wrap=True)
+
+
+class _Screen:
+    """A console, and up to which weight blocks are shown on it."""
+
+    def __init__(self, console: Console, most: Weight) -> None:
+        self.console = console
+        self.most = most
+
+    def blocks(self, blocks: Sequence[Block]) -> None:
+        for block in blocks:
+            if block.weight <= self.most:
+                self._block(block)
+
+    def _block(self, block: Block) -> None:
+        draw: dict[type[Block], Callable[[Any], None]] = {
+            Text: self._text,
+            Facts: self._facts,
+            Findings: self._findings,
+            Table: self._table,
+            Chart: self._chart,
+            Bars: self._bars,
+            Details: self._group,
+            Group: self._group,
+            Gallery: self._gallery,
+            Choice: self._choice,
+            Narrow: self._nothing,
+        }
+        draw[type(block)](block)
+
+    def fact(self, name: str, value: Cell) -> None:
+        line = Line(f"{name}: ")
+        if value.known:
+            line.append(value.text, style=TONES.get(value.tone, "bold"))
+            line.append(f" ({value.detail})" if value.detail else "", style="dim")
+        else:
+            line.append(f"not known: {value.reason}", style="dim")
+        self.console.print(line)
+
+    def _title(self, title: str) -> None:
+        if title:
+            self.console.print(Line(f"\n{title}", style="bold"))
+
+    def _text(self, text: Text) -> None:
+        if text.style == "callout":
+            for line in text.lines:
+                title = f"{text.title}: " if text.title else ""
+                self.console.print(Line.assemble(("! ", "yellow"), (title, "yellow"), line))
+            return
+        self._title(text.title)
+        if text.style == "code":
+            self.console.print(Line("\n".join(text.lines)), soft_wrap=True)
+            return
+        for line in text.lines:
+            self.console.print(
+                Line(f"- {line}" if text.style == "list" else line, style="dim" if text.style == "caption" else "")
+            )
+
+    def _facts(self, facts: Facts) -> None:
+        self._title(facts.title if facts.items else "")
+        for name, value in facts.items:
+            self.fact(name, value)
+
+    def _findings(self, block: Findings) -> None:
+        """Warnings first, then gains; how many are left out is told."""
+        ordered = sorted(block.items, key=lambda finding: _ORDER.get(finding.severity, len(_ORDER)))
+        warnings = sum(finding.severity == "warning" for finding in ordered)
+        shown = ordered if self.most > Weight.BRIEF else ordered[: max(_FINDINGS, warnings)]
+        for finding in shown:
+            self._finding(finding, owner=bool(block.owner))
+        if rest := len(ordered) - len(shown):
+            self.console.print(Line(f"{plural(rest, 'more finding')} in the report", style="dim"))
+        if not ordered and self.most > Weight.BRIEF:
+            self.console.print(Line(block.nothing, style="dim"))
+
+    def _finding(self, finding: Finding, *, owner: bool) -> None:
+        """With a line of evidence and what to do; a note in a line."""
+        worth = findings.worth(finding)
+        self.console.print(
+            Line.assemble(
+                (f"{findings.icon(finding)} {findings.word(finding)}: ", _SEVERITIES.get(finding.severity, "cyan")),
+                (finding.title, "bold"),
+                f" [{finding.variant}]" if finding.variant and owner else "",
+                f", {worth}" if worth else "",
+            )
+        )
+        if finding.severity == "note" and self.most == Weight.BRIEF:
+            return
+        self.console.print(Line(f"  {findings.evidence(finding)}", style="dim"), no_wrap=True, overflow="ellipsis")
+        for line in Line(f"→ {findings.action(finding)}" if finding.action else "").wrap(
+            self.console, self.console.width - 2
+        ):
+            self.console.print(Line.assemble("  ", line), no_wrap=True)
+
+    def _table(self, block: Table) -> None:
+        rows, rest = shown_rows(block, _ROWS[self.most])
+        if not rows:
+            return
+        self._title(block.title if block.show_title else "")
+        self.console.print(drawn(block, rows, self.console.width))
+        if rest:
+            self.console.print(Line(f"{rest} in the report", style="dim"))
+        for row in rows if block.details else ():
+            assert block.details is not None
+            for told in block.details(row):
+                if told.weight <= self.most:
+                    name = block.columns[0].cell(row).text
+                    self._title("" if isinstance(told, Text) and told.style == "callout" else name)
+                    self.blocks([told])
+
+    def _chart(self, chart: Chart) -> None:
+        if chart.words is not None:
+            self._block(chart.words)
+
+    def _gallery(self, gallery: Gallery) -> None:
+        self.blocks(gallery.charts)
+
+    def _nothing(self, narrow: Narrow) -> None:
+        """Everything is shown here."""
+
+    def _bars(self, block: Bars) -> None:
+        """Bars of characters over one key; parts under half a percent have no room in them."""
+        categories = legend([[share.category for share in bar.shares if share.share >= 0.005] for bar in block.bars])
+        if not categories:
+            return
+        self._title(block.title if self.most > Weight.BRIEF else "")
+        alone = len(block.bars) == 1
+        room = 0 if alone else min(24, max(len(bar.name) for bar in block.bars))
+        marks = [(name, fill.colour, mark) for (name, fill), mark in zip(categories, cycle(_BLOCKS), strict=False)]
+        for bar in block.bars[: _ROWS[self.most]]:
+            line = Line("" if alone else f"{_cut(bar.name, room):<{room}}  ")
+            shares = {share.category: share for share in bar.shares}
+            for name, colour, mark in marks:
+                line.append(mark * round(shares[name].share * _BAR) if name in shares else "", style=colour)
+            self.console.print(line, no_wrap=True)
+        if len(block.bars) > _ROWS[self.most]:
+            self.console.print(Line(f"{len(block.bars) - _ROWS[self.most]:,} more in the report", style="dim"))
+        key = Line()
+        shares = {share.category: share for share in block.bars[0].shares} if alone else {}
+        for name, colour, mark in marks:
+            share = shares.get(name)
+            key.append(f"{mark} ", style=colour)
+            key.append(f"{name} {bounded(units.percent(share.share, 0), share.bound)}  " if share else f"{name}  ")
+        self.console.print(key)
+
+    def _group(self, group: Details | Group) -> None:
+        if any(block.weight <= self.most for block in group.blocks):
+            self._title(group.title)
+            self.blocks(group.blocks)
+
+    def _choice(self, choice: Choice) -> None:
+        first = next(iter(choice.options.values()), None)
+        if first is None or first.weight > self.most:
+            return
+        self.blocks([first])
+        if rest := others(choice):
+            self.console.print(Line(rest, style="dim"))
+
+
+def _cut(name: str, room: int) -> str:
+    return name if len(name) <= room else f"{name[: room - 1]}…"

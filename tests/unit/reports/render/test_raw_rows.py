@@ -1,0 +1,70 @@
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from perfkit_reports.render import frames, images, notebook, parquet
+from tests.fixtures import sample_document as sample
+
+
+def test_parquet_has_the_types_and_units_of_the_rows() -> None:
+    kernels, empty = sample.document().data
+
+    table = pq.read_table(io.BytesIO(parquet.parquet(kernels)))
+    assert table.schema.types == [pa.string(), pa.float64(), pa.int64(), pa.bool_(), pa.list_(pa.string())]
+    assert table.column("seconds").to_pylist() == [0.5, None]
+    assert table.schema.field("seconds").metadata == {b"unit": b"s"}
+    assert table.schema.field("name").metadata is None
+    assert pq.read_table(io.BytesIO(parquet.parquet(empty))).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "unit"),
+    [
+        ("step_low_s", "s"),
+        ("bytes", "B"),
+        ("message_bytes", "B"),
+        ("coverage_bytes_s", "s"),
+        ("bytes_per_step", "B"),
+        ("recompute_flops", "FLOP"),
+        ("achieved", "FLOP/s"),
+        ("bus_bandwidth", "B/s"),
+        ("share", ""),
+        ("calls", ""),
+    ],
+)
+def test_units_follow_from_the_names_of_columns(column: str, unit: str) -> None:
+    assert parquet.unit(column) == unit
+
+
+def test_frames_are_typed_and_know_their_units() -> None:
+    rows = frames.frame(sample.document(), "kernels")
+
+    assert [str(kind) for kind in rows.dtypes] == ["string", "float64", "Int64", "boolean", "object"]
+    assert rows.attrs["units"] == {"seconds": "s"}
+    assert rows["calls"].isna().tolist() == [True, False]
+
+
+def test_a_frame_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(KeyError, match=r"no table 'ops'; there are kernels, empty"):
+        frames.frame(sample.document(), "ops")
+
+
+def test_images_are_named_by_their_blocks() -> None:
+    found = dict(images.images(sample.document()))
+
+    assert list(found) == ["time-split.png", "time-split.svg", "peak.png", "peak.svg"]
+    assert found["peak.png"].startswith(b"\x89PNG")
+    assert b"<svg" in found["peak.svg"]
+
+
+def test_a_notebook_shows_brief_blocks_without_scripts() -> None:
+    text = notebook.render(sample.document()).replace("\u00a0", " ")
+
+    assert "<script" not in text
+    assert "A step takes 8 ms." in text
+    assert "23 more kernels in the report." in text
+    assert text.count("data:image/png;base64,") == 2
+    assert "1 more in the report." in text
+    assert "Machine" not in text

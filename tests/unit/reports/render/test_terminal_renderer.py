@@ -1,0 +1,96 @@
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from perfkit_reports.document.blocks import Section
+from perfkit_reports.document.document import Document
+from perfkit_reports.render import terminal
+from tests.fixtures import sample_document as sample
+
+
+def _shown(width: int = 100, document: Document | None = None, **given: object) -> str:
+    console = Console(file=StringIO(), width=width)
+    terminal.render(document or sample.document(), console, **given)
+    text = console.file.getvalue()
+    assert all(len(line.rstrip()) <= width for line in text.splitlines() if "report: " not in line)
+    return text
+
+
+def _table(width: int, rows: list[tuple[str, float | None]]) -> str:
+    table = sample.kernels(rows)
+    return _shown(
+        width,
+        Document(kind="a", title="a", headline="b", perfkit="", created_at="", sections=(Section("s", "S", (table,)),)),
+    )
+
+
+def test_at_first_the_headline_three_findings_and_the_brief_blocks() -> None:
+    text = _shown()
+
+    assert (
+        "A step takes 8 ms.\nIt is bound by memory.\nStep: 8 ms (mean of 5)\nMFU: not known: no peak is known" in text
+    )
+    assert text.index("Warning: [bold]a|b</b>") < text.index("Gain 0")
+    assert "▲ Gain: Gain 1 [amp], up to 1.00 ms a step\n  Seen.\n  → Fuse it.\n" in text
+    assert "Gain 2" not in text
+    assert "3 more findings in the report" in text
+    assert "23 more kernels in the report" in text
+    assert "█ compute-bound 75 %  ▓ copies at least 25 %" in text
+    assert "One byte at the peak." in text
+    assert "! Two ranks are missing." in text
+    assert "Machine" not in text
+
+
+def test_verbose_shows_all_but_details() -> None:
+    text = _shown(verbose=True)
+
+    assert "Gain 4" in text
+    assert "Driver: not known: no driver" in text
+    assert "! Out of memory: It asked for 4 GiB." in text
+    assert "raise ``` Error" in text
+    assert "The report also has: ops." in text
+    assert "13 more kernels in the report" in text
+    assert "A detail." not in text
+    assert "Hidden" not in text
+
+
+def test_every_warning_is_shown() -> None:
+    from dataclasses import replace
+
+    found = sample.findings()
+    warnings = tuple(found.items[-1:] * 5)
+    text = _shown(document=replace(sample.document(), summary=(replace(found, items=(*found.items, *warnings)),)))
+
+    assert text.count("! Warning: ") == 6
+    assert "5 more findings" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_a_table_is_never_wider_than_the_terminal(width: int) -> None:
+    _shown(width)
+    _shown(width, verbose=True)
+
+
+def test_names_are_whole_where_there_is_room() -> None:
+    assert sample.LONG in _table(160, sample.ROWS[:1])
+    assert sample.LONG not in _table(100, sample.ROWS[:1])
+
+
+def test_columns_go_before_names_are_cut() -> None:
+    rows: list[tuple[str, float | None]] = [("k" * 50, 1.0)]
+
+    assert "Calls" in _table(80, rows)
+    assert "Calls" not in _table(62, rows)
+    assert "…" in _table(40, rows)
+
+
+def test_meters_are_drawn_where_there_is_room() -> None:
+    assert "▆▆▆▆▆▆▆▆▆▆▆▆ 8 ms" in _table(100, [("a", 8.0), ("b", 4.0)])
+    assert "▆▆▆▆▆▆       4 ms" in _table(100, [("a", 8.0), ("b", 4.0)])
+    assert "▆" not in _table(20, [("a", 8.0)])
+
+
+def test_the_report_is_named_last() -> None:
+    assert _shown(report=Path("out/report.html")).endswith("report: out/report.html\n")
