@@ -6,9 +6,9 @@ from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Status
 from perfkit_reports import headline, memory_section, ops, watched
+from perfkit_reports.charts.roofline import kinds, left_out
 from perfkit_reports.columns import telling
 from perfkit_reports.figures import all_figures
-from perfkit_reports.figures.roofline import kinds, left_out
 from perfkit_reports.holders import of_variants
 from perfkit_reports.page import embed, page
 from perfkit_reports.palette import legend

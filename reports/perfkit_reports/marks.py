@@ -9,7 +9,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit_reports import environment, findings
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import Column, Row, is_known
-from perfkit_reports.footnotes import Footnotes
+from perfkit_reports.render.footnotes import Footnotes
 
 
 def safe(text: str) -> str:

@@ -7,8 +7,8 @@ from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit_reports import memory_section, trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import plural
+from perfkit_reports.charts.roofline import kinds, left_out
 from perfkit_reports.columns import Column, telling
-from perfkit_reports.figures.roofline import kinds, left_out
 from perfkit_reports.figures.traces import trace_figures
 from perfkit_reports.page import page
 from perfkit_reports.palette import legend

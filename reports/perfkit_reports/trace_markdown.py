@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from perfkit import units
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit_reports import memory_markdown, trace_columns, trace_headline, trace_story
-from perfkit_reports.bars import Bar
 from perfkit_reports.cells import bounded
 from perfkit_reports.columns import Column, Row, is_known, telling
-from perfkit_reports.footnotes import Footnotes
+from perfkit_reports.document.blocks import Bar
 from perfkit_reports.marks import columns, footnotes, found, method, safe, table
 from perfkit_reports.palette import ordered_categories
+from perfkit_reports.render.footnotes import Footnotes
 from perfkit_reports.trace_headline import ceilings_of
 from perfkit_reports.trace_series import every_trace, focus, memory_holders, trace_bars
 

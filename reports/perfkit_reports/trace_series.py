@@ -6,9 +6,9 @@ from perfkit import units
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit.analysis.trace.memory import fullness
-from perfkit_reports.bars import Bar
 from perfkit_reports.cells import plural
-from perfkit_reports.figures.roofline import LEVEL
+from perfkit_reports.charts.roofline import LEVEL
+from perfkit_reports.document.blocks import Bar
 from perfkit_reports.holders import Holder, of_traces
 from perfkit_reports.palette import styles
 from perfkit_reports.plane import Plane, Series, applicable

@@ -1,7 +1,7 @@
 """A bench's variants as what the figures draw: series on a roofline, bars of time."""
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit_reports.bars import Bar
+from perfkit_reports.document.blocks import Bar
 from perfkit_reports.headline import fastest
 from perfkit_reports.palette import Style, styles
 from perfkit_reports.plane import Plane, Series, applicable

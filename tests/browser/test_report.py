@@ -58,7 +58,7 @@ def test_layers_of_the_roofline_switch(open_report: Any) -> None:
     assert visible(page) == {("baseline", "step"), ("ckpt", "step")}
     arrows = page.evaluate(
         "document.querySelector('[data-figure=roofline]').layout.annotations"
-        ".filter(item => item.showarrow && item.visible).map(item => item.name)"
+        ".filter(item => item.showarrow && item.visible).map(item => JSON.parse(item.name).series)"
     )
     assert arrows == ["ckpt"]
 

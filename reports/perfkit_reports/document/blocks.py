@@ -16,7 +16,7 @@ Tags = Mapping[str, str]  # by which a `Narrow` chooses
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """`id` is unique in its document: anchors, saved files and tests name it."""
+    """`id` is unique in its document, of letters, digits and dashes: pages, saved files and tests name it."""
 
     id: str
     weight: Weight = Weight.NORMAL
@@ -27,11 +27,11 @@ class Text(Block):
     """Sentences, `title` above them where there is one.
 
     `paragraph` and `caption` run on, `list` has a line each, `callout` is what has to be known before relying on
-    figures, `empty` stands where there is nothing to show, `code` is kept as it is.
+    figures, `alarm` what went wrong, `empty` stands where there is nothing to show, `code` is kept as it is.
     """
 
     lines: tuple[str, ...]
-    style: Literal["paragraph", "list", "caption", "callout", "empty", "code"] = "paragraph"
+    style: Literal["paragraph", "list", "caption", "callout", "alarm", "empty", "code"] = "paragraph"
     title: str = ""
 
 
@@ -54,13 +54,13 @@ class Findings(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Block):
-    """Rows of anything. Each format shows as many as it has room for and says how many it leaves out.
+    """Rows of anything, named by their first column. Each format shows as many as it has room for and says how many
+    it leaves out.
 
     `what` names one row (`kernel`), `data` the raw table in which all are. `limit` is the most rows a page shows, and
     says that the rows are ranked, so that a format with less room shows the first ones only; without it all are shown.
     `sorted` is the title of the column that the rows are sorted by. `details` are the blocks that a row unfolds to.
-    `head` is the column, if any, that names a row. `emphasis` marks rows that the others are compared with, `tags`
-    say by what a `Narrow` chooses a row.
+    `emphasis` marks rows that the others are compared with, `tags` say by what a `Narrow` chooses a row.
     """
 
     title: str
@@ -82,7 +82,7 @@ class Chart(Block):
     """An interactive figure, and `print`, which draws the same with matplotlib for files and notebooks.
 
     `words` tells the same where nothing can be drawn: in Markdown and on a terminal. A notebook shows `BRIEF` ones.
-    `legend` are (name, colour, pattern of fill); `layers` are groups of switches by which dots are shown and hidden
+    `legend` are (name, colour, pattern of fill or marker); `layers` are switches by which parts are shown and hidden
     (only a roofline has them). `label` tells those who cannot see it what it shows.
     """
 
@@ -100,12 +100,15 @@ class Chart(Block):
 
 @dataclass(frozen=True)
 class Layer:
-    """A switch of a chart: everything in it whose `meta` has this `value` under `key`."""
+    """A switch of a chart: everything in it whose `meta` has this `value` under `key`. Those of one `group` stand
+    together; a part is shown if all of its keys are on.
+    """
 
     key: str
     value: str
     label: str
     on: bool
+    group: str
     colour: str = ""
     symbol: str = ""
 
@@ -175,10 +178,11 @@ class Narrow(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Block):
-    """Blocks under a heading."""
+    """Blocks under a heading, if there is a title; `beside` each other where there is room."""
 
-    title: str
     blocks: tuple[Block, ...]
+    title: str = ""
+    beside: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ class Mark:
 class Cell:
     """`text`, a second line of `detail`, the `reason` where the text is n/a, and a `value` to sort by.
 
-    `whole` is the name that `text` is the short form of, `mark` draws the figure where a format can.
+    `whole` is the name that `text` is the short form of, `mark` draws the figure where a format can, `swatch` is the
+    (colour, marker) that what it names has in charts.
 
     `tone` is `good`, `bad`, `unsure` or empty; it only repeats what the text says.
     """
@@ -35,6 +36,7 @@ class Cell:
     tone: str = ""
     whole: str = ""
     mark: Mark | None = None
+    swatch: tuple[str, str] | None = None
 
     @property
     def known(self) -> bool:

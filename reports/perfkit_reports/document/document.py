@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from perfkit_reports.document.blocks import Block, Section, Tile
 from perfkit_reports.document.cases import Suite
+from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Data
 
 
@@ -13,8 +14,8 @@ class Document:
     """What an analysis says: `sections` in the order of reading, `data` with every raw row behind them.
 
     `kind` is what it is about (`trace`), `eyebrow` the small line above the headline, `lead` the sentences below it,
-    `warnings` what to know before relying on it. `raw` are the files that hold the analysis itself, by name; the first
-    is what a page saves as JSON. `suites` hold the verdicts of a check.
+    `verdict` the word that it comes to, `warnings` what to know before relying on it. `raw` are the files that hold the
+    analysis itself, by name; a page holds the one that it `saves`. `suites` hold the verdicts of a check.
     """
 
     kind: str
@@ -25,11 +26,12 @@ class Document:
     sections: tuple[Section, ...]
     eyebrow: tuple[str, ...] = ()
     lead: tuple[str, ...] = ()
-    tone: str = ""
+    verdict: Cell | None = None
     tiles: tuple[Tile, ...] = ()
     summary: tuple[Block, ...] = ()
     warnings: tuple[str, ...] = ()
     data: tuple[Data, ...] = ()
     raw: Mapping[str, bytes] = field(default_factory=dict)
+    saves: str = ""
     suites: tuple[Suite, ...] = ()
     footer: str = ""

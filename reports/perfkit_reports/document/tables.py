@@ -17,7 +17,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """`code` sets names in a fixed width, `wrap` breaks long text.
+    """`code` sets names in a fixed width, `wrap` breaks long text, `pill` sets a verdict apart in its tone.
 
     `meter` draws a bar behind the number, in proportion to the largest of the table, or to `most`, which several
     columns can share. `weight` is how much room a format must have to show it: a terminal shows what is `BRIEF`, a page
@@ -31,6 +31,7 @@ class Column(Generic[Row]):
     code: bool = False
     meter: bool = False
     wrap: bool = False
+    pill: bool = False
     weight: Weight = Weight.NORMAL
     most: float | None = None
 

@@ -2,11 +2,11 @@
 
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports.charts.frame import Figure
+from perfkit_reports.charts.roofline import roofline
+from perfkit_reports.charts.time_bars import time_split
 from perfkit_reports.figures.changes import changes
 from perfkit_reports.figures.memory import memory_figures
 from perfkit_reports.figures.ranks import ranks
-from perfkit_reports.figures.roofline import roofline
-from perfkit_reports.figures.time_split import time_split
 from perfkit_reports.plane import Plane
 from perfkit_reports.trace_series import detailed, memory_holders, step_bars, stream_bars, trace_bars
 

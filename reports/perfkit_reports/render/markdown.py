@@ -24,8 +24,8 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import telling
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.footnotes import Footnotes
 from perfkit_reports.palette import ordered_categories
+from perfkit_reports.render.footnotes import Footnotes
 from perfkit_reports.render.marks import cell, fenced, folded, heading, safe, table
 from perfkit_reports.render.shown import others, shown_rows
 from perfkit_reports.wording import bounded
@@ -36,7 +36,7 @@ _ROWS = 15  # of a ranked table
 def render(document: Document) -> str:
     """The whole document. Text from the analysis is escaped, so that it can form no markup."""
     page = _Page()
-    parts = [f"# {safe(document.title)}: perfkit report", f"**{safe(document.headline)}**"]
+    parts = [f"# {safe(document.title)}: perfkit report", f"**{_verdict(document)}{safe(document.headline)}**"]
     parts += [safe(" ".join(document.lead))] if document.lead else []
     parts += (
         ["\n".join(f"- {safe(tile.title)}: {_said(tile.cell)}" for tile in document.tiles)] if document.tiles else []
@@ -91,7 +91,7 @@ class _Page:
         if text.style == "code":
             code = "\n".join(text.lines)
             return [folded(text.title, code) if text.title else fenced(code)]
-        if text.style == "callout":
+        if text.style in ("callout", "alarm"):
             lines = [f"**{safe(text.title)}**"] if text.title else []
             return ["\n>\n".join(f"> {line}" for line in (*lines, *map(safe, text.lines)))]
         lines = [_listed(text.lines)] if text.style == "list" else [safe(" ".join(text.lines))]
@@ -151,13 +151,17 @@ class _Page:
         return [*_titled(block.title, level), table(["", *map(safe, categories)], lines)] if categories else []
 
     def _group(self, group: Details | Group, level: int) -> list[str]:
-        parts = self.blocks(group.blocks, level + 1)
+        parts = self.blocks(group.blocks, level + 1 if group.title else level)
         return [*_titled(group.title, level), *parts] if parts else []
 
     def _choice(self, choice: Choice, level: int) -> list[str]:
         first = next(iter(choice.options.values()), None)
         parts = self.blocks([first], level) if first else []
         return [*parts, *([safe(rest)] if (rest := others(choice)) else [])] if parts else []
+
+
+def _verdict(document: Document) -> str:
+    return f"{safe(document.verdict.text)}: " if document.verdict else ""
 
 
 def _titled(title: str, level: int) -> list[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.footnotes import Footnotes
+from perfkit_reports.render.footnotes import Footnotes
 
 
 def safe(text: str) -> str:

@@ -9,8 +9,8 @@ from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Details,
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import telling
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.page import templates
 from perfkit_reports.render.images import png
+from perfkit_reports.render.page import templates
 from perfkit_reports.render.shown import shown_rows
 
 _FINDINGS = 5

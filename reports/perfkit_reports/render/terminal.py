@@ -45,7 +45,9 @@ def render(document: Document, console: Console, *, report: Path | None = None, 
     """Print the document; `report` is where its page was written. Nothing given is read as rich's markup."""
     screen = _Screen(console, Weight.NORMAL if verbose else Weight.BRIEF)
     console.print()
-    console.print(Line(document.headline, style="bold"))
+    verdict = document.verdict
+    said = (f"{verdict.text}: ", f"bold {TONES.get(verdict.tone, '')}") if verdict else ""
+    console.print(Line.assemble(said, (document.headline, "bold")))
     for line in document.lead:
         console.print(Line(line))
     for tile in document.tiles:
@@ -105,7 +107,7 @@ class _Screen:
             self.console.print(Line(f"\n{title}", style="bold"))
 
     def _text(self, text: Text) -> None:
-        if text.style == "callout":
+        if text.style in ("callout", "alarm"):
             for line in text.lines:
                 title = f"{text.title}: " if text.title else ""
                 self.console.print(Line.assemble(("! ", "yellow"), (title, "yellow"), line))

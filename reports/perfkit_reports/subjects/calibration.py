@@ -12,8 +12,8 @@ from perfkit_reports import marks
 from perfkit_reports.cells import Cell, plural, unknown
 from perfkit_reports.check.markdown_text import escaped
 from perfkit_reports.columns import Column, Row
-from perfkit_reports.footnotes import Footnotes
 from perfkit_reports.plain import one_line
+from perfkit_reports.render.footnotes import Footnotes
 from perfkit_reports.screen import fits, table
 from perfkit_reports.subjects.check.quantities import signed
 

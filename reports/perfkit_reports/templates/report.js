@@ -12,8 +12,8 @@
     const { data, layout } = structuredClone(figures[chart.dataset.figure]);
     layout.template = plotTheme.template();
     if (touch) layout.dragmode = false; // a finger scrolls the page
-    if (chart.dataset.figure === "roofline") {
-      layers(data, layout);
+    if (chart.classList.contains("layered")) {
+      layers(chart, data, layout);
       fit(chart, data, layout);
     }
     const first = !drawn.has(chart);
@@ -24,13 +24,12 @@
   }
   const redraw = () => drawn.forEach(draw);
 
-  // The roofline's layers: a trace is on where both its series and its kind are.
-  function layers(data, layout) {
-    const on = (key) => new Set(all(`[data-roofline] input[data-${key}]:checked`).map((box) => box.dataset[key]));
-    const series = on("series");
-    const kinds = on("kind");
-    for (const trace of data) if (trace.meta) trace.visible = series.has(trace.meta.series) && kinds.has(trace.meta.kind);
-    for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = series.has(arrow.name) && kinds.has("step");
+  // Layers: a part is on where all that it is of is on. Of an arrow, which has no `meta`, its name tells that.
+  function layers(chart, data, layout) {
+    const off = all(`[data-layers="${chart.dataset.figure}"] input:not(:checked)`).map((box) => [box.dataset.key, box.dataset.value]);
+    const on = (meta) => off.every(([key, value]) => meta[key] !== value);
+    for (const trace of data) if (trace.meta) trace.visible = on(trace.meta);
+    for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = on(JSON.parse(arrow.name));
   }
   // On log-log axes every bandwidth has slope 1; its angle on the screen depends on the plot's size. On a small
   // screen dots are smaller, and what does not fit beside the roofs is named on hover only.
@@ -51,7 +50,7 @@
       Object.assign(label, { textangle: (-angle * 180) / Math.PI, xanchor: "center", yanchor: "middle", xshift: side * gap * Math.sin(angle), yshift: -side * gap * Math.cos(angle) });
     }
   }
-  all("[data-roofline]").forEach((box) => box.addEventListener("change", () => draw(document.querySelector('[data-figure="roofline"]'))));
+  all("[data-layers]").forEach((box) => box.addEventListener("change", () => draw(document.querySelector(`[data-figure="${box.dataset.layers}"]`))));
 
   all("select[data-chart]").forEach((select) =>
     select.addEventListener("change", () => {
@@ -77,19 +76,21 @@
       const row = head.parentElement;
       const column = [...row.children].indexOf(head);
       const body = head.closest("table").tBodies[0];
-      const numeric = [...body.rows].every((line) => raw(line.cells[column]) === null || raw(line.cells[column]).trim() !== "" && !isNaN(raw(line.cells[column])));
+      const rows = [...body.rows].filter((line) => !line.classList.contains("detail"));
+      const numeric = rows.every((line) => raw(line.cells[column]) === null || raw(line.cells[column]).trim() !== "" && !isNaN(raw(line.cells[column])));
       const first = numeric && head.classList.contains("num") ? "descending" : "ascending";
       const order = head.getAttribute("aria-sort") === first ? (first === "ascending" ? "descending" : "ascending") : first;
       for (const other of row.children) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", order);
       const sign = order === "ascending" ? 1 : -1;
       const key = (line) => raw(line.cells[column]) ?? (numeric ? null : line.cells[column].textContent);
-      const lines = [...body.rows].sort((left, right) => {
+      const unfolded = new Map(rows.map((line) => [line, line.nextElementSibling?.matches(".detail") ? [line.nextElementSibling] : []]));
+      const lines = rows.sort((left, right) => {
         const [a, b] = [key(left), key(right)];
         if (a === null || b === null) return (a === null) - (b === null); // what is not known stays last
         return sign * (numeric ? a - b : a.localeCompare(b));
       });
-      body.append(...lines);
+      body.append(...lines.flatMap((line) => [line, ...unfolded.get(line)]));
     }),
   );
 
@@ -122,12 +123,12 @@
     show();
   });
 
-  // Things of a group are shown that have, in their data, what each of the group's selects names.
+  // Of what has tags, that is shown which has what each of the selects names.
   all("[data-narrow]").forEach((box) => {
-    const things = all(`[data-narrowed="${box.dataset.narrow}"]`);
+    const things = all("[data-tags]").filter((thing) => !thing.parentElement.closest("[data-tags]"));
     const selects = all("select", box);
     const show = () => {
-      for (const thing of things) thing.hidden = !selects.every((select) => !select.value || thing.dataset[select.name] === select.value);
+      for (const thing of things) thing.hidden = !selects.every((select) => !select.value || JSON.parse(thing.dataset.tags)[select.name] === select.value);
       const plots = things.filter((thing) => thing.querySelector(".chart"));
       box.querySelector("[data-count]").textContent = `${plots.filter((plot) => !plot.hidden).length} of ${plots.length} series`;
     };
@@ -170,7 +171,10 @@
     }),
   );
   dark.addEventListener("change", redraw);
-  addEventListener("beforeprint", () => all(".chart").filter((chart) => chart.offsetParent).forEach(draw)); // not those of hidden panels
+  addEventListener("beforeprint", () => {
+    all("details").forEach((fold) => (fold.open = true)); // paper does not unfold
+    all(".chart").filter((chart) => chart.offsetParent).forEach(draw); // not those of hidden panels
+  });
 
   // In perfkit view a report is one of many; opened as a file it stands alone.
   if (location.protocol.startsWith("http") && location.pathname.startsWith("/report/"))

@@ -1,3 +1,4 @@
+import json
 import math
 
 import msgspec
@@ -6,8 +7,8 @@ import pytest
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.charts.frame import Figure, hover, safe
+from perfkit_reports.charts.roofline import left_out
 from perfkit_reports.figures import all_figures
-from perfkit_reports.figures.roofline import left_out
 from perfkit_reports.variants import plane
 from tests.fixtures.sample_analysis import HOSTILE
 
@@ -85,7 +86,7 @@ def test_dots_area_is_in_proportion_to_time_and_hover_names_op_shapes_bound_and_
 
 def test_arrows_lead_from_the_baselines_step_to_each_variants(realistic: Analysis) -> None:
     figure = all_figures(realistic)["roofline"]
-    arrows = {item["name"]: item for item in figure["layout"]["annotations"] if item["showarrow"]}
+    arrows = {json.loads(item["name"])["series"]: item for item in figure["layout"]["annotations"] if item["showarrow"]}
     assert set(arrows) == {"amp", "ckpt", "flash", "compile", "amp+ckpt"}
     start, end = dots(figure, "baseline", "step"), dots(figure, "amp", "step")
     arrow = arrows["amp"]

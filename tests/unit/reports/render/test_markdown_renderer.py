@@ -3,7 +3,7 @@ import re
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.document import Document
 from perfkit_reports.render import markdown
-from tests.fixtures import sample_document as sample
+from tests.fixtures import sample_formats as sample
 
 
 def _of(*blocks: object) -> str:

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from perfkit_reports.render import frames, images, notebook, parquet
-from tests.fixtures import sample_document as sample
+from tests.fixtures import sample_formats as sample
 
 
 def test_parquet_has_the_types_and_units_of_the_rows() -> None:

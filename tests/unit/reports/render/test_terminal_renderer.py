@@ -7,7 +7,7 @@ from rich.console import Console
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.document import Document
 from perfkit_reports.render import terminal
-from tests.fixtures import sample_document as sample
+from tests.fixtures import sample_formats as sample
 
 
 def _shown(width: int = 100, document: Document | None = None, **given: object) -> str:

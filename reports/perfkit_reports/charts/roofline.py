@@ -1,24 +1,61 @@
 """The roofline: roofs, dots sized by time, and an arrow from one series' step to another's."""
 
+import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfkit import units
 from perfkit.analysis.model.step import RooflinePoint
 from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe
+from perfkit_reports.document.blocks import Chart, Layer
 from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.palette import VERMILLION
 from perfkit_reports.plane import Plane, Series
 from perfkit_reports.roofs import Roof, limits, placeable, roofs
 
+if TYPE_CHECKING:
+    import matplotlib.figure
+
 LEVEL = "level"
 KINDS = ("kernel", LEVEL, "op", "module", "phase", "step")
 FILLED = ("kernel", LEVEL, "op")
+_LAYERS = {
+    "kernel": "kernels",
+    LEVEL: "by level of memory",
+    "op": "operations",
+    "module": "modules △",
+    "phase": "phases □",
+    "step": "whole step ★",
+}
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
 
+def chart(plane: Plane, owners: str, name: str = "roofline") -> Chart | None:
+    """None where there is nothing to see: no points, or one alone. `owners` are what series are (`Traces`)."""
+    figure = roofline(plane)
+    if figure is None or len([point for point in plane.points if placeable(point)]) < 2:
+        return None
+    series = [each for each in plane.series if each.points]
+    look = {each.name: each.style for each in series}
+    layers = [
+        Layer("series", each.name, each.name, each.shown, owners, look[each.name].colour, look[each.name].symbol)
+        for each in series
+        if len(series) > 1
+    ]
+    layers += [Layer("kind", kind, _LAYERS[kind], on, "Show") for kind, on in kinds(plane)]
+    return Chart(
+        id=name,
+        figure=figure,
+        label="Roofline; the tables hold the same figures",
+        caption=left_out(plane),
+        height=600,
+        layers=layers,
+        print=lambda: printed(plane),
+    )
+
+
 def roofline(plane: Plane) -> Figure | None:
-    """None without points. Traces carry `meta` with their series and kind, arrows their series as `name`."""
+    """None without points. Traces carry `meta` with their series and kind, arrows the same as JSON in their `name`."""
     frame = limits(plane)
     if frame is None or not plane.points:
         return None
@@ -217,7 +254,7 @@ def _arrows(plane: Plane) -> list[dict[str, Any]]:
             continue
         arrows.append(
             {
-                "name": series.name,
+                "name": json.dumps({"series": series.name, "kind": "step"}),
                 "visible": series.shown,
                 "x": math.log10(target.intensity),
                 "y": math.log10(target.achieved),
@@ -240,3 +277,79 @@ def _arrows(plane: Plane) -> list[dict[str, Any]]:
 def whole_step(series: Series) -> RooflinePoint | None:
     """Where the whole step lies; None where it has no place."""
     return next((point for point in series.points if point.kind == "step" and placeable(point)), None)
+
+
+def printed(plane: Plane) -> "matplotlib.figure.Figure | None":
+    """Roofs, the whole steps of every series with arrows from their origins', the kernels or ops of those shown."""
+    from perfkit_reports.charts.canvas import plain, plot
+
+    frame = limits(plane)
+    if frame is None or not plane.points:
+        return None
+    figure, axes = plot(5.6, left=1.05)
+    for roof in roofs(plane):
+        axes.plot(
+            [roof.x0, roof.x1],
+            [roof.y0, roof.y1],
+            color=roof.colour,
+            linewidth=1.6 if roof.measured else 1.0,
+            linestyle="-" if roof.measured else "--",
+        )
+        place = (roof.x1, roof.y1) if roof.flat else (roof.x0, roof.y0)
+        side = -1 if roof.below else 1
+        axes.annotate(
+            plain(roof.label, 60),
+            place,
+            xytext=(-2 if roof.flat else 8, side * 3),
+            textcoords="offset points",
+            ha="right" if roof.flat else "left",
+            va="top" if roof.below else "bottom",
+            fontsize=7,
+            color="#444444",
+        )
+    finest = shown_kinds(plane)[0]
+    steps: dict[str, tuple[float, float]] = {}
+    for series in plane.series:
+        style = series.style
+        some = series.points if series.shown else ()
+        dots = [point for point in some if point.kind == finest and placeable(point) and frame.contain(point)]
+        axes.scatter(
+            [point.intensity for point in dots],
+            [point.achieved for point in dots],
+            s=[8 + 900 * max(0.0, point.share) for point in dots],
+            color=style.colour,
+            alpha=0.4,
+            linewidths=0,
+        )
+        step = whole_step(series)
+        if step is not None:
+            steps[series.name] = (step.intensity, step.achieved)
+            axes.scatter(
+                *steps[series.name],
+                color=style.colour,
+                marker=style.marker,
+                s=90,
+                zorder=4,
+                edgecolors="black",
+                label=plain(series.name),
+            )
+    for series in plane.series:
+        origin = steps.get(series.origin)
+        if origin is not None and series.name in steps:
+            axes.annotate(
+                "",
+                steps[series.name],
+                xytext=origin,
+                arrowprops={"arrowstyle": "->", "color": series.style.colour},
+            )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.minorticks_off()
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(lambda value, _: units.flops_per_s(value))
+    axes.set_xlim(frame.x0, frame.x1)
+    axes.set_ylim(frame.y0, frame.y1)
+    axes.set_xlabel("arithmetic intensity (FLOP/byte)")
+    if steps:
+        axes.legend(loc="lower right", fontsize=8, frameon=False)
+    return figure

@@ -1,12 +1,30 @@
 """Where time goes: one bar per variant, rank, step or stream, stacked to 100 %."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from perfkit import units
-from perfkit_reports.bars import Bar
 from perfkit_reports.cells import bounded
 from perfkit_reports.charts.frame import ROWS_AXIS, Figure, Trace, figure, hover, row_labels, rows_height, safe
-from perfkit_reports.palette import bar_pattern, category_fills, ordered_categories
+from perfkit_reports.document.blocks import Bar, Bars, Chart
+from perfkit_reports.palette import bar_pattern, category_fills, legend, ordered_categories
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
+def chart(block: Bars) -> Chart:
+    """The block as a chart, interactive and printed."""
+    return Chart(
+        id=block.id,
+        weight=block.weight,
+        figure=time_split(block.bars, block.whole) or {},
+        label=block.label,
+        title=block.title,
+        caption=block.caption,
+        legend=[(name, fill.colour, fill.pattern) for name, fill in legend([bar.categories for bar in block.bars])],
+        print=lambda: printed(block),
+    )
 
 
 def time_split(bars: Sequence[Bar], whole: str = "of the step") -> Figure | None:
@@ -51,3 +69,13 @@ def time_split(bars: Sequence[Bar], whole: str = "of the step") -> Figure | None
         xaxis={"range": [0, 100], "ticksuffix": " %", "ticklabeloverflow": "allow", "fixedrange": True},
         yaxis=ROWS_AXIS,
     )
+
+
+def printed(block: Bars) -> "matplotlib.figure.Figure | None":
+    from perfkit_reports.charts.canvas import stacked
+
+    shares = [
+        (bar.name, {share.category: share.share * 100 for share in bar.shares if share.seconds > 0})
+        for bar in block.bars
+    ]
+    return stacked(shares, f"share {block.whole} (%)")

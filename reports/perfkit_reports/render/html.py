@@ -1,0 +1,101 @@
+"""A document as one self-contained page: text from the templates, charts drawn by the plotly.js inside it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from perfkit_reports import findings
+from perfkit_reports.charts import time_bars
+from perfkit_reports.document.blocks import Block, Chart, Choice, Figure, Table
+from perfkit_reports.document.cells import Mark
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.tables import Column, telling
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.render.footnotes import Footnotes
+from perfkit_reports.render.forest import Place, place
+from perfkit_reports.render.page import PATTERNS, POLICY, SYMBOLS, embed, plotly_js, read_template, templates
+
+_TABS = 40  # characters in which all values of a choice stand side by side; longer ones are a list to choose from
+
+
+def render(document: Document) -> str:
+    """The whole page. Everything from the document is escaped; nothing is fetched when it is opened."""
+    sheet = _Sheet()
+    return (
+        templates()
+        .get_template("document.html.j2")
+        .render(
+            document=document,
+            sheet=sheet,
+            notes=Footnotes(),
+            findings=findings,
+            patterns=PATTERNS,
+            symbols=SYMBOLS,
+            DETAIL=Weight.DETAIL,
+            policy=POLICY,
+            style=Markup(read_template("style.css")),
+            script=Markup(read_template("theme.js") + read_template("report.js")),
+            plotly=Markup(plotly_js()),
+            saved=embed(document.raw[document.saves].decode()) if document.saves else "",
+        )
+    )
+
+
+class _Sheet:
+    """What is gathered from the blocks while the page is written, and what the templates ask of them."""
+
+    def __init__(self) -> None:
+        self._figures: dict[str, Figure] = {}
+
+    def figures_json(self) -> Markup:
+        return embed(json.dumps(self._figures, ensure_ascii=False, separators=(",", ":")))
+
+    def chart(self, block: Block) -> Chart:
+        """A block of bars as a chart; the figure of either comes into the page."""
+        chart = block if isinstance(block, Chart) else time_bars.chart(block)
+        self._figures[chart.id] = chart.figure
+        return chart
+
+    @staticmethod
+    def kind(block: Block) -> str:
+        return type(block).__name__
+
+    @staticmethod
+    def columns(table: Table) -> list[Column[Any]]:
+        return telling(table.columns, table.rows[: table.limit])
+
+    @staticmethod
+    def tables(choice: Choice) -> list[Table]:
+        """The options, where all of them are tables."""
+        found = [option for option in choice.options.values() if isinstance(option, Table)]
+        return found if len(found) == len(choice.options) else []
+
+    @staticmethod
+    def place(mark: Mark) -> Place:
+        return place(mark)
+
+    def hides(self, tables: Sequence[Table]) -> bool:
+        """Whether any of them has columns that are shown only when asked for."""
+        return any(column.weight == Weight.DETAIL for table in tables for column in self.columns(table))
+
+    @staticmethod
+    def choosers(choice: Choice) -> list[tuple[str, list[str], bool]]:
+        """(key, its values in order, whether they stand side by side) of what is chosen."""
+        every = zip(choice.keys, _values(choice), strict=True)
+        return [(key, values, sum(map(len, values)) <= _TABS) for key, values in every]
+
+    @staticmethod
+    def panels(choice: Choice) -> list[tuple[str, Block]]:
+        """(id, block) of the options: the places of their values among those of each key."""
+        every = _values(choice)
+        return [
+            ("-".join([choice.id, *(str(values.index(value)) for values, value in zip(every, of, strict=True))]), block)
+            for of, block in choice.options.items()
+        ]
+
+
+def _values(choice: Choice) -> list[list[str]]:
+    """Those of each key, in order."""
+    return [list(dict.fromkeys(of[place] for of in choice.options)) for place in range(len(choice.keys))]

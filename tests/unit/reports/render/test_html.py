@@ -1,0 +1,101 @@
+"""A document as a page: what each kind of block becomes. Wordings that belong to pages alone are pinned here."""
+
+import itertools
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from perfkit_reports.document.blocks import Text
+from perfkit_reports.document.document import Document
+from perfkit_reports.render import html
+from tests.fixtures.parsed_page import Page
+from tests.fixtures.sample_document import FINDINGS, HOSTILE, sample
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return html.render(sample())
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Page:
+    return Page(text)
+
+
+def attributes(page: Page, name: str) -> list[str]:
+    return [value for _, given in page.tags if (value := given.get(name)) is not None]
+
+
+def test_the_page_opens_without_a_network_and_forms_no_markup_from_text(page: Page) -> None:
+    assert page.loaded() == []
+    assert page.intruders() == []
+    assert HOSTILE in page.text
+
+
+def test_the_summary_tells_the_verdict_the_figures_and_the_caveats(page: Page) -> None:
+    for words in ("Step 10 ms on an H100", "fail", "It is slow.", "not known", "no peak", "Caveats the clock is off"):
+        assert words in page.text
+
+
+def test_every_block_of_the_document_is_there(page: Page) -> None:
+    told = {*attributes(page, "data-block"), *attributes(page, "data-figure")}
+    assert told >= {"found", "intro", "list", "alarm", "output", "machine", "time", "plot", "kernels", "pick", "more"}
+    assert told >= {"folded", "group", "left", "time-2", "of-11", "kernels-0", "kernels-1"}
+
+
+def test_no_level_of_headings_is_skipped(text: str) -> None:
+    levels = [int(level) for level in re.findall(r"<h(\d)", text)]
+    assert levels[0] == 1
+    assert max(levels) == 4
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_ids_are_unique_and_every_reference_leads_to_one(page: Page) -> None:
+    ids = attributes(page, "id")
+    assert len(ids) == len(set(ids))
+    local = [value[1:] for value in attributes(page, "href") if value.startswith("#")]
+    assert {*local, *attributes(page, "aria-controls"), *attributes(page, "data-csv")} <= set(ids)
+
+
+def test_nothing_that_takes_the_focus_lies_in_an_image(text: str) -> None:
+    images = re.findall(r'<(\w+)[^>]*role="img"[^>]*>(.*?)</\1>', text, re.DOTALL)
+    assert images
+    assert not any(re.search("tabindex|<a |<button|<input", inside) for _, inside in images)
+
+
+def test_a_table_says_what_it_leaves_out_and_why_a_figure_is_not_known(page: Page) -> None:
+    assert "2 of 3 kernels shown; all are in tables/kernels.parquet." in page.text
+    assert "n/a: it was not timed" in page.text
+    assert page.text.count("n/a: it was not timed") == 1  # a footnote for all of them
+
+
+def test_findings_name_whom_they_are_about_only_where_there_are_several(page: Page) -> None:
+    assert "Gain rank 0 up to 12.0 ms a step" in page.text
+    assert "Assumptions The others stay as they are." in page.text
+    assert "Fix Call copy_ once." in page.text
+    section = sample().sections[0]
+    alone = replace(section, blocks=(replace(section.blocks[0], owner="", items=FINDINGS * 2),))
+    other = Page(html.render(replace(sample(), sections=(alone,)))).text
+    assert "Gain up to 12.0 ms a step" in other
+    assert "2 more" in other
+
+
+def test_figures_and_the_saved_analysis_lie_in_the_page_as_json(page: Page) -> None:
+    assert set(json.loads(page.scripts["figures"])) == {"time", "time-2", "plot"}
+    assert json.loads(page.scripts["saved"]) == {"a": "</script>"}
+    assert "Save JSON" in page.text
+    assert "Save JSON" not in Page(html.render(replace(sample(), saves=""))).text
+
+
+def test_details_are_folded(text: str) -> None:
+    assert re.search(r'<details class="fold"><summary>Traceback</summary>\s*<pre', text)
+    assert re.search(r'<details class="fold" data-block="more"><summary>More of it</summary>', text)
+
+
+def test_a_document_may_hold_nothing_but_its_headline() -> None:
+    bare = Document(kind="trace", title="t", headline="Nothing.", perfkit="1", created_at="now", sections=())
+    assert "Nothing." in Page(html.render(bare)).text
+    said = Text(id="none", lines=("No figure.",), style="empty")
+    assert "No figure." in Page(html.render(replace(bare, summary=(said,)))).text
