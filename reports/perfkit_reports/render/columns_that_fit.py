@@ -1,6 +1,7 @@
 """Tables on a terminal: as many columns and as much of the names as there is room for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich import box
@@ -15,7 +16,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import middle
 
 TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
-_GAP = 2  # characters between columns
+_GAP = 3  # characters between columns
 _LEAST = 14  # characters that a name is cut to at the least
 _METER = 12  # characters of the longest bar of a column
 
@@ -30,7 +31,7 @@ def drawn(table: Table, rows: Sequence[Any], width: int) -> Drawn:
     for column in told[1:]:
         if column.weight == Weight.NORMAL and _needed([*columns, column], rows) <= width:
             columns.append(column)
-    columns = [column for column in told if column in columns]
+    columns = _cut([column for column in told if column in columns], rows, width)
     widths = _widths(columns, rows, width)
     spare = width - sum(widths) - _GAP * len(widths)
     shown = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
@@ -55,20 +56,48 @@ def _needed(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> int:
     return sum(_longest(column, [column.cell(row).text for row in rows], rows) + _GAP for column in columns)
 
 
-def _longest(column: Column[Any], texts: Sequence[str], rows: Sequence[Any]) -> int:
+def _longest(column: Column[Any], texts: Sequence[str], rows: Sequence[Any], title: str | None = None) -> int:
     details = [column.cell(row).detail for row in rows]
-    return max(cell_len(line) for text in (column.title, *texts, *details) for line in (text.splitlines() or [""]))
+    told = (column.title if title is None else title, *texts, *details)
+    return max(cell_len(line) for text in told for line in (text.splitlines() or [""]))
+
+
+def _least(column: Column[Any], rows: Sequence[Any]) -> int:
+    """Characters with its title broken at spaces, and words at any place."""
+    title = max(column.title.split(), key=cell_len, default="")
+    needed = _longest(column, [column.cell(row).text for row in rows], rows, title)
+    return needed if column.numeric else min(needed, max(_LEAST, cell_len(title)))
+
+
+def _cut(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> list[Column[Any]]:
+    """Without as many second lines, the longest first, as take the room that the first ones need."""
+    kept = list(columns)
+    while sum(_least(column, rows) + _GAP for column in kept) > width:
+        bare = [replace(column, cell=_without_detail(column)) for column in kept]
+        won = [_least(column, rows) - _least(short, rows) for column, short in zip(kept, bare, strict=True)]
+        if not any(won):
+            break
+        place = won.index(max(won))
+        kept[place] = bare[place]
+    return kept
+
+
+def _without_detail(column: Column[Any]) -> Callable[[Any], Cell]:
+    return lambda row: replace(column.cell(row), detail="")
 
 
 def _widths(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> list[int]:
-    """Of each column: what its texts need, less for words where that is too much, more where whole names fit."""
+    """Of each column: what its texts need, less for titles and words where that is too much, more where whole names fit."""
     widths = [_longest(column, [column.cell(row).text for row in rows], rows) for column in columns]
+    least = [_least(column, rows) for column in columns]
     words = [place for place, column in enumerate(columns) if not column.numeric]
-    while words and sum(widths) + _GAP * len(widths) > width:
-        widest = max(words, key=lambda place: widths[place])
-        if widths[widest] <= _LEAST:
-            break
-        widths[widest] -= 1
+    for narrowed in (range(len(columns)), words):
+        while sum(widths) + _GAP * len(widths) > width:
+            over = [place for place in narrowed if widths[place] > least[place]]
+            if not over:
+                break
+            widths[max(over, key=lambda place: widths[place] - least[place])] -= 1
+        least = [min(room, _LEAST) for room in widths]
     for place in words:
         cells = [columns[place].cell(row) for row in rows]
         whole = _longest(columns[place], [cell.whole or cell.text for cell in cells], rows)

@@ -94,3 +94,23 @@ def test_meters_are_drawn_where_there_is_room() -> None:
 
 def test_the_report_is_named_last() -> None:
     assert _shown(report=Path("out/report.html")).endswith("report: out/report.html\n")
+
+
+def test_second_lines_give_way_where_numbers_would_be_cut() -> None:
+    """The bare figure is whole on a narrow terminal, where its detail has no room."""
+    from perfkit_reports.document.blocks import Table
+    from perfkit_reports.document.cells import Cell
+    from perfkit_reports.document.tables import Column
+    from perfkit_reports.document.weight import Weight
+
+    columns = [
+        Column[str](f"Rate {place}", lambda row: Cell(row, detail="0.79–0.82×"), weight=Weight.BRIEF)
+        for place in range(5)
+    ]
+    table = Table(id="t", title="T", columns=columns, rows=["12,345"], weight=Weight.BRIEF)
+    document = Document(
+        kind="a", title="a", headline="b", perfkit="", created_at="", sections=(Section("s", "S", (table,)),)
+    )
+    narrow, wide = _shown(50, document), _shown(100, document)
+    assert (narrow.count("12,345"), wide.count("12,345")) == (5, 5)
+    assert (narrow.count("0.79–0.82×"), wide.count("0.79–0.82×")) == (1, 5)
