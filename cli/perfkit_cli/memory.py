@@ -42,8 +42,9 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or the file c
 )
 @click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON, and write no report.")
+@click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
-def command(*, file: str, out: Path | None, static: bool, as_json: bool, quiet: bool) -> None:
+def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose: bool, quiet: bool) -> None:
     """Find out what filled the memory at its peak: every byte by what it is for, the module and the op that made it.
 
     FILE is the path or URL of a snapshot of the CUDA caching allocator, of a raw memory timeline of torch.profiler, of
@@ -52,24 +53,28 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, quiet: 
     """
     from perfkit.analysis.memory.file import analyse_memory
     from perfkit.store.summary import MEMORY_REPORT_FILE
-    from perfkit_reports.memory_write import memory_json
+    from perfkit_reports.document import raw
 
     folder = None if as_json else folder_for([file], out, OUT / _name(file), MEMORY_REPORT_FILE, "perfkit memory")
     analysis = analyse_memory(file, command=shlex.join(["perfkit", *sys.argv[1:]]))
     if folder is None:
-        click.echo(memory_json(analysis), nl=False)
+        click.echo(raw.as_json(analysis), nl=False)
         return
-    write_and_show(analysis, folder, static=static, quiet=quiet)
+    write_and_show(analysis, folder, static=static, verbose=verbose, quiet=quiet)
 
 
-def write_and_show(analysis: "MemoryAnalysis", folder: Path, *, static: bool, quiet: bool) -> None:
+def write_and_show(
+    analysis: "MemoryAnalysis", folder: Path, *, static: bool, quiet: bool, verbose: bool = False
+) -> None:
     """Write the report to `folder`, print its summary and where it is."""
-    from perfkit_cli.show import show_memory_summary, show_paths
-    from perfkit_reports.memory_write import write_memory_reports
+    from perfkit_cli.show import show_document, show_paths
+    from perfkit_reports.render.write import write
+    from perfkit_reports.subjects.memory import document
 
-    paths = write_memory_reports(analysis, folder, static=static)
+    told = document(analysis)
+    paths = write(told, folder, static=static)
     if not quiet:
-        show_memory_summary(analysis)
+        show_document(told, verbose=verbose)
     show_paths(paths)
 
 

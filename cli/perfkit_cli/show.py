@@ -2,14 +2,17 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
-from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.record import Status
+
+if TYPE_CHECKING:
+    from perfkit_reports.document.document import Document
 
 PLAIN_WIDTH = 100
 
@@ -37,11 +40,11 @@ def show_trace_summary(analysis: TraceAnalysis) -> None:
     render(analysis, _console())
 
 
-def show_memory_summary(analysis: MemoryAnalysis) -> None:
-    """The terminal summary of a report on memory on standard output."""
-    from perfkit_reports.memory_terminal import render
+def show_document(document: "Document", *, verbose: bool = False) -> None:
+    """A report's summary on standard output."""
+    from perfkit_reports.render.terminal import render
 
-    render(analysis, _console())
+    render(document, _console(), verbose=verbose)
 
 
 def _console() -> Console:

@@ -4,13 +4,14 @@ from perfkit import units
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Status
-from perfkit_reports import environment, headline, memory_markdown, memory_story, ops, watched
+from perfkit_reports import environment, headline, memory_markdown, ops, watched
 from perfkit_reports.cells import Cell, bounded
 from perfkit_reports.columns import is_known
 from perfkit_reports.holders import of_variants
 from perfkit_reports.marks import cell, columns, folded, footnotes, found, method, safe, table
 from perfkit_reports.palette import ordered_categories
 from perfkit_reports.render.footnotes import Footnotes
+from perfkit_reports.subjects.memory import story as memory_story
 from perfkit_reports.summary_columns import summary_columns
 from perfkit_reports.variants import time_bars
 

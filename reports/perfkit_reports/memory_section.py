@@ -4,10 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.model.memory import MemoryRow
-from perfkit_reports import balance, memory_columns, memory_story
+from perfkit_reports.charts.frame import Figure
+from perfkit_reports.charts.memory_peak import memory_peak
+from perfkit_reports.charts.memory_timeline import memory_timeline
 from perfkit_reports.columns import Column, telling
 from perfkit_reports.holders import Holder, categories_at_peak, categories_over_time
-from perfkit_reports.memory_rows import ModuleRow, by_module
+from perfkit_reports.subjects.memory import balance
+from perfkit_reports.subjects.memory import columns as memory_columns
+from perfkit_reports.subjects.memory import story as memory_story
+from perfkit_reports.subjects.memory.rows import ModuleRow, by_module
 
 ROWS = 120  # of a table of bytes where there is one holder
 SHORT = 40  # where there are several
@@ -64,3 +69,10 @@ def panels(holders: Sequence[Holder]) -> list[Panel]:
                 Panel(place, "ops", holder, telling(memory_columns.by_op(peak), ops[:most]), ops[:most], len(ops))
             )
     return found
+
+
+def memory_figures(holders: Sequence[Holder]) -> dict[str, Figure]:
+    """`memory-peak`, and `memory-timeline-<place>` of each holder that has one."""
+    timelines = {f"memory-timeline-{place}": memory_timeline(holder.account) for place, holder in enumerate(holders)}
+    drawn = {"memory-peak": memory_peak(holders), **timelines}
+    return {name: figure for name, figure in drawn.items() if figure is not None}

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit_reports import cells, headline, memory_static
-from perfkit_reports.charts import roofline
+from perfkit_reports import cells, headline
+from perfkit_reports.charts import memory_peak, roofline
 from perfkit_reports.charts.canvas import files, plain, plot, stacked
 from perfkit_reports.charts.frame import byte_scale
 from perfkit_reports.document.blocks import Bar
@@ -21,7 +21,7 @@ def images(analysis: Analysis) -> Iterator[tuple[str, bytes]]:
     yield from files("pareto", pareto(analysis) if headline.compares(analysis) else None)
     yield from files("roofline", roofline.printed(plane(analysis)))
     yield from files("time-split", time_split(time_bars(analysis)))
-    yield from files("memory-peak", memory_static.memory_peak(of_variants(analysis)))
+    yield from files("memory-peak", memory_peak.printed(of_variants(analysis)))
 
 
 def pareto(analysis: Analysis) -> Figure | None:

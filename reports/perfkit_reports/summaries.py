@@ -1,6 +1,5 @@
 """What a list of many reports shows of one: `summary.json`, taken from the analysis that the report shows."""
 
-from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
@@ -76,25 +75,4 @@ def _trace_figures(trace: RankTrace, *, alone: bool) -> Figures:
         throughput=Unknown(reason="a trace does not tell how many samples or tokens a step is of"),
         peak=no_memory if memory is None else measured(memory.peak_bytes, "bytes", memory.source),
         mfu=trace.mfu,
-    )
-
-
-def of_memory(analysis: MemoryAnalysis) -> Summary:
-    """The peak is that of the fullest device."""
-    fullest = max(analysis.accounts, key=lambda account: account.peak_bytes, default=None)
-    absent = Unknown(reason="a recording of memory does not tell")
-    none = Unknown(reason="the recording holds no allocations")
-    return Summary(
-        kind="memory",
-        name=analysis.title,
-        created_at=analysis.created_at,
-        device=fullest.device if fullest is not None else "",
-        sources=digest_of([analysis.file]),
-        figures=Figures(
-            of=fullest.device if fullest is not None and len(analysis.accounts) > 1 else "",
-            step=absent,
-            throughput=absent,
-            peak=none if fullest is None else measured(fullest.peak_bytes, "bytes", fullest.source),
-            mfu=absent,
-        ),
     )

@@ -11,9 +11,10 @@ from rich.text import Text
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Status
-from perfkit_reports import cells, headline, loop_headline, memory_story, summary_columns, watched
+from perfkit_reports import cells, headline, loop_headline, summary_columns, watched
 from perfkit_reports.cells import Cell
 from perfkit_reports.screen import TONES, bare_table, print_findings, text
+from perfkit_reports.subjects.memory import story as memory_story
 
 
 def render(analysis: Analysis, console: Console, folder: Path | None = None) -> None:

@@ -9,12 +9,13 @@ from rich.text import Text
 from perfkit import units
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
-from perfkit_reports import balance, memory_markdown, trace_columns, trace_headline, trace_story
+from perfkit_reports import memory_markdown, trace_columns, trace_headline, trace_story
 from perfkit_reports.cells import Cell, bounded
 from perfkit_reports.columns import Column, Row, is_known, telling
 from perfkit_reports.names import short_kernel
 from perfkit_reports.palette import legend
 from perfkit_reports.screen import print_findings, table
+from perfkit_reports.subjects.memory import balance
 from perfkit_reports.trace_series import focus
 
 _ROWS = 10

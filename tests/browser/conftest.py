@@ -11,8 +11,10 @@ from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.check.result import Check
-from perfkit_reports import html, memory_html, trace_html
+from perfkit_reports import html, trace_html
 from perfkit_reports.check import html as check_html
+from perfkit_reports.render import html as document_html
+from perfkit_reports.subjects import memory
 
 Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check
 
@@ -108,4 +110,6 @@ def _rendered(analysis: Reported) -> str:
         return html.render(analysis)
     if isinstance(analysis, Check):
         return check_html.render(analysis)
-    return trace_html.render(analysis) if isinstance(analysis, TraceAnalysis) else memory_html.render(analysis)
+    if isinstance(analysis, TraceAnalysis):
+        return trace_html.render(analysis)
+    return document_html.render(memory.document(analysis))

@@ -57,9 +57,10 @@ class Table(Block):
     """Rows of anything, named by their first column. Each format shows as many as it has room for and says how many
     it leaves out.
 
-    `what` names one row (`kernel`), `data` the raw table in which all are. `limit` is the most rows a page shows, and
-    says that the rows are ranked, so that a format with less room shows the first ones only; without it all are shown.
-    `sorted` is the title of the column that the rows are sorted by. `details` are the blocks that a row unfolds to.
+    `what` names one row (`kernel`), `whats` several where that is not `kernels`, `data` the raw table in which all are.
+    `limit` is the most rows a page shows, and says that the rows are ranked, so that a format with less room shows the
+    first ones only; without it all are shown. `sorted` is the title of the column that the rows are sorted by.
+    `details` are the blocks that a row unfolds to.
     `emphasis` marks rows that the others are compared with, `tags` say by what a `Narrow` chooses a row.
     """
 
@@ -67,6 +68,7 @@ class Table(Block):
     columns: Sequence[Column[Any]]
     rows: Sequence[Any]
     what: str = "row"
+    whats: str = ""
     data: str = ""
     limit: int | None = None
     sorted: str = ""

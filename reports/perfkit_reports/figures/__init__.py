@@ -6,10 +6,10 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.charts.frame import Figure
 from perfkit_reports.charts.roofline import roofline
 from perfkit_reports.charts.time_bars import time_split
-from perfkit_reports.figures.memory import memory_figures
 from perfkit_reports.figures.pareto import pareto
 from perfkit_reports.figures.steps import losses, step_times, warm_up
 from perfkit_reports.holders import of_variants
+from perfkit_reports.memory_section import memory_figures
 from perfkit_reports.variants import plane, time_bars
 
 _FIGURES: dict[str, Callable[[Analysis], Figure | None]] = {

@@ -5,8 +5,8 @@ from perfkit_reports.charts.frame import Figure
 from perfkit_reports.charts.roofline import roofline
 from perfkit_reports.charts.time_bars import time_split
 from perfkit_reports.figures.changes import changes
-from perfkit_reports.figures.memory import memory_figures
 from perfkit_reports.figures.ranks import ranks
+from perfkit_reports.memory_section import memory_figures
 from perfkit_reports.plane import Plane
 from perfkit_reports.trace_series import detailed, memory_holders, step_bars, stream_bars, trace_bars
 

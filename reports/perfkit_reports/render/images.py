@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.figure import Figure
 
-from perfkit_reports.charts.canvas import files, saved, stacked
+from perfkit_reports.charts import time_bars
+from perfkit_reports.charts.canvas import files, saved
 from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Details, Gallery, Group
 from perfkit_reports.document.document import Document
 
@@ -24,13 +25,8 @@ def drawable(document: Document) -> Iterator[Chart | Bars]:
 
 def figure(block: Chart | Bars) -> Figure | None:
     """None where there is nothing to draw, or no way to draw it in print."""
-    if isinstance(block, Bars):
-        bars = [
-            (bar.name, {share.category: share.share * 100 for share in bar.shares if share.seconds > 0})
-            for bar in block.bars
-        ]
-        return stacked(bars, f"share {block.whole} (%)")
-    return block.print() if block.print else None
+    chart = time_bars.chart(block) if isinstance(block, Bars) else block
+    return chart.print() if chart.print else None
 
 
 def png(block: Chart | Bars) -> bytes | None:

@@ -16,7 +16,7 @@ def shown_rows(table: Table, most: int) -> tuple[Sequence[Any], str]:
     left_out = len(table.rows) - kept
     if left_out <= 0:
         return table.rows, ""
-    return table.rows[:kept], plural(left_out, f"more {table.what}")
+    return table.rows[:kept], plural(left_out, f"more {table.what}", f"more {table.whats or table.what + 's'}")
 
 
 def others(choice: Choice) -> str:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from perfkit.files import write_bytes
 from perfkit.store.summary import REPORT_FILE
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.raw import as_json as as_json
 
 MARKDOWN_FILE = "report.md"
 
@@ -27,11 +26,6 @@ def written(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
         write_bytes(folder / name, content)
         paths.append(folder / name)
     return paths
-
-
-def as_json(analysis: msgspec.Struct) -> bytes:
-    """An analysis itself; `msgspec.json.decode(data, type=...)` gives it back."""
-    return msgspec.json.format(msgspec.json.encode(analysis), indent=1) + b"\n"
 
 
 def _files(document: Document, static: bool, markdown_file: str) -> Iterator[tuple[str, bytes]]:

@@ -5,6 +5,7 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.record import Measurement, Unknown, value_of
 from perfkit.store.summary import Summary
 from perfkit_reports import summaries
+from perfkit_reports.subjects.memory.document import summary
 from perfkit_reports.write import as_json
 from tests.fixtures import sample_analysis, sample_memory_analysis, sample_trace_analysis
 
@@ -43,6 +44,6 @@ def test_a_trace_and_a_memory_report_in_short() -> None:
     traces = summaries.of_traces(sample_trace_analysis.realistic())
     assert (traces.kind, isinstance(traces.figures.step, Measurement)) == ("trace", True)
     memory = sample_memory_analysis.realistic()
-    found = summaries.of_memory(memory)
+    found = summary(memory)
     assert value_of(found.figures.peak) == max(account.peak_bytes for account in memory.accounts)
-    assert isinstance(summaries.of_memory(sample_memory_analysis.nothing()).figures.peak, Unknown)
+    assert isinstance(summary(sample_memory_analysis.nothing()).figures.peak, Unknown)

@@ -3,10 +3,9 @@ import pytest
 
 from perfkit import allocations
 from perfkit.analysis.model.memory import MemoryAccount, TimelineBand
+from perfkit_reports.charts import bands, memory_peak, memory_steps
 from perfkit_reports.charts.frame import Figure
-from perfkit_reports.figures import bands
-from perfkit_reports.figures.memory import memory_figures
-from perfkit_reports.figures.memory_timeline import memory_timeline
+from perfkit_reports.charts.memory_timeline import memory_timeline
 from perfkit_reports.holders import of_devices
 from perfkit_reports.palette import category_fills, ordered_categories
 from tests.fixtures import sample_accounts
@@ -24,11 +23,16 @@ def timeline(account: MemoryAccount) -> Figure:
 
 @pytest.mark.parametrize("name", ["realistic", "alone", "out_of_memory", "bare", "nothing", "hostile"])
 def test_every_figure_is_valid_plotly(name: str) -> None:
-    figures = memory_figures(of_devices(getattr(sample, name)().accounts))
-    assert ("memory-peak" in figures) == (name != "nothing")
-    for figure in figures.values():
+    holders = of_devices(getattr(sample, name)().accounts)
+    drawn = [
+        memory_peak.memory_peak(holders),
+        *(memory_timeline(holder.account) for holder in holders),
+        *(chart.figure if (chart := memory_steps.chart(holder.account, 0, "")) else None for holder in holders),
+    ]
+    assert (drawn[0] is not None) == (name != "nothing")
+    for figure in filter(None, drawn):
         go.Figure(figure)  # raises on an unknown name or a bad value
-        for item in (*figure["data"], *figure["layout"]["annotations"]):
+        for item in (*figure["data"], *figure["layout"].get("annotations", ())):
             assert HOSTILE not in str({**item, "y": ""})  # places on an axis without labels are no text
 
 
@@ -54,7 +58,7 @@ def test_the_areas_reach_the_peak_where_its_point_is() -> None:
 
 def test_the_hover_text_names_the_phase_and_the_module() -> None:
     figure = timeline(sample_accounts.step(412 * MIB))
-    (total,) = (trace for trace in figure["data"] if trace["name"] == "in all")
+    (total,) = (trace for trace in figure["data"] if trace["name"] == "total")
     assert total["customdata"][10] == "forward, h.0.attn"
     assert max(total["y"]) == pytest.approx(412)
 

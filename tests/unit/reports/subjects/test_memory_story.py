@@ -3,8 +3,8 @@ import msgspec
 from perfkit import allocations
 from perfkit.allocations import FailedRequest
 from perfkit.analysis.model.memory import Fragmentation, MemoryAccount
-from perfkit_reports import memory_story
 from perfkit_reports.holders import Holder, of_devices
+from perfkit_reports.subjects.memory import story as memory_story
 from tests.fixtures import sample_accounts
 
 MIB = 2**20

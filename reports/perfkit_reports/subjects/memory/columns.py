@@ -1,13 +1,16 @@
 """The columns of tables of memory: the largest blocks, bytes by module and op, what grows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from perfkit import units
-from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryRow
+from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryRow, MemoryShare
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import NOTHING, Column, count, text
-from perfkit_reports.memory_rows import ModuleRow
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.holders import Holder
 from perfkit_reports.names import inner_modules
+from perfkit_reports.subjects.memory.balance import balance_line, beyond_line, device_line
+from perfkit_reports.subjects.memory.rows import ModuleRow
 
 
 def size(amount: int) -> Cell:
@@ -80,6 +83,43 @@ def _share(amount: int, peak: int) -> Cell:
     return Cell(units.percent(amount / peak), value=amount / peak) if peak else Cell(NOTHING)
 
 
-def some(columns: Sequence[Column[LiveBlock]], titles: Sequence[str]) -> list[Column[LiveBlock]]:
-    """Those of the titles, for where there is less room."""
-    return [column for column in columns if column.title in titles]
+def owner(what: str) -> Column[tuple[Holder, MemoryShare]]:
+    """Whose memory it is."""
+    return Column(what.capitalize(), lambda row: Cell(row[0].name), numeric=False)
+
+
+CATEGORIES: tuple[Column[tuple[Holder, MemoryShare]], ...] = (
+    Column("Category", lambda row: Cell(row[1].category), numeric=False, weight=Weight.BRIEF),
+    Column("Size", lambda row: size(row[1].bytes), meter=True, weight=Weight.BRIEF),
+    Column("Share", lambda row: _share(row[1].bytes, row[0].account.peak_bytes), help="of the peak"),
+)
+
+
+def balance(what: str) -> list[Column[Holder]]:
+    """Columns of the balance of several holders."""
+    return [
+        Column(what.capitalize(), _holder, numeric=False),
+        Column(
+            "Balance",
+            lambda holder: text(balance_line(holder.account)),
+            numeric=False,
+            wrap=True,
+            weight=Weight.BRIEF,
+        ),
+        Column("The process", lambda holder: text(beyond_line(holder.account)), numeric=False, wrap=True),
+        Column("The device", lambda holder: text(device_line(holder.account)), numeric=False, wrap=True),
+        Column("Source", lambda holder: text(holder.account.source), numeric=False, wrap=True),
+    ]
+
+
+def _holder(holder: Holder) -> Cell:
+    return Cell(holder.name, swatch=(holder.style.colour, holder.style.symbol) if holder.style else None)
+
+
+def reserved(total: int) -> list[Column[tuple[str, str, int]]]:
+    """Columns of the parts of what is reserved, which sum to `total`."""
+    return [
+        Column("Part", lambda part: Cell(part[1]), numeric=False),
+        Column("Size", lambda part: size(part[2]), meter=True),
+        Column("Share", lambda part: _share(part[2], total), help="of what is reserved"),
+    ]

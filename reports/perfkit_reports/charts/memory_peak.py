@@ -1,7 +1,7 @@
 """What fills the memory at the peak: a stacked bar for each holder."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfkit import units
 from perfkit_reports.charts.frame import (
@@ -15,16 +15,30 @@ from perfkit_reports.charts.frame import (
     rows_height,
     safe,
 )
-from perfkit_reports.figures.memory_timeline import memory_timeline
+from perfkit_reports.document.blocks import Block, Chart
+from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder, categories_at_peak
 from perfkit_reports.palette import bar_pattern
 
+if TYPE_CHECKING:
+    import matplotlib.figure
 
-def memory_figures(holders: Sequence[Holder]) -> dict[str, Figure]:
-    """`memory-peak`, and `memory-timeline-<place>` of each holder that has one."""
-    timelines = {f"memory-timeline-{place}": memory_timeline(holder.account) for place, holder in enumerate(holders)}
-    drawn = {"memory-peak": memory_peak(holders), **timelines}
-    return {name: figure for name, figure in drawn.items() if figure is not None}
+
+def chart(holders: Sequence[Holder], what: str, weight: Weight, words: Block | None) -> Chart | None:
+    """None where no memory was recorded; `what` is what a holder is."""
+    drawn = memory_peak(holders)
+    if drawn is None:
+        return None
+    return Chart(
+        id="memory-peak",
+        weight=weight,
+        figure=drawn,
+        label=f"Memory at the peak by category and {what}; the balance below holds the same figures",
+        title="At the peak",
+        legend=[(name, fill.colour, fill.pattern) for name, fill in categories_at_peak(holders)],
+        print=lambda: printed(holders),
+        words=words,
+    )
 
 
 def memory_peak(holders: Sequence[Holder]) -> Figure | None:
@@ -98,3 +112,23 @@ def _totals(holders: Sequence[Holder], scale: float) -> list[dict[str, Any]]:
 
 def _share(amount: int, holder: Holder) -> float:
     return amount / holder.account.peak_bytes if holder.account.peak_bytes else 0.0
+
+
+def printed(holders: Sequence[Holder]) -> "matplotlib.figure.Figure | None":
+    """The same in print."""
+    from perfkit_reports.charts.canvas import stacked
+
+    highest = max((holder.account.peak_bytes for holder in holders), default=0)
+    if not highest:
+        return None
+    scale, unit = byte_scale(highest)
+    bars = [
+        (holder.name, {part.category: part.bytes / scale for part in holder.account.categories}) for holder in holders
+    ]
+    figure = stacked(bars, f"allocated at the peak ({unit})")
+    if figure is not None:
+        for row, holder in enumerate(holders):
+            peak = holder.account.peak_bytes
+            figure.axes[0].annotate(f" {units.nbytes(peak)}", (peak / scale, row), va="center", fontsize=8)
+        figure.axes[0].set_xlim(right=1.15 * highest / scale)
+    return figure

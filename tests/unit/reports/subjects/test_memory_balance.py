@@ -1,7 +1,7 @@
 import msgspec
 
 from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
-from perfkit_reports.balance import balance_line, balance_lines, beyond_line, device_line
+from perfkit_reports.subjects.memory.balance import balance_line, balance_lines, beyond_line, device_line
 
 MIB = 2**20
 

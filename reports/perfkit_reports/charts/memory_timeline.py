@@ -1,17 +1,36 @@
 """Allocated memory over a step: stacked areas by category, the peak, and above them phases and modules."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfkit import units
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit_reports.charts import bands
 from perfkit_reports.charts.frame import Figure, Trace, byte_scale, figure, safe, time_scale
-from perfkit_reports.figures import bands
-from perfkit_reports.holders import categories_over_time
+from perfkit_reports.document.blocks import Chart
+from perfkit_reports.holders import Holder, categories_over_time
 from perfkit_reports.palette import NEUTRAL, Fill
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 _ROW = 23  # pixels of a row of bands
 _PLOT = 330  # pixels of the areas
 _MARGIN = {"l": 64, "r": 16, "t": 12, "b": 52}
+
+
+def chart(holder: Holder, place: int) -> Chart | None:
+    """None without a timeline of at least two moments."""
+    drawn = memory_timeline(holder.account)
+    if drawn is None:
+        return None
+    return Chart(
+        id=f"memory-timeline-{place}",
+        figure=drawn,
+        label=f"Allocated memory of {holder.name} by category over time, with phases and modules above",
+        title="Over time" if holder.account.peak_step is None else "Over one step",
+        legend=[(name, fill.colour, fill.pattern) for name, fill in categories_over_time(holder.account)],
+        print=lambda: printed(holder.account),
+    )
 
 
 def memory_timeline(account: MemoryAccount) -> Figure | None:
@@ -76,12 +95,12 @@ def _total(account: MemoryAccount, times: list[float], scale: float, unit: str) 
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": "in all",
+        "name": "total",
         "x": times,
         "y": [round(total / scale, 4) for total in totals],
         "line": {"width": 0, "shape": "hv", "color": NEUTRAL},
         "customdata": [safe(bands.inside(account.bands, time), 60) for time in account.timeline_s],
-        "hovertemplate": f"%{{y:.4~g}} {unit}<br>%{{customdata}}<extra>in all</extra>",
+        "hovertemplate": f"%{{y:.4~g}} {unit}<br>%{{customdata}}<extra>total</extra>",
     }
 
 
@@ -153,3 +172,37 @@ def _totals(account: MemoryAccount) -> list[int]:
 
 def _highest(account: MemoryAccount) -> int:
     return max(_totals(account), default=0)
+
+
+def printed(account: MemoryAccount) -> "matplotlib.figure.Figure | None":
+    """Stacked areas by category with the peak; None without a category."""
+    from perfkit_reports.charts.canvas import plain, plot
+
+    categories = categories_over_time(account)
+    if not categories:
+        return None
+    figure, axes = plot(4.2, top=0.7)
+    scale, unit = byte_scale(account.peak_bytes)
+    seconds, time_unit = time_scale(account.timeline_s[-1])
+    areas = axes.stackplot(
+        [time / seconds for time in account.timeline_s],
+        *([amount / scale for amount in account.timeline_categories[name]] for name, _ in categories),
+        colors=[fill.colour for _, fill in categories],
+        labels=[plain(name) for name, _ in categories],
+        step="post",
+        linewidth=0,
+    )
+    for area, (_, fill) in zip(areas, categories, strict=True):
+        area.set(hatch=fill.pattern * 3, edgecolor="white")
+    peak = account.peak_bytes / scale
+    axes.axhline(peak, color=NEUTRAL, linestyle="--", linewidth=1)
+    axes.plot([account.peak_s / seconds], [peak], marker="o", color="white", markeredgecolor="black", clip_on=False)
+    axes.annotate(
+        f"peak {units.nbytes(account.peak_bytes)}", (0.0, peak), xytext=(4, 3), textcoords="offset points", fontsize=8
+    )
+    axes.set_xlim(0, account.timeline_s[-1] / seconds)
+    axes.set_ylim(0, peak * 1.12)
+    axes.set_xlabel(f"time ({time_unit})")
+    axes.set_ylabel(f"allocated ({unit})")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, fontsize=8, frameon=False)
+    return figure

@@ -1,6 +1,6 @@
 from perfkit import allocations
 from perfkit.analysis.model.memory import MemoryRow
-from perfkit_reports.memory_rows import ModuleRow, by_module
+from perfkit_reports.subjects.memory.rows import ModuleRow, by_module
 from tests.fixtures import sample_accounts
 
 

@@ -1,0 +1,45 @@
+"""The peak of each recorded step."""
+
+from perfkit import units
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit_reports.charts.frame import Figure, byte_scale, figure, hover
+from perfkit_reports.document.blocks import Chart, Text
+from perfkit_reports.palette import BLUE
+
+
+def chart(account: MemoryAccount, place: int, told: str) -> Chart | None:
+    """None where all steps peak alike; `told` says the same in a sentence."""
+    peaks = account.step_peaks
+    if len(set(peaks)) < 2:
+        return None
+    return Chart(
+        id=f"memory-steps-{place}",
+        figure=_figure(peaks),
+        label=told,
+        title="Peak of each step",
+        caption=told,
+        words=Text(id=f"memory-steps-{place}-words", lines=(told,)),
+    )
+
+
+def _figure(peaks: tuple[int, ...]) -> Figure:
+    scale, unit = byte_scale(max(peaks))
+    numbers = list(range(1, len(peaks) + 1))
+    return figure(
+        [
+            {
+                "type": "bar",
+                "x": numbers,
+                "y": [peak / scale for peak in peaks],
+                "marker": {"color": BLUE},
+                "hovertext": [
+                    hover(f"{number} of {len(peaks)}", units.nbytes(peak))
+                    for number, peak in zip(numbers, peaks, strict=True)
+                ],
+                "hoverinfo": "text",
+            }
+        ],
+        height=200,
+        xaxis={"title": {"text": "recorded step"}, "fixedrange": True, "tickformat": "d"},
+        yaxis={"title": {"text": f"peak ({unit})"}, "rangemode": "tozero", "fixedrange": True, "nticks": 4},
+    )

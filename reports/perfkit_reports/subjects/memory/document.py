@@ -1,0 +1,73 @@
+"""What one file tells of the memory of its devices."""
+
+from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.record import Unknown, measured
+from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, Figures, Summary, digest_of
+from perfkit_reports.document.blocks import Facts, Findings, Section, Tile
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.holders import of_devices
+from perfkit_reports.subjects.memory import story
+from perfkit_reports.subjects.memory.section import section
+from perfkit_reports.subjects.memory.tables import data
+from perfkit_reports.subjects.memory.tiles import tiles
+from perfkit_reports.subjects.method import provenance
+
+
+def document(analysis: MemoryAnalysis) -> Document:
+    """The fullest device comes first."""
+    holders = sorted(of_devices(analysis.accounts), key=lambda holder: -holder.account.peak_bytes)
+    found = Findings(
+        id="findings-list",
+        weight=Weight.BRIEF,
+        items=analysis.findings,
+        owner="Device" if len(holders) > 1 else "",
+    )
+    return Document(
+        kind="memory",
+        title=analysis.title,
+        eyebrow=(analysis.title, analysis.kind, analysis.created_at[:10]),
+        headline=story.headline(holders),
+        perfkit=analysis.perfkit,
+        created_at=analysis.created_at,
+        tiles=tuple(Tile(title, cell) for holder in holders[:1] for title, cell in tiles(holder.account)),
+        warnings=analysis.notes,
+        sections=(
+            Section("findings", "Findings", (found,)),
+            section(holders, "device", told=Weight.BRIEF, peak=Weight.BRIEF),
+            Section("method", "How it was read", (_method(analysis), provenance(analysis.provenance)), nav="Method"),
+        ),
+        data=data(holders, "device"),
+        raw={MEMORY_REPORT_FILE: as_json(analysis), SUMMARY_FILE: as_json(summary(analysis))},
+        saves=MEMORY_REPORT_FILE,
+        footer="This file opens without a network; every number is in memory.json and tables/ beside it.",
+    )
+
+
+def _method(analysis: MemoryAnalysis) -> Facts:
+    items = [("File", Cell(analysis.file)), ("Kind", Cell(analysis.kind))]
+    items += [("Command", Cell(analysis.command))] if analysis.command else []
+    return Facts(id="method-file", items=(*items, ("perfkit", Cell(analysis.perfkit))))
+
+
+def summary(analysis: MemoryAnalysis) -> Summary:
+    """What a list of reports shows: the peak is that of the fullest device."""
+    fullest = max(analysis.accounts, key=lambda account: account.peak_bytes, default=None)
+    absent = Unknown(reason="a recording of memory does not tell")
+    none = Unknown(reason="the recording holds no allocations")
+    return Summary(
+        kind="memory",
+        name=analysis.title,
+        created_at=analysis.created_at,
+        device=fullest.device if fullest is not None else "",
+        sources=digest_of([analysis.file]),
+        figures=Figures(
+            of=fullest.device if fullest is not None and len(analysis.accounts) > 1 else "",
+            step=absent,
+            throughput=absent,
+            peak=none if fullest is None else measured(fullest.peak_bytes, "bytes", fullest.source),
+            mfu=absent,
+        ),
+    )

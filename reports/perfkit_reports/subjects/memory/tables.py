@@ -1,0 +1,69 @@
+"""Memory as raw rows, in bytes and seconds, one for each category, moment, block; no row is left out."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryAccount, MemoryRow, TimelineBand
+from perfkit.spec import Struct
+from perfkit_reports.document.tables import Data, Schema, fields, schema_of
+from perfkit_reports.holders import Holder
+
+_OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[object]]]] = {
+    "memory_largest": (LiveBlock, lambda account: account.largest),
+    "memory_rows": (MemoryRow, lambda account: account.rows),
+    "memory_growth": (Growth, lambda account: account.growth),
+    "memory_bands": (TimelineBand, lambda account: account.bands),
+}
+
+
+def data(holders: Sequence[Holder], owner: str) -> tuple[Data, ...]:
+    """Every table; `owner` is what a holder is (`variant`, `device`), the name of their first column."""
+    return (
+        _table("memory", {owner: str, "category": str, "bytes": int, "in_peak": bool}, holders, owner, _categories),
+        _table(
+            "memory_timeline", {owner: str, "time_s": float, "category": str, "bytes": int}, holders, owner, _timeline
+        ),
+        *(_structs(name, struct, pick, holders, owner) for name, (struct, pick) in _OF_ACCOUNTS.items()),
+    )
+
+
+def _structs(
+    name: str,
+    struct: type[Struct],
+    pick: Callable[[MemoryAccount], Iterable[object]],
+    holders: Sequence[Holder],
+    owner: str,
+) -> Data:
+    schema = schema_of(struct)
+    return _table(
+        name,
+        {owner: str, **schema},
+        holders,
+        owner,
+        lambda account: (fields(schema, item) for item in pick(account)),
+    )
+
+
+def _table(
+    name: str,
+    schema: Schema,
+    holders: Sequence[Holder],
+    owner: str,
+    rows: Callable[[MemoryAccount], Iterable[dict[str, Any]]],
+) -> Data:
+    return Data(
+        name, schema, lambda: [{owner: holder.name, **row} for holder in holders for row in rows(holder.account)]
+    )
+
+
+def _categories(account: MemoryAccount) -> Iterator[dict[str, Any]]:
+    """Categories of the peak (`in_peak`), which sum to it, and what lies beyond the allocator."""
+    for in_peak, parts in ((True, account.categories), (False, account.beyond)):
+        for part in parts:
+            yield {"category": part.category, "bytes": part.bytes, "in_peak": in_peak}
+
+
+def _timeline(account: MemoryAccount) -> Iterator[dict[str, Any]]:
+    for category, amounts in account.timeline_categories.items():
+        for time, amount in zip(account.timeline_s, amounts, strict=True):
+            yield {"time_s": time, "category": category, "bytes": amount}

@@ -1,0 +1,162 @@
+"""What the report on memory says, block by block, and that every format can show it."""
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.store.summary import MEMORY_REPORT_FILE
+from perfkit_reports.document.blocks import Block, Chart, Choice, Facts, Group, Table, Text
+from perfkit_reports.document.document import Document
+from perfkit_reports.render import html, markdown, parquet, terminal
+from perfkit_reports.render.write import write
+from perfkit_reports.subjects.memory import document
+from tests.fixtures import sample_memory_analysis as sample
+from tests.fixtures.parsed_page import Page
+from tests.fixtures.sample_analysis import HOSTILE
+
+ALL = ("realistic", "alone", "out_of_memory", "bare", "nothing", "hostile")
+
+
+def blocks(of: Document) -> dict[str, Block]:
+    """Every block by its id; of choices all options."""
+    found: dict[str, Block] = {}
+
+    def gather(some: tuple[Block, ...] | list[Block]) -> None:
+        for block in some:
+            assert block.id not in found
+            found[block.id] = block
+            if isinstance(block, Group):
+                gather(block.blocks)
+            elif isinstance(block, Choice):
+                gather(list(block.options.values()))
+
+    for section in of.sections:
+        gather(section.blocks)
+    return found
+
+
+def texts(table: Block, title: str) -> list[str]:
+    assert isinstance(table, Table)
+    (column,) = (column for column in table.columns if column.title == title)
+    return [column.cell(row).text for row in table.rows]
+
+
+def shown(analysis: MemoryAnalysis, width: int = 100) -> str:
+    stream = io.StringIO()
+    terminal.render(document(analysis), Console(file=stream, width=width, no_color=True))
+    return stream.getvalue()
+
+
+@pytest.fixture(params=ALL)
+def analysis(request: pytest.FixtureRequest) -> MemoryAnalysis:
+    made: MemoryAnalysis = getattr(sample, request.param)()
+    return made
+
+
+def test_every_form_is_written(analysis: MemoryAnalysis, tmp_path: Path) -> None:
+    paths = write(document(analysis), tmp_path, static=True)
+    names = {path.relative_to(tmp_path).as_posix() for path in paths}
+    assert names >= {"report.html", MEMORY_REPORT_FILE, "summary.json", "report.md", "tables/memory_rows.parquet"}
+    assert ("figures/memory-peak.png" in names) == bool(analysis.accounts)
+    assert all(path.stat().st_size for path in paths)
+    assert paths[0].name == "report.html"
+
+
+def test_the_json_comes_back(analysis: MemoryAnalysis) -> None:
+    assert msgspec.json.decode(document(analysis).raw[MEMORY_REPORT_FILE], type=MemoryAnalysis) == analysis
+
+
+def test_the_fullest_device_comes_first_with_all_of_its_parts() -> None:
+    found = blocks(document(sample.realistic()))
+
+    assert list(found["memory-of"].options) == [("cuda:0",), ("cpu",)]  # type: ignore[attr-defined]
+    assert texts(found["memory-balance"], "Device") == ["cuda:0", "cpu"]
+    assert texts(found["memory-balance"], "Balance")[0].startswith("1.37 GiB at the peak in backward = activation 700")
+    assert "- allocated and never touched 12.0 MiB" in texts(found["memory-balance"], "The process")[0]
+    assert texts(found["memory-growth-0"], "Source line")[0] == "train.py:88 log_activations"
+    assert texts(found["memory-largest-0"], "Source line")[0] == "gpt.py:143 forward"
+    assert texts(found["memory-largest-0"], "Kept by")[0] == "aten::_log_softmax_backward_data"
+    assert texts(found["memory-modules-0"], "Module")[0] == "h.*.mlp"
+    assert texts(found["memory-ops-1"], "Module")[0] == "head"
+    assert texts(found["memory-reserved-0"], "Size") == ["1.37 GiB", "96.0 MiB", "304 MiB"]
+    steps = found["memory-steps-0"]
+    assert isinstance(steps, Chart)
+    assert steps.caption.startswith("The 4 steps peak at 1.23 GiB to 1.37 GiB")
+    grows = found["memory-grows-0"]
+    assert isinstance(grows, Text)
+    assert (grows.title, grows.style) == ("Memory grows in cuda:0", "alarm")
+
+
+def test_one_device_needs_no_choice_and_no_name() -> None:
+    found = blocks(document(sample.alone()))
+
+    assert "memory-of" not in found
+    balance = found["memory-balance"]
+    assert isinstance(balance, Facts)
+    assert [name for name, _ in balance.items] == ["Balance", "The process", "Source"]
+
+
+def test_running_out_of_memory_is_an_alarm() -> None:
+    failed = blocks(document(sample.out_of_memory()))["memory-failed-0"]
+
+    assert isinstance(failed, Text)
+    assert failed.title == "Out of memory"
+    assert failed.lines[0].startswith("An allocation of 64.0 MiB failed: by aten::mm, in h.1.mlp.up")
+
+
+def test_what_was_not_recorded_is_said_and_never_zero() -> None:
+    bare = document(sample.bare())
+    found = blocks(bare)
+    over_time = found["memory-timeline-0"]
+    assert isinstance(over_time, Text)
+    assert over_time.lines == ("No course over time was recorded.",)
+    assert [tile.cell.known for tile in bare.tiles if tile.title == "Reserved but free"] == [False]
+    assert "memory-reserved-0" not in found
+    assert "memory-bytes-0" not in found
+    assert [*blocks(document(sample.nothing()))][1] == "memory-none"
+
+
+def test_rows_hold_every_byte_and_categories_sum_to_the_peak() -> None:
+    made = sample.realistic()
+    tables = {data.name: parquet.arrow(data) for data in document(made).data}
+    for account in made.accounts:
+        rows = [row for row in tables["memory"].to_pylist() if row["device"] == account.device and row["in_peak"]]
+        assert sum(row["bytes"] for row in rows) == account.peak_bytes
+    assert tables["memory_rows"].num_rows == sum(len(account.rows) for account in made.accounts)
+    assert tables["memory_growth"].num_rows == 2
+    assert tables["memory_largest"].column_names[:3] == ["device", "bytes", "category"]
+
+
+def test_the_terminal_is_a_screenful(analysis: MemoryAnalysis) -> None:
+    lines = shown(analysis).splitlines()
+    assert max(len(line) for line in lines) <= 100
+    if len(analysis.accounts) == 1 and len(analysis.accounts[0].categories) < 8:
+        assert len(lines) < 50
+
+
+def test_the_terminal_tells_peak_parts_growth_and_what_to_do() -> None:
+    text = " ".join(shown(sample.realistic(), 200).split())
+    for part in (
+        "Peak 1.37 GiB in backward of step 3 on cuda:0",
+        "700 MiB 50.0 %",
+        "Each step leaves 12.0 MiB behind",
+        "Recompute the activations of the blocks [cuda:0], up to 420 MiB",
+    ):
+        assert part in text, part
+    assert "= 980 MiB, the process: RSS" in " ".join(shown(sample.alone()).split())
+
+
+def test_hostile_text_forms_no_markup_in_any_format() -> None:
+    made = document(sample.hostile())
+    page = Page(html.render(made))
+    assert page.intruders() == []
+    assert page.loaded() == []
+    assert HOSTILE in page.text
+    text = markdown.render(made)
+    assert "<img" not in text
+    assert "[x]" not in text
+    assert HOSTILE in " ".join(shown(sample.hostile(), width=1000).split())
