@@ -64,6 +64,10 @@ class Opened:
         rows = self.page.locator(f".{group}-panel:not([hidden]) tbody tr:not([hidden])")
         return rows.locator(f"td:nth-child({number})").all_inner_texts()
 
+    def names(self, group: str) -> list[str]:
+        """What names the rows of that table, hidden rows left out."""
+        return self.page.locator(f".{group}-panel:not([hidden]) tbody tr:not([hidden]) > th").all_inner_texts()
+
     def sort(self, group: str, title: str) -> str | None:
         """Click a heading of that table; the order it is then sorted in."""
         heading = self.page.locator(f".{group}-panel:not([hidden]) th", has_text=title)

@@ -32,34 +32,35 @@ def test_one_choice_switches_the_timeline_and_the_tables(open_report: Any) -> No
     report = open_report(sample.realistic())
     report.visit("memory")
     page = report.page
-    assert page.locator(".memory-panel:not([hidden])").get_attribute("id") == "memory-0"
-    page.locator("select[data-panels~=memory]").select_option(label="cpu")
-    assert page.locator(".memory-panel:not([hidden])").get_attribute("id") == "memory-1"
-    assert page.locator(".bytes-panel:not([hidden])").get_attribute("id") == "bytes-1-modules"
+    assert page.locator(".memory-of-panel:not([hidden])").get_attribute("id") == "memory-of-0"
+    page.get_by_role("radio", name="cpu").check(force=True)
+    assert page.locator(".memory-of-panel:not([hidden])").get_attribute("id") == "memory-of-1"
     page.locator('[data-figure="memory-timeline-1"] .main-svg').first.wait_for(state="attached")
-    page.get_by_role("radio", name="Modules and ops").check(force=True)
-    assert report.column("bytes", 1)[0] == "head"
+    page.locator("[data-panels=memory-bytes-1]").get_by_role("radio", name="Modules and ops").check(force=True)
+    assert report.names("memory-bytes-1")[0] == "head"
 
 
 def test_the_table_of_bytes_sorts_and_filters(open_report: Any) -> None:
     report = open_report(sample.alone())
     report.visit("memory")
-    assert report.column("bytes", 1)[:2] == ["h.*.mlp", "h.*.attn"]
-    assert report.sort("bytes", "Size") == "ascending"
-    assert report.column("bytes", 2)[0] == "1.00 MiB"
-    report.page.locator("[data-filter=bytes]").fill("ln1 activation")
-    assert report.column("bytes", 1) == ["h.*.ln1"]
+    bytes_of = "memory-bytes-0"
+    assert report.names(bytes_of)[:2] == ["h.*.mlp", "h.*.attn"]
+    assert report.sort(bytes_of, "Size") == "ascending"
+    assert report.column(bytes_of, 2)[0] == "1.00 MiB"
+    report.page.locator(f"[data-filter={bytes_of}]").fill("ln1 activation")
+    assert report.names(bytes_of) == ["h.*.ln1"]
     assert report.page.locator("#memory [data-count]").inner_text() == "1 of 10"
 
 
-def test_the_largest_allocations_sort(open_report: Any) -> None:
+def test_the_largest_allocations_sort_and_fit(open_report: Any) -> None:
     report = open_report(sample.alone())
     report.visit("memory")
-    table = report.page.locator("#memory-0 .largest table")
+    table = report.page.locator("#memory-largest-0-rows")
+    assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
     heading = table.locator("th", has_text="Size")
     heading.get_by_role("button").click()
     assert heading.get_attribute("aria-sort") == "ascending"
-    assert table.locator("tbody tr").last.locator("td").first.inner_text() == "aten::addmm in head"
+    assert table.locator("tbody tr").last.locator("th").inner_text() == "aten::addmm in head"
 
 
 def test_a_variant_that_ran_out_of_memory_shows_what_was_alive(open_report: Any) -> None:

@@ -39,7 +39,13 @@ def _figure(peaks: tuple[int, ...]) -> Figure:
                 "hoverinfo": "text",
             }
         ],
-        height=200,
-        xaxis={"title": {"text": "recorded step"}, "fixedrange": True, "tickformat": "d"},
+        height=180,
+        bargap=0.5,
+        xaxis={
+            "title": {"text": "recorded step"},
+            "fixedrange": True,
+            "tick0": 1,
+            "dtick": max(1, len(peaks) // 10),
+        },
         yaxis={"title": {"text": f"peak ({unit})"}, "rangemode": "tozero", "fixedrange": True, "nticks": 4},
     )

@@ -87,7 +87,7 @@ def _without_detail(column: Column[Any]) -> Callable[[Any], Cell]:
 
 
 def _widths(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> list[int]:
-    """Of each column: what its texts need, less for titles and words where that is too much, more where whole names fit."""
+    """Of each column: what its texts need, less where that is too much, more for words where whole names fit."""
     widths = [_longest(column, [column.cell(row).text for row in rows], rows) for column in columns]
     least = [_least(column, rows) for column in columns]
     words = [place for place, column in enumerate(columns) if not column.numeric]
@@ -112,7 +112,7 @@ def _line(column: Column[Any], cell: Cell, room: int, rows: Sequence[Any], drawn
     line = Line()
     shown = middle(text, room) if column.code else text
     if drawn_width > room and isinstance(cell.value, int | float):
-        bar = "▆" * round(_METER * cell.value / column.largest(rows))
+        bar = "▆" * (max(1, round(_METER * cell.value / column.largest(rows))) if cell.value > 0 else 0)
         line.append(f"{bar:<{_METER}} ", style="blue")
         shown = f"{shown:>{room}}"
     line.append(shown, style=TONES.get(cell.tone, ""))

@@ -108,9 +108,11 @@ class _Screen:
 
     def _text(self, text: Text) -> None:
         if text.style in ("callout", "alarm"):
-            for line in text.lines:
-                title = f"{text.title}: " if text.title else ""
-                self.console.print(Line.assemble(("! ", "yellow"), (title, "yellow"), line))
+            first, *rest = text.lines
+            title = f"{text.title}: " if text.title else ""
+            self.console.print(Line.assemble(("! ", "yellow"), (title, "yellow"), first))
+            for line in rest:
+                self.console.print(Line(f"  {line}"))
             return
         self._title(text.title)
         if text.style == "code":

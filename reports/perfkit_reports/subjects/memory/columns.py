@@ -22,17 +22,26 @@ def _inner(name: str) -> Cell:
     return Cell(shown or NOTHING, value=name, whole=name if shown != name else "")
 
 
+def _tensor(shape: str, dtype: str) -> Cell:
+    return text(f"{shape} {dtype}".strip())
+
+
 LARGEST: tuple[Column[LiveBlock], ...] = (
     Column("What", lambda block: _inner(block.name), numeric=False, code=True, help="tensor, or what it was made by"),
     Column("Size", lambda block: size(block.bytes), meter=True),
     Column("Category", lambda block: text(block.category), numeric=False),
-    Column("Source line", lambda block: text(block.line), numeric=False, help="where it was asked for"),
-    Column("Kept by", lambda block: text(block.kept_by), numeric=False, help="the op it was freed in: its last holder"),
-    Column("Shape", lambda block: text(block.shape), numeric=False),
-    Column("Dtype", lambda block: text(block.dtype), numeric=False),
-    Column("Module", lambda block: _inner(block.module), numeric=False),
-    Column("Made by", lambda block: text(block.op), numeric=False),
-    Column("Phase", lambda block: text(block.phase), numeric=False),
+    Column("Tensor", lambda block: _tensor(block.shape, block.dtype), numeric=False, wrap=True),
+    Column("Source line", lambda block: text(block.line), numeric=False, wrap=True, help="where it was asked for"),
+    Column(
+        "Kept by",
+        lambda block: text(block.kept_by),
+        numeric=False,
+        wrap=True,
+        help="the op it was freed in: its last holder",
+    ),
+    Column("Module", lambda block: _inner(block.module), numeric=False, weight=Weight.DETAIL),
+    Column("Made by", lambda block: text(block.op), numeric=False, weight=Weight.DETAIL),
+    Column("Phase", lambda block: text(block.phase), numeric=False, weight=Weight.DETAIL),
 )
 
 
@@ -61,16 +70,18 @@ def by_module(peak: int) -> list[Column[ModuleRow]]:
     ]
 
 
+def _maker(row: Growth) -> Cell:
+    return Cell(row.module or row.op or NOTHING, detail=row.op if row.module else "")
+
+
 GROWTH: tuple[Column[Growth], ...] = (
     Column("Source line", lambda row: text(row.line), numeric=False, code=True),
     Column("Grows by", lambda row: size(row.bytes_per_step), help="bytes a step"),
     Column("Blocks", lambda row: Cell(count(row.blocks_per_step), value=row.blocks_per_step), help="a step"),
     Column("Steps", lambda row: Cell(count(row.steps), value=row.steps), help="in a row"),
     Column("Category", lambda row: text(row.category), numeric=False),
-    Column("Module", lambda row: text(row.module), numeric=False),
-    Column("Made by", lambda row: text(row.op), numeric=False),
-    Column("Shape", lambda row: text(row.shape), numeric=False),
-    Column("Dtype", lambda row: text(row.dtype), numeric=False),
+    Column("Made by", _maker, numeric=False),
+    Column("Tensor", lambda row: _tensor(row.shape, row.dtype), numeric=False),
 )
 
 
