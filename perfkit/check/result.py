@@ -1,8 +1,10 @@
 """What a check yields: data for renderers and exit codes. Nothing here formats or draws; all of it is `check.json`."""
 
 from enum import StrEnum
+from typing import ClassVar
 
 from perfkit.analysis.model.trace import TraceDifference
+from perfkit.analysis.shown import Shown
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.record import Environment
 from perfkit.spec import Struct
@@ -133,13 +135,14 @@ class CheckedVariant(Struct):
         return f"{self.workload} {self.variant}"
 
 
-class Check(Struct):
+class Check(Struct, Shown):
     """A whole check. `verdict` is the worst of all: fail, else inconclusive, else pass (or improved where one is).
 
     `differs` names what differs between the environments of the sides, `key: before -> after`; `seconds` is how long
     it took, `budget_s` the time that sampling was given.
     """
 
+    subject: ClassVar[str] = "check"
     schema_version: int = CHECK_VERSION
     created_at: str
     perfkit: str

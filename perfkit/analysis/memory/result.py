@@ -1,15 +1,19 @@
 """What `perfkit memory` yields of one file: data for renderers and exports."""
 
+from typing import ClassVar
+
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.suite import ANALYSIS_VERSION
+from perfkit.analysis.shown import Shown
 from perfkit.spec import Struct
 
 
-class MemoryAnalysis(Struct):
+class MemoryAnalysis(Struct, Shown):
     """Everything a memory report shows. `kind` is what the file is, in words; one account per device."""
 
+    subject: ClassVar[str] = "memory"
     schema_version: int = ANALYSIS_VERSION
     title: str
     created_at: str
