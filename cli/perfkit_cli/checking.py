@@ -15,7 +15,7 @@ import click
 
 from perfkit.errors import UsageError
 from perfkit.files import write_bytes
-from perfkit.store.summary import CHECK_FILE
+from perfkit.store.summary import CHECK_FILE, REPORT_FILE
 from perfkit_cli.folders import refuse_foreign
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perfkit.check.order import Order
     from perfkit.check.result import Check
     from perfkit.check.stored import Source
+    from perfkit_reports.document.document import Document
 
 OUT = Path("runs")
 EXIT_FAILED = 1
@@ -123,19 +124,20 @@ def _calibration(given: Options, folder: Path) -> int:
     from rich.console import Console
 
     from perfkit.check.calibration import calibrate_here
-    from perfkit_reports.subjects.calibration import markdown, print_calibration
-    from perfkit_reports.write import as_json
+    from perfkit_reports.render import markdown, terminal
+    from perfkit_reports.render.write import written
+    from perfkit_reports.subjects.calibration import CALIBRATION_FILE, document
 
     config = _config(given)
     with _ordered(given, config) as order:
-        found = calibrate_here(config, folder, order)
-    write_bytes(folder / "calibration.json", as_json(found))
+        said = document(calibrate_here(config, folder, order))
+    written(said.raw.items(), folder)
     if given.as_json:
-        click.echo(as_json(found), nl=False)
+        click.echo(said.raw[CALIBRATION_FILE], nl=False)
         return 0
-    print_calibration(found, Console())
+    terminal.render(said, Console(), verbose=given.verbose)
     if given.markdown is not None:
-        write_bytes(given.markdown, markdown(found).encode())
+        write_bytes(given.markdown, markdown.render(said).encode())
     return 0
 
 
@@ -143,18 +145,20 @@ def _history(given: Options, folder: Path) -> int:
     from rich.console import Console
 
     from perfkit.check.history.history import latest_regressions, read_history
+    from perfkit.check.history.result import HISTORY_FILE
     from perfkit.check.judge.thresholds import default_thresholds
-    from perfkit_reports.check.history_terminal import print_history
-    from perfkit_reports.check.history_write import write_history
-    from perfkit_reports.write import as_json
+    from perfkit_reports.render import terminal
+    from perfkit_reports.render.write import write
+    from perfkit_reports.subjects.history.document import document
 
     assert given.history is not None
     history = read_history(given.history, thresholds={**default_thresholds(), **_config(given).thresholds})
-    write_history(history, folder)
+    said = document(history)
+    write(said, folder)
     if given.as_json:
-        click.echo(as_json(history), nl=False)
+        click.echo(said.raw[HISTORY_FILE], nl=False)
     else:
-        print_history(history, Console(), folder)
+        terminal.render(said, Console(), report=folder / REPORT_FILE, verbose=given.verbose)
     return EXIT_FAILED if latest_regressions(history) else 0
 
 
@@ -162,22 +166,25 @@ def _finish(check: "Check", folder: Path, given: Options, config: "CheckConfig")
     """Write and show the check; its exit code."""
     from rich.console import Console
 
-    from perfkit_reports.check import terminal
-    from perfkit_reports.check.write import write_check
-    from perfkit_reports.write import as_json
+    from perfkit_reports.render import terminal
+    from perfkit_reports.render.github import COMMENT_FILE
+    from perfkit_reports.render.junit import JUNIT_FILE
+    from perfkit_reports.render.write import write
+    from perfkit_reports.subjects.check.document import document
 
-    write_check(check, folder, inconclusive="skipped" if _exit_inconclusive(given, config) == 0 else "failure")
-    for target, name in ((given.markdown, "comment.md"), (given.junit, "junit.xml")):
+    said = document(check)
+    write(said, folder, unsure="skipped" if _exit_inconclusive(given, config) == 0 else "failure")
+    for target, name in ((given.markdown, COMMENT_FILE), (given.junit, JUNIT_FILE)):
         if target is not None:
             write_bytes(target, (folder / name).read_bytes())
     if given.as_json:
-        click.echo(as_json(check), nl=False)
+        click.echo(said.raw[CHECK_FILE], nl=False)
     elif not given.quiet:
-        terminal.render(check, Console(), folder, verbose=given.verbose)
+        terminal.render(said, Console(), report=folder / REPORT_FILE, verbose=given.verbose)
     if given.quiet:
-        click.echo(f"{check.verdict}\nreport: {folder / 'report.html'}")
+        click.echo(f"{check.verdict}\nreport: {folder / REPORT_FILE}")
     if _on_github(given):
-        _tell_github(check)
+        _tell_github(said)
     return _exit_code(check, given, config)
 
 
@@ -196,16 +203,15 @@ def _on_github(given: Options) -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true" if given.github is None else given.github
 
 
-def _tell_github(check: "Check") -> None:
+def _tell_github(said: "Document") -> None:
     """Annotations on standard output, and the comment into the step's summary, as GitHub Actions wants them."""
-    from perfkit_reports.check import markdown
-    from perfkit_reports.render import github as annotations
+    from perfkit_reports.render import github
 
-    click.echo(annotations.render(check), nl=False)
+    click.echo(github.annotations(said), nl=False)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(markdown.render(check, limit=markdown.SUMMARY_BYTES) + "\n")
+            file.write(github.comment(said, limit=github.SUMMARY_BYTES) + "\n")
 
 
 def _stored(given: Options, config: "CheckConfig") -> "Source":

@@ -51,13 +51,14 @@ def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, qui
         from rich.console import Console
 
         from perfkit.check.judge.read import read_check
-        from perfkit_reports.check import terminal
-        from perfkit_reports.check.write import write_check
+        from perfkit_reports.render import terminal
+        from perfkit_reports.render.write import write
+        from perfkit_reports.subjects.check.document import document
 
-        check = read_check(folder)
-        written = write_check(check, out or folder, inconclusive="failure")
+        said = document(read_check(folder))
+        written = write(said, out or folder, unsure="failure")
         if not quiet:
-            terminal.render(check, Console())
+            terminal.render(said, Console())
         show_paths(written)
         return
     analysis, paths = analyse_and_write(folder, out or folder)

@@ -12,9 +12,9 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.check.result import Check
 from perfkit_reports import html, trace_html
-from perfkit_reports.check import html as check_html
 from perfkit_reports.render import html as document_html
 from perfkit_reports.subjects import memory
+from perfkit_reports.subjects.check.document import document as check_document
 
 Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check
 
@@ -113,7 +113,7 @@ def _rendered(analysis: Reported) -> str:
     if isinstance(analysis, Analysis):
         return html.render(analysis)
     if isinstance(analysis, Check):
-        return check_html.render(analysis)
+        return document_html.render(check_document(analysis))
     if isinstance(analysis, TraceAnalysis):
         return trace_html.render(analysis)
     return document_html.render(memory.document(analysis))

@@ -30,19 +30,19 @@ def test_the_verdict_is_what_is_seen_first(open_report: Any) -> None:
 def test_the_table_of_ops_sorts_by_what_is_clicked(open_report: Any) -> None:
     report = open_report(sample.every_verdict())
     report.visit("why")
-    heading = report.page.locator("#why-ops-0 th", has_text="Before")
+    heading = report.page.locator("#ops-0-rows th", has_text="Before")
     heading.get_by_role("button").click()
     assert heading.get_attribute("aria-sort") == "descending"
-    names = report.page.locator("#why-ops-0 tbody tr td:first-child").all_inner_texts()
+    names = report.page.locator("#ops-0-rows tbody tr > :first-child").all_inner_texts()
     assert names == ["aten::mm", "aten::_softmax", "aten::clone", "aten::_to_copy"]
     heading.get_by_role("button").click()
-    names = report.page.locator("#why-ops-0 tbody tr td:first-child").all_inner_texts()
+    names = report.page.locator("#ops-0-rows tbody tr > :first-child").all_inner_texts()
     assert names[-1] == "aten::mm"
 
 
 def test_variants_fold_with_the_keyboard(open_report: Any) -> None:
     page = open_report(sample.every_verdict()).page
-    first = page.locator("#results details.variant").first
+    first = page.locator("#pairs details").first
     assert first.evaluate("each => each.open")
     first.locator("summary").first.focus()
     page.keyboard.press("Enter")
@@ -51,7 +51,7 @@ def test_variants_fold_with_the_keyboard(open_report: Any) -> None:
 
 def test_a_figure_within_a_fold_is_drawn_when_it_opens(open_report: Any) -> None:
     page = open_report(sample.one_of_two()).page
-    closed = page.locator("#pairs details.variant:not([open])").first
+    closed = page.locator("#pairs details:not([open])").first
     number = closed.locator(".chart").get_attribute("data-figure")
     closed.locator("summary").click()
     page.locator(f"[data-figure={number}] .main-svg").first.wait_for(state="attached")

@@ -8,7 +8,8 @@ from playwright.sync_api import Browser
 
 from perfkit.check.history.history import read_history
 from perfkit.check.history.result import History
-from perfkit_reports.check.history_write import write_history
+from perfkit_reports.render.write import write
+from perfkit_reports.subjects.history.document import document
 from tests.browser.conftest import Opened
 from tests.fixtures.sample_histories import noisy_steps, write_past
 
@@ -29,7 +30,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 @pytest.fixture(params=[1440, 390])
 def opened(request: pytest.FixtureRequest, browser: Browser, history: History, tmp_path: Path) -> Iterator[Opened]:
-    report, _ = write_history(history, tmp_path)
+    report, *_ = write(document(history), tmp_path)
     page = browser.new_page(viewport={"width": request.param, "height": 900}, accept_downloads=True)
     result = Opened(page)
     page.on("console", lambda message: result.complaints.append(f"{message.type}: {message.text}"))
@@ -48,7 +49,7 @@ def test_it_opens_cleanly(opened: Opened) -> None:
 
 
 def test_changes_come_first_and_are_worded(opened: Opened) -> None:
-    rows = opened.page.locator("#changes-table tbody tr")
+    rows = opened.page.locator("#changes-table-rows tbody tr")
     first = rows.first.inner_text()
 
     assert "step" in first
@@ -60,11 +61,11 @@ def test_changes_come_first_and_are_worded(opened: Opened) -> None:
 
 def test_a_workload_and_a_quantity_are_picked(opened: Opened) -> None:
     page = opened.page
-    page.locator("#changes select[name=quantity]").select_option("step time")
-    assert page.locator("#changes-table tbody tr:visible").count() == 1
+    page.locator("#changes select[name=Quantity]").select_option("step time")
+    assert page.locator("#changes-table-rows tbody tr:visible").count() == 1
     assert page.locator("[data-count]").inner_text().startswith("2 of ")
-    page.locator("#changes select[name=workload]").select_option("gpt ckpt")
-    assert page.locator("#changes-table tbody tr:visible").count() == 0
+    page.locator("#changes select[name=Workload]").select_option("gpt ckpt")
+    assert page.locator("#changes-table-rows tbody tr:visible").count() == 0
     assert page.locator("[data-count]").inner_text().startswith("1 of ")
 
 

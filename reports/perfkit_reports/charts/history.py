@@ -6,11 +6,26 @@ from perfkit.amounts import amount
 from perfkit.check.history.result import ChangePoint, Point, Series
 from perfkit_reports.cells import plural
 from perfkit_reports.charts.frame import Figure, Trace, byte_scale, figure, hover, safe, time_scale
+from perfkit_reports.document.blocks import Chart, Tags
 from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION
 from perfkit_reports.subjects.check.quantities import signed
 
 _TICKS = 3
 _HEIGHT = 230
+
+
+def history_chart(series: Series, name: str, *, tags: Tags, caption: str) -> Chart:
+    """A small plot of one series."""
+    of = f"{series.workload} {series.variant}"
+    return Chart(
+        id=name,
+        title=f"{series.title}, {of}",
+        figure=history_figure(series),
+        label=f"{series.title} of {of} over {plural(len(series.points), 'run')}",
+        height=_HEIGHT,
+        tags=tags,
+        caption=caption,
+    )
 
 
 def history_figure(series: Series) -> Figure:

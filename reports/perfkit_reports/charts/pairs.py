@@ -1,6 +1,7 @@
 """The pairs of a variant: one dot a pair and clock, and the estimate as it was after each pair."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -8,7 +9,10 @@ from perfkit import units
 from perfkit.check.judge.paired import pair_ratio
 from perfkit.check.result import CheckedVariant
 from perfkit_reports.charts.frame import Figure, Trace, figure, hover
+from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, ORANGE
+
+_HEIGHT = 320
 
 
 @dataclass(frozen=True)
@@ -26,20 +30,24 @@ WALL = Clock("step_time", "step time", BLUE, "circle", "solid")
 CPU = Clock("cpu_time", "CPU time", ORANGE, "diamond", "dash")
 
 
-def clocks(variant: CheckedVariant) -> list[Clock]:
-    """Those that timed any pair."""
-    return [clock for clock in (WALL, CPU) if _changes(variant, clock)]
-
-
-def pairs_figure(variant: CheckedVariant) -> Figure | None:
+def pairs_chart(variant: CheckedVariant, name: str) -> Chart | None:
     """None without pairs."""
-    shown = clocks(variant)
-    if not shown:
+    clocks = [clock for clock in (WALL, CPU) if _changes(variant, clock)]
+    if not clocks:
         return None
-    traces = [trace for clock in shown for trace in _traces(variant, clock)]
+    return Chart(
+        id=name,
+        figure=_figure(variant, clocks),
+        label="Change of step time and CPU time in each pair of processes, with the mean so far",
+        height=_HEIGHT,
+        legend=[(clock.name, clock.colour, clock.symbol) for clock in clocks],
+    )
+
+
+def _figure(variant: CheckedVariant, clocks: Sequence[Clock]) -> Figure:
     return figure(
-        traces,
-        height=320,
+        [trace for clock in clocks for trace in _traces(variant, clock)],
+        height=_HEIGHT,
         margin={"l": 70, "r": 16, "t": 12, "b": 52},
         xaxis={"title": {"text": "pair of processes"}, "tickformat": "d", "rangemode": "tozero", "zeroline": False},
         yaxis={
@@ -49,7 +57,7 @@ def pairs_figure(variant: CheckedVariant) -> Figure | None:
             "rangemode": "tozero",
             "zerolinewidth": 2,
         },
-        shapes=[line for clock in shown for line in _threshold(variant, clock)],
+        shapes=[line for clock in clocks for line in _threshold(variant, clock)],
     )
 
 

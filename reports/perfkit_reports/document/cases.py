@@ -8,16 +8,18 @@ Outcome = Literal["pass", "better", "fail", "unsure", "skipped"]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """The verdict on one figure: `word` names it (`inconclusive`), `figures` say what it was taken from, if anything
-    (`+1.0 % (-4.9 to +7.2 %), allowed 3%`), `reason` what it rests on and `lines` what else there is to say.
+    """The verdict on one figure: `word` names it (`inconclusive`), `reason` says what it rests on, `to_decide` what
+    would settle it. `figures` are the change and what is allowed (`+1.0 % (-4.9 to +7.2 %), allowed 3%`), `sides` what
+    was compared (`13.3 ms → 13.5 ms`); both are empty where nothing could be.
     """
 
     name: str
     outcome: Outcome
     word: str
     figures: str = ""
+    sides: str = ""
     reason: str = ""
-    lines: tuple[str, ...] = ()
+    to_decide: str = ""
     seconds: float = 0.0
 
 

@@ -16,24 +16,27 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import middle
 
 TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
-_GAP = 3  # characters between columns
-_LEAST = 14  # characters that a name is cut to at the least
+_GAP = 3  # characters between columns, the line between them included
+_LEAST = 12  # characters that a name is cut to at the least
 _METER = 12  # characters of the longest bar of a column
 
 
-def drawn(table: Table, rows: Sequence[Any], width: int) -> Drawn:
+def drawn(table: Table, rows: Sequence[Any], width: int) -> Drawn | None:
     """`rows` in at most `width` characters: the first column and the brief ones, then others that fit.
 
-    Names are whole where there is room and cut in the middle where there is not; numbers are never cut.
+    Names are whole where there is room and cut in the middle where there is not; numbers are never cut: None where
+    they do not fit.
     """
     told = telling(table.columns, rows)
-    columns = [*told[:1], *(column for column in told[1:] if column.weight == Weight.BRIEF)]
+    columns = _brief(told)
     for column in told[1:]:
         if column.weight == Weight.NORMAL and _needed([*columns, column], rows) <= width:
             columns.append(column)
     columns = _cut([column for column in told if column in columns], rows, width)
     widths = _widths(columns, rows, width)
     spare = width - sum(widths) - _GAP * len(widths)
+    if spare < 0:
+        return None
     shown = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for column, room in zip(columns, widths, strict=True):
         bar = _METER + 1 if column.meter and spare > _METER else 0
@@ -49,6 +52,22 @@ def drawn(table: Table, rows: Sequence[Any], width: int) -> Drawn:
         ]
         shown.add_row(*lines, style="bold" if emphasis else None)
     return shown
+
+
+def in_words(table: Table, row: Any) -> str:
+    """A row where a table has no room: `matmul, Time 8.00 ms (mean)`."""
+    first, *others = _brief(telling(table.columns, [row]))
+    cells = [("", first.cell(row)), *((f"{column.title} ", column.cell(row)) for column in others)]
+    return ", ".join(f"{title}{_with_detail(cell)}" for title, cell in cells)
+
+
+def _brief(told: Sequence[Column[Any]]) -> list[Column[Any]]:
+    """The first column, which names a row, and the brief ones."""
+    return [*told[:1], *(column for column in told[1:] if column.weight == Weight.BRIEF)]
+
+
+def _with_detail(cell: Cell) -> str:
+    return f"{cell.text} ({cell.detail})" if cell.detail else cell.text
 
 
 def _needed(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> int:

@@ -1,26 +1,34 @@
-"""A check as annotations of a GitHub workflow: commands that a step prints.
+"""A document in a GitHub workflow: annotations, which are commands that a step prints, and a comment.
 
-The escaping is that of actions/toolkit (packages/core/src/command.ts), which the runner undoes.
+The escaping of commands is that of actions/toolkit (packages/core/src/command.ts), which the runner undoes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit.check.result import Check, CheckedVariant, Verdict
-from perfkit_reports.cells import plural
+from perfkit_reports.document.cases import Case, Outcome, Suite
+from perfkit_reports.document.document import Document
 from perfkit_reports.names import middle
-from perfkit_reports.subjects.check import quantities as cells
-from perfkit_reports.subjects.check import story
+from perfkit_reports.render import markdown
+from perfkit_reports.render.marks import link, safe
+from perfkit_reports.wording import plural
 
 # "GitHub Actions are limited to 10 warning annotations and 10 error annotations per step" (REST API, check runs);
 # the same is kept to for notices.
 SHOWN = 10
 _TITLE, _LINE = 200, 600
 
-_LEVELS = (
-    ("error", (Verdict.FAIL,)),
-    ("warning", (Verdict.INCONCLUSIVE, Verdict.NOT_COMPARED)),
-    ("notice", (Verdict.IMPROVED,)),
+# What GitHub takes. A comment is refused at 65,536 characters; counted here as bytes, of which there are no fewer.
+COMMENT_FILE = "comment.md"
+COMMENT_BYTES = 65_536
+SUMMARY_BYTES = 2**20  # a step's summary that is larger is not shown at all
+_ROWS = (1000, 500, 250, 120, 80, 60, 40, 25, 15, 8)  # of a table or a list, as many as have room
+_ROOM = 200  # bytes for what is said of what was left out
+
+_LEVELS: tuple[tuple[str, tuple[Outcome, ...]], ...] = (
+    ("error", ("fail",)),
+    ("warning", ("unsure", "skipped")),
+    ("notice", ("better",)),
 )
 
 
@@ -38,40 +46,51 @@ class Annotation:
         return f"::{self.level} title={_of_property(self.title)}::{_of_message(self.message)}"
 
 
-def render(check: Check) -> str:
-    """A command a line, nothing where all passes: an error for each variant that got worse, a warning for each of
-    which something is not known, a notice for each that got better. Where there are more than GitHub shows, the last
-    says how many more.
+def annotations(document: Document) -> str:
+    """A command a line, nothing where all passes: an error for each suite of which something fails, a warning where
+    something is not known, a notice where something is better. Where there are more than GitHub shows, the last says
+    how many more.
     """
     lines = []
-    for level, verdicts in _LEVELS:
-        found = [one for variant in check.variants if (one := _of_variant(level, verdicts, variant))]
-        lines += [each.command for each in _shown(level, found)]
+    for level, outcomes in _LEVELS:
+        known = [_annotation(document, level, outcomes, suite) for suite in document.suites]
+        lines += [each.command for each in _shown(document, level, [each for each in known if each is not None])]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _of_variant(level: str, verdicts: Sequence[Verdict], variant: CheckedVariant) -> Annotation | None:
-    judged = [each for each in story.gated(variant) if each.verdict in verdicts]
-    if not judged:
+def _annotation(document: Document, level: str, outcomes: Sequence[Outcome], suite: Suite) -> Annotation | None:
+    cases = [case for case in suite.cases if case.outcome in outcomes]
+    if not cases:
         return None
-    lines = [
-        f"{each.verdict.value}: {cells.brief(each)}"
-        for each in judged
-        if cells.has_change(each)  # else its reason says it all
-    ]
-    lines += [story.line(reason) for reason in story.reasons(variant) if reason.verdict in verdicts]
-    if Verdict.FAIL in verdicts:
-        lines += [f"suspect: {suspect}" for suspect in story.suspects(variant)]
-    title = f"perfkit check: {middle(story.name(variant), _TITLE)}"
+    lines = [f"{case.word}: {case.name} {case.figures}" for case in cases if case.figures]
+    if level != "notice":
+        lines += _reasons(cases)
+    if "fail" in outcomes:
+        lines += [f"suspect: {suspect}" for suspect in suite.suspects]
+    title = f"perfkit {document.kind}: {middle(suite.name, _TITLE)}"
     return Annotation(level, title, "\n".join(middle(line, _LINE) for line in lines))
 
 
-def _shown(level: str, found: Sequence[Annotation]) -> list[Annotation]:
-    if len(found) <= SHOWN:
-        return list(found)
-    rest = len(found) - SHOWN + 1
+def _reasons(cases: Sequence[Case]) -> list[str]:
+    """Those of equal words once, with all that have it and what would decide."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for case in cases:
+        word = "" if case.figures else f"{case.word}: "  # the others have a line with their figures
+        alike.setdefault((word, case.reason, case.to_decide), []).append(case.name)
+    lines = []
+    for (word, reason, to_decide), names in alike.items():
+        titles = ", ".join(names)
+        line = f"{word}{reason if reason.startswith(f'{titles} ') else f'{titles}: {reason}'}"
+        lines.append(f"{line}; to decide: {to_decide}" if to_decide else line)
+    return lines
+
+
+def _shown(document: Document, level: str, known: Sequence[Annotation]) -> list[Annotation]:
+    if len(known) <= SHOWN:
+        return list(known)
+    rest = len(known) - SHOWN + 1
     message = f"{plural(rest, 'more variant')} with an annotation of this kind: see the report"
-    return [*found[: SHOWN - 1], Annotation(level, "perfkit check", message)]
+    return [*known[: SHOWN - 1], Annotation(level, f"perfkit {document.kind}", message)]
 
 
 def _of_message(text: str) -> str:
@@ -80,3 +99,32 @@ def _of_message(text: str) -> str:
 
 def _of_property(text: str) -> str:
     return _of_message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def comment(document: Document, *, report: str = "", limit: int = COMMENT_BYTES) -> str:
+    """The document as Markdown of at most `limit` bytes, as a comment on a pull request and for a step's summary.
+
+    `report` is the address of the page, or its file's name. It begins with a mark by which the next run finds the
+    comment to write anew. Tables have as many rows as there is room for; then the longest sections lose their ends.
+    """
+    word = markdown.verdict(document)
+    first = [f"<!-- perfkit {document.kind} -->", f"## {word}{safe(document.headline)}"]
+    last = [link("Report", report)] if report else []
+    for rows in _ROWS:
+        parts = markdown.parts(document, rows, rows)
+        if _size([first, *parts, last]) <= limit:
+            break
+    left_out = 0
+    while parts and _size([first, *parts, last]) > limit - _ROOM:
+        longest = max(parts, key=lambda part: _size([part]))
+        longest.pop()
+        left_out += 1
+        parts = [part for part in parts if part]
+    if left_out:
+        last.insert(0, f"Left out, for there is a limit to the size of this text: {plural(left_out, 'part')}.")
+    return "\n\n".join(text for part in (first, *parts, last) for text in part) + "\n"
+
+
+def _size(parts: Sequence[Sequence[str]]) -> int:
+    """Bytes, with the line ends between them."""
+    return sum(len(text.encode()) + 2 for part in parts for text in part)

@@ -35,20 +35,23 @@ _ROWS = 15  # of a ranked table
 
 def render(document: Document) -> str:
     """The whole document. Text from the analysis is escaped, so that it can form no markup."""
-    page = _Page()
-    parts = [f"# {safe(document.title)}: perfkit report", f"**{_verdict(document)}{safe(document.headline)}**"]
-    parts += [safe(" ".join(document.lead))] if document.lead else []
-    parts += (
-        ["\n".join(f"- {safe(tile.title)}: {_said(tile.cell)}" for tile in document.tiles)] if document.tiles else []
-    )
-    parts += page.blocks(document.summary, 2)
+    first = [f"# {safe(document.title)}: perfkit report", f"**{verdict(document)}{safe(document.headline)}**"]
+    return "\n\n".join([*first, *(part for some in parts(document) for part in some)]) + "\n"
+
+
+def parts(document: Document, rows: int = _ROWS, lines: int | None = None) -> list[list[str]]:
+    """What follows the headline: the beginning, each section, the footnotes; so many rows of ranked tables and `lines`
+    of lists."""
+    page = _Page(rows, lines)
+    beginning = [safe(line) for line in document.lead]
+    if document.tiles:
+        beginning.append("\n".join(f"- {safe(tile.title)}: {_said(tile.cell)}" for tile in document.tiles))
+    beginning += page.blocks(document.summary, 2)
     if document.warnings:
-        parts += [heading(2, "Caveats"), _listed(document.warnings)]
-    for section in document.sections:
-        parts += page.section(section)
-    if page.notes.reasons:
-        parts.append("\n".join(f"{number}. n/a: {safe(reason)}" for number, reason in enumerate(page.notes.reasons, 1)))
-    return "\n\n".join(parts) + "\n"
+        beginning += [heading(2, "Caveats"), _listed(document.warnings)]
+    sections = [page.section(section) for section in document.sections]
+    reasons = [f"{number}. n/a: {safe(reason)}" for number, reason in enumerate(page.notes.reasons, 1)]
+    return [beginning, *filter(None, sections), ["\n".join(reasons)] if reasons else []]
 
 
 def fragment(blocks: Sequence[Block], level: int = 2) -> str:
@@ -59,8 +62,10 @@ def fragment(blocks: Sequence[Block], level: int = 2) -> str:
 class _Page:
     """The footnotes of a page while it is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int = _ROWS, lines: int | None = None) -> None:
         self.notes = Footnotes()
+        self._rows = rows
+        self._lines = lines
 
     def section(self, section: Section) -> list[str]:
         """Nothing where none of its blocks is shown here."""
@@ -94,8 +99,11 @@ class _Page:
         if text.style in ("callout", "alarm"):
             lines = [f"**{safe(text.title)}**"] if text.title else []
             return ["\n>\n".join(f"> {line}" for line in (*lines, *map(safe, text.lines)))]
-        lines = [_listed(text.lines)] if text.style == "list" else [safe(" ".join(text.lines))]
-        return [*_titled(text.title, level), *lines]
+        if text.style != "list":
+            return [*_titled(text.title, level), safe(" ".join(text.lines))]
+        shown = text.lines[: self._lines]
+        rest = [f"and {len(text.lines) - len(shown):,} more"] if len(shown) < len(text.lines) else []
+        return [*_titled(text.title, level), _listed([*shown, *rest])]
 
     def _facts(self, facts: Facts, level: int) -> list[str]:
         lines = "\n".join(f"- {safe(name)}: {_said(value)}" for name, value in facts.items)
@@ -116,7 +124,7 @@ class _Page:
         return ["\n".join(lines) if lines else safe(block.nothing)]
 
     def _table(self, block: Table, level: int) -> list[str]:
-        rows, rest = shown_rows(block, _ROWS)
+        rows, rest = shown_rows(block, self._rows)
         columns = [column for column in telling(block.columns, rows) if column.weight <= Weight.NORMAL]
         if not rows or not columns:
             return []
@@ -160,7 +168,7 @@ class _Page:
         return [*parts, *([safe(rest)] if (rest := others(choice)) else [])] if parts else []
 
 
-def _verdict(document: Document) -> str:
+def verdict(document: Document) -> str:
     return f"{safe(document.verdict.text)}: " if document.verdict else ""
 
 

@@ -2,15 +2,30 @@
 
 import re
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from perfkit_reports.document.cells import Cell
+from perfkit_reports.names import middle
+from perfkit_reports.plain import one_line
 from perfkit_reports.render.footnotes import Footnotes
 
+LONGEST = 600  # characters of a sentence or a cell, of which more would hide the rest
+_NOTHING = "<!-- -->"
+# What hosts make something of after the markup is read: mentions and bare addresses.
+_ALIVE = re.compile(r"(?<!\w)@(?=\w)|(?<=:)//|(?<=www)\.", re.IGNORECASE)
 
-def safe(text: str) -> str:
-    """One line in which nothing is markup: tags, links, emphasis, code, cells."""
-    escaped = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", escaped)
+
+def safe(text: str, limit: int = LONGEST) -> str:
+    """One line of at most `limit` characters that reads as `text` and in which nothing is markup: no tags, links,
+    emphasis, code, cells; it calls nobody.
+
+    An empty HTML comment parts what a host would make a mention or a link; a dollar sign in a tag of its own begins no
+    formula (GitHub's documentation, "Writing mathematical expressions").
+    """
+    escaped = middle(one_line(text), limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = re.sub(r"([\\`*_\[\]|~#])", r"\\\1", escaped)
+    parted = _ALIVE.sub(lambda found: f"@{_NOTHING}" if found[0] == "@" else f"{_NOTHING}{found[0]}", escaped)
+    return parted.replace("$", "<span>$</span>")
 
 
 def heading(level: int, title: str) -> str:
@@ -38,3 +53,14 @@ def fenced(text: str) -> str:
 def folded(title: str, text: str) -> str:
     """A block of code that GitHub folds."""
     return f"<details><summary>{safe(title)}</summary>\n\n{fenced(text)}\n\n</details>"
+
+
+def link(words: str, address: str) -> str:
+    """A link where `address` is one of the web, else the address itself, for a file that lies beside."""
+    if _URL.fullmatch(address):
+        return f"[{safe(words)}](<{quote(address, safe=_OF_ADDRESSES)}>)"
+    return f"{safe(words)}: {safe(address)}"
+
+
+_URL = re.compile(r"https?://\S+")
+_OF_ADDRESSES = "%:/?#@!&'*+,;=~-._"

@@ -29,7 +29,7 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import legend
-from perfkit_reports.render.columns_that_fit import TONES, drawn
+from perfkit_reports.render.columns_that_fit import TONES, drawn, in_words
 from perfkit_reports.render.shown import others, shown_rows
 from perfkit_reports.wording import bounded, plural
 
@@ -118,10 +118,13 @@ class _Screen:
         if text.style == "code":
             self.console.print(Line("\n".join(text.lines)), soft_wrap=True)
             return
-        for line in text.lines:
+        shown = text.lines[: _ROWS[self.most]]
+        for line in shown:
             self.console.print(
                 Line(f"- {line}" if text.style == "list" else line, style="dim" if text.style == "caption" else "")
             )
+        if len(shown) < len(text.lines):
+            self.console.print(Line(f"{len(text.lines) - len(shown):,} more in the report", style="dim"))
 
     def _facts(self, facts: Facts) -> None:
         self._title(facts.title if facts.items else "")
@@ -164,7 +167,10 @@ class _Screen:
         if not rows:
             return
         self._title(block.title if block.show_title else "")
-        self.console.print(drawn(block, rows, self.console.width))
+        if (fitting := drawn(block, rows, self.console.width)) is not None:
+            self.console.print(fitting)
+        for row in rows if fitting is None else ():
+            self.console.print(Line(f"- {in_words(block, row)}"))
         if rest:
             self.console.print(Line(f"{rest} in the report", style="dim"))
         for row in rows if block.details else ():

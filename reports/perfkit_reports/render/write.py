@@ -7,16 +7,21 @@ from perfkit.files import write_bytes
 from perfkit.store.summary import REPORT_FILE
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import as_json as as_json
+from perfkit_reports.render.junit import Outcome
 
 MARKDOWN_FILE = "report.md"
 
 
-def write(document: Document, folder: Path, *, static: bool = False, markdown: str = MARKDOWN_FILE) -> list[Path]:
-    """Write `report.html`, the raw files, Markdown, `tables/*.parquet`, and with `static` also `figures/*`.
+def write(
+    document: Document, folder: Path, *, static: bool = False, unsure: Outcome = "skipped", report: str = REPORT_FILE
+) -> list[Path]:
+    """Write `report.html`, the raw files, `report.md`, `tables/*.parquet`, and with `static` also `figures/*`.
 
-    Each file is written whole or not at all, the ones people open first. Returns their paths.
+    Of verdicts there are `comment.md`, in which `report` is the address of the page, and `junit.xml`, in which `unsure`
+    says what is neither a pass nor a fail, in place of `report.md`. Each file is written whole or not at all, the ones
+    people open first. Returns their paths.
     """
-    return written(_files(document, static, markdown), folder)
+    return written(_files(document, static, unsure, report), folder)
 
 
 def written(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
@@ -28,13 +33,17 @@ def written(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
     return paths
 
 
-def _files(document: Document, static: bool, markdown_file: str) -> Iterator[tuple[str, bytes]]:
+def _files(document: Document, static: bool, unsure: Outcome, report: str) -> Iterator[tuple[str, bytes]]:
     """(path in the folder, content). Imports are here because matplotlib and pyarrow take most of a second."""
-    from perfkit_reports.render import html, markdown
+    from perfkit_reports.render import github, html, junit, markdown
 
     yield REPORT_FILE, html.render(document).encode()
     yield from document.raw.items()
-    yield markdown_file, markdown.render(document).encode()
+    if document.suites:
+        yield github.COMMENT_FILE, github.comment(document, report=report).encode()
+        yield junit.JUNIT_FILE, junit.render(document, unsure=unsure).encode()
+    else:
+        yield MARKDOWN_FILE, markdown.render(document).encode()
     if document.data:
         from perfkit_reports.render import parquet
 

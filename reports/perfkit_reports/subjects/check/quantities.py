@@ -1,10 +1,15 @@
-"""What a table says about one judged quantity: one function a column, shared by every renderer of a check."""
+"""What is said of one judged quantity: one function a column."""
+
+import math
+from typing import Literal
 
 from perfkit import units
 from perfkit.amounts import amount, precise_amount
+from perfkit.check.judge.thresholds import margin
 from perfkit.check.result import Judged, Verdict
-from perfkit_reports.cells import Cell, relative, unknown
-from perfkit_reports.columns import NOTHING, Column
+from perfkit_reports.cells import relative
+from perfkit_reports.columns import NOTHING
+from perfkit_reports.document.cells import Cell, Mark, unknown
 from perfkit_reports.plain import one_line
 
 SYMBOLS = {
@@ -15,6 +20,12 @@ SYMBOLS = {
     Verdict.NOT_COMPARED: "–",
 }
 TONES = {Verdict.PASS: "good", Verdict.IMPROVED: "good", Verdict.FAIL: "bad"}
+# A shape each, so that no colour is needed to tell verdicts apart.
+_SHAPES: dict[Verdict, Literal["cross", "ring", "triangle"]] = {
+    Verdict.FAIL: "cross",
+    Verdict.INCONCLUSIVE: "ring",
+    Verdict.IMPROVED: "triangle",
+}
 _EQUAL = "exactly"
 _SAME = "same"
 
@@ -33,14 +44,58 @@ def after(judged: Judged) -> Cell:
 
 def change(judged: Judged) -> Cell:
     """The relative change with its interval, the absolute one where there is none; a dash where one side has none."""
+    place = mark(judged)
     if judged.exact and judged.before is not None and judged.before == judged.after:
-        return Cell(_SAME, value=0.0)
+        return Cell(_SAME, value=0.0, mark=place)
     if judged.change is not None:
-        return Cell(signed(judged.change), detail=interval(judged), value=judged.change)
+        return Cell(signed(judged.change), detail=interval(judged), value=judged.change, mark=place)
     if judged.before is None or judged.after is None:
-        return Cell(NOTHING)
+        return Cell(NOTHING, mark=place)
     difference = judged.after - judged.before
-    return Cell(f"{'+' if difference > 0 else ''}{amount(difference, judged.unit)}", value=difference)
+    return Cell(f"{'+' if difference > 0 else ''}{amount(difference, judged.unit)}", value=difference, mark=place)
+
+
+def mark(judged: Judged) -> Mark | None:
+    """Where it lies between no change and its threshold; None without a threshold, or a figure to hold against it."""
+    allowed, worsening = _allowed(judged), _worsening(judged)
+    if allowed is None or worsening is None:
+        return None
+    ends = [_share(_worse(judged, end), allowed) for end in (judged.low, judged.high) if end is not None]
+    low, high = (min(ends), max(ends)) if len(ends) == 2 else (None, None)
+    return Mark(_share(worsening, allowed), low, high, _SHAPES.get(judged.verdict, "dot"))
+
+
+def _allowed(judged: Judged) -> float | None:
+    """The change that is allowed, in the terms of `_worsening`: 0 or more."""
+    threshold = judged.threshold
+    if threshold is None:
+        return None
+    if judged.before is None:
+        return threshold.limit
+    if not judged.before:
+        return threshold.limit if threshold.limit is not None else threshold.change or 0.0
+    return margin(threshold, judged.before, more_is_worse=judged.more_is_worse)
+
+
+def _worsening(judged: Judged) -> float | None:
+    if judged.after is None:
+        return None
+    if judged.before is None:
+        return judged.after
+    if not judged.before:
+        return _worse(judged, judged.after)
+    return None if judged.change is None else _worse(judged, judged.change)
+
+
+def _worse(judged: Judged, change: float) -> float:
+    return change if judged.more_is_worse else -change
+
+
+def _share(worsening: float, allowed: float) -> float:
+    """Of what is allowed; where that is nothing, any change is infinitely much of it."""
+    if allowed <= 0:
+        return math.copysign(math.inf, worsening) if worsening else 0.0
+    return worsening / allowed if math.isfinite(allowed) else 0.0
 
 
 def brief(judged: Judged) -> str:
@@ -54,6 +109,16 @@ def brief(judged: Judged) -> str:
 def has_change(judged: Judged) -> bool:
     """There are figures of both sides to tell a change from."""
     return change(judged).text != NOTHING
+
+
+def why(judged: Judged) -> Cell:
+    """What the verdict rests on, what would decide it, and what the data could have shown."""
+    more = []
+    if judged.to_decide:
+        more.append(f"to decide: {one_line(judged.to_decide)}")
+    if judged.detectable is not None:
+        more.append(f"a worsening of {units.percent(judged.detectable)} would have been found")
+    return Cell(one_line(judged.reason), detail="; ".join(more))
 
 
 def interval(judged: Judged) -> str:
@@ -96,13 +161,3 @@ def _alike(judged: Judged) -> bool:
     if first is None or second is None or first == second or not judged.exact:
         return False
     return amount(first, judged.unit) == amount(second, judged.unit)
-
-
-COLUMNS: tuple[Column[Judged], ...] = (
-    Column("Quantity", title, numeric=False),
-    Column("Before", before),
-    Column("After", after),
-    Column("Change", change),
-    Column("Threshold", threshold),
-    Column("Verdict", verdict, numeric=False),
-)

@@ -1,17 +1,17 @@
-"""Tables and bars of why the sides of a check differ."""
+"""Why the sides of a check differ: blocks of each variant, and their tables."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
 from perfkit import units
 from perfkit.analysis.model.trace import ChangeRow
-from perfkit.check.result import ClaimChange, CountChange, MemoryChange, SetupChange, Why
+from perfkit.check.result import CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange, Why
 from perfkit_reports.cells import Cell
 from perfkit_reports.columns import NOTHING, Column, Row, count, text
-from perfkit_reports.palette import Fill, category_fills
+from perfkit_reports.document.blocks import Block, Details, Table, Text
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
-from perfkit_reports.trace_columns import CHANGES, change_s
-from perfkit_reports.trace_story import signed_seconds
+from perfkit_reports.subjects.check import story
 
 MOST_ROWS = 40
 
@@ -28,70 +28,112 @@ _EVIDENCE = {
 }
 
 
-@dataclass(frozen=True)
-class Meter(Column[Row]):
-    """A column with a bar in proportion to `most`, which several columns share."""
+def blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
+    """What is known of each variant, open for those that need a look."""
+    explained = [(number, variant) for number, variant in enumerate(variants) if variant.why]
+    return tuple(
+        Details(
+            id=f"why-{number}",
+            title=story.name(variant),
+            blocks=tuple(_blocks(variant, variant.why, number)),
+            open=len(variants) == 1 or not story.uneventful(variant),
+        )
+        for number, variant in explained
+        if variant.why
+    )
 
-    most: float = 1.0
-    meter: bool = True
 
-    def largest(self, rows: Sequence[Row]) -> float:
-        return self.most
+def _blocks(variant: CheckedVariant, why: Why, number: int) -> Iterator[Block]:
+    """The surest first: what stands out, what torch.compile and techniques did, ops, memory, set-up."""
+    suspects = tuple(story.suspects(variant))
+    if suspects:
+        yield Text(id=f"suspects-{number}", lines=suspects, style="list")
+    else:
+        nothing = "Nothing stands out: what differs is no more than these traces vary by."
+        yield Text(id=f"suspects-{number}", lines=(nothing,), style="empty")
+    yield from _table(f"compiled-{number}", "torch.compile", COMPILED, why.compiled, "change")
+    yield from _table(f"claims-{number}", "Claims of techniques that changed", CLAIMS, why.claims, "claim")
+    if why.time is not None:
+        before, after = units.seconds(why.time.before_step_s), units.seconds(why.time.after_step_s)
+        took = f"A step took {before} before and {after} after, under the profiler."
+        ops = why.time.changes
+        yield from _table(f"ops-{number}", "Ops", op_columns(ops), ops, "op", caption=took, data="ops")
+    categories = sorted(
+        (each for each in why.memory if each.before or each.after), key=lambda each: -max(each.before, each.after)
+    )
+    columns, title = _category_columns(categories), "Memory at the peak"
+    yield from _table(f"categories-{number}", title, columns, categories, "category", whats="categories")
+    made, title = "Bytes at the peak by what made them.", "What made the difference"
+    yield from _table(f"memory-{number}", title, MAKERS, why.memory_rows, "change", caption=made, data="memory")
+    if why.setup:
+        title = "Set-up costs, of one process of each side"
+        table = _table(f"setup-costs-{number}", "Set-up costs", SETUP, why.setup, "cost")
+        yield Details(id=f"setup-{number}", title=title, blocks=tuple(table), weight=Weight.DETAIL)
+    if why.notes:
+        yield Text(id=f"why-notes-{number}", lines=tuple(map(one_line, why.notes)), style="list")
 
 
-@dataclass(frozen=True)
-class CategoryBar:
-    """Bytes of a category at both peaks, and their shares of the widest bar."""
-
-    change: MemoryChange
-    fill: Fill
-    before: float
-    after: float
-
-    @property
-    def words(self) -> str:
-        was, now = units.nbytes(self.change.before), units.nbytes(self.change.after)
-        return f"{was} → {now}" if was != now else now
-
-    @property
-    def grown(self) -> str:
-        return signed_bytes(self.change.after - self.change.before) if self.change.after != self.change.before else ""
+def _table(
+    name: str, title: str, columns: Sequence[Column[Row]], rows: Sequence[Row], what: str, **more: str
+) -> Iterator[Block]:
+    """Nothing without rows."""
+    if rows:
+        yield Table(id=name, title=title, columns=columns, rows=rows, what=what, limit=MOST_ROWS, **more)
 
 
 def op_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
     """What an op took before and after, bars of both on one scale, and what the change rests on."""
     most = max((value or 0.0 for row in rows for value in (row.before_s, row.after_s)), default=0.0) or 1.0
-    own = {column.title: column for column in CHANGES}
+    step = "per step, median over the traced steps"
     return [
-        own["Op"],
+        Column("Op", lambda row: _name(row.name), numeric=False, code=True),
         Column("Evidence", _evidence, numeric=False),
-        own["Change"],
-        Meter("Before", lambda row: _seconds(row.before_s), most=most, help="per step, median over the traced steps"),
-        Meter("After", lambda row: _seconds(row.after_s), most=most, help="per step, median over the traced steps"),
+        Column("Change", _grown_s, help="per step"),
+        Column("Before", lambda row: _seconds(row.before_s), meter=True, most=most, help=step),
+        Column("After", lambda row: _seconds(row.after_s), meter=True, most=most, help=step),
         Column("Calls", _calls, help="per step, before → after"),
-        replace(own["Module"], wrap=True),
-        own["Phase"],
-        replace(own["Shapes"], wrap=True),
+        Column("Module", lambda row: _name(row.module), numeric=False, wrap=True),
+        Column("Phase", lambda row: text(one_line(row.phase)), numeric=False),
+        Column("Shapes", lambda row: _name(row.shapes), numeric=False, wrap=True, weight=Weight.DETAIL),
     ]
 
 
-def ops(why: Why) -> tuple[ChangeRow, ...]:
-    """The rows to show: the first ones, which are the surest and largest."""
-    return () if why.time is None else why.time.changes[:MOST_ROWS]
-
-
-def category_bars(why: Why) -> list[CategoryBar]:
-    most = max((max(each.before, each.after) for each in why.memory), default=0) or 1
-    fills = category_fills([each.category for each in why.memory])
+def _category_columns(rows: Sequence[MemoryChange]) -> list[Column[MemoryChange]]:
+    most = max((float(max(row.before, row.after)) for row in rows), default=1.0)
     return [
-        CategoryBar(each, fills[each.category], each.before / most, each.after / most)
-        for each in sorted(why.memory, key=lambda each: -max(each.before, each.after))
-        if each.before or each.after
+        Column("Category", lambda row: text(one_line(row.category)), numeric=False),
+        Column("Before", lambda row: _bytes(row.before), meter=True, most=most),
+        Column("After", lambda row: _bytes(row.after), meter=True, most=most),
+        Column("Change", _grown),
     ]
+
+
+def signed_seconds(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{units.seconds(value)}"
 
 
 def signed_bytes(value: int) -> str:
     return f"{'+' if value > 0 else '-' if value < 0 else ''}{units.nbytes(abs(value))}"
+
+
+def change_s(row: ChangeRow) -> float:
+    """Seconds per step that an op takes more (or less) than before."""
+    return (row.after_s or 0.0) - (row.before_s or 0.0)
+
+
+def _name(name: str) -> Cell:
+    plain = one_line(name)
+    short = middle(plain, 48)
+    return Cell(short or NOTHING, value=plain, whole=plain if short != plain else "")
+
+
+def _bytes(value: int) -> Cell:
+    return Cell(units.nbytes(value), value=value)
+
+
+def _grown_s(row: ChangeRow) -> Cell:
+    change = change_s(row)
+    return Cell(signed_seconds(change), value=change, tone="bad" if change > 0 else "good" if change < 0 else "")
 
 
 def _seconds(value: float | None) -> Cell:
@@ -113,7 +155,8 @@ def _calls(row: ChangeRow) -> Cell:
 
 def _grown(row: MemoryChange) -> Cell:
     change = row.after - row.before
-    return Cell(signed_bytes(change), value=change, tone="bad" if change > 0 else "good")
+    tone = "bad" if change > 0 else "good" if change < 0 else ""
+    return Cell(signed_bytes(change) if change else NOTHING, value=change, tone=tone)
 
 
 MAKERS: tuple[Column[MemoryChange], ...] = (
@@ -121,8 +164,8 @@ MAKERS: tuple[Column[MemoryChange], ...] = (
     Column("Module", lambda row: text(one_line(row.module)), numeric=False, wrap=True),
     Column("Category", lambda row: text(one_line(row.category)), numeric=False),
     Column("Change", _grown),
-    Column("Before", lambda row: Cell(units.nbytes(row.before), value=row.before)),
-    Column("After", lambda row: Cell(units.nbytes(row.after), value=row.after)),
+    Column("Before", lambda row: _bytes(row.before)),
+    Column("After", lambda row: _bytes(row.after)),
 )
 COMPILED: tuple[Column[CountChange], ...] = (
     Column("What", lambda row: text(row.kind), numeric=False),

@@ -1,4 +1,4 @@
-"""What is said about a change in a history: one function a column, shared by the page and the terminal."""
+"""What is said of a change in a history: one function a column."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,8 +8,9 @@ from perfkit import units
 from perfkit.amounts import amount, precise_amount
 from perfkit.check.history import result as history_result
 from perfkit.check.history.result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
-from perfkit_reports.cells import Cell, plural
-from perfkit_reports.columns import NOTHING, Column
+from perfkit_reports.cells import plural
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check.quantities import signed
 
 WORSE, BETTER = "▲ worse", "▼ better"
@@ -69,7 +70,7 @@ def headline(history: History) -> str:
 
 def sentence(change: Change) -> str:
     """`+3.1 % step time of gpt amp, between abc1234 and def5678 (4 commits)`."""
-    return f"{what(change).text} {change.series.name}, {where(change.point.commits)}"
+    return one_line(f"{what(change).text} {change.series.name}, {where(change.point.commits)}")
 
 
 def where(commits: CommitRange) -> str:
@@ -81,7 +82,7 @@ def where(commits: CommitRange) -> str:
 
 
 def short(revision: str) -> str:
-    return revision[:_SHORT] or "an unknown revision"
+    return one_line(revision)[:_SHORT] or "an unknown revision"
 
 
 def what(change: Change) -> Cell:
@@ -104,7 +105,8 @@ def direction(change: Change) -> Cell:
 
 def of(change: Change) -> Cell:
     series = change.series
-    return Cell(f"{series.title} of {series.workload} {series.variant}", detail=f"{series.how}, {series.machine}")
+    text = f"{series.title} of {series.workload} {series.variant}"
+    return Cell(one_line(text), detail=one_line(f"{series.how}, {series.machine}"))
 
 
 def level(value: float, change: Change) -> Cell:
@@ -117,7 +119,7 @@ def level(value: float, change: Change) -> Cell:
 def commits(change: Change) -> Cell:
     found = change.point.commits
     lines = [found.reason, *change.point.differs]
-    return Cell(where(found), detail="; ".join(filter(None, lines)))
+    return Cell(where(found), detail=one_line("; ".join(filter(None, lines))))
 
 
 def confidence(change: Change) -> Cell:
@@ -155,18 +157,6 @@ def noise(series: Series) -> str:
         f"a run varies by {units.percent(series.noise)}; a step of {units.percent(series.detectable)} would show "
         "within 5 runs, 4 times out of 5"
     )
-
-
-COLUMNS: tuple[Column[Change], ...] = (
-    Column("Quantity", of, numeric=False, wrap=True),
-    Column("", direction, numeric=False),
-    Column("Change", what),
-    Column("Before", lambda each: level(each.point.before.value, each)),
-    Column("After", lambda each: level(each.point.after.value, each)),
-    Column("Since", lambda each: Cell(day(each.first), value=each.first.time or NOTHING), numeric=False),
-    Column("Commits", commits, numeric=False, wrap=True),
-    Column("Confidence", confidence, numeric=False, wrap=True),
-)
 
 
 def notes(history: History) -> list[str]:

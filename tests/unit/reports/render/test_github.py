@@ -1,11 +1,17 @@
+import re
+
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from perfkit.check.result import Check
-from perfkit_reports.render import github as annotations
+from perfkit_reports.render import github
 from perfkit_reports.render.github import SHOWN, Annotation
+from perfkit_reports.subjects.check.document import document
 from tests.fixtures import sample_checks
+from tests.fixtures.parsed_page import Page
 
 
 def read(line: str) -> tuple[str, dict[str, str], str]:
@@ -25,7 +31,7 @@ def shown(check: Check) -> list[tuple[str, str, str]]:
     """(level, title, message) of each."""
     return [
         (level, properties["title"], message)
-        for level, properties, message in map(read, annotations.render(check).splitlines())
+        for level, properties, message in map(read, github.annotations(document(check)).splitlines())
     ]
 
 
@@ -38,20 +44,22 @@ def test_each_variant_has_one_of_each_level(every_verdict: Check) -> None:
         ("notice", "perfkit check: gpt flash"),
     ]
     lines = found[0][2].splitlines()
-    assert lines[0] == "fail: peak allocated +5.8 % (exactly)"
+    assert lines[0] == "fail: peak allocated +5.8 % (exactly), allowed 0.5%"
     assert "graph breaks grew from 0 to 1, allowed +0" in lines
     assert lines[-1].startswith("suspect: activations at the peak grew")
-    assert "not compared: after the change it ended with: out of memory" in found[2][2]
+    assert found[2][2].startswith(
+        "not compared: peak allocated, CPU time a step, step time: after the change it ended with: out of memory"
+    )
 
 
 def test_a_side_that_does_not_train_any_more_is_an_error_with_the_reason() -> None:
     (error, warning) = shown(sample_checks.stopped())
-    assert error[2] == "training to the end: now: out of memory: at step 3, peak 1.93 GiB of 2.00 GiB"
-    assert warning[2].startswith("peak allocated, CPU time a step, step time not compared: now: ")
+    assert error[2] == "fail: training to the end: now: out of memory: at step 3, peak 1.93 GiB of 2.00 GiB"
+    assert warning[2].startswith("not compared: peak allocated, CPU time a step, step time: now: ")
 
 
 def test_a_pass_says_nothing() -> None:
-    assert annotations.render(sample_checks.passing()) == ""
+    assert github.annotations(document(sample_checks.passing())) == ""
 
 
 def test_no_more_than_github_shows_and_the_last_counts_the_rest() -> None:
@@ -79,6 +87,73 @@ def test_text_comes_back_as_it_was_and_begins_no_command(text: str) -> None:
 
 
 def test_hostile_names_stay_on_their_lines() -> None:
-    lines = annotations.render(sample_checks.hostile()).split("\n")
+    lines = github.annotations(document(sample_checks.hostile())).split("\n")
     assert lines.pop() == ""
     assert all(line.startswith(("::error title=", "::warning title=", "::notice title=")) for line in lines)
+
+
+def rendered(text: str) -> Page:
+    """As a host shows it: CommonMark with tables, strikethrough and HTML."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    return Page(parser.render(text))
+
+
+def test_the_comment_begins_with_its_mark_and_the_verdict(every_verdict: Check) -> None:
+    text = github.comment(document(every_verdict))
+    assert text.startswith("<!-- perfkit check -->\n\n## ✗ fail: 4 of 19 gated quantities got worse")
+
+
+def test_a_comment_has_the_worst_first_and_how_to_reproduce_it(every_verdict: Check) -> None:
+    page = rendered(github.comment(document(every_verdict), report="https://ci.example/7/report.html"))
+    order = ("What stands out", "To decide: about 107 more pairs", "✗ fail", "▲ improved", "✓ pass", "To reproduce")
+    places = [page.text.index(words, len("✗ fail: ")) for words in order]
+    assert places == sorted(places)
+    assert page.loaded() == [("a", "https://ci.example/7/report.html")]
+
+
+def test_a_report_that_is_a_file_is_named_and_not_linked(every_verdict: Check) -> None:
+    text = github.comment(document(every_verdict), report="report.html")
+    assert text.endswith("\n\nReport: report.html\n")
+    assert rendered(text).loaded() == []
+
+
+def test_no_text_of_a_check_forms_markup(check: Check) -> None:
+    page = rendered(github.comment(document(check), limit=github.SUMMARY_BYTES))
+    headings = {"h2", "h3", "h4"}
+    assert {tag for tag, _ in page.tags} <= {
+        *headings,
+        *("p", "ul", "ol", "li", "strong", "table", "thead", "tbody", "tr", "th", "td"),
+        *("details", "summary", "pre", "code", "span"),
+    }
+    assert all(not attributes for _, attributes in page.tags)
+
+
+@pytest.mark.parametrize("limit", [6_000, github.COMMENT_BYTES, github.SUMMARY_BYTES])
+def test_a_comment_stays_within_the_limit(check: Check, limit: int) -> None:
+    assert len(github.comment(document(check), limit=limit).encode()) <= limit
+
+
+def test_what_has_no_room_is_counted_and_how_to_reproduce_it_is_kept() -> None:
+    text = github.comment(document(sample_checks.many(400)))
+    assert len(text.encode()) <= github.COMMENT_BYTES
+    assert re.search(r"\n[\d,]+ more quantities, all in tables/judged.parquet\n", text)
+    assert text.count("✗ fail") > 50
+    assert "To reproduce" in text
+    assert "Left out" in github.comment(document(sample_checks.every_verdict()), limit=3000)
+
+
+def test_longer_texts_than_any_one_needs_leave_room_for_the_rest(every_verdict: Check) -> None:
+    long = "$|<" * 50_000
+    side = msgspec.structs.replace(every_verdict.before, label=long, revision=long)
+    variant = msgspec.structs.replace(every_verdict.variants[0], variant=long)
+    check = msgspec.structs.replace(
+        every_verdict, command=long, before=side, after=side, notes=(long,), variants=(variant,)
+    )
+    text = github.comment(document(check))
+    assert len(text.encode()) <= github.COMMENT_BYTES
+    assert "graph breaks" in text
+
+
+def test_a_command_cannot_close_its_fence(every_verdict: Check) -> None:
+    text = github.comment(document(msgspec.structs.replace(every_verdict, command="perfkit ```\n````\n<b>")))
+    assert "`````\nperfkit ``` ```` <b>\n`````" in text

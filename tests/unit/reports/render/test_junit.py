@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from perfkit.check.result import Check, Verdict
 from perfkit_reports.render import junit
 from perfkit_reports.subjects.check import story
+from perfkit_reports.subjects.check.document import document
 from tests.fixtures import sample_checks
 
 # Of each element the attributes that it must and may have, and what may be in it, as Jenkins' junit-10.xsd has them,
@@ -31,7 +32,7 @@ _TIME = re.compile(r"\d+\.\d{3}")
 
 
 def parsed(check: Check, inconclusive: junit.Outcome = "skipped") -> Element:
-    return ElementTree.fromstring(junit.render(check, inconclusive=inconclusive).encode())
+    return ElementTree.fromstring(junit.render(document(check), unsure=inconclusive).encode())
 
 
 def cases(check: Check, inconclusive: junit.Outcome = "skipped") -> dict[tuple[str, str], Element]:
@@ -83,7 +84,7 @@ def test_the_text_of_a_failure_says_all_since_some_readers_show_no_message(every
     (failure,) = cases(every_verdict)["gpt amp+compile", "peak allocated"]
     lines = (failure.text or "").splitlines()
     assert lines[0] == failure.get("message") == "fail: peak allocated +5.8 % (exactly), allowed 0.5%"
-    assert lines[1:3] == ["312 MiB -> 330 MiB", "peak allocated grew from 312 MiB to 330 MiB, allowed 0.5%"]
+    assert lines[1:3] == ["312 MiB → 330 MiB", "peak allocated grew from 312 MiB to 330 MiB, allowed 0.5%"]
     assert lines[3].startswith("suspect: aten::_softmax")
 
 

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from perfkit import units
 from perfkit.check.result import Calibration
+from perfkit_reports.render import markdown, terminal
 from perfkit_reports.subjects import calibration
 from tests.fixtures import sample_calibration
 
@@ -23,7 +24,7 @@ def biased() -> Calibration:
 
 def printed(known: Calibration, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    calibration.print_calibration(known, console)
+    terminal.render(calibration.document(known), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -56,7 +57,7 @@ def test_the_headline_is_of_the_default_budget(steady: Calibration) -> None:
 
 
 def test_budgets_that_are_too_small_say_so(biased: Calibration) -> None:
-    text = calibration.markdown(biased)
+    text = markdown.render(calibration.document(biased))
     assert "| 4.00 s | 0 | n/a (1) | n/a (1) |" in text
     assert "1. n/a: a budget for fewer than two pairs tells nothing" in text
     none = msgspec.structs.replace(biased, rows=biased.rows[:1])
@@ -64,13 +65,13 @@ def test_budgets_that_are_too_small_say_so(biased: Calibration) -> None:
 
 
 def test_a_side_that_measuring_favours_is_told(steady: Calibration, biased: Calibration) -> None:
-    assert calibration.remarks(steady) == []
-    first, second, note = calibration.remarks(biased)
+    assert calibration.document(steady).warnings == ()
+    first, second, note = calibration.document(biased).warnings
     assert first.startswith("CPU time a step: identical sides differ by +1.9 %")
     assert second.startswith("step time: identical sides differ by")
     assert note == "2 pairs were left out: a worker ended early"
     assert f"! {first}" in flat(printed(biased))
-    assert f"- {first}" in calibration.markdown(biased)
+    assert f"- {first}" in markdown.render(calibration.document(biased))
 
 
 def test_false_alarms_are_counted_of_all_comparisons(steady: Calibration) -> None:

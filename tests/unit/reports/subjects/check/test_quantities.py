@@ -1,12 +1,17 @@
+import math
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import Judged, Verdict
+from perfkit_reports.document.cells import Mark
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import quantities as cells
 
+FIVE = Threshold(text="5%", relative=0.05)
 JUDGED = Judged(
     quantity="flops", title="FLOPs", unit="FLOP", more_is_worse=True, verdict=Verdict.PASS, reason="r", exact=True
 )
@@ -65,3 +70,41 @@ def test_one_line_is_a_line_that_can_be_encoded(text: str) -> None:
     assert len(shown.splitlines()) <= 1
     assert one_line(shown) == shown
     shown.encode()
+
+
+def mark(threshold: Threshold | None = FIVE, **fields: object) -> Mark | None:
+    given = {"before": 1.0, "after": 1.05, "change": 0.05, "verdict": Verdict.PASS, "more_is_worse": True, **fields}
+    return cells.mark(judged(threshold=threshold, **given))
+
+
+def test_a_mark_is_the_share_of_what_is_allowed() -> None:
+    assert mark(change=0.0) == Mark(0.0)
+    assert mark(change=0.025, low=0.0, high=0.05) == Mark(pytest.approx(0.5), 0.0, pytest.approx(1.0))
+
+
+def test_worse_is_more_also_where_less_is_worse() -> None:
+    assert mark(change=-0.05, low=-0.1, high=0.0, more_is_worse=False) == Mark(
+        pytest.approx(1.0), 0.0, pytest.approx(2.0)
+    )
+
+
+def test_a_threshold_of_nothing_is_passed_by_no_change_alone() -> None:
+    none = Threshold(text="0%", relative=0.0)
+    assert mark(none, change=0.0) == Mark(0.0)
+    assert mark(none, change=1e-6) == Mark(math.inf)
+
+
+def test_counts_from_zero_and_distances_have_no_relative_change() -> None:
+    count = Threshold(text="+2", change=2.0)
+    assert mark(count, before=0.0, after=1.0, change=None) == Mark(0.5)
+    assert mark(Threshold(text="<=0.001", limit=0.001), before=None, after=0.001, change=None) == Mark(1.0)
+
+
+def test_shapes_tell_verdicts_apart_without_colour() -> None:
+    shapes = [mark(verdict=verdict).shape for verdict in Verdict if verdict is not Verdict.NOT_COMPARED]
+    assert len(set(shapes)) == len(shapes)
+
+
+def test_nothing_is_marked_without_threshold_or_figure() -> None:
+    assert mark(None) is None
+    assert mark(after=None, change=None) is None

@@ -8,14 +8,15 @@ from perfkit.record import Unknown, value_of
 from perfkit.store.listing import list_runs
 from perfkit.store.suite_state import State
 from perfkit.store.summary import SUMMARY_FILE, Summary
-from perfkit_reports.check.write import write_check
+from perfkit_reports.render.write import write
+from perfkit_reports.subjects.check.document import document
 from perfkit_reports.subjects.check.summary import of_check
 from perfkit_reports.view.rows import row
 from tests.fixtures import sample_checks
 
 
 def test_any_check_has_one(check: Check, tmp_path: Path) -> None:
-    write_check(check, tmp_path)
+    write(document(check), tmp_path)
     summary = read_json(tmp_path / SUMMARY_FILE, Summary)
     assert summary == of_check(check)
     assert (summary.kind, summary.verdict) == ("check", check.verdict)
@@ -23,7 +24,7 @@ def test_any_check_has_one(check: Check, tmp_path: Path) -> None:
 
 def test_a_check_is_listed_with_its_verdict_and_the_figures_after(tmp_path: Path) -> None:
     check = sample_checks.one_of_two()
-    write_check(check, tmp_path / "first")
+    write(document(check), tmp_path / "first")
     (listed,) = list_runs(tmp_path)
     assert (listed.kind, listed.state, listed.verdict, listed.reported) == ("check", State.OK, "fail", True)
     assert listed.name == "origin/main (4f2a9c1) → working tree (9c1e77a)"
@@ -36,7 +37,7 @@ def test_a_check_is_listed_with_its_verdict_and_the_figures_after(tmp_path: Path
 
 
 def test_what_is_inconclusive_is_neither_good_nor_bad(tmp_path: Path) -> None:
-    write_check(sample_checks.too_noisy(), tmp_path)
+    write(document(sample_checks.too_noisy()), tmp_path)
     (listed,) = list_runs(tmp_path)
     assert (row(listed)["status"], row(listed)["tone"]) == ("inconclusive", "unsure")
 

@@ -1,5 +1,6 @@
-"""The forms of a history: words, files, figures."""
+"""What is said of a history, and its forms."""
 
+import io
 from pathlib import Path
 
 import msgspec
@@ -8,11 +9,14 @@ import pytest
 from rich.console import Console
 
 from perfkit.check.history.history import read_history
-from perfkit.check.history.result import CommitRange, History
+from perfkit.check.history.result import Commit, CommitRange, History
 from perfkit_reports.charts.history import history_figure
-from perfkit_reports.check.history_terminal import print_history
-from perfkit_reports.check.history_write import write_history
-from perfkit_reports.subjects.history import changes as history_cells
+from perfkit_reports.document.blocks import Details, Gallery, Narrow, Table, Text
+from perfkit_reports.render import terminal
+from perfkit_reports.render.write import write
+from perfkit_reports.subjects.history import changes
+from perfkit_reports.subjects.history.document import document
+from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_histories import noisy_steps, write_past
 
 GIB = 2**30
@@ -26,12 +30,12 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 
 def test_a_change_in_a_sentence(history: History) -> None:
-    change = next(each for each in history_cells.changes(history) if each.series.quantity == "step_time")
+    change = next(each for each in changes.changes(history) if each.series.quantity == "step_time")
 
-    told = history_cells.sentence(change)
+    told = changes.sentence(change)
     assert told.startswith("+")
     assert told.endswith("% step time of gpt amp, between 0000000 and 0000000")
-    assert history_cells.is_regression(change)
+    assert changes.is_regression(change)
 
 
 @pytest.mark.parametrize(
@@ -44,21 +48,52 @@ def test_a_change_in_a_sentence(history: History) -> None:
     ],
 )
 def test_ranges_in_words(commits: CommitRange, words: str) -> None:
-    assert history_cells.where(commits) == words
+    assert changes.where(commits) == words
 
 
 def test_levels_that_would_read_alike_are_told_to_the_byte(history: History) -> None:
-    change = next(each for each in history_cells.changes(history) if each.series.quantity == "peak_allocated")
+    change = next(each for each in changes.changes(history) if each.series.quantity == "peak_allocated")
 
-    assert history_cells.level(change.point.before.value, change).text == "1,073,741,824 B"
-    assert history_cells.level(change.point.after.value, change).text == "1,073,741,825 B"
+    assert changes.level(change.point.before.value, change).text == "1,073,741,824 B"
+    assert changes.level(change.point.after.value, change).text == "1,073,741,825 B"
 
 
 def test_files_are_written_and_the_json_reads_back(history: History, tmp_path: Path) -> None:
-    report, data = write_history(history, tmp_path)
+    names = [str(path.relative_to(tmp_path)) for path in write(document(history), tmp_path)]
 
-    assert msgspec.json.decode(data.read_bytes(), type=History) == history
-    assert "<html" in report.read_text(encoding="utf-8")
+    assert names == [
+        *("report.html", "history.json", "report.md"),
+        *("tables/points.parquet", "tables/changes.parquet"),
+    ]
+    assert msgspec.json.decode((tmp_path / "history.json").read_bytes(), type=History) == history
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert (page.loaded(), page.intruders()) == ([], [])
+
+
+def test_what_stands_is_told_first(history: History) -> None:
+    said = document(history)
+
+    assert said.headline == changes.headline(history)
+    (standing,) = said.summary
+    assert isinstance(standing, Text)
+    assert standing.lines == tuple(changes.sentence(change) for change in changes.changes(history))
+
+
+def test_changes_and_plots_can_be_chosen_by_workload_and_quantity(history: History) -> None:
+    first, second, _ = document(history).sections
+    narrow, table, *_ = first.blocks
+    changed, *_ = second.blocks
+    assert isinstance(narrow, Narrow)
+    assert isinstance(table, Table)
+    assert isinstance(changed, Gallery)
+    every = [dict(chart.tags) for chart in changed.charts] + [dict(table.tags(row)) for row in table.rows]
+    assert all(tags[name] in values for tags in every for name, values in narrow.choices.items())
+    assert {chart.tags["Workload"] for chart in changed.charts} == {"gpt amp"}
+
+
+def test_a_plot_says_what_the_series_could_show(history: History) -> None:
+    charts = document(history).sections[1].blocks[0].charts
+    assert all("would show within 5 runs" in chart.caption for chart in charts if "step time" in chart.title)
 
 
 def test_figures_are_plotlys(history: History) -> None:
@@ -67,18 +102,38 @@ def test_figures_are_plotlys(history: History) -> None:
         assert len(drawn.data[-1].x) == len(series.points)
 
 
-def test_the_terminal_tells_the_changes(history: History, tmp_path: Path) -> None:
-    console = Console(width=100, record=True, file=(tmp_path / "out").open("w"))
-    print_history(history, console, tmp_path)
+def test_raw_rows_are_the_points_and_the_changes(history: History) -> None:
+    points, found = (data.rows() for data in document(history).data)
+    assert len(points) == sum(len(series.points) for series in history.series)
+    assert [row["quantity"] for row in found] == [series.quantity for series in history.series for _ in series.changes]
+    assert found[0]["commit_after"] == history.series[0].changes[0].commits.after
 
-    told = console.export_text()
+
+def test_a_change_unfolds_to_its_commits(history: History) -> None:
+    commits = CommitRange(before="a", after="b", commits=(Commit(revision="abc1234567", title="Faster"),), count=3)
+    series = next(series for series in history.series if series.changes)
+    point = msgspec.structs.replace(series.changes[0], commits=commits)
+    changed = msgspec.structs.replace(history, series=(msgspec.structs.replace(series, changes=(point,)),))
+    table = document(changed).sections[0].blocks[1]
+    (unfolded,) = table.details(table.rows[0])
+    assert unfolded.lines == ("abc1234 Faster", "and 2 older ones")
+
+
+def test_the_terminal_tells_the_changes(history: History) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    terminal.render(document(history), console)
+
+    told = " ".join(console.file.getvalue().split())
+    assert changes.headline(history) in told
     assert "step time of gpt amp" in told
-    assert "95 % confidence" in " ".join(told.split())
-    assert str(tmp_path / "report.html") in told.replace("\n", "")
 
 
 def test_no_change_is_said(tmp_path: Path) -> None:
     quiet = read_history(write_past(tmp_path, [0.1, 0.1, 0.1]))
+    said = document(quiet)
 
-    assert history_cells.headline(quiet) == "No change in 3 series of 3 runs."
-    write_history(quiet, tmp_path / "report")
+    assert said.headline == "No change in 3 series of 3 runs."
+    assert [block.id for block in said.sections[0].blocks][:2] == ["narrow", "steady"]
+    fold = said.sections[1].blocks[0]
+    assert isinstance(fold, Details)
+    assert (fold.title, fold.open) == ("3 series without a change", True)

@@ -1,0 +1,288 @@
+"""What a check says, as a document."""
+
+from collections.abc import Sequence
+
+from perfkit import units
+from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
+from perfkit.store.pairs import ALTERNATING, LOCK_STEP
+from perfkit.store.summary import CHECK_FILE, SUMMARY_FILE
+from perfkit_reports.cells import plural
+from perfkit_reports.charts.pairs import pairs_chart
+from perfkit_reports.document.blocks import Block, Details, Section, Table, Text, Tile
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.environment import environment_items
+from perfkit_reports.names import middle
+from perfkit_reports.plain import one_line
+from perfkit_reports.subjects.check import quantities, story, summary, tables, why
+from perfkit_reports.subjects.check.suites import suites
+
+DOCUMENTATION = "docs/check.md"
+_SUSPECTS, _OF_EACH = 6, 3  # of all variants, of one, in the summary
+_COMMAND = 2000  # characters, of which more would hide the rest
+
+# Always different between a machine and the next, a revision and the next: no reason to doubt a comparison.
+_OF_NO_CONSEQUENCE = {"Host", "Git revision"}
+
+# What needs a look comes first.
+ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_COMPARED, Verdict.IMPROVED, Verdict.PASS)
+
+_Row = tuple[CheckedVariant, Judged]
+
+
+def document(check: Check) -> Document:
+    """Everything a check says."""
+    variants = sorted(check.variants, key=lambda variant: ORDER.index(verdict_of(variant)))
+    budget = f", of a sampling budget of {units.seconds(check.budget_s)}" if check.budget_s else ""
+    todo = story.to_do(check)
+    sections = (
+        Section("results", "Quantities", tuple(_results(variants)), intro=(_READING,)),
+        Section("why", "Why", why.blocks(variants), intro=(_WHY,)),
+        Section("pairs", "Pairs", tuple(_pairs(variants)), intro=(_PAIRS,)),
+        Section("method", "How it was measured", tuple(_method(check)), nav="Method"),
+        Section("environment", "Environment", (_environment(check),)),
+    )
+    headline = story.headline(check)
+    return Document(
+        kind="check",
+        title=f"{check.verdict.value}: {story.sides(check)}",
+        headline=headline[:1].upper() + headline[1:],
+        verdict=Cell(quantities.said(check.verdict), tone=quantities.TONES.get(check.verdict, "unsure")),
+        perfkit=check.perfkit,
+        created_at=check.created_at,
+        eyebrow=("perfkit check", check.created_at[:10]),
+        lead=tuple(filter(None, (f"Compared {story.sides(check)}: {story.sampled(check)}{budget}.", todo))),
+        tiles=(Tile("Before", _side(check.before)), Tile("After", _side(check.after))),
+        summary=_summary(variants),
+        warnings=tuple(story.warnings(check)),
+        sections=tuple(section for section in sections if section.blocks),
+        data=tables.data(check),
+        raw={CHECK_FILE: as_json(check), SUMMARY_FILE: as_json(summary.of_check(check))},
+        saves=CHECK_FILE,
+        suites=suites(check),
+    )
+
+
+def verdict_of(variant: CheckedVariant) -> Verdict:
+    """The worst of its gated quantities."""
+    known = {each.verdict for each in story.gated(variant)}
+    return next((verdict for verdict in ORDER if verdict in known), Verdict.NOT_COMPARED)
+
+
+def _side(side: Side) -> Cell:
+    about = [f"revision {one_line(side.revision)}" if side.revision else "no revision is known"]
+    if side.environment is not None:
+        about.append(f"{one_line(side.environment.device_name)}, torch {one_line(side.environment.torch)}")
+    return Cell(one_line(side.label), detail="; ".join(about))
+
+
+def _summary(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
+    """What stands out of the variants that did not simply pass, and the reasons where figures alone do not tell."""
+    eventful = [variant for variant in variants if not story.uneventful(variant)]
+    suspects = [_of(variant, text, variants) for variant in eventful for text in story.suspects(variant)[:_OF_EACH]][
+        :_SUSPECTS
+    ]
+    reasons = [
+        _of(variant, story.line(reason), variants)
+        for variant in variants
+        for reason in story.reasons(variant)
+        if reason.verdict is not Verdict.FAIL or not any(map(quantities.has_change, reason.judged))
+    ]
+    told = (("suspects", "What stands out", suspects), ("reasons", "Reasons", reasons))
+    return tuple(
+        Text(id=name, title=title, lines=tuple(lines), style="list", weight=Weight.BRIEF)
+        for name, title, lines in told
+        if lines
+    )
+
+
+def _of(variant: CheckedVariant, text: str, variants: Sequence[CheckedVariant]) -> str:
+    """`text` with the variant that it is about, where there are several."""
+    return f"{story.name(variant)}: {text}" if len(variants) > 1 else text
+
+
+def _results(variants: Sequence[CheckedVariant]) -> list[Block]:
+    """Every gated quantity, the worst first, then what no threshold is set for."""
+    gated = [(variant, judged) for variant in variants for judged in story.gated(variant)]
+    reported = [(variant, judged) for variant in variants for judged in story.reported(variant)]
+    gated.sort(key=lambda row: ORDER.index(row[1].verdict))
+    notes = [_of(variant, note, variants) for variant in variants for note in story.notes(variant)]
+    ungated = [story.name(variant) for variant in variants if not story.gated(variant)]
+    blocks: list[Block] = []
+    if gated:
+        columns = (*_who(variants), *_GATED)
+        blocks.append(_table("judged", "Gated quantities", columns, gated, Weight.BRIEF))
+    if ungated:
+        lines = tuple(f"{name}: no quantity of it has a threshold." for name in ungated)
+        blocks.append(Text(id="ungated", lines=lines, style="empty"))
+    if notes:
+        blocks.append(Text(id="notes", title="Notes", lines=tuple(notes), style="list"))
+    if reported:
+        table = _table("reported", "Quantities without a threshold", (*_who(variants), *_REPORTED), reported)
+        title = f"Not gated: {plural(len(reported), 'more quantity', 'more quantities')}"
+        blocks.append(Details(id="not-gated", title=title, blocks=(table,)))
+    return blocks
+
+
+def _table(
+    name: str, title: str, columns: Sequence[Column[_Row]], rows: Sequence[_Row], weight: Weight = Weight.NORMAL
+) -> Table:
+    return Table(
+        id=name,
+        title=title,
+        columns=columns,
+        rows=rows,
+        what="quantity",
+        whats="quantities",
+        data="judged",
+        limit=len(rows),
+        weight=weight,
+    )
+
+
+def _who(variants: Sequence[CheckedVariant]) -> tuple[Column[_Row], ...]:
+    """Which variant, where there are several."""
+    column: Column[_Row] = Column(
+        "Variant", lambda row: Cell(story.name(row[0])), numeric=False, wrap=True, weight=Weight.BRIEF
+    )
+    return (column,) if len(variants) > 1 else ()
+
+
+_QUANTITY: Column[_Row] = Column(
+    "Quantity", lambda row: quantities.title(row[1]), numeric=False, wrap=True, weight=Weight.BRIEF
+)
+_BEFORE: Column[_Row] = Column("Before", lambda row: quantities.before(row[1]))
+_AFTER: Column[_Row] = Column("After", lambda row: quantities.after(row[1]))
+_CHANGE: Column[_Row] = Column(
+    "Change",
+    lambda row: quantities.change(row[1]),
+    help="the mark: from no change on the left to the threshold, worse to the right",
+    weight=Weight.BRIEF,
+)
+_GATED: tuple[Column[_Row], ...] = (
+    _QUANTITY,
+    Column("Verdict", lambda row: quantities.verdict(row[1]), numeric=False, pill=True, weight=Weight.BRIEF),
+    _BEFORE,
+    _AFTER,
+    _CHANGE,
+    Column("Threshold", lambda row: quantities.threshold(row[1]), weight=Weight.BRIEF),
+    Column("Why this verdict", lambda row: quantities.why(row[1]), numeric=False, wrap=True),
+)
+_REPORTED: tuple[Column[_Row], ...] = (
+    _QUANTITY,
+    _BEFORE,
+    _AFTER,
+    _CHANGE,
+    Column("Remark", lambda row: quantities.why(row[1]), numeric=False, wrap=True),
+)
+
+
+def _pairs(variants: Sequence[CheckedVariant]) -> list[Block]:
+    return [
+        Details(
+            id=f"pairs-of-{number}",
+            title=f"{story.name(variant)}: {len(variant.pairs)} pairs, {one_line(variant.turns)}",
+            blocks=(chart,),
+            open=len(variants) == 1 or not story.uneventful(variant),
+        )
+        for number, variant in enumerate(variants)
+        if (chart := pairs_chart(variant, f"pairs-{number}")) is not None
+    ]
+
+
+def _method(check: Check) -> list[Block]:
+    turns = {variant.turns for variant in check.variants if variant.turns}
+    lines = [
+        _COUNTED,
+        *(line for of, line in ((LOCK_STEP, _LOCK_STEP), (ALTERNATING, _ALTERNATING)) if of in turns),
+        *(_ESTIMATED if turns else ()),
+        f"More on this is in {DOCUMENTATION}, the documentation of perfkit.",
+    ]
+    blocks: list[Block] = [Text(id="how", lines=tuple(lines), style="list", weight=Weight.DETAIL)]
+    if check.command:
+        at = f", at {one_line(check.after.revision)}" if check.after.revision else ""
+        command = middle(one_line(check.command), _COMMAND)
+        blocks.append(Text(id="command", title=f"To reproduce{at}", lines=(command,), style="code"))
+    return blocks
+
+
+def _environment(check: Check) -> Block:
+    """What both sides leave out is not there; what differs and changes numbers is marked."""
+    sides = [dict(environment_items(side.environment)) if side.environment else {} for side in _sides(check)]
+    names = list(sides[0] | sides[1])
+    if not names:
+        lines = ("Neither side recorded where it ran.",)
+        return Text(id="environment-of-both", lines=lines, style="empty", weight=Weight.DETAIL)
+    missing = Cell("not recorded")
+
+    def value(side: dict[str, Cell], name: str) -> Cell:
+        known = side.get(name, missing)
+        return Cell(one_line(known.text), reason=known.reason)
+
+    def named(name: str) -> Cell:
+        differs = value(sides[0], name).text != value(sides[1], name).text and name not in _OF_NO_CONSEQUENCE
+        return Cell(name, detail="differs" if differs else "", tone="unsure" if differs else "")
+
+    columns: tuple[Column[str], ...] = (
+        Column("What", named, numeric=False),
+        *(
+            Column(
+                f"{word}: {one_line(side.label)}", lambda name, at=at: value(sides[at], name), numeric=False, wrap=True
+            )
+            for at, (word, side) in enumerate(zip(("Before", "After"), _sides(check), strict=True))
+        ),
+    )
+    return Table(
+        id="environment-of-both",
+        title="Environment of both sides",
+        columns=columns,
+        rows=names,
+        what="property",
+        show_title=False,
+        weight=Weight.DETAIL,
+    )
+
+
+def _sides(check: Check) -> tuple[Side, Side]:
+    return check.before, check.after
+
+
+_READING = (
+    "Each mark has its own quantity's threshold as its scale: the solid line is no change, the dashed one the "
+    "threshold, and to the right is worse. A line through the mark is the interval of an estimate; what is counted "
+    "exactly has none."
+)
+_WHY = (
+    "What the two sides did in a traced step and where their memory went. How often an op is called, with which "
+    "inputs, and every byte at the peak are exact; times of ops are those of a few steps of one process, and are "
+    "named only where they stand out of what equal work varies by."
+)
+_PAIRS = (
+    "Every dot is one pair of processes, one of each side, beside each other in time. The line is the mean of the "
+    "pairs so far, the dotted line the threshold."
+)
+_COUNTED = (
+    "Counted: peak memory, FLOPs, kernels, graph breaks and losses are the same in every process of the same code. "
+    "One process of each side tells them, and any difference is one of the code."
+)
+_LOCK_STEP = (
+    "Timed in lock step: two processes, one of each side, stay resident and run a step each in turn, in the order "
+    "before, after, after, before. What the machine does meanwhile meets both. A pair yields one number, the median "
+    "over its steps of the logarithm of after / before."
+)
+_ALTERNATING = (
+    "Timed in turns: whole processes of both sides alternate, the first of each pair in turn. A pair yields one "
+    "number, the logarithm of the ratio of the median steps."
+)
+_ESTIMATED = (
+    "The pair is the unit: steps of one process resemble each other, so they are never pooled: many steps of few "
+    "processes would look more certain than they are.",
+    "A time fails only if its interval lies wholly on the worse side of no change and the estimate is more than "
+    "half of the threshold. The level holds over all quantities together (Holm) and over every look at the data "
+    "while it grew.",
+    "Inconclusive is neither: the data cannot tell a change of the threshold's size from none. The row says what it "
+    "would take.",
+)

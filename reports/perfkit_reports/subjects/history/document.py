@@ -1,0 +1,198 @@
+"""What a history says, as a document."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from perfkit.check.history.result import HISTORY_FILE, ChangePoint, History, Point, Series
+from perfkit_reports.cells import plural
+from perfkit_reports.charts.history import history_chart
+from perfkit_reports.columns import NOTHING
+from perfkit_reports.document.blocks import Block, Details, Gallery, Narrow, Section, Table, Text
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.tables import Column, Data, fields, schema_of
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.plain import one_line
+from perfkit_reports.subjects.history import changes as said
+from perfkit_reports.subjects.history.changes import Change
+
+_LEAD = 5
+_OF = {"workload": str, "variant": str, "quantity": str, "unit": str, "machine": str, "how": str}
+_POINTS = schema_of(Point, **_OF)
+_CHANGES = {**schema_of(ChangePoint, **_OF), "before": float, "after": float, "commit_before": str, "commit_after": str}
+
+
+def document(history: History) -> Document:
+    """Everything a history says: the changes in a table, and a small plot of every series."""
+    changes = said.changes(history)
+    standing = [said.sentence(change) for change in changes if change.stands and change.point.worse]
+    sections = (
+        Section("changes", "Changes", tuple(_changes(history, changes))),
+        Section("series", "Series", tuple(_series(history, changes)), intro=(_READING,)),
+        Section("method", "How changes are found", tuple(_method(history)), nav="Method"),
+    )
+    return Document(
+        kind="history",
+        title=f"History of {history.folder}",
+        headline=said.headline(history),
+        perfkit=history.perfkit,
+        created_at=history.created_at,
+        eyebrow=(one_line(history.folder), plural(history.runs, "run"), history.created_at[:10]),
+        summary=(Text(id="standing", lines=tuple(standing[:_LEAD]), style="list"),) if standing else (),
+        warnings=tuple(map(one_line, history.notes)),
+        sections=sections,
+        data=(
+            Data("points", _POINTS, partial(_point_rows, history)),
+            Data("changes", _CHANGES, partial(_change_rows, history)),
+        ),
+        raw={HISTORY_FILE: as_json(history)},
+        saves=HISTORY_FILE,
+    )
+
+
+def _changes(history: History, changes: list[Change]) -> Iterator[Block]:
+    if history.series:
+        workloads = dict.fromkeys(_workload(series) for series in history.series)
+        titles = dict.fromkeys(series.title for series in history.series)
+        yield Narrow(id="narrow", choices={"Workload": tuple(workloads), "Quantity": tuple(titles)})
+    if changes:
+        yield Table(
+            id="changes-table",
+            title="Changes",
+            columns=COLUMNS,
+            rows=changes,
+            what="change",
+            limit=len(changes),
+            show_title=False,
+            weight=Weight.BRIEF,
+            details=_unfolded,
+            tags=lambda change: _tags(change.series),
+            caption="Intervals are at the 95 % level. p is the probability that a series of this length without a "
+            "change shows as much at any place.",
+        )
+    else:
+        yield Text(id="steady", lines=("No series changed by more than chance explains.",), style="empty")
+    pending = tuple(f"? {one_line(f'{series.name}: {series.pending}')}" for series in said.pending(history))
+    if pending:
+        yield Text(id="pending", title="Not settled yet", lines=pending, style="list", weight=Weight.BRIEF)
+    notes = tuple(map(one_line, said.notes(history)[len(history.notes) :]))
+    if notes:
+        yield Text(id="notes", title="Notes", lines=notes, style="list", weight=Weight.BRIEF)
+
+
+def _unfolded(change: Change) -> tuple[Block, ...]:
+    """The commits of a change, and what else changed with it."""
+    commits = change.point.commits
+    lines = [one_line(f"{said.short(commit.revision)} {commit.title}") for commit in commits.commits]
+    older = (commits.count or 0) - len(commits.commits)
+    if lines and older > 0:
+        lines.append(f"and {older:,} older ones")
+    name = f"commits-{change.id}"
+    return (Text(id=name, lines=tuple(lines), style="list", weight=Weight.BRIEF),) if lines else ()
+
+
+def _series(history: History, changes: list[Change]) -> Iterator[Block]:
+    """The plots of what changed, in the order of the changes; the others folded."""
+    order = {id(change.series): place for place, change in reversed(list(enumerate(changes)))}
+    numbered = list(enumerate(history.series))
+    changed = [(number, series) for number, series in numbered if series.changes or series.pending]
+    changed.sort(key=lambda plot: order.get(id(plot[1]), len(order)))
+    steady = [(number, series) for number, series in numbered if not series.changes and not series.pending]
+    if changed:
+        yield _plots("changed-series", changed)
+    if steady:
+        title = f"{plural(len(steady), 'series', 'series')} without a change"
+        yield Details(id="steady-series", title=title, blocks=(_plots("steady-plots", steady),), open=not changed)
+    if not history.series:
+        yield Text(id="no-series", lines=("No run left a figure.",), style="empty")
+
+
+def _plots(name: str, plots: Iterable[tuple[int, Series]]) -> Gallery:
+    return Gallery(
+        id=name,
+        charts=tuple(
+            history_chart(series, f"series-{number}", tags=_tags(series), caption=_caption(series))
+            for number, series in plots
+        ),
+    )
+
+
+def _caption(series: Series) -> str:
+    """`perfkit bench, bench-01; a run varies by 1.0 %; a step of 2 % would show...` and what else is known of it."""
+    about = "; ".join(filter(None, (f"{series.how}, {series.machine}", said.noise(series))))
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in (*series.notes, *filter(None, [series.pending]))]
+    return one_line(" ".join((f"{about}.", *notes)))
+
+
+def _method(history: History) -> Iterator[Block]:
+    yield Text(id="how", lines=_METHOD, style="list", weight=Weight.DETAIL)
+    if len(history.machines) > 1:
+        lines = tuple(map(one_line, history.machines))
+        yield Text(id="machines", title="Machines", lines=lines, style="list", weight=Weight.DETAIL)
+    if history.repository:
+        lines = (one_line(f"Commits are from {history.repository}."),)
+        yield Text(id="repository", lines=lines, style="caption", weight=Weight.DETAIL)
+
+
+def _workload(series: Series) -> str:
+    return f"{series.workload} {series.variant}"
+
+
+def _tags(series: Series) -> dict[str, str]:
+    return {"Workload": _workload(series), "Quantity": series.title}
+
+
+COLUMNS: tuple[Column[Change], ...] = (
+    Column("Quantity", said.of, numeric=False, wrap=True, weight=Weight.BRIEF),
+    Column("Direction", said.direction, numeric=False, weight=Weight.BRIEF),
+    Column("Change", said.what, weight=Weight.BRIEF),
+    Column("Before", lambda each: said.level(each.point.before.value, each)),
+    Column("After", lambda each: said.level(each.point.after.value, each)),
+    Column("Since", lambda each: Cell(said.day(each.first), value=each.first.time or NOTHING), numeric=False),
+    Column("Commits", said.commits, numeric=False, wrap=True, weight=Weight.BRIEF),
+    Column("Confidence", said.confidence, numeric=False, wrap=True),
+)
+
+
+def _of(series: Series) -> dict[str, Any]:
+    return {name: getattr(series, name) for name in _OF}
+
+
+def _point_rows(history: History) -> list[dict[str, Any]]:
+    return [fields(_POINTS, point, **_of(series)) for series in history.series for point in series.points]
+
+
+def _change_rows(history: History) -> list[dict[str, Any]]:
+    return [
+        fields(
+            _CHANGES,
+            change,
+            **_of(series),
+            before=change.before.value,
+            after=change.after.value,
+            commit_before=change.commits.before,
+            commit_after=change.commits.after,
+        )
+        for series in history.series
+        for change in series.changes
+    ]
+
+
+_READING = (
+    "A dot is one run, the median of its processes; grey steps are the levels with their 95 % intervals. A dashed "
+    "line is a change: orange ▲ for the worse, blue ▼ for the better, shaded where it may have been as well. "
+    "Crosses are runs far off their level, open circles runs with uncommitted changes."
+)
+_METHOD = (
+    "A series is one quantity of one variant on one kind of machine, measured in one way. Figures of different "
+    "machines are never joined.",
+    "What is counted exactly (memory, FLOPs, graph breaks) changes with every run that counts something else.",
+    "Of what varies, levels of at least three runs are looked for (PELT, squared distance), and kept if Student's t "
+    "between neighbouring levels, corrected for the number of places and for runs that resemble the one before, has "
+    "p below 1 %; where there are runs enough, a rank test must agree.",
+    "A range of commits reaches from the last run of the old level to the first of the new one. Where noise leaves "
+    "the place open, the wider range is told too.",
+    "Throughput and MFU are step time in other words and have no series.",
+)
