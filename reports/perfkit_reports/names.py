@@ -2,6 +2,8 @@
 
 import re
 
+from perfkit_reports.mangled import demangled
+
 _SIGNATURE = re.compile(r"<|[\w)]\(")  # not `Memcpy HtoD (Pageable -> Device)`, not `aten::mm`
 _LONGEST_READ = 4000  # the rest of a longer name would be cut anyway
 _QUALIFIER = re.compile(r"(?:\(anonymous namespace\)|[A-Za-z_]\w*)::")
@@ -25,7 +27,7 @@ def short_kernel(name: str, limit: int = 72) -> str:
     `vectorized_elementwise_kernel<4, GeluCUDAKernelImpl…>`: no return type, namespaces and parameters, few template
     arguments. Names that are no C++ signature are only shortened in the middle.
     """
-    read = " ".join(name[:_LONGEST_READ].split())
+    read = " ".join(demangled(name)[:_LONGEST_READ].split())
     if not _SIGNATURE.search(read):
         return middle(read, limit)
     return middle(_simple(_RETURNS.sub("", read), _DEPTH) or read, limit)
@@ -79,4 +81,6 @@ def _arguments(text: str) -> list[str]:
         elif letter == "," and depth == 1:
             found.append(text[start:place])
             start = place + 1
+    else:
+        found.append(text[start:])  # of a name that was cut
     return [part.strip() for part in found if part.strip()]

@@ -1,0 +1,185 @@
+"""C++ names as compilers write them into binaries, read back: `_ZN2at4NodeIfE3runEv` -> `at::Node<float>::run`.
+
+Itanium C++ ABI, section 5.1 (names); parameters are left out. What is not understood stays as it is.
+"""
+
+_BUILTIN = {
+    **{"v": "void", "w": "wchar_t", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char"},
+    **{"s": "short", "t": "unsigned short", "i": "int", "j": "unsigned int", "l": "long", "m": "unsigned long"},
+    **{"x": "long long", "y": "unsigned long long", "n": "__int128", "o": "unsigned __int128"},
+    **{"f": "float", "d": "double", "e": "long double", "g": "__float128", "z": "..."},
+}
+_SUFFIXES = {"int": "", "unsigned int": "u", "long": "l", "unsigned long": "ul", "long long": "ll"}
+_TWO_LETTERS = {"Dh": "half", "Di": "char32_t", "Ds": "char16_t", "Dn": "std::nullptr_t", "Da": "auto"}
+_STANDARD = {"Sa": "std::allocator", "Sb": "std::basic_string", "Ss": "std::string"}
+_AROUND = {"P": "*", "R": "&", "O": "&&", "K": " const", "V": " volatile", "r": ""}
+_ANONYMOUS = "_GLOBAL__N_1"
+
+
+def demangled(name: str) -> str:
+    """The name without its parameters, or `name` itself where it is none or is of a kind that is not known."""
+    if not name.startswith("_Z"):
+        return name
+    try:
+        return _Reader(name[2:]).name() or name
+    except (_UnknownError, IndexError, RecursionError):
+        return name
+
+
+class _UnknownError(Exception):
+    """Something that is not read here."""
+
+
+class _Reader:
+    """A place in a mangled name, and what later parts of it refer back to."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.seen: list[str] = []
+        self.arguments: list[str] = []
+
+    def name(self) -> str:
+        if self._takes("N"):
+            return self._nested()
+        if self.text.startswith("Z", self.at):
+            raise _UnknownError  # local to a function
+        scope = "std::" if self._takes("St") else ""
+        if not scope and self._next() == "S":
+            plain = self._back()
+        else:
+            plain = scope + self._source()
+            if self._next() == "I":
+                self.seen.append(plain)
+        return plain + self._templates() if self._next() == "I" else plain
+
+    def _next(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _takes(self, some: str) -> bool:
+        if self.text.startswith(some, self.at):
+            self.at += len(some)
+            return True
+        return False
+
+    def _nested(self) -> str:
+        while self._next() in ("r", "V", "K"):
+            self.at += 1
+        whole = ""
+        while not self._takes("E"):
+            if self._next() == "I":
+                whole += self._templates()
+            elif self._takes("St"):
+                whole = f"std::{self._source()}"
+            elif self._next() == "S":
+                whole = self._back()
+                continue  # is among those seen already
+            elif self._next() == "T":
+                whole = self._parameter()
+            else:
+                part = self._source()
+                whole = f"{whole}::{part}" if whole else part
+            if self._next() != "E":
+                self.seen.append(whole)
+        return whole
+
+    def _source(self) -> str:
+        self._takes("L")  # of internal linkage
+        digits = ""
+        while self._next().isdigit():
+            digits += self._next()
+            self.at += 1
+        if not digits:
+            raise _UnknownError
+        end = self.at + int(digits)
+        part, self.at = self.text[self.at : end], end
+        if end > len(self.text):
+            raise _UnknownError
+        while self._takes("B"):  # an ABI tag
+            part += f"[abi:{self._source()}]"
+        return "(anonymous namespace)" if part == _ANONYMOUS else part
+
+    def _back(self) -> str:
+        """What was seen before: `S_` the first, `S0_` the second, in base 36."""
+        for short, whole in _STANDARD.items():
+            if self._takes(short):
+                return whole
+        end = self.text.index("_", self.at)
+        digits, self.at = self.text[self.at + 1 : end], end + 1
+        place = int(digits, 36) + 1 if digits else 0
+        if place >= len(self.seen):
+            raise _UnknownError
+        return self.seen[place]
+
+    def _parameter(self) -> str:
+        """A template's parameter by its place: `T_` the first, `T0_` the second."""
+        end = self.text.index("_", self.at)
+        digits, self.at = self.text[self.at + 1 : end], end + 1
+        place = int(digits) + 1 if digits else 0
+        if place >= len(self.arguments):
+            raise _UnknownError
+        return self.arguments[place]
+
+    def _templates(self) -> str:
+        self._takes("I")
+        found: list[str] = []
+        while not self._takes("E"):
+            found += self._argument()
+        self.arguments = found
+        return f"<{', '.join(found)}>"
+
+    def _argument(self) -> list[str]:
+        """One, or those of a pack."""
+        if self._takes("J"):
+            found: list[str] = []
+            while not self._takes("E"):
+                found += self._argument()
+            return found
+        if self._takes("L"):
+            return [self._literal()]
+        if self._next() == "X":
+            raise _UnknownError
+        return [self._type()]
+
+    def _literal(self) -> str:
+        if self._takes("_Z"):
+            name = self.name()
+            self.at = self.text.index("E", self.at) + 1
+            return name
+        kind = self._type()
+        end = self.text.index("E", self.at)
+        value, self.at = self.text[self.at : end], end + 1
+        value = f"-{value[1:]}" if value.startswith("n") else value
+        if kind == "bool":
+            return "true" if value == "1" else "false"
+        return f"{value}{_SUFFIXES[kind]}" if kind in _SUFFIXES else f"({kind}){value}"
+
+    def _type(self) -> str:
+        letter = self._next()
+        if letter in _BUILTIN:
+            self.at += 1
+            return _BUILTIN[letter]
+        if self.text[self.at : self.at + 2] in _TWO_LETTERS:
+            self.at += 2
+            return _TWO_LETTERS[self.text[self.at - 2 : self.at]]
+        if letter in _AROUND:
+            self.at += 1
+            inner = self._type()
+            around = f"{inner}{_AROUND[letter]}"
+            self.seen.append(around)
+            return around
+        if letter == "S" and not self.text.startswith("St", self.at):
+            known = self._back()
+            if self._next() == "I":
+                known += self._templates()
+                self.seen.append(known)
+            return known
+        if letter == "T":
+            parameter = self._parameter()
+            self.seen.append(parameter)
+            return parameter
+        if letter == "N" or letter.isdigit() or letter == "S":
+            named = self.name()
+            self.seen.append(named)
+            return named
+        raise _UnknownError
