@@ -4,10 +4,27 @@ Itanium C++ ABI, section 5.1 (names); parameters are left out. What is not under
 """
 
 _BUILTIN = {
-    **{"v": "void", "w": "wchar_t", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char"},
-    **{"s": "short", "t": "unsigned short", "i": "int", "j": "unsigned int", "l": "long", "m": "unsigned long"},
-    **{"x": "long long", "y": "unsigned long long", "n": "__int128", "o": "unsigned __int128"},
-    **{"f": "float", "d": "double", "e": "long double", "g": "__float128", "z": "..."},
+    "v": "void",
+    "w": "wchar_t",
+    "b": "bool",
+    "c": "char",
+    "a": "signed char",
+    "h": "unsigned char",
+    "s": "short",
+    "t": "unsigned short",
+    "i": "int",
+    "j": "unsigned int",
+    "l": "long",
+    "m": "unsigned long",
+    "x": "long long",
+    "y": "unsigned long long",
+    "n": "__int128",
+    "o": "unsigned __int128",
+    "f": "float",
+    "d": "double",
+    "e": "long double",
+    "g": "__float128",
+    "z": "...",
 }
 _SUFFIXES = {"int": "", "unsigned int": "u", "long": "l", "unsigned long": "ul", "long long": "ll"}
 _TWO_LETTERS = {"Dh": "half", "Di": "char32_t", "Ds": "char16_t", "Dn": "std::nullptr_t", "Da": "auto"}
