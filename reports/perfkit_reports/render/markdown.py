@@ -54,11 +54,6 @@ def parts(document: Document, rows: int = _ROWS, lines: int | None = None) -> li
     return [beginning, *filter(None, sections), ["\n".join(reasons)] if reasons else []]
 
 
-def fragment(blocks: Sequence[Block], level: int = 2) -> str:
-    """Some blocks alone, for a comment that another tool writes; headings are of `level`."""
-    return "\n\n".join(_Page().blocks(blocks, level))
-
-
 class _Page:
     """The footnotes of a page while it is written."""
 
@@ -152,11 +147,15 @@ class _Page:
 
     def _bars(self, block: Bars, level: int) -> list[str]:
         categories = ordered_categories([bar.categories for bar in block.bars])
+        if not categories:
+            return []
         lines = []
-        for bar in block.bars:
+        for bar in block.bars[: self._rows]:
             shares = {share.category: bounded(units.percent(share.share), share.bound) for share in bar.shares}
             lines.append([safe(bar.name), *(safe(shares.get(name, units.percent(0.0))) for name in categories)])
-        return [*_titled(block.title, level), table(["", *map(safe, categories)], lines)] if categories else []
+        left_out = len(block.bars) - len(lines)
+        rest = [f"{left_out:,} more, all in tables/time.parquet"] if left_out else []
+        return [*_titled(block.title, level), table(["", *map(safe, categories)], lines), *rest]
 
     def _group(self, group: Details | Group, level: int) -> list[str]:
         parts = self.blocks(group.blocks, level + 1 if group.title else level)
