@@ -61,7 +61,8 @@ class Table(Block):
     `limit` is the most rows a page shows, and says that the rows are ranked, so that a format with less room shows the
     first ones only; without it all are shown. `sorted` is the title of the column that the rows are sorted by.
     `details` are the blocks that a row unfolds to.
-    `emphasis` marks rows that the others are compared with, `tags` say by what a `Narrow` chooses a row.
+    `emphasis` marks rows that the others are compared with, `tags` say by what a `Narrow` chooses a row. With `cards`
+    a narrow page shows each row as one: for many words in few rows.
     """
 
     title: str
@@ -77,6 +78,7 @@ class Table(Block):
     details: Callable[[Any], Sequence[Block]] | None = None
     emphasis: Callable[[Any], bool] | None = None
     tags: Callable[[Any], Tags] | None = None
+    cards: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,7 @@ def document(check: Check) -> Document:
         verdict=Cell(quantities.said(check.verdict), tone=quantities.TONES.get(check.verdict, "unsure")),
         perfkit=check.perfkit,
         created_at=check.created_at,
-        eyebrow=("perfkit check", check.created_at[:10]),
+        eyebrow=("perfkit check", *_alone(variants), check.created_at[:10]),
         lead=tuple(filter(None, (f"Compared {story.sides(check)}: {story.sampled(check)}{budget}.", todo))),
         tiles=(Tile("Before", _side(check.before)), Tile("After", _side(check.after))),
         summary=_summary(variants),
@@ -70,6 +70,11 @@ def verdict_of(variant: CheckedVariant) -> Verdict:
     """The worst of its gated quantities."""
     known = {each.verdict for each in story.gated(variant)}
     return next((verdict for verdict in ORDER if verdict in known), Verdict.NOT_COMPARED)
+
+
+def _alone(variants: Sequence[CheckedVariant]) -> list[str]:
+    """The name of the only variant, which no row repeats."""
+    return [story.name(variant) for variant in variants] if len(variants) == 1 else []
 
 
 def _side(side: Side) -> Cell:
@@ -139,6 +144,7 @@ def _table(
         whats="quantities",
         data="judged",
         limit=len(rows),
+        cards=True,
         weight=weight,
     )
 
@@ -151,9 +157,7 @@ def _who(variants: Sequence[CheckedVariant]) -> tuple[Column[_Row], ...]:
     return (column,) if len(variants) > 1 else ()
 
 
-_QUANTITY: Column[_Row] = Column(
-    "Quantity", lambda row: quantities.title(row[1]), numeric=False, wrap=True, weight=Weight.BRIEF
-)
+_QUANTITY: Column[_Row] = Column("Quantity", lambda row: quantities.title(row[1]), numeric=False, weight=Weight.BRIEF)
 _BEFORE: Column[_Row] = Column("Before", lambda row: quantities.before(row[1]))
 _AFTER: Column[_Row] = Column("After", lambda row: quantities.after(row[1]))
 _CHANGE: Column[_Row] = Column(
@@ -242,6 +246,7 @@ def _environment(check: Check) -> Block:
         rows=names,
         what="property",
         show_title=False,
+        cards=True,
         weight=Weight.DETAIL,
     )
 
@@ -284,5 +289,5 @@ _ESTIMATED = (
     "half of the threshold. The level holds over all quantities together (Holm) and over every look at the data "
     "while it grew.",
     "Inconclusive is neither: the data cannot tell a change of the threshold's size from none. The row says what it "
-    "would take.",
+    "would take. A worsening that would have been found is one that this much data shows in 95 % of cases.",
 )

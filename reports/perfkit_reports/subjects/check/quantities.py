@@ -98,14 +98,6 @@ def _share(worsening: float, allowed: float) -> float:
     return worsening / allowed if math.isfinite(allowed) else 0.0
 
 
-def brief(judged: Judged) -> str:
-    """`step time +7.8 % (+6.5 to +9.3 %)`; without a change why there is none."""
-    if not has_change(judged):
-        return f"{one_line(judged.title)}: {one_line(judged.reason)}"
-    found = change(judged)
-    return f"{one_line(judged.title)} {found.text}{f' ({found.detail})' if found.detail else ''}"
-
-
 def has_change(judged: Judged) -> bool:
     """There are figures of both sides to tell a change from."""
     return change(judged).text != NOTHING

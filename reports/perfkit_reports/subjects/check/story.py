@@ -1,6 +1,6 @@
 """What a check says in words: its verdict, what was compared, why each verdict that is no pass, what to do."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit import units
@@ -8,7 +8,6 @@ from perfkit.check.judge.outcome import OUTCOME
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit_reports.cells import plural
 from perfkit_reports.plain import one_line
-from perfkit_reports.subjects.check.quantities import change
 from perfkit_reports.subjects.history.changes import short
 
 _Found = tuple[CheckedVariant, Judged]
@@ -81,16 +80,6 @@ def notes(variant: CheckedVariant) -> list[str]:
 
 def suspects(variant: CheckedVariant) -> list[str]:
     return [one_line(suspect) for suspect in variant.why.suspects] if variant.why else []
-
-
-def summary(variant: CheckedVariant) -> str:
-    """Of an uneventful variant: how many quantities pass, and what can be said of the estimated ones."""
-    judged = gated(variant)
-    sizes = [
-        f"{one_line(each.title)} {change(each).text}" for each in judged if not each.exact and each.change is not None
-    ]
-    told = f"{plural(len(judged), 'quantity', 'quantities')} pass"
-    return ", ".join([told, *sizes])
 
 
 def headline(check: Check) -> str:
@@ -177,14 +166,6 @@ def warnings(check: Check) -> list[str]:
     """What to know of the comparison as a whole: how the machines differ, and what happened."""
     told = [f"the environments differ: {one_line(each)}" for each in check.differs]
     return [*told, *map(one_line, check.notes)]
-
-
-def detectable(judged: Iterable[Judged]) -> str:
-    """How small a worsening the data of these would have shown; empty where none is estimated."""
-    known = [
-        f"{one_line(each.title)} {units.percent(each.detectable)}" for each in judged if each.detectable is not None
-    ]
-    return f"found in 95 % of cases with this much data: {', '.join(known)} worse" if known else ""
 
 
 def line(reason: Reason) -> str:

@@ -78,7 +78,7 @@ def _table(
 ) -> Iterator[Block]:
     """Nothing without rows."""
     if rows:
-        yield Table(id=name, title=title, columns=columns, rows=rows, what=what, limit=MOST_ROWS, **more)
+        yield Table(id=name, title=title, columns=columns, rows=rows, what=what, limit=MOST_ROWS, cards=True, **more)
 
 
 def op_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
