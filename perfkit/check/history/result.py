@@ -1,5 +1,8 @@
 """What a history yields: data for renderers and exit codes. Nothing here formats; all of it is `history.json`."""
 
+from typing import ClassVar
+
+from perfkit.analysis.shown import Shown
 from perfkit.check.judge.thresholds import Threshold, exceeds, margin
 from perfkit.spec import Struct
 
@@ -116,10 +119,11 @@ class Series(Struct):
         return f"{self.title} of {self.workload} {self.variant}"
 
 
-class History(Struct):
+class History(Struct, Shown):
     """All series of a folder, by workload, variant and quantity. `runs` is how many suites, checks and baselines were
     read, `machines` what their fingerprints are; `notes` say what was left out or split, and why."""
 
+    subject: ClassVar[str] = "history"
     schema_version: int = HISTORY_VERSION
     created_at: str
     perfkit: str

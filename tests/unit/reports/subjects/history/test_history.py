@@ -137,3 +137,9 @@ def test_no_change_is_said(tmp_path: Path) -> None:
     fold = said.sections[1].blocks[0]
     assert isinstance(fold, Details)
     assert (fold.title, fold.open) == ("3 series without a change", True)
+
+
+def test_a_history_gives_frames_and_its_page(history: History, tmp_path: Path) -> None:
+    frame = history.frame("points")
+    assert len(frame) == sum(len(series.points) for series in history.series)
+    assert "<html" in history.to_html(tmp_path / "history.html").read_text(encoding="utf-8")
