@@ -131,12 +131,13 @@ def command(
 
 def write_and_show(analysis: "TraceAnalysis", folder: Path, *, static: bool, quiet: bool) -> None:
     """Write the report to `folder`, print its summary and where it is."""
-    from perfkit_cli.show import show_paths, show_trace_summary
+    from perfkit_cli.show import console, show_paths
+    from perfkit_reports.trace_terminal import render
     from perfkit_reports.trace_write import write_trace_reports
 
     paths = write_trace_reports(analysis, folder, static=static)
     if not quiet:
-        show_trace_summary(analysis)
+        render(analysis, console())
     show_paths(paths)
 
 

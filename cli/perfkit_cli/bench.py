@@ -129,6 +129,7 @@ Exit codes: 0 done, 1 a run failed, 2 the request is wrong, 130 interrupted (wha
     is_flag=True,
     help=f"Also measure the GPU's energy: every process runs its steps for {ENERGY_S:.0f} more seconds.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
 @click.pass_context
 def command(
@@ -154,6 +155,7 @@ def command(
     no_calibrate: bool,
     counters: bool,
     energy: bool,
+    verbose: bool,
     quiet: bool,
 ) -> None:
     """Compare training techniques on a real workload.
@@ -211,13 +213,14 @@ def command(
         interrupted = True
 
     # Not sooner: the imports would take time while a child measures.
-    from perfkit_cli.show import analyse_and_write, show_paths, show_summary, show_tracebacks
+    from perfkit.analysis.suite.analyse import analyse
+    from perfkit_cli.show import show_tracebacks, write_and_show
+    from perfkit_reports.subjects.suite.document import document
 
-    analysis, paths = analyse_and_write(folder, folder)
+    analysis = analyse(folder)
+    write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)
     if not quiet:
-        show_summary(analysis)
         show_tracebacks(analysis)
-    show_paths(paths)
     ctx.exit(_exit_code(analysis, interrupted=interrupted))
 
 

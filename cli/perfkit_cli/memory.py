@@ -4,14 +4,10 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from perfkit_cli.folders import folder_for
-
-if TYPE_CHECKING:
-    from perfkit.analysis.memory.result import MemoryAnalysis
 
 OUT = Path("perfkit-memory")
 
@@ -53,29 +49,16 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
     """
     from perfkit.analysis.memory.file import analyse_memory
     from perfkit.store.summary import MEMORY_REPORT_FILE
+    from perfkit_cli.show import write_and_show
     from perfkit_reports.document import raw
+    from perfkit_reports.subjects.memory.document import document
 
     folder = None if as_json else folder_for([file], out, OUT / _name(file), MEMORY_REPORT_FILE, "perfkit memory")
     analysis = analyse_memory(file, command=shlex.join(["perfkit", *sys.argv[1:]]))
     if folder is None:
         click.echo(raw.as_json(analysis), nl=False)
         return
-    write_and_show(analysis, folder, static=static, verbose=verbose, quiet=quiet)
-
-
-def write_and_show(
-    analysis: "MemoryAnalysis", folder: Path, *, static: bool, quiet: bool, verbose: bool = False
-) -> None:
-    """Write the report to `folder`, print its summary and where it is."""
-    from perfkit_cli.show import show_document, show_paths
-    from perfkit_reports.render.write import write
-    from perfkit_reports.subjects.memory import document
-
-    told = document(analysis)
-    paths = write(told, folder, static=static)
-    if not quiet:
-        show_document(told, verbose=verbose)
-    show_paths(paths)
+    write_and_show(document(analysis), folder, static=static, verbose=verbose, quiet=quiet)
 
 
 def _name(file: str) -> str:

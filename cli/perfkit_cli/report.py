@@ -19,56 +19,33 @@ Examples:
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to.  [default: FOLDER itself]"
 )
-@click.option("--static", is_flag=True, help="Write a trace report's figures as PNG and SVG too; a suite's always are.")
-@click.option(
-    "--notebook", is_flag=True, help="Write a suite's summary as notebook.html too, to be shown in a notebook."
-)
+@click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too; a suite's main ones always are.")
+@click.option("--notebook", is_flag=True, help="Write the summary as notebook.html too, to be shown in a notebook.")
+@click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the paths only.")
-def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, quiet: bool) -> None:
+def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, verbose: bool, quiet: bool) -> None:
     """Draw a report again.
 
     FOLDER was written by `perfkit bench`, `perfkit run`, `perfkit analyze`, `perfkit memory` or `perfkit check`.
     Nothing is measured and none of your code is run: the folder is all that is needed, on any machine.
     """
-    from perfkit.store.summary import CHECK_FILE, MEMORY_REPORT_FILE, TRACE_REPORT_FILE
-    from perfkit_cli.analyze import write_and_show
-    from perfkit_cli.show import analyse_and_write, show_paths, show_summary
+    from perfkit.store.summary import TRACE_REPORT_FILE
+    from perfkit_cli.show import write_and_show
+    from perfkit_reports.subjects.registry import document_of
 
     if (folder / TRACE_REPORT_FILE).is_file():
         from perfkit.analysis.trace.read import read_trace_analysis
+        from perfkit_cli import analyze
 
-        write_and_show(read_trace_analysis(folder), out or folder, static=static, quiet=quiet)
+        analyze.write_and_show(read_trace_analysis(folder), out or folder, static=static, quiet=quiet)
         return
-    if (folder / MEMORY_REPORT_FILE).is_file():
-        from perfkit.analysis.memory.result import MemoryAnalysis
-        from perfkit.files import read_json
-        from perfkit_cli import memory
 
-        found = read_json(folder / MEMORY_REPORT_FILE, MemoryAnalysis)
-        memory.write_and_show(found, out or folder, static=static, quiet=quiet)
-        return
-    if (folder / CHECK_FILE).is_file():
-        from rich.console import Console
-
-        from perfkit.check.judge.read import read_check
-        from perfkit_reports.render import terminal
-        from perfkit_reports.render.write import write
-        from perfkit_reports.subjects.check.document import document
-
-        said = document(read_check(folder))
-        written = write(said, out or folder, unsure="failure")
-        if not quiet:
-            terminal.render(said, Console())
-        show_paths(written)
-        return
-    analysis, paths = analyse_and_write(folder, out or folder)
+    document = document_of(folder)
+    write_and_show(document, out or folder, static=static, quiet=quiet, verbose=verbose)
     if notebook:
         from perfkit.files import write_bytes
         from perfkit.store.layout import NOTEBOOK_FILE
-        from perfkit_reports.notebook import render
+        from perfkit_reports.render.notebook import render
 
-        page = (out or folder) / "report.html"
-        write_bytes(page.with_name(NOTEBOOK_FILE), render(analysis, page.absolute()).encode())
-    if not quiet:
-        show_summary(analysis)
-    show_paths(paths)
+        page = (out or folder) / NOTEBOOK_FILE
+        write_bytes(page, render(document, page.with_name("report.html").absolute()).encode())

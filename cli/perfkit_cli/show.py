@@ -1,4 +1,4 @@
-"""From a suite's folder to its report on disk and its summary on the terminal."""
+"""From a document to its report on disk and its summary on the terminal."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,6 @@ import click
 from rich.console import Console
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.record import Status
 
 if TYPE_CHECKING:
@@ -17,42 +16,37 @@ if TYPE_CHECKING:
 PLAIN_WIDTH = 100
 
 
-def analyse_and_write(folder: Path, out: Path) -> tuple[Analysis, list[Path]]:
-    """Analyse the suite in `folder` and write its reports to `out`."""
-    from perfkit.analysis.suite.analyse import analyse
-    from perfkit_reports.write import write_reports
+def write_and_show(
+    document: "Document", folder: Path, *, static: bool = False, quiet: bool = False, verbose: bool = False
+) -> None:
+    """Write the report to `folder`, print its summary unless `quiet`, more of it if `verbose`, and where it is.
 
-    analysis = analyse(folder)
-    return analysis, write_reports(analysis, out)
+    A suite's main figures are always written, with `static` all that there are of anything.
+    """
+    from perfkit_reports.document.weight import Weight
+    from perfkit_reports.render.write import write
 
-
-def show_summary(analysis: Analysis) -> None:
-    """The terminal summary on standard output."""
-    from perfkit_reports.terminal import render
-
-    render(analysis, _console())
-
-
-def show_trace_summary(analysis: TraceAnalysis) -> None:
-    """The terminal summary of a report on traces on standard output."""
-    from perfkit_reports.trace_terminal import render
-
-    render(analysis, _console())
+    figures = Weight.DETAIL if static else Weight.BRIEF if document.kind == "suite" else None
+    # A check that is drawn again is as strict as can be with what is inconclusive.
+    paths = write(document, folder, figures=figures, unsure="failure")
+    if not quiet:
+        show_document(document, verbose=verbose)
+    show_paths(paths)
 
 
 def show_document(document: "Document", *, verbose: bool = False) -> None:
     """A report's summary on standard output."""
     from perfkit_reports.render.terminal import render
 
-    render(document, _console(), verbose=verbose)
+    render(document, console(), verbose=verbose)
 
 
-def _console() -> Console:
+def console() -> Console:
     """Standard output, in a width of its own where that is no terminal."""
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = PLAIN_WIDTH
-    return console
+    made = Console()
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = PLAIN_WIDTH
+    return made
 
 
 def show_tracebacks(analysis: Analysis) -> None:

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import RankTrace
 from perfkit_reports.palette import Fill, Style, legend
-from perfkit_reports.variants import variant_styles
 
 
 @dataclass(frozen=True)
@@ -17,16 +15,6 @@ class Holder:
     name: str
     account: MemoryAccount
     style: Style | None = None
-
-
-def of_variants(analysis: Analysis) -> list[Holder]:
-    """The variants whose memory was recorded, those that ran out of it among them."""
-    styles = variant_styles(analysis)
-    return [
-        Holder(variant.name, variant.memory, styles[variant.name])
-        for variant in analysis.variants
-        if variant.memory is not None
-    ]
 
 
 def of_devices(accounts: Sequence[MemoryAccount]) -> list[Holder]:

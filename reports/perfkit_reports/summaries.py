@@ -1,55 +1,9 @@
-"""What a list of many reports shows of one: `summary.json`, taken from the analysis that the report shows."""
+"""What a list of many reports shows of one on traces."""
 
-from perfkit.analysis.model.estimate import Estimate, Missing
-from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
-from perfkit.record import How, Measurement, Quantity, Unknown, measured
-from perfkit.store.summary import Figures, Outcome, Summary, digest_of
-from perfkit_reports.cells import throughput_unit
-from perfkit_reports.headline import fastest
+from perfkit.record import Unknown, measured
+from perfkit.store.summary import Figures, Summary, digest_of
 from perfkit_reports.trace_series import focus
-
-
-def of_suite(analysis: Analysis) -> Summary:
-    """The figures are those of the fastest variant that counts, else of the baseline."""
-    environment = analysis.environment
-    return Summary(
-        kind="suite",
-        name=analysis.workload,
-        created_at=analysis.created_at,
-        device=environment.device_name if environment is not None else "",
-        outcomes=tuple(Outcome(variant=variant.name, status=variant.status) for variant in analysis.variants),
-        runs=sum(len(variant.runs) for variant in analysis.variants),
-        figures=_suite_figures(analysis),
-    )
-
-
-def _suite_figures(analysis: Analysis) -> Figures:
-    variants = analysis.variants
-    baseline = next((variant for variant in variants if variant.is_baseline), next(iter(variants), None))
-    shown = fastest(analysis) or baseline
-    if shown is None:
-        return Figures()
-    return Figures(
-        of=shown.name if len(variants) > 1 else "",
-        step=_quantity(shown.step_time, "s"),
-        throughput=_quantity(shown.throughput, throughput_unit(shown)),
-        peak=_peak(shown),
-        mfu=shown.mfu,
-    )
-
-
-def _peak(variant: Variant) -> Quantity:
-    """What the allocator counted while nothing was recorded; on a CPU, where it counts nothing, the recorded peak."""
-    if isinstance(variant.peak_allocated, Measurement) or variant.memory is None:
-        return variant.peak_allocated
-    return measured(variant.memory.peak_bytes, "bytes", variant.memory.source)
-
-
-def _quantity(estimate: Estimate | Missing, unit: str) -> Quantity:
-    if isinstance(estimate, Missing):
-        return Unknown(reason=estimate.reason)
-    return Measurement(value=estimate.value, unit=unit, how=How(estimate.how), source=estimate.source)
 
 
 def of_traces(analysis: TraceAnalysis) -> Summary:

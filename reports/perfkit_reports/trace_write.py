@@ -5,7 +5,7 @@ from pathlib import Path
 
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE, TRACE_REPORT_FILE
-from perfkit_reports.write import as_json, written
+from perfkit_reports.render.write import as_json, written
 
 
 def write_trace_reports(analysis: TraceAnalysis, folder: Path, *, static: bool = False) -> list[Path]:

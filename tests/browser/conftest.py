@@ -11,10 +11,11 @@ from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.check.result import Check
-from perfkit_reports import html, trace_html
+from perfkit_reports import trace_html
 from perfkit_reports.render import html as document_html
 from perfkit_reports.subjects import memory
 from perfkit_reports.subjects.check.document import document as check_document
+from perfkit_reports.subjects.suite.document import document as suite_document
 
 Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check
 
@@ -111,7 +112,7 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
 def _rendered(analysis: Reported) -> str:
     if isinstance(analysis, Analysis):
-        return html.render(analysis)
+        return document_html.render(suite_document(analysis))
     if isinstance(analysis, Check):
         return document_html.render(check_document(analysis))
     if isinstance(analysis, TraceAnalysis):

@@ -8,11 +8,12 @@ from perfkit_reports.charts import time_bars
 from perfkit_reports.charts.canvas import files, saved
 from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Details, Gallery, Group
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.weight import Weight
 
 
-def images(document: Document) -> Iterator[tuple[str, bytes]]:
-    """(`roofline.png`, content) and so on, for everything that can be drawn."""
-    for block in drawable(document):
+def images(document: Document, most: Weight = Weight.DETAIL) -> Iterator[tuple[str, bytes]]:
+    """(`roofline.png`, content) and so on, for everything of a weight up to `most` that can be drawn."""
+    for block in (block for block in drawable(document) if block.weight <= most):
         yield from files(block.id, figure(block))
 
 

@@ -7,21 +7,27 @@ from perfkit.files import write_bytes
 from perfkit.store.summary import REPORT_FILE
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import as_json as as_json
+from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.junit import Outcome
 
 MARKDOWN_FILE = "report.md"
 
 
 def write(
-    document: Document, folder: Path, *, static: bool = False, unsure: Outcome = "skipped", report: str = REPORT_FILE
+    document: Document,
+    folder: Path,
+    *,
+    figures: Weight | None = None,
+    unsure: Outcome = "skipped",
+    report: str = REPORT_FILE,
 ) -> list[Path]:
-    """Write `report.html`, the raw files, `report.md`, `tables/*.parquet`, and with `static` also `figures/*`.
+    """Write `report.html`, the raw files, `report.md`, `tables/*.parquet`, and charts up to a weight as `figures/*`.
 
     Of verdicts there are `comment.md`, in which `report` is the address of the page, and `junit.xml`, in which `unsure`
     says what is neither a pass nor a fail, in place of `report.md`. Each file is written whole or not at all, the ones
     people open first. Returns their paths.
     """
-    return written(_files(document, static, unsure, report), folder)
+    return written(_files(document, figures, unsure, report), folder)
 
 
 def written(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
@@ -33,7 +39,7 @@ def written(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
     return paths
 
 
-def _files(document: Document, static: bool, unsure: Outcome, report: str) -> Iterator[tuple[str, bytes]]:
+def _files(document: Document, figures: Weight | None, unsure: Outcome, report: str) -> Iterator[tuple[str, bytes]]:
     """(path in the folder, content). Imports are here because matplotlib and pyarrow take most of a second."""
     from perfkit_reports.render import github, html, junit, markdown
 
@@ -48,7 +54,7 @@ def _files(document: Document, static: bool, unsure: Outcome, report: str) -> It
         from perfkit_reports.render import parquet
 
         yield from ((f"tables/{data.name}.parquet", parquet.parquet(data)) for data in document.data)
-    if static:
+    if figures is not None:
         from perfkit_reports.render import images
 
-        yield from ((f"figures/{name}", content) for name, content in images.images(document))
+        yield from ((f"figures/{name}", content) for name, content in images.images(document, figures))

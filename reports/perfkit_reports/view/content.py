@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import perfkit
-from perfkit_reports.page import embed, plotly_js, read_template, templates
+from perfkit_reports.render.page import embed, plotly_js, read_template, templates
 
 _SOURCES = {
     "style.css": "text/css; charset=utf-8",

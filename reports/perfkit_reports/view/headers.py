@@ -1,6 +1,6 @@
 """What every answer says so that a page shown here can reach nothing else, and no other page can reach this one."""
 
-from perfkit_reports.page import POLICY
+from perfkit_reports.render.page import POLICY
 
 # Everything is ours and comes from here. plotly.js writes styles, and no script but the files we serve can run.
 PAGE_POLICY = (

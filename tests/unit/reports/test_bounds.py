@@ -1,4 +1,4 @@
-"""Figures that are bounds say so, wherever they are shown."""
+"""Figures as text: in their own unit, and those that are bounds say so."""
 
 from msgspec.structs import replace
 
@@ -6,6 +6,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_LEAST
 from perfkit.record import How, Measurement
 from perfkit_reports import cells, findings
+from tests.fixtures.sample_analysis import known
 
 GAIN = Finding(severity="gain", title="t", variant="", evidence="", action="", gain_s=0.002)
 
@@ -20,3 +21,16 @@ def test_a_gain() -> None:
     assert findings.worth(GAIN) == "up to 2.00 ms a step"
     assert findings.worth(replace(GAIN, gain_bound=AT_LEAST)) == "at least 2.00 ms a step"
     assert findings.worth(replace(GAIN, gain_s=None)) == ""
+
+
+def test_a_quantity_is_shown_in_its_own_unit() -> None:
+    shown = [
+        cells.quantity(known(value, unit)).text
+        for value, unit in ((2.5e12, "FLOP/s"), (0.5, "1"), (3.0, "J"), (2.0**30, "bytes"))
+    ]
+    assert shown == ["2.50 TFLOP/s", "50.0 %", "3.00 J", "1.00 GiB"]
+
+
+def test_an_interval_names_its_unit_once_or_twice() -> None:
+    assert cells.span("122 ms", "126 ms", " ms") == "122–126 ms"
+    assert cells.span("998 ms", "1.02 s", " s") == "998 ms – 1.02 s"

@@ -8,12 +8,14 @@ import pytest
 from matplotlib.image import imread
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit_reports import static
-from perfkit_reports.write import write_reports
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.render.images import images
+from perfkit_reports.render.write import write
+from perfkit_reports.subjects.suite.document import document
 
 
 def test_every_form_is_written_and_nothing_else_is_left(every_status: Analysis, tmp_path: Path) -> None:
-    written = write_reports(every_status, tmp_path / "new" / "folder")
+    written = write(document(every_status), tmp_path / "new" / "folder", figures=Weight.BRIEF)
     names = {str(path.relative_to(tmp_path / "new" / "folder")) for path in written}
     assert {"report.html", "report.json", "report.md", "tables/variants.parquet", "figures/roofline.svg"} <= names
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(written)
@@ -21,24 +23,29 @@ def test_every_form_is_written_and_nothing_else_is_left(every_status: Analysis, 
 
 
 def test_without_any_measurement_there_are_no_empty_figures(nothing_measured: Analysis, tmp_path: Path) -> None:
-    assert not [path for path in write_reports(nothing_measured, tmp_path) if path.parent.name == "figures"]
+    assert not [
+        path
+        for path in write(document(nothing_measured), tmp_path, figures=Weight.BRIEF)
+        if path.parent.name == "figures"
+    ]
 
 
 def test_static_figures_are_images(every_status: Analysis) -> None:
-    images = dict(static.images(every_status))
+    drawn = dict(images(document(every_status), Weight.BRIEF))
     stems = ("pareto", "roofline", "time-split", "memory-peak")
-    assert set(images) == {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")}
-    for name, data in images.items():
+    assert set(drawn) == {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")}
+    for name, data in drawn.items():
         if name.endswith("png"):
             assert imread(io.BytesIO(data)).std() > 0.01  # not a blank sheet
         else:
             assert b"</svg>" in data
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("module", ["perfkit_reports.terminal", "perfkit_reports.html", "perfkit_reports.write"])
+@pytest.mark.parametrize(
+    "module", ["render.terminal", "render.html", "render.write", "subjects.suite.document", "subjects.registry"]
+)
 def test_heavy_libraries_are_imported_only_where_they_are_used(module: str) -> None:
     heavy = ("matplotlib", "pyarrow", "pandas", "torch", "plotly")
-    code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, perfkit_reports.{module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -16,16 +16,21 @@ _INTRO = "Live memory at the moment of the peak, every byte in one category. The
 
 
 def section(
-    holders: Sequence[Holder], what: str, *, told: Weight = Weight.NORMAL, peak: Weight = Weight.NORMAL
+    holders: Sequence[Holder],
+    what: str,
+    *,
+    told: Weight = Weight.NORMAL,
+    peak: Weight = Weight.NORMAL,
+    words: bool = True,
 ) -> Section:
     """`what` is what a holder is: `variant`, `device`, `trace`. `told` is the weight of what ran out, what grows and
-    the balance, `peak` that of the categories at the peak.
+    the balance, `peak` that of the categories at the peak; with `words` formats without charts have a table of these.
     """
     nothing = Text(id="memory-none", lines=("No memory was recorded.",), style="empty")
     return Section(
         "memory",
         "What fills the memory",
-        (*alarms(holders, told), *_peak(holders, what, told, peak), *_details(holders, what))
+        (*alarms(holders, told), *_peak(holders, what, told, peak, words), *_details(holders, what))
         if holders
         else (nothing,),
         nav="Memory",
@@ -50,11 +55,11 @@ def alarms(holders: Sequence[Holder], weight: Weight = Weight.NORMAL) -> list[Bl
     return blocks
 
 
-def _peak(holders: Sequence[Holder], what: str, told: Weight, peak: Weight) -> list[Block]:
+def _peak(holders: Sequence[Holder], what: str, told: Weight, peak: Weight, words: bool) -> list[Block]:
     parts = [
         (holder, part) for holder in holders for part in sorted(holder.account.categories, key=lambda part: -part.bytes)
     ]
-    words = Table(
+    table = Table(
         id="memory-categories",
         title="At the peak",
         columns=columns.CATEGORIES if len(holders) == 1 else (columns.owner(what), *columns.CATEGORIES),
@@ -64,7 +69,7 @@ def _peak(holders: Sequence[Holder], what: str, told: Weight, peak: Weight) -> l
         whats="categories",
         data="memory",
     )
-    chart = memory_peak.chart(holders, what, peak, words if peak == Weight.BRIEF else None)
+    chart = memory_peak.chart(holders, what, peak, table if words and peak == Weight.BRIEF else None)
     return [*([chart] if chart else []), _balance(holders, what, told)]
 
 

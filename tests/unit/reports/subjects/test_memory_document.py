@@ -11,6 +11,7 @@ from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.store.summary import MEMORY_REPORT_FILE
 from perfkit_reports.document.blocks import Block, Chart, Choice, Facts, Group, Table, Text
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, parquet, terminal
 from perfkit_reports.render.write import write
 from perfkit_reports.subjects.memory import document
@@ -58,7 +59,7 @@ def analysis(request: pytest.FixtureRequest) -> MemoryAnalysis:
 
 
 def test_every_form_is_written(analysis: MemoryAnalysis, tmp_path: Path) -> None:
-    paths = write(document(analysis), tmp_path, static=True)
+    paths = write(document(analysis), tmp_path, figures=Weight.DETAIL)
     names = {path.relative_to(tmp_path).as_posix() for path in paths}
     assert names >= {"report.html", MEMORY_REPORT_FILE, "summary.json", "report.md", "tables/memory_rows.parquet"}
     assert ("figures/memory-peak.png" in names) == bool(analysis.accounts)

@@ -1,0 +1,104 @@
+"""Values over steps, a line a run: the steps before timing began, and losses."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfkit import units
+from perfkit_reports.charts.frame import Trace, figure, hover, safe
+from perfkit_reports.document.blocks import Chart
+from perfkit_reports.palette import Style
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A name with its values, a tuple a run, None where not finite; a `reference` is drawn broad, below the rest."""
+
+    name: str
+    style: Style
+    runs: tuple[tuple[float | None, ...], ...]
+    reference: bool = False
+
+
+def warm_up(curves: Sequence[Curve]) -> Chart | None:
+    """Seconds of steps on a logarithmic scale, since compiling happens in them. None without any step."""
+    curves = [curve for curve in curves if any(curve.runs)]
+    values = [value for curve in curves for run in curve.runs for value in run if value]
+    if not values:
+        return None
+    low, high = min(values), max(values)
+    ticks = _ticks(low, high)
+    yaxis = {
+        "title": {"text": "step time"},
+        "type": "log",
+        "tickvals": ticks,
+        "ticktext": [units.seconds(tick) for tick in ticks],
+        "range": [math.log10(low) - 0.15, math.log10(high) + 0.15],
+    }
+
+    def told(step: int, value: float | None) -> str:
+        return f"warm-up step {step}: {units.seconds(value or 0.0)}"
+
+    traces = [_line(curve, run, told) for curve in curves for run in curve.runs if run]
+    return _chart("warm-up", "Warm-up, not counted above", "Warm-up steps", curves, traces, "warm-up step", yaxis)
+
+
+def losses(curves: Sequence[Curve]) -> Chart | None:
+    """Training losses on the same data and seed. None without any."""
+    curves = [curve for curve in curves if any(curve.runs)]
+    if not curves:
+        return None
+
+    def told(step: int, value: float | None) -> str:
+        return f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}"
+
+    traces = [_line(curve, run, told) for curve in curves for run in curve.runs if run]
+    return _chart(
+        "losses", "Losses on the same data", "Training losses", curves, traces, "step", {"title": {"text": "loss"}}
+    )
+
+
+def _line(curve: Curve, run: Sequence[float | None], told: Callable[[int, float | None], str]) -> Trace:
+    style = curve.style
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": safe(curve.name, 28),
+        "x": list(range(1, len(run) + 1)),
+        "y": [None if value is None else round(value, 6) for value in run],
+        "line": {"color": style.colour, "dash": style.dash, "width": 6 if curve.reference else 1.6},
+        "opacity": 0.45 if curve.reference else 1,
+        "marker": {"color": style.colour, "symbol": style.symbol, "size": 6},
+        "hovertext": [hover(curve.name, told(step, value)) for step, value in enumerate(run, 1)],
+        "hoverinfo": "text",
+    }
+
+
+def _chart(
+    name: str,
+    title: str,
+    label: str,
+    curves: Sequence[Curve],
+    traces: list[Trace],
+    steps: str,
+    yaxis: dict[str, Any],
+) -> Chart:
+    longest = max(len(run) for curve in curves for run in curve.runs)
+    # Whole numbers where there are few ticks; else plotly's own, which are.
+    whole = {"tick0": 1, "dtick": 1} if longest <= 10 else {}
+    drawn = figure(
+        traces,
+        margin={"l": 64, "r": 16, "t": 10, "b": 52},
+        xaxis={"title": {"text": steps}, "tickformat": "d", **whole},
+        yaxis=yaxis,
+    )
+    legend = [(curve.name, curve.style.colour, curve.style.symbol) for curve in curves]
+    return Chart(id=name, figure=drawn, label=label, title=title, height=380, legend=legend)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """1, 2, 5, 10 ... around the values; powers of ten only where those would be too many."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(decades) <= 4 else (1,)
+    return [step * 10.0**decade for decade in decades for step in steps]

@@ -1,0 +1,102 @@
+"""Every timed step as a dot and every process's median as a bar: the spread within processes and between them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from perfkit import units
+from perfkit_reports.charts.frame import ROWS_AXIS, Trace, figure, hover, row_labels, time_scale
+from perfkit_reports.document.blocks import Chart
+from perfkit_reports.palette import Style
+
+_GOLDEN = 0.618033988749895  # multiples of it spread evenly, so dots of equal time do not hide each other
+_HEIGHT = 0.62  # of a row that is 1 high: the rest is for its name
+
+
+@dataclass(frozen=True)
+class Row:
+    """A name with the seconds of its steps, a tuple a process, and how long each of the first's waited for data."""
+
+    name: str
+    style: Style
+    runs: tuple[tuple[float, ...], ...]
+    waits: tuple[float, ...] = ()
+
+
+def chart(rows: Sequence[Row]) -> Chart | None:
+    """None without any step."""
+    rows = [row for row in rows if any(row.runs)]
+    if not rows:
+        return None
+    scale, unit = time_scale(max(max(run) for row in rows for run in row.runs if run))
+    labels = row_labels([row.name for row in rows])
+    for place, label in enumerate(labels):
+        label |= {"y": place, "yshift": 18}
+    drawn = figure(
+        [trace for place, row in enumerate(rows) for trace in _row(row, place, scale)],
+        height=90 + 64 * len(rows),
+        margin={"l": 4, "r": 12, "t": 30, "b": 52},
+        annotations=labels,
+        xaxis={"title": {"text": f"step time ({unit})"}, "rangemode": "tozero"},
+        yaxis={**ROWS_AXIS, "type": "linear", "autorange": False, "range": [len(rows) - 0.55, -0.75]},
+    )
+    return Chart(id="step-times", figure=drawn, label="Every timed step by process", title="Timed steps")
+
+
+def _row(row: Row, place: int, scale: float) -> list[Trace]:
+    runs = [run for run in row.runs if run]
+    lanes = len(runs)
+    steps = [(lane, step, seconds) for lane, run in enumerate(runs) for step, seconds in enumerate(run)]
+    heights = [
+        round(place + ((lane + 0.15 + 0.7 * ((step * _GOLDEN) % 1.0)) / lanes - 0.5) * _HEIGHT, 3)
+        for lane, step, _ in steps
+    ]
+    traces = [
+        _dots(
+            [seconds / scale for *_, seconds in steps],
+            heights,
+            [
+                hover(row.name, f"process {lane + 1}, step {step + 1}: {units.seconds(seconds)}")
+                for lane, step, seconds in steps
+            ],
+            {"color": row.style.colour, "size": 5, "opacity": 0.55},
+        )
+    ]
+    if row.waits:
+        traces.append(
+            _dots(
+                [wait / scale for wait in row.waits],
+                [height for height, (lane, *_) in zip(heights, steps, strict=True) if lane == 0],
+                [
+                    hover(row.name, f"step {step}: waited {units.seconds(wait)} for data")
+                    for step, wait in enumerate(row.waits, 1)
+                ],
+                {"color": row.style.colour, "symbol": "circle-open", "size": 5, "opacity": 0.8},
+            )
+        )
+    medians = [median(run) for run in runs]
+    line = {"width": 3, "color": row.style.colour}
+    traces.append(
+        _dots(
+            [middle / scale for middle in medians],
+            [place + ((lane + 0.5) / lanes - 0.5) * _HEIGHT for lane in range(lanes)],
+            [
+                hover(row.name, f"process {lane}: median {units.seconds(middle)}")
+                for lane, middle in enumerate(medians, 1)
+            ],
+            {"color": row.style.colour, "symbol": "line-ns", "size": 14, "line": line},
+        )
+    )
+    return traces
+
+
+def _dots(xs: list[float], ys: list[float], told: list[str], marker: dict[str, object]) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [round(x, 5) for x in xs],
+        "y": ys,
+        "marker": marker,
+        "hovertext": told,
+        "hoverinfo": "text",
+    }

@@ -1,0 +1,1 @@
+"""A loop that perfkit was attached to."""

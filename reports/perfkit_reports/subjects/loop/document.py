@@ -1,0 +1,116 @@
+"""A loop that perfkit was attached to: what its steps take, where that goes, and how it was watched."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.model.loop import LoopRank
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Text, Tile
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.loop import headline, watched
+from perfkit_reports.subjects.suite import cells, columns, details, sections
+
+_UNTRACED = "No step of the loop was traced: “How this loop was watched” says how far it came."
+_UNFOUND = "No step was traced and no memory recorded, so there is nothing yet to find anything in."
+_TILES = (
+    ("Step time", cells.step_time),
+    ("Data wait", cells.data_wait),
+    ("Peak memory", cells.peak_memory),
+    ("MFU", cells.utilisation),
+)
+
+
+def document(analysis: Analysis) -> Document:
+    """The first variant is the loop; others are what was captured of it later."""
+    first = analysis.variants[0]
+    examined = any(variant.time_split or variant.memory for variant in analysis.variants)
+    waits = any(variant.loop and variant.loop.data_waits_s for variant in analysis.variants)
+    return sections.assembled(
+        analysis,
+        headline=headline.headline(first),
+        lead=headline.remarks(analysis.variants),
+        tiles=[*_tiles(first), *sections.largest_gain(analysis)],
+        summary=[_loops(analysis), *_steps(analysis)],
+        found=sections.findings(analysis, "Loop", "" if examined else _UNFOUND),
+        instrumented=sections.instrumented(analysis, "loop", "the first step to a later capture's", _UNTRACED),
+        samples=sections.samples(
+            analysis,
+            "One dot a step; the bar is the median.",
+            *(["A hollow dot at its height is how much of it was waiting for data."] if waits else []),
+            *(["They are those of the slowest rank."] if first.world_size > 1 else []),
+        ),
+        last=[_watched(analysis)],
+    )
+
+
+def _tiles(first: Variant) -> Iterator[Tile]:
+    """Why it ended stands above, and is no reason to be told again for each figure."""
+    for title, cell in _TILES:
+        if (figure := cell(first)).known or figure.reason != first.reason:
+            yield Tile(title, figure)
+
+
+def _loops(analysis: Analysis) -> Table:
+    alone = len(analysis.variants) == 1
+    unfolded = {variant.name: details.blocks(variant, place) for place, variant in enumerate(analysis.variants)}
+    compared = "" if alone else "Memory changes are against the first row. "
+    return Table(
+        id="variants",
+        title="The loop" if alone else "The loop and later captures",
+        columns=columns.loops(analysis),
+        rows=analysis.variants,
+        what="capture",
+        data="variants",
+        caption=f"{compared}MFU counts the model's own FLOPs, HFU also recomputed ones.",
+        details=lambda variant: unfolded[variant.name],
+        weight=Weight.BRIEF,
+    )
+
+
+def _steps(analysis: Analysis) -> Iterator[Block]:
+    """Which steps the figures are of."""
+    alone = len(analysis.variants) == 1
+    lines = [
+        f"{'' if alone else f'{variant.name}: '}{watched.steps(loop)}; a step ends with {loop.steps_by}"
+        for variant, loop in watched.loops(analysis)
+    ]
+    yield Text(id="steps-timed", lines=tuple(lines), style="caption", weight=Weight.BRIEF)
+
+
+def _watched(analysis: Analysis) -> Section:
+    intro = (
+        "The program runs its own loop; instruments were on for a few of its steps, one after the other, never while "
+        "steps were timed.",
+        "How much they slow a step down is stated, and no time is corrected for it; a gain that a traced step promises "
+        "is told as the same part of a timed one.",
+    )
+    alone = len(analysis.variants) == 1
+    blocks = []
+    for place, (variant, loop) in enumerate(watched.loops(analysis)):
+        some: list[Block] = [Facts(id=f"watched-{place}-facts", items=tuple(watched.facts(loop)))]
+        some += [_ranks(variant, loop.ranks, place)] if len(loop.ranks) > 1 else []
+        some += _caveats(variant, place)
+        weight = min(block.weight for block in some)
+        title = "" if alone else variant.name
+        blocks.append(Group(id=f"watched-{place}", title=title, blocks=tuple(some), weight=weight))
+    return Section("watched", "How this loop was watched", tuple(blocks), nav="How it was watched", intro=intro)
+
+
+def _caveats(variant: Variant, place: int) -> Iterator[Block]:
+    """What is missing or doubtful; the first stands above if it says why nothing was timed."""
+    told = headline.told_above(variant)
+    for weight, lines in ((Weight.NORMAL, variant.warnings[:told]), (Weight.BRIEF, variant.warnings[told:])):
+        if lines:
+            yield Text(
+                id=f"watched-{place}-{'caveats' if weight == Weight.BRIEF else 'missing'}",
+                title="Caveats",
+                lines=lines,
+                style="callout",
+                weight=weight,
+            )
+
+
+def _ranks(variant: Variant, ranks: tuple[LoopRank, ...], place: int) -> Table:
+    return Table(
+        id=f"watched-{place}-ranks", title=f"Ranks of {variant.name}", columns=watched.RANKS, rows=ranks, what="rank"
+    )

@@ -1,0 +1,97 @@
+"""What a loop that perfkit was attached to comes to, in a sentence."""
+
+from collections.abc import Sequence
+
+from perfkit import units
+from perfkit.analysis.model import time_split
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Variant
+from perfkit.record import Status
+from perfkit_reports.cells import bounded, plural, times
+from perfkit_reports.subjects.suite.cells import step_time
+from perfkit_reports.wording import sentence
+
+_PARTS = 2  # of the step that are named, if each is at least `_LARGE` of it
+_LARGE = 0.1
+_SLOWED = 1.05
+_WAITS = 0.05  # of the time: from here on waiting for data is told first
+_WORDS = {
+    time_split.UNMODELLED: "without a cost model",
+    time_split.COMMUNICATION: "exposed communication",
+    time_split.COPIES: "exposed copies",
+    time_split.HOST: "the host's (Python, dispatch, waiting)",
+    time_split.DATA: "waiting for data",
+    time_split.OTHER_IDLE: "idle",
+}
+_ENDED = {
+    Status.OUT_OF_MEMORY: "ran out of memory",
+    Status.FAILED: "ended with an error",
+    Status.CRASHED: "crashed",
+    Status.TIMEOUT: "ran into a timeout",
+    Status.INTERRUPTED: "was interrupted",
+}
+
+
+def headline(variant: Variant) -> str:
+    """Step time, the share that waits for data, the largest parts of a traced step, and how it ended if not well."""
+    ended = _ENDED.get(variant.status, "")
+    if not isinstance(variant.step_time, Estimate):
+        seen = variant.loop.steps_seen if variant.loop is not None else 0
+        how = ended or "ended"
+        return f"{variant.name} {how} {_after(seen)}, before a step was timed."
+    told = f"{variant.name} takes {step_time(variant).text} a step{_parts(variant)}"
+    return f"{told}; it {ended} {_after(variant.loop.steps_seen if variant.loop else 0)}." if ended else f"{told}."
+
+
+def remarks(variants: Sequence[Variant]) -> list[str]:
+    """How it ended, what the passes lack, and what was captured later."""
+    first = variants[0]
+    lines = [sentence(first.reason)] if first.reason else []
+    loop = first.loop
+    if told_above(first):
+        lines += map(sentence, first.warnings[:1])
+    if loop is not None and isinstance(first.step_time, Estimate):
+        lines += [
+            f"While traced, steps took {times(slowdown.ratio)} as long: the parts are those of traced steps, and "
+            "gains are scaled down to timed ones."
+            if slowdown.ratio >= _SLOWED
+            else "The parts are those of traced steps."
+            for slowdown in loop.slowdowns
+            if slowdown.instrument == "trace" and first.time_split
+        ]
+    seen = None if loop is None else loop.watched
+    if seen is not None and seen.last_s >= _SLOWED * seen.first_s:
+        lines.append(f"These are figures of its beginning; at its end steps took {units.seconds(seen.last_s)}.")
+    for later in variants[1:]:
+        if isinstance(later.step_time, Estimate) and isinstance(first.step_time, Estimate):
+            ratio = later.step_time.value / first.step_time.value
+            why = f" ({later.loop.trigger})" if later.loop and later.loop.trigger else ""
+            lines.append(f"Captured later, {later.name}{why} takes {times(ratio)} the step time of {first.name}.")
+    return lines
+
+
+def told_above(variant: Variant) -> int:
+    """How many of its warnings are among the remarks: why nothing was timed, if it ended well."""
+    return int(not variant.reason and not isinstance(variant.step_time, Estimate))
+
+
+def _after(steps: int) -> str:
+    return f"after {plural(steps, 'step')}"
+
+
+def _parts(variant: Variant) -> str:
+    loop = variant.loop
+    share = 0.0 if loop is None else loop.data_wait_share or 0.0
+    waiting = f"{units.percent(share, 0)} waiting for data" if share >= _WAITS else ""
+    split = [part for part in variant.time_split if not (waiting and part.category == time_split.DATA)]
+    fetches = any(part.category == time_split.DATA for part in variant.time_split)
+    words = _WORDS | ({time_split.HOST: "the host's (Python, dispatch)"} if fetches else {})
+    named = [
+        f"{bounded(units.percent(part.share, 0), part.bound)} {words.get(part.category, part.category)}"
+        for part in sorted(split, key=lambda part: -part.share)[:_PARTS]
+        if part.share >= _LARGE
+    ]
+    if not named:
+        return f": {waiting}" if waiting else ""
+    # Waiting is of timed steps, the parts are of traced ones: the shares do not add up.
+    return f", {waiting}; traced: {', '.join(named)}" if waiting else f": {', '.join(named)}"

@@ -1,0 +1,24 @@
+"""What a folder holds is told by one file in it: how it is read, and what makes a document of it."""
+
+from pathlib import Path
+from pkgutil import resolve_name
+
+from perfkit.store.layout import SUITE_FILE
+from perfkit.store.summary import CHECK_FILE, MEMORY_REPORT_FILE, TRACE_REPORT_FILE
+from perfkit_reports.document.document import Document
+
+# The marker, what reads a folder's analysis, and the subject that says it: imported when they are needed.
+SUBJECTS = {
+    TRACE_REPORT_FILE: ("perfkit.analysis.trace.read:read_trace_analysis", "trace.document"),
+    MEMORY_REPORT_FILE: ("perfkit.analysis.memory.read:read_memory_analysis", "memory.document"),
+    CHECK_FILE: ("perfkit.check.judge.read:read_check", "check.document"),
+    SUITE_FILE: ("perfkit.analysis.suite.analyse:analyse", "suite.document"),
+}
+
+
+def document_of(folder: Path) -> Document:
+    """The document of what lies in a folder. One without a marker is refused as a folder without a suite is."""
+    marker = next((name for name in SUBJECTS if (folder / name).is_file()), SUITE_FILE)
+    read, subject = SUBJECTS[marker]
+    document: Document = resolve_name(f"perfkit_reports.subjects.{subject}:document")(resolve_name(read)(folder))
+    return document

@@ -1,0 +1,1 @@
+"""A suite of runs: variants compared with a baseline."""

@@ -1,0 +1,178 @@
+"""What is told of a variant, as cells: one function a column."""
+
+from dataclasses import replace
+
+from perfkit import units
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.suite import Analysis, Parity, Variant
+from perfkit.record import Measurement
+from perfkit_reports.cells import plural, quantity, relative, span, times
+from perfkit_reports.document.cells import Cell, unknown
+
+_ICONS = {"faster": "▲", "slower": "▼", "no difference": "="}
+
+
+def step_time(variant: Variant) -> Cell:
+    time = variant.step_time
+    if isinstance(time, Missing):
+        return unknown(time.reason)
+    return Cell(units.seconds(time.value), detail=_spread(variant) or _interval(time), value=time.value)
+
+
+def cpu_time(variant: Variant) -> Cell:
+    time = variant.cpu_time
+    if isinstance(time, Missing):
+        return unknown(time.reason)
+    return Cell(units.seconds(time.value), detail="" if variant.loop else _interval(time), value=time.value)
+
+
+def cpu_change(variant: Variant) -> Cell:
+    """CPU time against the baseline's: steadier than wall time on a machine that others use."""
+    difference = variant.cpu_difference
+    if difference is None:
+        return unknown("no CPU times to compare")
+    detail = difference.verdict
+    if difference.low is not None and difference.high is not None:
+        detail += f", {units.signed_percent(difference.low - 1)} to {units.signed_percent(difference.high - 1)}"
+    return Cell(units.signed_percent(difference.ratio - 1), detail=detail, value=difference.ratio)
+
+
+def interval_level(analysis: Analysis) -> str:
+    """The confidence level of the intervals; empty where nothing was measured."""
+    levels = {variant.step_time.level for variant in analysis.variants if isinstance(variant.step_time, Estimate)}
+    return " and ".join(units.percent(level, 0) for level in sorted(levels))
+
+
+def speed_up(variant: Variant) -> Cell:
+    """How many times as fast as the baseline: the inverse of the ratio of step times."""
+    if variant.is_baseline:
+        return Cell("baseline", value=1.0)
+    difference = variant.difference
+    if difference is None:
+        return unknown(variant.reason or "there is no baseline to compare with")
+    tone = {"faster": "good", "slower": "bad"}.get(difference.verdict, "unsure")
+    return Cell(times(1 / difference.ratio), detail=speed_interval(variant), value=1 / difference.ratio, tone=tone)
+
+
+def marked_speed_up(variant: Variant) -> Cell:
+    """With the verdict's icon, since colour alone may not show."""
+    cell, difference = speed_up(variant), variant.difference
+    if variant.is_baseline or difference is None:
+        return cell
+    return replace(cell, text=f"{_ICONS.get(difference.verdict, '?')} {cell.text}")
+
+
+def verdict(variant: Variant) -> Cell:
+    """In words, with how many pairs it rests on."""
+    difference = variant.difference
+    if variant.is_baseline or difference is None:
+        return Cell("")
+    detectable = difference.detectable
+    limit = "" if detectable is None else f"; a change under {units.percent(detectable)} could not have been shown"
+    reason = f"{plural(difference.pairs, 'pair')} of processes against {difference.baseline}{limit}"
+    return Cell(difference.verdict, reason=reason, tone=speed_up(variant).tone)
+
+
+def speed_interval(variant: Variant) -> str:
+    difference = variant.difference
+    if difference is None:
+        return ""
+    if difference.low is None or difference.high is None:
+        return "no interval"
+    return span(times(1 / difference.high), times(1 / difference.low), "×")
+
+
+def throughput(variant: Variant) -> Cell:
+    rate = variant.throughput
+    if isinstance(rate, Missing):
+        return unknown(rate.reason)
+    return Cell(f"{units.significant(rate.value)} {throughput_unit(variant)}", value=rate.value)
+
+
+def rate(variant: Variant) -> Cell:
+    """Throughput without its unit, for a column that has it in its title."""
+    cell = throughput(variant)
+    return replace(cell, text=cell.text.removesuffix(throughput_unit(variant)).strip())
+
+
+def throughput_unit(variant: Variant) -> str:
+    unit = variant.throughput_unit or "units"
+    return unit if unit.endswith("/s") else f"{unit}/s"
+
+
+def data_wait(variant: Variant) -> Cell:
+    """How long a step of the loop waits for its data, as a share of the time."""
+    if variant.loop is None or variant.loop.data_wait_share is None:
+        return unknown("no DataLoader of torch's was seen at work")
+    wait_s, share = variant.loop.data_wait_s, variant.loop.data_wait_share
+    return Cell(units.percent(share), detail="" if wait_s is None else f"median {units.seconds(wait_s)}", value=share)
+
+
+def peak_memory(variant: Variant) -> Cell:
+    peak = variant.peak_allocated
+    if not isinstance(peak, Measurement):
+        return unknown(peak.reason)
+    ratio = variant.memory_ratio
+    change = "" if ratio is None or variant.is_baseline else units.signed_percent(ratio - 1)
+    tone = "" if ratio is None or abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
+    return Cell(units.nbytes(peak.value), detail=change, value=peak.value, tone=tone)
+
+
+def utilisation(variant: Variant) -> Cell:
+    """MFU; where HFU, which also counts recomputed FLOPs, is another one, that on the second line."""
+    mfu, hfu = quantity(variant.mfu), quantity(variant.hfu)
+    return replace(mfu, detail="" if mfu.reason or hfu.reason or hfu.text == mfu.text else f"HFU {hfu.text}")
+
+
+def energy(variant: Variant) -> Cell:
+    """Of a step, with that of a token or sample and the mean power on the second line."""
+    cell = quantity(variant.energy_per_step)
+    rest = [quantity(part) for part in (variant.energy_per_unit, variant.power)]
+    return cell if cell.reason else replace(cell, detail=", ".join(part.text for part in rest if not part.reason))
+
+
+def loss_parity(variant: Variant) -> Cell:
+    if variant.is_baseline:
+        return Cell("reference")
+    parity = variant.parity
+    if parity.verdict == "unknown":
+        return unknown(parity.basis or variant.reason)
+    tone = {"equal": "good", "within tolerance": "good", "differs": "bad"}.get(parity.verdict, "unsure")
+    return Cell(parity.verdict, detail=_loss_difference(parity), value=parity.max_relative, tone=tone)
+
+
+def active(variant: Variant) -> Cell:
+    """Whether every claim of the variant's techniques holds: that they really acted."""
+    if variant.is_baseline:
+        return Cell("–", reason="the baseline applies no technique")
+    held = sum(claim.holds is True for claim in variant.claims)
+    detail = f"{held} of {plural(len(variant.claims), 'claim')}" if variant.claims else ""
+    if variant.engaged is None:
+        reason = variant.reason or "a fact needed to check the claims is missing"
+        return replace(unknown(reason), detail=detail, tone="unsure")
+    return Cell(
+        "yes" if variant.engaged else "no",
+        detail=detail,
+        value=float(variant.engaged),
+        tone="good" if variant.engaged else "bad",
+    )
+
+
+def _spread(variant: Variant) -> str:
+    """Of a loop, which ran once, the quartiles of its steps."""
+    steps = sorted(step for run in variant.step_samples for step in run)
+    if variant.loop is None or len(steps) < 4:
+        return ""
+    low, high = units.seconds(steps[len(steps) // 4]), units.seconds(steps[(3 * len(steps)) // 4])
+    return "p25 to p75: " + span(low, high, f" {high.split(' ')[-1]}")
+
+
+def _interval(time: Estimate) -> str:
+    if time.low is None or time.high is None:
+        return f"no interval from {plural(len(time.per_process), 'process', 'processes')}"
+    low, high = units.seconds(time.low), units.seconds(time.high)
+    return span(low, high, f" {high.split(' ')[-1]}")
+
+
+def _loss_difference(parity: Parity) -> str:
+    return "" if parity.max_relative is None else f"max {relative(parity.max_relative)}"

@@ -1,0 +1,93 @@
+"""What the row of a variant unfolds to: why it failed, whether its techniques acted, what lies behind its figures."""
+
+from collections.abc import Iterator
+
+from perfkit import units
+from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
+from perfkit_reports.cells import quantity, relative
+from perfkit_reports.document.blocks import Block, Facts, Table, Text
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.suite import cells
+from perfkit_reports.subjects.suite.columns import is_measured
+
+_HOLDS = {True: Cell("✓ holds", tone="good"), False: Cell("✗ does not hold", tone="bad")}
+_UNDECIDED = Cell("? not known", tone="unsure")
+_CLAIMS: tuple[Column[ClaimResult], ...] = (
+    Column("Technique", lambda claim: Cell(claim.technique), numeric=False),
+    Column("Claim", lambda claim: Cell(claim.statement), numeric=False, wrap=True),
+    Column("Result", lambda claim: _UNDECIDED if claim.holds is None else _HOLDS[claim.holds], numeric=False),
+    Column("Evidence", lambda claim: Cell(claim.evidence), numeric=False, wrap=True),
+)
+
+
+def blocks(variant: Variant, place: int) -> tuple[Block, ...]:
+    """Nothing where the row says it all. `place` tells the blocks of one variant from those of the others."""
+    told = tuple(_told(variant, f"variant-{place}"))
+    return (*told, *_behind(variant, f"variant-{place}")) if told or is_measured(variant) else ()
+
+
+def _told(variant: Variant, name: str) -> Iterator[Block]:
+    if variant.reason and is_measured(variant):
+        yield Text(id=f"{name}-reason", lines=(variant.reason,))
+    if variant.traceback:
+        yield Text(
+            id=f"{name}-traceback", title=f"Traceback of {variant.name}", lines=(variant.traceback,), style="code"
+        )
+    if variant.claims:
+        yield Table(
+            id=f"{name}-claims", title="Claims of its techniques", columns=_CLAIMS, rows=variant.claims, what="claim"
+        )
+    if variant.warnings and variant.loop is None:  # a loop's stand with how it was watched
+        yield Text(id=f"{name}-caveats", title="Caveats", lines=variant.warnings, style="callout")
+
+
+def _behind(variant: Variant, name: str) -> Iterator[Block]:
+    """Facts for those who want to know more."""
+    if is_measured(variant):
+        yield Facts(
+            id=f"{name}-figures", title="Behind the figures", items=tuple(_figures(variant)), weight=Weight.DETAIL
+        )
+    if variant.setup:
+        items = tuple((cost.name, Cell(units.seconds(cost.seconds), value=cost.seconds)) for cost in variant.setup)
+        yield Facts(id=f"{name}-setup", title="Set-up, once", items=items, weight=Weight.DETAIL)
+    if variant.compile is not None:
+        yield Facts(
+            id=f"{name}-compile", title="Compiling", items=tuple(_compiling(variant.compile)), weight=Weight.DETAIL
+        )
+
+
+def _figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
+    yield "CPU time a step", cells.cpu_time(variant)
+    if variant.cpu_difference is not None:
+        yield "CPU time against the baseline", cells.cpu_change(variant)
+    yield "Model FLOPs a step", quantity(variant.model_flops)
+    yield "FLOPs as run", quantity(variant.hardware_flops)
+    yield "Reserved memory", quantity(variant.peak_reserved)
+    yield "Process memory (RSS)", quantity(variant.rss)
+    energy = quantity(variant.energy_per_step)
+    yield "Energy a step", energy
+    if energy.known:
+        yield "Energy a unit", quantity(variant.energy_per_unit)
+        yield "Mean power", quantity(variant.power)
+    if variant.mfu_peak:
+        yield "MFU and HFU", Cell(variant.mfu_peak)
+    if variant.modelled_share is not None:
+        yield "Coverage: op time with a FLOP or byte estimate", Cell(units.percent(variant.modelled_share))
+    yield "Ranks", Cell(f"{variant.world_size:,}")
+    yield "Processes", Cell(f"{len(variant.runs):,}")
+    parity = variant.parity
+    if parity.tolerance is not None:
+        yield "Loss tolerance", Cell(relative(parity.tolerance), detail=f"{parity.basis}, {parity.steps} steps")
+
+
+def _compiling(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
+    absent = "torch.compile did not tell"
+    yield "Time", unknown(absent) if compiled.seconds is None else Cell(units.seconds(compiled.seconds))
+    yield "Graphs", unknown(absent) if compiled.graphs is None else Cell(str(compiled.graphs))
+    breaks = compiled.graph_breaks
+    reasons = "; ".join(compiled.break_reasons)
+    yield "Graph breaks", unknown(absent) if breaks is None else Cell(str(breaks), detail=reasons)
+    yield "Cache", Cell(compiled.cache)
+    yield "Pays for itself", Cell(compiled.break_even)

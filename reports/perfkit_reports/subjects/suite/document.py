@@ -1,0 +1,139 @@
+"""A suite as a document: which variant is worth having, and where the time and the memory of each go."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.record import Measurement
+from perfkit_reports.charts import pareto
+from perfkit_reports.document.blocks import Block, Section, Table, Text, Tile
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.loop.document import document as of_loop
+from perfkit_reports.subjects.memory import story
+from perfkit_reports.subjects.suite import cells, columns, details, headline, sections
+from perfkit_reports.subjects.suite.look import styles
+from perfkit_reports.wording import sentence
+
+_UNTRACED = "No variant was traced."
+
+
+def document(analysis: Analysis) -> Document:
+    """Of variants that were compared, or of a loop that perfkit was attached to."""
+    attached = any(variant.loop is not None for variant in analysis.variants)
+    return of_loop(analysis) if attached else _bench(analysis)
+
+
+def _bench(analysis: Analysis) -> Document:
+    return sections.assembled(
+        analysis,
+        headline=headline.headline(analysis),
+        lead=headline.remarks(analysis),
+        tiles=[*_best(analysis), *sections.largest_gain(analysis), _count(analysis)],
+        summary=[_variants(analysis), *_not_measured(analysis)],
+        found=sections.findings(analysis, "Variant"),
+        instrumented=[
+            *_trade_off(analysis),
+            *sections.instrumented(analysis, "variant", "the baseline's step to a variant's", _UNTRACED),
+        ],
+        samples=sections.samples(
+            analysis,
+            "One dot a step, one lane a process, one bar a process's median.",
+            "Verdicts come from processes, not from single steps.",
+        ),
+    )
+
+
+def _best(analysis: Analysis) -> Iterator[Tile]:
+    best, least = headline.fastest(analysis), headline.leanest(analysis)
+    if best is not None:
+        speed = cells.speed_up(best)
+        yield Tile("Fastest", Cell(speed.text, detail=f"{best.name}, {speed.detail}"))
+    if least is not None:
+        memory = cells.peak_memory(least)
+        yield Tile("Least memory", Cell(memory.detail, detail=f"{least.name}, {memory.text} at the peak"))
+
+
+def _count(analysis: Analysis) -> Tile:
+    return Tile("Variants", Cell(f"{len(analysis.variants):,}", detail=headline.count_by_status(analysis)))
+
+
+def _variants(analysis: Analysis) -> Table:
+    alone = headline.is_alone(analysis)
+    level = cells.interval_level(analysis)
+    caption = [f"Intervals are at the {level} level, over processes, not over steps."] if level else []
+    caption += [] if alone else ["Memory changes are against the baseline."]
+    unfolded = {variant.name: details.blocks(variant, place) for place, variant in enumerate(analysis.variants)}
+    return Table(
+        id="variants",
+        title="The variant" if alone else "Variants against the baseline",
+        columns=columns.variants(analysis),
+        rows=analysis.variants,
+        what="variant",
+        data="variants",
+        caption=" ".join([*caption, "MFU counts the model's own FLOPs, HFU also recomputed ones."]),
+        show_title=True,
+        details=lambda variant: unfolded[variant.name],
+        emphasis=lambda variant: variant.is_baseline and not alone,
+        weight=Weight.BRIEF,
+    )
+
+
+def _not_measured(analysis: Analysis) -> Iterator[Block]:
+    """What stands in for the figures of variants that have none, or not all."""
+    lines = []
+    for variant in analysis.variants:
+        alive = story.failure(variant.memory)[:2] if variant.memory else []
+        if variant.reason or not columns.is_measured(variant):
+            told = " ".join([sentence(variant.reason or "no reason was recorded"), *alive])
+            lines.append(f"{variant.name} ({variant.status.value}): {told}")
+    if lines:
+        yield Text(id="not-measured", lines=tuple(lines), style="list", weight=Weight.BRIEF)
+
+
+def _trade_off(analysis: Analysis) -> Iterator[Section]:
+    """Only where there are variants to choose from."""
+    if headline.is_alone(analysis):
+        return
+    placed = [variant for variant in analysis.variants if isinstance(variant.throughput, Estimate)]
+    drawn = pareto.chart(
+        [point for variant in placed if (point := _point(variant, analysis)) is not None],
+        cells.throughput_unit(placed[0]) if placed else "",
+    )
+    title = "Speed and memory"
+    if drawn is None:
+        yield sections.empty("tradeoff", title, "No variant has both a throughput and a peak memory.")
+        return
+    front = ", ".join(analysis.pareto) or "none"
+    intro = (
+        "Up and to the left is better.",
+        f"The dotted line joins the variants that no other beats on both: {front}.",
+    )
+    yield Section("tradeoff", title, (replace(drawn, weight=Weight.BRIEF),), nav="Trade-off", intro=intro)
+
+
+def _point(variant: Variant, analysis: Analysis) -> pareto.Point | None:
+    step, rate, peak = variant.step_time, variant.throughput, variant.peak_allocated
+    if not isinstance(rate, Estimate) or not isinstance(peak, Measurement):
+        return None
+    known = isinstance(step, Estimate) and step.low is not None and step.high is not None
+    on_front = variant.name in analysis.pareto
+    memory, time = cells.peak_memory(variant), cells.step_time(variant)
+    return pareto.Point(
+        variant.name,
+        peak.value,
+        rate.value,
+        styles(analysis)[variant.name],
+        on_front,
+        # The interval of the step time, carried over to throughput.
+        low=rate.value * step.value / step.high if known else None,
+        high=rate.value * step.value / step.low if known else None,
+        told=(
+            cells.throughput(variant).text,
+            f"{memory.text} at the peak {memory.detail}",
+            f"step {time.text}, {time.detail}",
+            "on the Pareto front" if on_front else "another variant is better on both",
+        ),
+    )

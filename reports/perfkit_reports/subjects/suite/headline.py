@@ -1,0 +1,118 @@
+"""What a bench comes to, in a sentence or two. Only a variant that was active and kept the loss can win."""
+
+from collections import Counter
+
+from perfkit import units
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.record import Measurement, Status
+from perfkit_reports.subjects.suite import cells
+
+
+def fastest(analysis: Analysis) -> Variant | None:
+    """The variant with the largest proven speed-up, or None."""
+    proven = [variant for variant in _faster(analysis) if _sound(variant)]
+    return min(proven, key=_ratio, default=None)
+
+
+def leanest(analysis: Analysis) -> Variant | None:
+    """The variant with the smallest peak below its baseline's, or None."""
+    leaner = [
+        variant
+        for variant in analysis.variants
+        if variant.status == Status.OK
+        and variant.loop is None
+        and _sound(variant)
+        and variant.memory_ratio is not None
+        and variant.memory_ratio < 1
+    ]
+    return min(leaner, key=lambda variant: variant.memory_ratio or 0.0, default=None)
+
+
+def is_alone(analysis: Analysis) -> bool:
+    """Whether there is one variant, and nothing to compare it with."""
+    return len(analysis.variants) == 1
+
+
+def headline(analysis: Analysis) -> str:
+    """The main result."""
+    measured = [variant for variant in analysis.variants if isinstance(variant.step_time, Estimate)]
+    if not measured:
+        ended = {variant.status for variant in analysis.variants}
+        if ended == {Status.OUT_OF_MEMORY}:
+            return "Every variant ran out of memory." if len(analysis.variants) > 1 else "It ran out of memory."
+        return "No variant could be measured."
+    if len(analysis.variants) == 1:
+        return f"{measured[0].name} takes {cells.step_time(measured[0]).text} a step."
+    if not any(variant.is_baseline for variant in measured):
+        return f"{_unmeasured(analysis)}, so nothing can be compared with it."
+    best = fastest(analysis)
+    if best is not None:
+        return f"{best.name} is the fastest: {cells.speed_up(best).text} the speed of the baseline{_memory_of(best)}."
+    if any(variant.difference and variant.difference.verdict == "inconclusive" for variant in measured):
+        return "No variant was shown to be faster than the baseline; some comparisons are inconclusive."
+    return "No variant is faster than the baseline."
+
+
+def _unmeasured(analysis: Analysis) -> str:
+    """Why there is no baseline: the same for all of them where there are several, else only that there is none."""
+    ended = {variant.status for variant in analysis.variants if variant.is_baseline}
+    if ended == {Status.OUT_OF_MEMORY}:
+        return "The baseline ran out of memory"
+    return "The baseline was not measured"
+
+
+def remarks(analysis: Analysis) -> list[str]:
+    """What has to be known beside the headline."""
+    lines = []
+    best, least = fastest(analysis), leanest(analysis)
+    if best is not None and "–" in cells.speed_interval(best):
+        low, high = cells.speed_interval(best).split("–")
+        lines.append(f"The speed-up of {best.name} lies between {low}× and {high}.")
+    if least is not None and least is not best:
+        decided = least.difference is not None and least.difference.verdict != "inconclusive"
+        speed = f", at {cells.speed_up(least).text} the speed" if decided else ""
+        lines.append(
+            f"{least.name} needs the least memory: {cells.peak_memory(least).text}{_memory_of(least, ', ')}{speed}."
+        )
+    for variant in sorted(_faster(analysis), key=_ratio):
+        if not _sound(variant) and (best is None or _ratio(variant) < _ratio(best)):
+            why = (
+                "its losses differ from the baseline's"
+                if variant.parity.verdict == "differs"
+                else "its techniques did not act"
+            )
+            lines.append(f"{variant.name} measured {cells.speed_up(variant).text}, which does not count: {why}.")
+    return lines
+
+
+def count_by_status(analysis: Analysis) -> str:
+    """`5 ok, 1 skipped`: how the variants ended."""
+    counts = Counter(variant.status.value for variant in analysis.variants)
+    return ", ".join(f"{count} {status}" for status, count in counts.items())
+
+
+def _faster(analysis: Analysis) -> list[Variant]:
+    return [
+        variant
+        for variant in analysis.variants
+        if variant.difference is not None and variant.difference.verdict == "faster"
+    ]
+
+
+def _sound(variant: Variant) -> bool:
+    return variant.engaged is not False and variant.parity.verdict != "differs"
+
+
+def _ratio(variant: Variant) -> float:
+    assert variant.difference is not None
+    return variant.difference.ratio
+
+
+def _memory_of(variant: Variant, lead: str = " with ") -> str:
+    ratio = variant.memory_ratio
+    if ratio is None or not isinstance(variant.peak_allocated, Measurement):
+        return ""
+    if abs(ratio - 1) < 0.01:
+        return f"{lead}the same peak memory"
+    return f"{lead}{units.percent(abs(ratio - 1), 0)} {'less' if ratio < 1 else 'more'} peak memory"

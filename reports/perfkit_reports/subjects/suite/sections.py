@@ -1,0 +1,205 @@
+"""The sections that a bench and a watched loop share: where the time of the traced steps went, and the method."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from perfkit import units
+from perfkit.analysis.model.suite import Analysis
+from perfkit.store.summary import SUMMARY_FILE
+from perfkit_reports import ops
+from perfkit_reports.charts import curves, roofline, step_times
+from perfkit_reports.charts.curves import Curve
+from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Facts, Findings, Group, Section, Table, Text, Tile
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.tables import telling
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.environment import machine_line
+from perfkit_reports.subjects import method
+from perfkit_reports.subjects.memory.section import section as memory
+from perfkit_reports.subjects.memory.tables import data as memory_tables
+from perfkit_reports.subjects.suite.data import data
+from perfkit_reports.subjects.suite.look import holders, plane, styles
+from perfkit_reports.subjects.suite.summary import summary as short
+
+REPORT_JSON = "report.json"
+_ROWS = 200  # of a table of operations on a page
+
+
+def assembled(
+    analysis: Analysis,
+    *,
+    headline: str,
+    lead: Sequence[str],
+    tiles: Sequence[Tile],
+    summary: Sequence[Block],
+    found: Section,
+    instrumented: Sequence[Section],
+    samples: Section,
+    last: Sequence[Section] = (),
+) -> Document:
+    """A document of a suite from what differs between a bench and a loop; `instrumented` comes after what was found."""
+    machine = machine_line(analysis)
+    return Document(
+        kind="suite",
+        title=analysis.title,
+        headline=headline,
+        perfkit=analysis.perfkit,
+        created_at=analysis.created_at,
+        eyebrow=(analysis.workload, *([machine] if machine else []), analysis.created_at[:10]),
+        lead=tuple(lead),
+        tiles=tuple(tiles),
+        summary=tuple(summary),
+        sections=(found, *instrumented, samples, *last, environment(analysis)),
+        warnings=analysis.warnings,
+        data=(*data(analysis), *memory_tables(holders(analysis), "variant")),
+        raw={REPORT_JSON: as_json(analysis), SUMMARY_FILE: as_json(short(analysis))},
+        saves=REPORT_JSON,
+    )
+
+
+def largest_gain(analysis: Analysis) -> Iterator[Tile]:
+    """The finding that would save the most time."""
+    gains = [finding for finding in analysis.findings if finding.gain_s is not None]
+    if gains:
+        best = max(gains, key=lambda finding: finding.gain_s or 0.0)
+        yield Tile("Largest gain found", Cell(units.seconds(best.gain_s or 0.0), detail=f"a step: {best.title}"))
+
+
+def findings(analysis: Analysis, owner: str, nothing: str = "") -> Section:
+    """`owner` is what they are about, told where that is not clear: it is of a lone variant on one rank."""
+    alone = len(analysis.variants) == 1 and analysis.variants[0].world_size == 1
+    block = Findings(
+        id="found",
+        items=analysis.findings,
+        owner="" if alone else owner,
+        nothing=nothing or "Nothing was found that would be worth changing.",
+        weight=Weight.BRIEF,
+    )
+    return Section("findings", "Findings", (block,))
+
+
+def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tuple[Section, ...]:
+    """What the traced steps tell, and those whose memory was recorded.
+
+    `what` is a row of the suite, `arrow` says from what to what one leads, `untraced` why there is no trace.
+    """
+    return (
+        _roofline(analysis, what, arrow, untraced),
+        _time(analysis, untraced),
+        memory(holders(analysis), what, peak=Weight.BRIEF, words=False),
+        _ops(analysis, what, untraced),
+    )
+
+
+def _roofline(analysis: Analysis, what: str, arrow: str, untraced: str) -> Section:
+    drawn = roofline.chart(plane(analysis), f"{what.capitalize()}s")
+    if drawn is None:
+        known = any(variant.ops for variant in analysis.variants)
+        return empty("roofline", "Roofline", "No cost is known for its operations." if known else untraced)
+    alone = len(analysis.variants) == 1
+    intro = (
+        "How fast each operation runs against what the machine allows.",
+        "Solid roofs were measured here, dashed ones are from a datasheet.",
+        f"A dot's area is its share of the step{'' if alone else f'; an arrow leads from {arrow}'}.",
+    )
+    return Section("roofline", "Roofline", (replace(drawn, weight=Weight.BRIEF),), intro=intro)
+
+
+def _time(analysis: Analysis, untraced: str) -> Section:
+    bars = tuple(Bar(variant.name, variant.time_split) for variant in analysis.variants if variant.time_split)
+    title = "Where a step's time goes"
+    if not bars:
+        return empty("time", title, untraced, nav="Time")
+    block = Bars(id="time-split", title="", bars=bars, label="Shares of a step's time", weight=Weight.BRIEF)
+    intro = (
+        "The parts of a traced step sum to 100 %.",
+        "Communication and copies count only where no arithmetic ran beside them.",
+    )
+    return Section("time", title, (block,), nav="Time", intro=intro)
+
+
+def _ops(analysis: Analysis, what: str, untraced: str) -> Section:
+    """The most expensive operations of each, the baseline first."""
+    title = "Most expensive operations"
+    some = sorted(
+        (variant for variant in analysis.variants if variant.ops), key=lambda variant: not variant.is_baseline
+    )
+    if not some:
+        return empty("ops", title, untraced, nav="Operations")
+    columns = telling(ops.COLUMNS, [row for variant in some for row in variant.ops])
+    options: dict[tuple[str, ...], Block] = {
+        (variant.name,): Table(
+            id=f"ops-{place}",
+            title=f"Operations of {variant.name}",
+            columns=columns,
+            rows=sorted(variant.ops, key=lambda row: -row.seconds),
+            what="operation",
+            data="ops",
+            limit=_ROWS,
+            sorted="Time",
+        )
+        for place, variant in enumerate(some)
+    }
+    block = Choice(
+        id="operations", keys=(what.capitalize(),), options=options, filter="name, phase, module, shapes, bound"
+    )
+    intro = (
+        "Per step. Potential savings are the time above what the roofs allow: the most a better kernel could save.",
+    )
+    return Section("ops", title, (block,), nav="Operations", intro=intro)
+
+
+def samples(analysis: Analysis, *intro: str) -> Section:
+    """Every timed step, the warm-up apart, and the losses."""
+    look = styles(analysis)
+    steps = step_times.chart(
+        [
+            step_times.Row(
+                variant.name,
+                look[variant.name],
+                variant.step_samples,
+                variant.loop.data_waits_s if variant.loop else (),
+            )
+            for variant in analysis.variants
+        ]
+    )
+    warm_up = curves.warm_up(
+        [Curve(variant.name, look[variant.name], variant.warmup_samples) for variant in analysis.variants]
+    )
+    losses = curves.losses(
+        [
+            Curve(variant.name, look[variant.name], (variant.losses,), reference=variant.is_baseline)
+            for variant in analysis.variants
+        ]
+    )
+    blocks: list[Block] = [steps or Text(id="step-times", lines=("No step was timed.",), style="empty")]
+    if beside := tuple(block for block in (warm_up, losses) if block is not None):
+        blocks.append(Group(id="beside", blocks=beside, beside=True))
+    return Section("samples", "Samples", tuple(blocks), intro=intro if steps else ())
+
+
+def environment(analysis: Analysis) -> Section:
+    """What ran, where, and how each figure was obtained."""
+    ran = Facts(
+        id="ran",
+        title="What ran",
+        items=(
+            ("Workload", Cell(analysis.workload, detail=analysis.workload_description)),
+            ("Command", Cell(analysis.command or "n/a")),
+            ("perfkit", Cell(analysis.perfkit)),
+            ("Date", Cell(analysis.created_at)),
+        ),
+    )
+    blocks = (
+        Group(id="what-and-where", blocks=(ran, method.machine(analysis.environment)), beside=True),
+        *method.ceilings([analysis.ceilings] if analysis.ceilings else []),
+        method.provenance(analysis.provenance),
+    )
+    return Section("environment", "Environment and method", blocks, nav="Environment")
+
+
+def empty(name: str, title: str, why: str, nav: str = "") -> Section:
+    """A section of which there is nothing to show, and why."""
+    return Section(name, title, (Text(id=f"{name}-empty", lines=(why,), style="empty", weight=Weight.DETAIL),), nav=nav)

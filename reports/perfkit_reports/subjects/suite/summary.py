@@ -1,0 +1,50 @@
+"""What a list of many reports shows of a suite."""
+
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.record import How, Measurement, Quantity, Unknown, measured
+from perfkit.store.summary import Figures, Outcome, Summary
+from perfkit_reports.subjects.suite.cells import throughput_unit
+from perfkit_reports.subjects.suite.headline import fastest
+
+
+def summary(analysis: Analysis) -> Summary:
+    """The figures are those of the fastest variant that counts, else of the baseline."""
+    environment = analysis.environment
+    return Summary(
+        kind="suite",
+        name=analysis.workload,
+        created_at=analysis.created_at,
+        device=environment.device_name if environment is not None else "",
+        outcomes=tuple(Outcome(variant=variant.name, status=variant.status) for variant in analysis.variants),
+        runs=sum(len(variant.runs) for variant in analysis.variants),
+        figures=_figures(analysis),
+    )
+
+
+def _figures(analysis: Analysis) -> Figures:
+    variants = analysis.variants
+    baseline = next((variant for variant in variants if variant.is_baseline), next(iter(variants), None))
+    shown = fastest(analysis) or baseline
+    if shown is None:
+        return Figures()
+    return Figures(
+        of=shown.name if len(variants) > 1 else "",
+        step=_quantity(shown.step_time, "s"),
+        throughput=_quantity(shown.throughput, throughput_unit(shown)),
+        peak=_peak(shown),
+        mfu=shown.mfu,
+    )
+
+
+def _peak(variant: Variant) -> Quantity:
+    """What the allocator counted while nothing was recorded; on a CPU, where it counts nothing, the recorded peak."""
+    if isinstance(variant.peak_allocated, Measurement) or variant.memory is None:
+        return variant.peak_allocated
+    return measured(variant.memory.peak_bytes, "bytes", variant.memory.source)
+
+
+def _quantity(estimate: Estimate | Missing, unit: str) -> Quantity:
+    if isinstance(estimate, Missing):
+        return Unknown(reason=estimate.reason)
+    return Measurement(value=estimate.value, unit=unit, how=How(estimate.how), source=estimate.source)

@@ -1,0 +1,48 @@
+import pytest
+
+from perfkit.analysis.model.suite import Analysis
+from perfkit_reports.document.tables import Data
+from perfkit_reports.render.parquet import arrow
+from perfkit_reports.subjects.suite.document import document
+
+
+def tables(analysis: Analysis) -> dict[str, Data]:
+    return {data.name: data for data in document(analysis).data}
+
+
+def test_every_row_has_the_columns_of_its_table(analysis: Analysis) -> None:
+    for data in tables(analysis).values():
+        assert arrow(data).column_names == list(data.schema)
+        assert all(list(row) == list(data.schema) for row in data.rows())
+
+
+def test_the_tables_are_these(nothing_measured: Analysis) -> None:
+    assert list(tables(nothing_measured)) == [
+        "variants", "steps", "losses", "ops", "roofline", "time", "ceilings",
+        "memory", "memory_timeline", "memory_largest", "memory_rows", "memory_growth", "memory_bands",
+    ]  # fmt: skip
+
+
+def test_unknown_is_null_not_zero(every_status: Analysis) -> None:
+    rows = {row["variant"]: row for row in tables(every_status)["variants"].rows()}
+    skipped = rows["zero2@2"]
+    assert (skipped["step_s"], skipped["peak_allocated_bytes"], skipped["engaged"], skipped["ratio"]) == (None,) * 4
+    assert rows["amp"]["ratio"] == pytest.approx(0.617)
+    assert rows["amp"]["on_pareto_front"] is True
+
+
+def test_steps_keep_process_order_and_mark_warm_up(realistic: Analysis) -> None:
+    rows = [row for row in tables(realistic)["steps"].rows() if row["variant"] == "amp"]
+    timed = [row for row in rows if not row["warmup"]]
+    assert len(timed) == 3 * 20
+    assert len(rows) - len(timed) == 5 + 6 + 7
+    assert timed[21]["repeat"] == 1
+    assert timed[21]["step"] == 1
+    assert timed[21]["wall_s"] == realistic.variants[1].step_samples[1][1]
+
+
+def test_memory_at_the_peak_sums_to_the_peak(realistic: Analysis) -> None:
+    rows = [row for row in tables(realistic)["memory"].rows() if row["variant"] == "ckpt" and row["in_peak"]]
+    account = realistic.variants[2].memory
+    assert account is not None
+    assert sum(row["bytes"] for row in rows) == account.peak_bytes

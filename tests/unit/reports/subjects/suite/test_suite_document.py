@@ -1,0 +1,194 @@
+"""What the report of a bench says, block by block, and that every format can show it."""
+
+import io
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis
+from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings, Table, Text
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.render import html, markdown, notebook, terminal
+from perfkit_reports.subjects.suite.document import document
+from tests.fixtures.document_blocks import blocks, column, titles
+from tests.fixtures.parsed_page import Page
+from tests.fixtures.sample_analysis import HOSTILE, TRACEBACK, known
+
+
+def printed(analysis: Analysis, width: int = 100, *, verbose: bool = False) -> str:
+    stream = io.StringIO()
+    terminal.render(document(analysis), Console(file=stream, width=width, color_system=None), verbose=verbose)
+    return stream.getvalue()
+
+
+def only(analysis: Analysis, *places: int) -> Analysis:
+    return msgspec.structs.replace(analysis, variants=tuple(analysis.variants[place] for place in places))
+
+
+def test_the_sections_in_order(realistic: Analysis, nothing_measured: Analysis) -> None:
+    every = ["findings", "tradeoff", "roofline", "time", "memory", "ops", "samples", "environment"]
+    assert [section.id for section in document(realistic).sections] == every
+    alone = [section.id for section in document(nothing_measured).sections]
+    assert alone == [name for name in every if name != "tradeoff"]  # a lone variant is compared with nothing
+
+
+def test_key_figures_are_those_of_the_winners(realistic: Analysis, nothing_measured: Analysis) -> None:
+    tiles = {tile.title: (tile.cell.text, tile.cell.detail) for tile in document(realistic).tiles}
+    assert tiles == {
+        "Fastest": ("1.62×", "amp, 1.59–1.65×"),
+        "Least memory": ("-54.0 %", "amp+ckpt, 190 MiB at the peak"),
+        "Largest gain found": ("76.6 ms", "a step: Train in bf16"),
+        "Variants": ("8", "6 ok, 1 skipped, 1 out of memory"),
+    }
+    assert [tile.title for tile in document(nothing_measured).tiles] == ["Variants"]
+
+
+def test_a_row_is_a_variant_and_those_without_figures_have_dashes_and_a_reason(realistic: Analysis) -> None:
+    found = blocks(document(realistic))
+    table = found["variants"]
+    assert column(table, "Variant") == [variant.name for variant in realistic.variants]
+    assert column(table, "Speed-up")[:3] == ["baseline", "▲ 1.62×", "▼ 0.80×"]
+    assert column(table, "Peak memory")[-2:] == ["–", "–"]
+    assert isinstance(table, Table)
+    assert [table.columns[0].cell(row).detail for row in table.rows[-2:]] == ["skipped", "out of memory"]
+    told = found["not-measured"]
+    assert isinstance(told, Text)
+    assert told.lines[0].startswith("zero2@2 (skipped): Needs at least two ranks")
+    assert "An allocation of 64.0 MiB failed" in told.lines[1]
+    assert (table.weight, told.weight) == (Weight.BRIEF, Weight.BRIEF)
+
+
+def test_columns_compare_only_where_there_is_something_to_compare_with(realistic: Analysis) -> None:
+    assert titles(blocks(document(realistic))["variants"]) == [
+        "Variant", "Step time", "Speed-up", "Verdict", "tokens/s", "Peak memory", "MFU", "Loss", "Verified active",
+    ]  # fmt: skip
+    assert titles(blocks(document(only(realistic, 0)))["variants"]) == [
+        "Variant", "Step time", "tokens/s", "Peak memory", "MFU",
+    ]  # fmt: skip
+
+
+def test_energy_has_a_column_only_where_one_is_known(realistic: Analysis) -> None:
+    powered = msgspec.structs.replace(realistic.variants[0], energy_per_step=known(12.0, "J"))
+    table = blocks(document(msgspec.structs.replace(realistic, variants=(powered, *realistic.variants[1:]))))[
+        "variants"
+    ]
+    assert column(table, "Energy a step")[:2] == ["12.0 J", "n/a"]
+
+
+def test_throughputs_in_several_units_each_name_their_own(realistic: Analysis) -> None:
+    images = msgspec.structs.replace(realistic.variants[1], throughput_unit="images")
+    table = blocks(document(msgspec.structs.replace(realistic, variants=(realistic.variants[0], images))))["variants"]
+    assert column(table, "Throughput") == ["10,267 tokens/s", "16,508 images/s"]
+
+
+def test_a_row_unfolds_to_what_lies_behind_it(every_status: Analysis) -> None:
+    found = blocks(document(every_status))
+    failed = next(place for place, variant in enumerate(every_status.variants) if variant.name == HOSTILE)
+    traceback = found[f"variant-{failed}-traceback"]
+    assert isinstance(traceback, Text)
+    assert (traceback.lines, traceback.style) == ((TRACEBACK,), "code")
+    assert column(found["variant-1-claims"], "Result") == ["✓ holds"]
+    idle = next(place for place, variant in enumerate(every_status.variants) if variant.engaged is False)
+    assert column(found[f"variant-{idle}-claims"], "Result") == ["✗ does not hold"]
+    figures, compiled = found["variant-1-figures"], found["variant-4-compile"]
+    assert isinstance(figures, Facts)
+    assert isinstance(compiled, Facts)
+    facts = dict(figures.items)
+    assert facts["FLOPs as run"].text == "26.7 GFLOP"
+    assert facts["Loss tolerance"].detail == "bf16 rounding, 10 steps"
+    assert dict(compiled.items)["Graph breaks"].detail == "print() in blocks.py:41"
+    caveats = found["variant-4-caveats"]
+    assert isinstance(caveats, Text)
+    assert caveats.lines == ("warm-up did not become steady within 30 steps",)
+
+
+def test_operations_can_be_chosen_by_variant_the_baseline_first(realistic: Analysis) -> None:
+    found = blocks(document(realistic))
+    choice = found["operations"]
+    assert isinstance(choice, Choice)
+    assert [name for (name,) in choice.options] == ["baseline", "amp", "ckpt", "flash", "compile", "amp+ckpt"]
+    times = [row.seconds for row in choice.options[("baseline",)].rows]  # type: ignore[attr-defined]
+    assert times == sorted(times, reverse=True)
+
+
+def test_what_was_not_traced_says_so(nothing_measured: Analysis) -> None:
+    found = blocks(document(nothing_measured))
+    for name in ("roofline-empty", "time-empty", "ops-empty"):
+        told = found[name]
+        assert isinstance(told, Text)
+        assert told.lines == ("No variant was traced.",)
+    ceilings = found["ceilings"]
+    assert isinstance(ceilings, Text)
+    assert "perfkit calibrate" in ceilings.lines[0]
+
+
+def test_a_notebook_and_a_terminal_have_the_brief_blocks(realistic: Analysis) -> None:
+    brief = {name for name, block in blocks(document(realistic)).items() if block.weight == Weight.BRIEF}
+    assert brief == {"variants", "not-measured", "found", "pareto", "roofline", "time-split", "memory-peak"}
+
+
+def test_findings_say_whose_they_are_where_that_is_not_clear(realistic: Analysis) -> None:
+    found = blocks(document(realistic))["found"]
+    alone = blocks(document(only(realistic, 0)))["found"]
+    assert isinstance(found, Findings)
+    assert isinstance(alone, Findings)
+    assert (found.owner, alone.owner) == ("Variant", "")
+
+
+def test_bars_of_time_sum_to_the_step(realistic: Analysis) -> None:
+    bars = blocks(document(realistic))["time-split"]
+    assert isinstance(bars, Bars)
+    assert [sum(share.share for share in bar.shares) for bar in bars.bars] == pytest.approx([1.0] * 6)
+
+
+def test_the_analysis_itself_is_kept(every_status: Analysis) -> None:
+    told = document(every_status)
+    assert told.saves == "report.json"
+    assert msgspec.json.decode(told.raw["report.json"], type=Analysis) == every_status
+    page = Page(html.render(told))
+    assert msgspec.json.decode(page.scripts["saved"], type=Analysis) == every_status
+
+
+def test_hostile_text_forms_no_markup_in_any_format(every_status: Analysis) -> None:
+    page = Page(html.render(document(every_status)))
+    assert page.intruders() == []
+    assert page.loaded() == []
+    assert HOSTILE in page.text
+    text = markdown.render(document(every_status)).replace(TRACEBACK.rstrip(), "")
+    assert "<img" not in text
+    assert "</script>" not in text
+    assert HOSTILE in printed(every_status, 300).replace("\n", "")
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_a_terminal_has_room_for_it(analysis: Analysis, width: int) -> None:
+    for verbose in (False, True):
+        text = printed(analysis, width, verbose=verbose)
+        assert max(len(line.rstrip()) for line in text.splitlines() if "File " not in line) <= width
+
+
+def test_numbers_are_whole_on_a_narrow_terminal(realistic: Analysis) -> None:
+    (amp,) = (line for line in printed(realistic, 100).splitlines() if line.startswith(" amp "))
+    assert amp.split()[:10] == ["amp", "124", "ms", "▲", "1.62×", "16,508", "305", "MiB", "53.5", "%"]
+
+
+def test_a_notebook_shows_the_main_figures_and_every_variant(realistic: Analysis) -> None:
+    page = Page(notebook.render(document(realistic)))
+    assert sum(tag == "img" for tag, _ in page.tags) == 4
+    assert all(variant.name in page.text for variant in realistic.variants)
+
+
+def test_charts_are_named_alike_in_every_format(realistic: Analysis) -> None:
+    drawn = {name for name, block in blocks(document(realistic)).items() if isinstance(block, Chart)}
+    assert {"pareto", "roofline", "step-times", "warm-up", "losses", "memory-peak"} <= drawn
+
+
+def test_a_step_without_an_interval_has_no_error_bar(realistic: Analysis) -> None:
+    first = msgspec.structs.replace(realistic.variants[0], step_time=Estimate(value=0.2, unit="s", per_process=(0.2,)))
+    chart = blocks(document(msgspec.structs.replace(realistic, variants=(first, realistic.variants[1]))))["pareto"]
+    assert isinstance(chart, Chart)
+    bars = [trace["error_y"] for trace in chart.figure["data"] if "error_y" in trace]
+    assert bars[0] == {"visible": False}
+    assert bars[1]["array"][0] == pytest.approx(16508 / 0.985 - 16508, rel=1e-3)

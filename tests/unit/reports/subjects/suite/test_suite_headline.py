@@ -1,0 +1,70 @@
+import msgspec
+
+from perfkit.analysis.model.suite import Analysis
+from perfkit.record import Status
+from perfkit_reports.subjects.suite import headline
+
+
+def test_the_fastest_sound_variant_wins(realistic: Analysis) -> None:
+    best, least = headline.fastest(realistic), headline.leanest(realistic)
+    assert best is not None
+    assert least is not None
+    assert (best.name, least.name) == ("amp", "amp+ckpt")
+    assert (
+        headline.headline(realistic)
+        == "amp is the fastest: 1.62× the speed of the baseline with 26 % less peak memory."
+    )
+
+
+def test_a_variant_that_did_not_act_cannot_win_and_is_named(every_status: Analysis) -> None:
+    best = headline.fastest(every_status)
+    assert best is not None
+    assert best.name == "amp"
+    assert "amp+flash measured 2.00×, which does not count: its techniques did not act." in headline.remarks(
+        every_status
+    )
+
+
+def test_a_variant_whose_losses_differ_cannot_win(realistic: Analysis) -> None:
+    wrong = [
+        msgspec.structs.replace(variant, parity=msgspec.structs.replace(variant.parity, verdict="differs"))
+        for variant in realistic.variants[1:]
+    ]
+    analysis = msgspec.structs.replace(realistic, variants=(realistic.variants[0], *wrong))
+    assert headline.fastest(analysis) is None
+    assert headline.headline(analysis).startswith("No variant was shown to be faster than the baseline")
+    assert any("its losses differ" in line for line in headline.remarks(analysis))
+
+
+def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis, nothing_measured: Analysis) -> None:
+    slower = msgspec.structs.replace(realistic, variants=(realistic.variants[0], realistic.variants[2]))
+    without = msgspec.structs.replace(realistic, variants=realistic.variants[1:])
+    alone = msgspec.structs.replace(realistic, variants=realistic.variants[:1])
+    baseline = msgspec.structs.replace(
+        realistic.variants[0], status=Status.OUT_OF_MEMORY, step_time=realistic.variants[-1].step_time
+    )
+    exhausted = msgspec.structs.replace(realistic, variants=(baseline, *realistic.variants[1:]))
+    all_exhausted = msgspec.structs.replace(realistic, variants=(baseline, baseline))
+    assert headline.headline(slower) == "No variant is faster than the baseline."
+    assert headline.headline(without) == "The baseline was not measured, so nothing can be compared with it."
+    assert headline.headline(exhausted) == "The baseline ran out of memory, so nothing can be compared with it."
+    assert headline.headline(all_exhausted) == "Every variant ran out of memory."
+    assert headline.headline(alone) == "baseline takes 199 ms a step."
+    assert headline.headline(nothing_measured) == "No variant could be measured."
+    assert headline.count_by_status(nothing_measured) == "1 failed"
+
+
+def test_an_undecided_speed_is_not_told_as_a_fact(realistic: Analysis) -> None:
+    least = headline.leanest(realistic)
+    assert least is not None
+    assert least.difference is not None
+    assert " the speed." in "".join(headline.remarks(realistic))
+    open_question = msgspec.structs.replace(
+        least, difference=msgspec.structs.replace(least.difference, verdict="inconclusive")
+    )
+    variants = tuple(open_question if each is least else each for each in realistic.variants)
+    told = [
+        line for line in headline.remarks(msgspec.structs.replace(realistic, variants=variants)) if least.name in line
+    ]
+    assert told
+    assert not any("the speed" in line for line in told)
