@@ -1,6 +1,7 @@
 """What a check says, as a document."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from perfkit import units
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
@@ -230,15 +231,10 @@ def _environment(check: Check) -> Block:
         differs = value(sides[0], name).text != value(sides[1], name).text and name not in _OF_NO_CONSEQUENCE
         return Cell(name, detail="differs" if differs else "", tone="unsure" if differs else "")
 
-    columns: tuple[Column[str], ...] = (
-        Column("What", named, numeric=False),
-        *(
-            Column(
-                f"{word}: {one_line(side.label)}", lambda name, at=at: value(sides[at], name), numeric=False, wrap=True
-            )
-            for at, (word, side) in enumerate(zip(("Before", "After"), _sides(check), strict=True))
-        ),
-    )
+    columns: list[Column[str]] = [Column("What", named, numeric=False)]
+    for word, of, side in zip(("Before", "After"), _sides(check), sides, strict=True):
+        title = f"{word}: {one_line(of.label)}"
+        columns.append(Column(title, partial(value, side), numeric=False, wrap=True))
     return Table(
         id="environment-of-both",
         title="Environment of both sides",

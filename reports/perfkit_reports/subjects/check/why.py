@@ -74,11 +74,30 @@ def _blocks(variant: CheckedVariant, why: Why, number: int) -> Iterator[Block]:
 
 
 def _table(
-    name: str, title: str, columns: Sequence[Column[Row]], rows: Sequence[Row], what: str, **more: str
+    name: str,
+    title: str,
+    columns: Sequence[Column[Row]],
+    rows: Sequence[Row],
+    what: str,
+    *,
+    whats: str = "",
+    caption: str = "",
+    data: str = "",
 ) -> Iterator[Block]:
     """Nothing without rows."""
     if rows:
-        yield Table(id=name, title=title, columns=columns, rows=rows, what=what, limit=MOST_ROWS, cards=True, **more)
+        yield Table(
+            id=name,
+            title=title,
+            columns=columns,
+            rows=rows,
+            what=what,
+            whats=whats,
+            caption=caption,
+            data=data,
+            limit=MOST_ROWS,
+            cards=True,
+        )
 
 
 def op_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
