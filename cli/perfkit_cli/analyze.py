@@ -4,15 +4,11 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from perfkit_cli.folders import folder_for
 from perfkit_cli.values import amount, one_of
-
-if TYPE_CHECKING:
-    from perfkit.analysis.model.trace import TraceAnalysis
 
 ENGINES = ("processes", "ray")
 OUT = Path("perfkit-analyze")
@@ -78,6 +74,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     help="Most JSON a trace may decompress to, such as 40GiB.  [default: 16GiB, and less for a small file]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON, and write no report.")
+@click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
 def command(
     *,
@@ -91,6 +88,7 @@ def command(
     jobs: int | None,
     max_bytes: int | None,
     as_json: bool,
+    verbose: bool,
     quiet: bool,
 ) -> None:
     """Find out where the time of a recorded trace went, and what could be won.
@@ -122,23 +120,14 @@ def command(
             progress=progress,
         )
     if folder is None:
-        from perfkit_reports.trace_write import trace_json
+        from perfkit_reports.document.raw import as_json as encoded
 
-        click.echo(trace_json(analysis), nl=False)
+        click.echo(encoded(analysis), nl=False)
         return
-    write_and_show(analysis, folder, static=static, quiet=quiet)
+    from perfkit_cli.show import write_and_show
+    from perfkit_reports.subjects.trace import document
 
-
-def write_and_show(analysis: "TraceAnalysis", folder: Path, *, static: bool, quiet: bool) -> None:
-    """Write the report to `folder`, print its summary and where it is."""
-    from perfkit_cli.show import console, show_paths
-    from perfkit_reports.trace_terminal import render
-    from perfkit_reports.trace_write import write_trace_reports
-
-    paths = write_trace_reports(analysis, folder, static=static)
-    if not quiet:
-        render(analysis, console())
-    show_paths(paths)
+    write_and_show(document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
 
 
 def _name(sources: tuple[str, ...]) -> str:

@@ -29,16 +29,8 @@ def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, ver
     FOLDER was written by `perfkit bench`, `perfkit run`, `perfkit analyze`, `perfkit memory` or `perfkit check`.
     Nothing is measured and none of your code is run: the folder is all that is needed, on any machine.
     """
-    from perfkit.store.summary import TRACE_REPORT_FILE
     from perfkit_cli.show import write_and_show
     from perfkit_reports.subjects.registry import document_of
-
-    if (folder / TRACE_REPORT_FILE).is_file():
-        from perfkit.analysis.trace.read import read_trace_analysis
-        from perfkit_cli import analyze
-
-        analyze.write_and_show(read_trace_analysis(folder), out or folder, static=static, quiet=quiet)
-        return
 
     document = document_of(folder)
     write_and_show(document, out or folder, static=static, quiet=quiet, verbose=verbose)

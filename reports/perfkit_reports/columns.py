@@ -6,7 +6,7 @@ from perfkit import units
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING, Column, Row, telling
 
-__all__ = ["NOTHING", "Column", "Row", "count", "is_known", "known", "telling", "text"]
+__all__ = ["NOTHING", "Column", "Row", "count", "known", "telling", "text"]
 
 
 def text(value: str) -> Cell:
@@ -22,7 +22,3 @@ def known(value: float | None, show: Callable[[float], str], reason: str) -> Cel
 def count(value: float) -> str:
     """A number of calls per step: whole where it is, else three digits."""
     return f"{value:,.0f}" if value == round(value) else units.significant(value)
-
-
-def is_known(cell: Cell) -> bool:
-    return cell.known

@@ -21,7 +21,7 @@ def gain(finding: Finding) -> str:
     """`76.6 ms a step and 107 MiB`; empty where neither is known."""
     parts = []
     if finding.gain_s is not None:
-        parts.append(f"{units.seconds(finding.gain_s)} {'a step' if finding.per_step else 'in all'}")
+        parts.append(f"{units.seconds(finding.gain_s)} {'a step' if finding.per_step else 'total'}")
     if finding.gain_bytes is not None:
         parts.append(units.nbytes(finding.gain_bytes))
     return " and ".join(parts)

@@ -16,13 +16,13 @@ BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
     "#F0E442",
 )
 _VARIANT_COLOURS = (BLUE, ORANGE, GREEN, PINK, VERMILLION, SKY, YELLOW)
-# Nine markers against seven colours: a pair comes back only after 63 variants. (plotly's name, matplotlib's)
+# Eight markers against seven colours: a pair comes back only after 56 variants. (plotly's name, matplotlib's)
+# No "x": legends tell markers from patterns of fill by their names.
 _MARKERS = (
     ("square", "s"),
     ("diamond", "D"),
     ("triangle-up", "^"),
     ("cross", "P"),
-    ("x", "X"),
     ("triangle-down", "v"),
     ("pentagon", "p"),
     ("star", "*"),

@@ -2,6 +2,8 @@
 
 import re
 
+from perfkit import units
+
 _PLAIN = re.compile(r"[a-z]+(?:[-'][a-z]+)*(?=[\s,;.]|:\s|$)")  # not `aten::mm`, `cudaMalloc` or `bn_fw`
 
 
@@ -19,3 +21,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 def bounded(text: str, bound: str) -> str:
     """A figure with the side on which the truth lies, where it is a bound only: `at least 16.5 %`."""
     return f"{bound} {text}" if bound else text
+
+
+def signed_seconds(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{units.seconds(value)}"

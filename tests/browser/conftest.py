@@ -11,9 +11,8 @@ from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.check.result import Check
-from perfkit_reports import trace_html
 from perfkit_reports.render import html as document_html
-from perfkit_reports.subjects import memory
+from perfkit_reports.subjects import memory, trace
 from perfkit_reports.subjects.check.document import document as check_document
 from perfkit_reports.subjects.suite.document import document as suite_document
 
@@ -116,5 +115,5 @@ def _rendered(analysis: Reported) -> str:
     if isinstance(analysis, Check):
         return document_html.render(check_document(analysis))
     if isinstance(analysis, TraceAnalysis):
-        return trace_html.render(analysis)
+        return document_html.render(trace.document(analysis))
     return document_html.render(memory.document(analysis))

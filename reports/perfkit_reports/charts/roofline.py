@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from perfkit import units
 from perfkit.analysis.model.step import RooflinePoint
 from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe
+from perfkit_reports.charts.plane import Plane, Series
+from perfkit_reports.charts.roofs import Roof, limits, placeable, roofs
 from perfkit_reports.document.blocks import Chart, Layer
 from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.palette import VERMILLION
-from perfkit_reports.plane import Plane, Series
-from perfkit_reports.roofs import Roof, limits, placeable, roofs
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -194,7 +194,7 @@ def _hover(series: Series, point: RooflinePoint) -> str:
         f"{units.flops_per_s(point.achieved)} at {units.significant(point.intensity)} FLOP/byte",
         f"{point.dtype}, {point.unit} unit",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
-        "" if gain is None else f"reaching the roof would win {units.seconds(max(0.0, gain))} a step",
+        "" if gain is None else f"reaching the roof would save {units.seconds(max(0.0, gain))} a step",
         "above the roof: the model of its cost must be wrong" if point.above_roof else "",
     )
 

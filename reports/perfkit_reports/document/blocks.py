@@ -158,6 +158,7 @@ class Choice(Block):
     With `filter`, the rows of the table that is shown can be searched; it says by what.
     """
 
+    title: str = ""
     keys: tuple[str, ...]
     options: Mapping[tuple[str, ...], Block]
     filter: str = ""

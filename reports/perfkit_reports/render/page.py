@@ -22,7 +22,6 @@ SYMBOLS = {
     "diamond": "◆",
     "triangle-up": "▲",
     "cross": "✚",
-    "x": "✖",
     "triangle-down": "▼",
     "pentagon": "⬟",
     "star": "★",

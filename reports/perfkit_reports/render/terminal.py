@@ -28,7 +28,6 @@ from perfkit_reports.document.blocks import (
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.names import middle
 from perfkit_reports.palette import legend
 from perfkit_reports.render.columns_that_fit import TONES, drawn, in_words
 from perfkit_reports.render.shown import others, shown_rows
@@ -194,27 +193,27 @@ class _Screen:
 
     def _bars(self, block: Bars) -> None:
         """Bars of characters over one key; parts under half a percent have no room in them."""
-        shown = block.bars[: _ROWS[self.most]]
-        categories = legend([[share.category for share in bar.shares if share.share >= 0.005] for bar in shown])
+        categories = legend([[share.category for share in bar.shares if share.share >= 0.005] for bar in block.bars])
         if not categories:
             return
         self._title(block.title if self.most > Weight.BRIEF else "")
         alone = len(block.bars) == 1
-        room = 0 if alone else min(24, max(len(bar.name) for bar in shown)) + 2
-        length = min(_BAR, self.console.width - room)
-        marks = {name: (mark, fill.colour) for (name, fill), mark in zip(categories, cycle(_BLOCKS), strict=False)}
-        for bar in shown:
-            line = Line("" if alone else f"{middle(bar.name, room - 2):<{room}}")
-            parts = {share.category: round(share.share * length) for share in bar.shares}
-            for name, (mark, colour) in marks.items():
-                line.append(mark * parts.get(name, 0), style=colour)
+        room = 0 if alone else min(24, max(len(bar.name) for bar in block.bars))
+        marks = [(name, fill.colour, mark) for (name, fill), mark in zip(categories, cycle(_BLOCKS), strict=False)]
+        for bar in block.bars[: _ROWS[self.most]]:
+            line = Line("" if alone else f"{_cut(bar.name, room):<{room}}  ")
+            shares = {share.category: share for share in bar.shares}
+            for name, colour, mark in marks:
+                line.append(mark * round(shares[name].share * _BAR) if name in shares else "", style=colour)
             self.console.print(line, no_wrap=True)
-        if rest := len(block.bars) - len(shown):
-            self.console.print(Line(f"{rest:,} more in the report", style="dim"))
-        told = {share.category: f" {bounded(units.percent(share.share, 0), share.bound)}" for share in shown[0].shares}
+        if len(block.bars) > _ROWS[self.most]:
+            self.console.print(Line(f"{len(block.bars) - _ROWS[self.most]:,} more in the report", style="dim"))
         key = Line()
-        for name, (mark, colour) in marks.items():
-            key.append(f"{mark} ", style=colour).append(f"{name}{told.get(name, '') if alone else ''}  ")
+        shares = {share.category: share for share in block.bars[0].shares} if alone else {}
+        for name, colour, mark in marks:
+            share = shares.get(name)
+            key.append(f"{mark} ", style=colour)
+            key.append(f"{name} {bounded(units.percent(share.share, 0), share.bound)}  " if share else f"{name}  ")
         self.console.print(key)
 
     def _group(self, group: Details | Group) -> None:
@@ -229,3 +228,7 @@ class _Screen:
         self.blocks([first])
         if rest := others(choice):
             self.console.print(Line(rest, style="dim"))
+
+
+def _cut(name: str, room: int) -> str:
+    return name if len(name) <= room else f"{name[: room - 1]}…"

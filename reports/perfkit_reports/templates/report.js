@@ -94,6 +94,18 @@
     }),
   );
 
+  // On a narrow screen a row is a card, in which each figure has its column's title.
+  const narrow = matchMedia("(max-width: 600px)");
+  function labels() {
+    if (!narrow.matches) return;
+    for (const table of all("table.ops")) {
+      const titles = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+      for (const row of table.tBodies[0].rows) if (!row.matches(".detail")) [...row.cells].slice(1).forEach((cell, place) => (cell.dataset.label = titles[place + 1]));
+    }
+  }
+  narrow.addEventListener("change", labels);
+  labels();
+
   // Panels: one of a group is shown, the one whose id is the group's name and the chosen values. A group has one or
   // more choosers (a select, radio buttons in a fieldset, or a hidden input), some of several groups; and it may have a
   // filter with a count.

@@ -6,12 +6,14 @@ from perfkit import units
 from perfkit.analysis.model.trace import ChangeRow
 from perfkit.check.result import CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange, Why
 from perfkit_reports.cells import Cell
+from perfkit_reports.charts.changes import change_s
 from perfkit_reports.columns import NOTHING, Column, Row, count, text
 from perfkit_reports.document.blocks import Block, Details, Table, Text
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import story
+from perfkit_reports.wording import signed_seconds
 
 MOST_ROWS = 40
 
@@ -127,17 +129,8 @@ def _category_columns(rows: Sequence[MemoryChange]) -> list[Column[MemoryChange]
     ]
 
 
-def signed_seconds(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{units.seconds(value)}"
-
-
 def signed_bytes(value: int) -> str:
     return f"{'+' if value > 0 else '-' if value < 0 else ''}{units.nbytes(abs(value))}"
-
-
-def change_s(row: ChangeRow) -> float:
-    """Seconds per step that an op takes more (or less) than before."""
-    return (row.after_s or 0.0) - (row.before_s or 0.0)
 
 
 def _name(name: str) -> Cell:

@@ -2,9 +2,9 @@
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports import palette
+from perfkit_reports.charts.plane import Plane, Series, applicable
 from perfkit_reports.holders import Holder
 from perfkit_reports.palette import Style
-from perfkit_reports.plane import Plane, Series, applicable
 from perfkit_reports.subjects.suite.headline import fastest
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis
 from perfkit.store.summary import SUMMARY_FILE
-from perfkit_reports import ops
 from perfkit_reports.charts import curves, roofline, step_times
 from perfkit_reports.charts.curves import Curve
 from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Facts, Findings, Group, Section, Table, Text, Tile
@@ -16,7 +15,7 @@ from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.tables import telling
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.environment import machine_line
-from perfkit_reports.subjects import method
+from perfkit_reports.subjects import method, ops
 from perfkit_reports.subjects.memory.section import section as memory
 from perfkit_reports.subjects.memory.tables import data as memory_tables
 from perfkit_reports.subjects.suite.data import data

@@ -3,7 +3,7 @@ import pytest
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.devices.ceiling import Kind, Level
-from perfkit_reports.roofs import limits, placeable, roofs
+from perfkit_reports.charts.roofs import limits, placeable, roofs
 from perfkit_reports.subjects.suite.look import plane
 
 

@@ -9,41 +9,17 @@ from rich.console import Console
 
 from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.store.summary import MEMORY_REPORT_FILE
-from perfkit_reports.document.blocks import Block, Chart, Choice, Facts, Group, Table, Text
-from perfkit_reports.document.document import Document
+from perfkit_reports.document.blocks import Chart, Facts, Text
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, parquet, terminal
 from perfkit_reports.render.write import write
 from perfkit_reports.subjects.memory import document
 from tests.fixtures import sample_memory_analysis as sample
+from tests.fixtures.document_blocks import blocks, column
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_analysis import HOSTILE
 
 ALL = ("realistic", "alone", "out_of_memory", "bare", "nothing", "hostile")
-
-
-def blocks(of: Document) -> dict[str, Block]:
-    """Every block by its id; of choices all options."""
-    found: dict[str, Block] = {}
-
-    def gather(some: tuple[Block, ...] | list[Block]) -> None:
-        for block in some:
-            assert block.id not in found
-            found[block.id] = block
-            if isinstance(block, Group):
-                gather(block.blocks)
-            elif isinstance(block, Choice):
-                gather(list(block.options.values()))
-
-    for section in of.sections:
-        gather(section.blocks)
-    return found
-
-
-def texts(table: Block, title: str) -> list[str]:
-    assert isinstance(table, Table)
-    (column,) = (column for column in table.columns if column.title == title)
-    return [column.cell(row).text for row in table.rows]
 
 
 def shown(analysis: MemoryAnalysis, width: int = 100) -> str:
@@ -75,15 +51,15 @@ def test_the_fullest_device_comes_first_with_all_of_its_parts() -> None:
     found = blocks(document(sample.realistic()))
 
     assert list(found["memory-of"].options) == [("cuda:0",), ("cpu",)]  # type: ignore[attr-defined]
-    assert texts(found["memory-balance"], "Device") == ["cuda:0", "cpu"]
-    assert texts(found["memory-balance"], "Balance")[0].startswith("1.37 GiB at the peak in backward = activation 700")
-    assert "- allocated and never touched 12.0 MiB" in texts(found["memory-balance"], "The process")[0]
-    assert texts(found["memory-growth-0"], "Source line")[0] == "train.py:88 log_activations"
-    assert texts(found["memory-largest-0"], "Source line")[0] == "gpt.py:143 forward"
-    assert texts(found["memory-largest-0"], "Kept by")[0] == "aten::_log_softmax_backward_data"
-    assert texts(found["memory-modules-0"], "Module")[0] == "h.*.mlp"
-    assert texts(found["memory-ops-1"], "Module")[0] == "head"
-    assert texts(found["memory-reserved-0"], "Size") == ["1.37 GiB", "96.0 MiB", "304 MiB"]
+    assert column(found["memory-balance"], "Device") == ["cuda:0", "cpu"]
+    assert column(found["memory-balance"], "Balance")[0].startswith("1.37 GiB at the peak in backward = activation 700")
+    assert "- allocated and never touched 12.0 MiB" in column(found["memory-balance"], "The process")[0]
+    assert column(found["memory-growth-0"], "Source line")[0] == "train.py:88 log_activations"
+    assert column(found["memory-largest-0"], "Source line")[0] == "gpt.py:143 forward"
+    assert column(found["memory-largest-0"], "Kept by")[0] == "aten::_log_softmax_backward_data"
+    assert column(found["memory-modules-0"], "Module")[0] == "h.*.mlp"
+    assert column(found["memory-ops-1"], "Module")[0] == "head"
+    assert column(found["memory-reserved-0"], "Size") == ["1.37 GiB", "96.0 MiB", "304 MiB"]
     steps = found["memory-steps-0"]
     assert isinstance(steps, Chart)
     assert steps.caption.startswith("The 4 steps peak at 1.23 GiB to 1.37 GiB")

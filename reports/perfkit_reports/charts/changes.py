@@ -1,0 +1,109 @@
+"""What made a step slower or faster: bars to the right and to the left that add up to the whole change."""
+
+from perfkit.analysis.model.trace import ChangeRow, TraceDifference
+from perfkit_reports.charts.frame import (
+    ROWS_AXIS,
+    Figure,
+    Trace,
+    figure,
+    hover,
+    row_labels,
+    rows_height,
+    safe,
+    time_scale,
+)
+from perfkit_reports.document.blocks import Chart
+from perfkit_reports.names import middle, short_kernel
+from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION, Fill, bar_pattern
+from perfkit_reports.wording import plural, signed_seconds
+
+_SHOWN = 10
+SLOWER, FASTER, TOTAL = Fill(VERMILLION, "/"), Fill(BLUE), Fill(NEUTRAL, ".")
+
+
+def change_s(row: ChangeRow) -> float:
+    """Seconds per step that an op takes more (or less) than before."""
+    return (row.after_s or 0.0) - (row.before_s or 0.0)
+
+
+def chart(difference: TraceDifference) -> Chart | None:
+    """None where nothing can be compared."""
+    figure = changes(difference)
+    if figure is None:
+        return None
+    return Chart(
+        id="changes-chart",
+        title="Op by op",
+        figure=figure,
+        label="The largest changes of the step; the table below holds the same figures",
+    )
+
+
+def parts(difference: TraceDifference) -> list[tuple[str, float]]:
+    """(name, change in seconds per step): the largest changes, all others, what is no op; they sum to the total."""
+    ordered = sorted(difference.changes, key=lambda row: -abs(change_s(row)))
+    shown, others = ordered[:_SHOWN], ordered[_SHOWN:]
+    named = [(_name(place, row.name, row.phase, row.module), change_s(row)) for place, row in enumerate(shown, 1)]
+    if others:
+        named.append((f"{plural(len(others), 'other op')}", sum(map(change_s, others))))
+    total = difference.after_step_s - difference.before_step_s
+    return [*named, ("all that is no op: waiting, overlap", total - sum(seconds for _, seconds in named))]
+
+
+def changes(difference: TraceDifference) -> Figure | None:
+    """None where nothing can be compared."""
+    if not difference.changes:
+        return None
+    rows = parts(difference)
+    total = difference.after_step_s - difference.before_step_s
+    bars = [*rows, ("the whole step", total)]
+    names = [name for name, _ in bars]
+    widest = max(abs(seconds) for _, seconds in bars) or 1e-9
+    scale, unit = time_scale(widest)
+    groups = (
+        (SLOWER, [bar for bar in rows if bar[1] > 0]),
+        (FASTER, [bar for bar in rows if bar[1] <= 0]),
+        (TOTAL, bars[-1:]),
+    )
+    return figure(
+        [_bars(fill, some, scale) for fill, some in groups if some],
+        height=rows_height(len(bars)),
+        margin={"l": 18, "r": 24, "t": 10, "b": 52},
+        annotations=row_labels(names),
+        xaxis={
+            "title": {"text": safe(f"change of the step ({unit})")},
+            "range": _range([seconds / scale for _, seconds in bars]),
+            "zeroline": True,
+            "fixedrange": True,
+        },
+        yaxis={**ROWS_AXIS, "categoryorder": "array", "categoryarray": names},
+        barmode="overlay",
+    )
+
+
+def _range(values: list[float]) -> list[float]:
+    """Both sides of zero, each with room for its bars' labels."""
+    room = 0.3 * max(map(abs, values))
+    return [min(0.0, *values) - room, max(0.0, *values) + room]
+
+
+def _bars(fill: Fill, rows: list[tuple[str, float]], scale: float) -> Trace:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "y": [name for name, _ in rows],
+        "x": [seconds / scale for _, seconds in rows],
+        "width": 0.42,
+        "marker": {"color": fill.colour, "pattern": bar_pattern(fill)},
+        "text": [signed_seconds(seconds) for _, seconds in rows],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "hovertext": [hover(name, f"{signed_seconds(seconds)} a step") for name, seconds in rows],
+        "hoverinfo": "text",
+    }
+
+
+def _name(place: int, name: str, phase: str, module: str) -> str:
+    """Names are the bars' places, so each must be its own."""
+    where = ", ".join(part for part in (phase, middle(module, 16)) if part)
+    return f"{place}. {short_kernel(name, 28)}" + (f" ({where})" if where else "")

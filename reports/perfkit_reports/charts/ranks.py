@@ -1,0 +1,206 @@
+"""Step time of every rank, split into computing, exposed communication and idle, with how late it comes: a bar a rank,
+or, of many, a map in which those that differ stand out."""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from perfkit import units
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.trace import RankRow
+from perfkit.analysis.trace import timeline
+from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe, time_scale
+from perfkit_reports.document.blocks import Chart
+from perfkit_reports.palette import BLUE, VERMILLION, bar_pattern, category_fills, legend, ordered_categories
+
+_STEP = "step"
+COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
+CATEGORIES = (COMPUTING, timeline.COMMUNICATION, IDLE, OTHER)
+_LABELLED = 16  # more names than this do not fit below the bars
+
+
+_LEAST = 0.05  # of the median step: where the colours of a map end at the least, so that noise shows none
+_EVEN = "#7d848f40"
+
+
+def chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) -> Chart:
+    """Of two ranks or more: one alone is nobody's straggler. `splits` are the parts of the ranks' steps by their label;
+    ranks without one are split as far as their rows tell.
+    """
+    if len(rows) <= _LABELLED:
+        return Chart(
+            id="ranks-chart",
+            figure=bars(rows),
+            label="Step time by rank; the table below holds the same figures",
+            caption="◇ how late a rank comes to collectives: the others wait that long for it.",
+            height=340,
+            legend=[(name, fill.colour, fill.pattern) for name, fill in legend([_used(rows)])],
+        )
+    known = _figures(rows, splits)
+    far = _farthest(known)
+    return Chart(
+        id="ranks-chart",
+        figure=map_of([row.label for row in rows], known, far),
+        label=f"Where each of {len(rows):,} ranks lies beside the median of all; the tables hold the same figures",
+        caption="A column is a rank. Its colour is how far it lies from the median of all ranks, "
+        f"up to {units.percent(far, 0)} of the median step.",
+        legend=[("longer than the median", VERMILLION, ""), ("shorter", BLUE, "")],
+    )
+
+
+def map_of(names: Sequence[str], known: Mapping[str, Sequence[float | None]], far: float) -> Figure:
+    """A row for each figure, a column for each rank; colours end `far` from the median, as a share of its step."""
+    step = _middle(known[_STEP])
+    columns = [safe(name, 18) for name in names]
+    traces: list[Trace] = [
+        {
+            "type": "bar",
+            "name": safe(name),
+            "x": columns,
+            "y": [0.94] * len(names),
+            "base": place,
+            "width": 1,
+            "marker": {
+                "color": [_colour(away / step / far if step > 0 else 0.0) for away in _away(values)],
+                "line": {"width": 0},
+            },
+            "hovertext": ["not known" if value is None else units.seconds(value) for value in values],
+            "hovertemplate": f"<b>%{{x}}: {safe(name)}</b><br>%{{hovertext}}<extra></extra>",
+        }
+        for place, (name, values) in enumerate(known.items())
+    ]
+    return figure(
+        traces,
+        height=40 + 40 * len(known),
+        barmode="overlay",
+        barcornerradius=0,
+        bargap=0,
+        margin={"l": 130, "r": 16, "t": 8, "b": 30},
+        xaxis={
+            "type": "category",
+            "tickvals": columns[:: max(1, len(names) // 8)],
+            "showgrid": False,
+            "range": [-0.6, len(names) - 0.4],
+        },
+        yaxis={
+            "tickvals": [place + 0.47 for place in range(len(known))],
+            "ticktext": [safe(name) for name in known],
+            "range": [len(known), -0.06],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+        },
+    )
+
+
+def _figures(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) -> dict[str, list[float | None]]:
+    """Seconds of every rank by the figures that any rank has."""
+    parts = [
+        {share.category: share.seconds for share in splits[row.label]} if splits.get(row.label) else _parts(row)
+        for row in rows
+    ]
+    known: dict[str, list[float | None]] = {_STEP: [row.step_s for row in rows]}
+    known |= {
+        category: [each.get(category, 0.0) for each in parts] for category in ordered_categories(list(map(list, parts)))
+    }
+    known[LATE] = [row.late_s for row in rows]
+    return {name: values for name, values in known.items() if any(values)}
+
+
+def _colour(away: float) -> str:
+    """From blue at -1 over a grey that any background shines through to orange at 1."""
+    end = bytes.fromhex((VERMILLION if away > 0 else BLUE)[1:] + "ff")
+    mixed = (round(even + (full - even) * abs(away)) for even, full in zip(bytes.fromhex(_EVEN[1:]), end, strict=True))
+    return f"#{bytes(mixed).hex()}"
+
+
+def _middle(values: Sequence[float | None]) -> float:
+    return median(value for value in values if value is not None)
+
+
+def _away(values: Sequence[float | None]) -> list[float]:
+    """How far each lies from the median of all, in seconds; what is not known lies nowhere."""
+    middle = _middle(values)
+    return [0.0 if value is None else value - middle for value in values]
+
+
+def _farthest(known: Mapping[str, Sequence[float | None]]) -> float:
+    """Where the colours end, as a share of the median step."""
+    step = _middle(known[_STEP])
+    away = [abs(value) for values in known.values() for value in _away(values)]
+    return max(_LEAST, max(away) / step) if step > 0 else _LEAST
+
+
+def _used(rows: Sequence[RankRow]) -> list[str]:
+    return [category for category in CATEGORIES if any(_parts(row)[category] for row in rows)]
+
+
+def bars(rows: Sequence[RankRow]) -> Figure:
+    scale, unit = time_scale(max(row.step_s for row in rows))
+    places = list(range(len(rows)))
+    parts = {category: [_parts(row)[category] for row in rows] for category in CATEGORIES}
+    fills = category_fills(list(CATEGORIES))
+    texts = [_hover(row) for row in rows]
+    traces: list[Trace] = [
+        {
+            "type": "bar",
+            "name": category,
+            "x": places,
+            "y": [round(value / scale, 5) for value in values],
+            "marker": {"color": fills[category].colour, "pattern": bar_pattern(fills[category])},
+            "hovertext": texts,
+            "hoverinfo": "text",
+        }
+        for category, values in parts.items()
+        if any(values)
+    ]
+    late = [(place, row.late_s) for place, row in zip(places, rows, strict=True) if row.late_s is not None]
+    if late:
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": LATE,
+                "x": [place for place, _ in late],
+                "y": [round(value / scale, 5) for _, value in late],
+                "marker": {
+                    "symbol": "diamond",
+                    "size": 10,
+                    "color": "#ffffff",
+                    "line": {"width": 2, "color": "#16181d"},
+                },
+                "hovertext": [texts[place] for place, _ in late],
+                "hoverinfo": "text",
+            }
+        )
+    return figure(
+        traces,
+        barmode="stack",
+        bargap=0.35,
+        margin={"l": 64, "r": 16, "t": 16, "b": 52},
+        xaxis={
+            "tickvals": places,
+            "ticktext": [safe(row.label, 18) for row in rows],
+            "showgrid": False,
+            "range": [-0.6, len(rows) - 0.4],
+        },
+        yaxis={"title": {"text": f"time of a step ({unit})"}, "rangemode": "tozero"},
+    )
+
+
+def _parts(row: RankRow) -> dict[str, float]:
+    """Seconds of the step; what is neither computing, exposed communication nor idle is `other`."""
+    known = {COMPUTING: row.compute_s, timeline.COMMUNICATION: row.exposed_communication_s, IDLE: row.idle_s}
+    return {**known, OTHER: max(0.0, row.step_s - sum(known.values()))}
+
+
+def _hover(row: RankRow) -> str:
+    return hover(
+        row.label,
+        f"step {units.seconds(row.step_s)}",
+        f"computing {units.seconds(row.compute_s)}, idle {units.seconds(row.idle_s)}",
+        f"communication {units.seconds(row.communication_s)}, "
+        f"{units.seconds(row.exposed_communication_s)} of it exposed",
+        "how late it comes to collectives is not known"
+        if row.late_s is None
+        else f"comes {units.seconds(row.late_s)} after the first rank to collectives",
+    )

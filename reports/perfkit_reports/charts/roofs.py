@@ -1,0 +1,165 @@
+"""The roofs of a roofline as line segments, and the axes' limits: geometry only, for every kind of figure.
+
+Williams, Waterman, Patterson (2009): attainable FLOP/s = min(peak FLOP/s, intensity * bandwidth).
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from perfkit import units
+from perfkit.analysis.model.step import RooflinePoint
+from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
+from perfkit.devices.peak import TF32, THREE_TF32, three_tf32
+from perfkit_reports.charts.plane import Device, Plane
+from perfkit_reports.names import middle
+from perfkit_reports.palette import NEUTRAL
+
+_PEAKS = (Level.MATRIX, Level.VECTOR)
+_BANDWIDTHS = {Level.MEMORY: "memory", Level.L3: "L3", Level.L2: "L2"}
+_LEAST_SHARE = 3e-3  # points below this share of the step do not stretch the axes
+_MOST_DECADES = 6
+
+
+@dataclass(frozen=True)
+class Roof:
+    """A segment from (`x0`, `y0`) to (`x1`, `y1`) in FLOP/byte and FLOP/s.
+
+    Where several devices are drawn `device` names its own and `colour` is that of its first series. Its label lies
+    `below` the line where another line lies close above.
+    """
+
+    name: str
+    rate: str
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    ceiling: Ceiling
+    device: str = ""
+    colour: str = NEUTRAL
+    below: bool = False
+
+    @property
+    def label(self) -> str:
+        device = f"{middle(self.device, 24)}: " if self.device else ""
+        return f"{device}{self.name} {self.rate}" + ("" if self.measured else " (datasheet)")
+
+    @property
+    def flat(self) -> bool:
+        return self.ceiling.level in _PEAKS
+
+    @property
+    def measured(self) -> bool:
+        return self.ceiling.kind == Kind.MEASURED
+
+    @property
+    def source(self) -> str:
+        doubt = ", low confidence" if self.ceiling.confidence == Confidence.LOW else ""
+        return f"{self.ceiling.kind.value}{doubt}: {self.ceiling.source}"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the axes show: intensities in FLOP/byte, rates in FLOP/s."""
+
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+
+    def contain(self, point: RooflinePoint) -> bool:
+        return self.x0 <= point.intensity <= self.x1 and self.y0 <= point.achieved <= self.y1
+
+
+def placeable(point: RooflinePoint) -> bool:
+    """Logarithmic axes have no place for a point without FLOPs (copies) or without bytes."""
+    return point.intensity > 0 and point.achieved > 0 and math.isfinite(point.intensity)
+
+
+def limits(plane: Plane) -> Limits | None:
+    """Limits that hold the roofs' knees and every point that matters; None where there is nothing to draw."""
+    points = [point for point in plane.points if placeable(point)]
+    weighty = [point for point in points if point.share >= _LEAST_SHARE] or points
+    xs, ys = [point.intensity for point in weighty], [point.achieved for point in weighty]
+    for device in plane.devices:
+        peaks, bandwidths = _ceilings(device)
+        xs += [peak.value / bandwidth.value for peak in peaks for bandwidth in bandwidths]
+        ys += [peak.value for peak in peaks]
+    if not xs or not ys:
+        return None
+    x1, y1 = max(xs) * 4, max(ys) * 2.5
+    return Limits(_low(xs, x1), x1, _low(ys, y1), y1)
+
+
+def _low(values: list[float], high: float) -> float:
+    """A little below the least value that lies within `_MOST_DECADES` of the upper limit."""
+    return min(value for value in values if value >= high / 10**_MOST_DECADES) / 2.5
+
+
+def roofs(plane: Plane) -> list[Roof]:
+    """The roofs of every device of the plane; those that lie outside its limits are left out."""
+    frame = limits(plane)
+    if frame is None:
+        return []
+    found = [roof for device in plane.devices for roof in _of_device(device, frame)]
+    return [replace(roof, below=roof.measured or _lower(roof, found)) for roof in found if roof.x0 < roof.x1]
+
+
+def _lower(roof: Roof, roofs: list[Roof]) -> bool:
+    """Whether a roof of another device, alike but higher, leaves no room above this one."""
+    alike = [other for other in roofs if other.device != roof.device and other.flat == roof.flat]
+    return any(other.ceiling.value > roof.ceiling.value for other in alike)
+
+
+def _of_device(device: Device, frame: Limits) -> list[Roof]:
+    """A slope per bandwidth and a flat per peak, the measured and the datasheet ones meeting among themselves."""
+    found = []
+    look = (device.name, device.series[0].style.colour if device.name else NEUTRAL)
+    for kind in Kind:
+        peaks, bandwidths = (tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _ceilings(device))
+        top = max((peak.value for peak in peaks), default=frame.y1)
+        widest = max((bandwidth.value for bandwidth in bandwidths), default=math.inf)
+        for bandwidth in bandwidths:
+            x0 = max(frame.x0, frame.y0 / bandwidth.value)
+            x1 = min(top / bandwidth.value, frame.x1)
+            found.append(
+                Roof(
+                    _BANDWIDTHS[bandwidth.level],
+                    units.bandwidth(bandwidth.value),
+                    x0,
+                    x0 * bandwidth.value,
+                    x1,
+                    x1 * bandwidth.value,
+                    bandwidth,
+                    *look,
+                )
+            )
+        for value, equal in _by_value(peaks).items():
+            x0 = max(frame.x0, value / widest)
+            found.append(Roof(_names(equal), units.flops_per_s(value), x0, value, frame.x1, value, equal[0], *look))
+    return found
+
+
+def _by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:
+    """Peaks that are one line: bf16 and fp16 on a GPU, products and vectors on a CPU."""
+    groups: dict[float, list[Ceiling]] = {}
+    for peak in peaks:
+        groups.setdefault(peak.value, []).append(peak)
+    return groups
+
+
+def _names(peaks: list[Ceiling]) -> str:
+    dtypes = ", ".join(dict.fromkeys(peak.dtype for peak in peaks if peak.dtype))
+    return f"{dtypes} {' and '.join(dict.fromkeys(peak.level.value for peak in peaks))}".strip()
+
+
+def _ceilings(device: Device) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:
+    """Peaks of the dtypes that were used, and bandwidths."""
+    used = {point.dtype for series in device.series for point in series.points}
+    peaks = tuple(ceiling for ceiling in device.ceilings if ceiling.level in _PEAKS)
+    if THREE_TF32 in used:
+        peaks += tuple(three_tf32(peak) for peak in peaks if peak.dtype == TF32)
+    return (
+        tuple(peak for peak in peaks if peak.dtype in used) or peaks,
+        tuple(ceiling for ceiling in device.ceilings if ceiling.level in _BANDWIDTHS),
+    )

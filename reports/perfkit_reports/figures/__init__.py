@@ -1,1 +1,0 @@
-"""Interactive figures of traces, one file each."""

@@ -1,0 +1,118 @@
+"""A report on traces as raw tables, every row of every trace; seconds, bytes and FLOPs as in the analysis."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from perfkit.analysis.model.step import OpRow, RooflinePoint, TimeShare
+from perfkit.analysis.model.trace import (
+    ChangeRow,
+    CollectiveRow,
+    CopyRow,
+    Coverage,
+    HostCallRow,
+    Launches,
+    ModelErrorRow,
+    Overlap,
+    RankRow,
+    RankTrace,
+    Reading,
+    Recompute,
+    SkewRow,
+    StepRow,
+    StreamRow,
+    TraceAnalysis,
+    Uncovered,
+)
+from perfkit.devices.ceiling import Ceiling
+from perfkit.record import value_of
+from perfkit.spec import Struct
+from perfkit_reports.document.tables import Data, Schema, fields, schema_of
+from perfkit_reports.holders import of_traces
+from perfkit_reports.subjects import memory
+from perfkit_reports.subjects.trace.headline import ceilings_of
+from perfkit_reports.subjects.trace.series import every_trace
+
+# One row a trace: these beside its own fields. A trace without launches or recomputation has nulls there.
+_PARTS: dict[str, type[Struct]] = {
+    "reading": Reading,
+    "coverage": Coverage,
+    "overlap": Overlap,
+    "launches": Launches,
+    "recompute": Recompute,
+}
+_OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]]]] = {
+    "kernels": (OpRow, lambda trace: trace.kernels),
+    "ops": (OpRow, lambda trace: trace.ops),
+    "modules": (OpRow, lambda trace: trace.modules),
+    "phases": (OpRow, lambda trace: trace.phases),
+    "steps": (StepRow, lambda trace: trace.steps),
+    "streams": (StreamRow, lambda trace: trace.streams),
+    "collectives": (CollectiveRow, lambda trace: trace.collectives),
+    "copies": (CopyRow, lambda trace: trace.copies),
+    "host_calls": (HostCallRow, lambda trace: trace.host_calls),
+    "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
+    "uncovered": (Uncovered, lambda trace: trace.coverage.uncovered),
+    "roofline": (RooflinePoint, lambda trace: (*trace.points, *trace.level_points)),
+}
+_TIME = schema_of(TimeShare, trace=str, scope=str)
+_CEILINGS = schema_of(Ceiling, device=str)
+_TRACES: Schema = {
+    **schema_of(RankTrace),
+    "mfu": float,
+    "hfu": float,
+    **{f"{part}_{name}": kind for part, struct in _PARTS.items() for name, kind in schema_of(struct).items()},
+}
+
+
+def data(analysis: TraceAnalysis) -> tuple[Data, ...]:
+    """Every table, with no rows where there is nothing."""
+    traces = every_trace(analysis)
+    fleet, difference = analysis.fleet, analysis.difference
+    known = ceilings_of(traces)
+    return (
+        *(_of_traces(name, struct, pick, traces) for name, (struct, pick) in _OF_TRACES.items()),
+        Data("time", _TIME, lambda: [row for trace in traces for row in _time(trace)]),
+        Data("traces", _TRACES, lambda: [_trace(trace) for trace in traces]),
+        _plain("ranks", RankRow, fleet.ranks if fleet else ()),
+        _plain("skew", SkewRow, fleet.skew if fleet else ()),
+        _plain("changes", ChangeRow, difference.changes if difference else ()),
+        Data(
+            "ceilings",
+            _CEILINGS,
+            lambda: [fields(_CEILINGS, item, device=each.device_name) for each in known for item in each.ceilings],
+        ),
+        *memory.data(of_traces(traces), "trace"),
+    )
+
+
+def _of_traces(
+    name: str, struct: type[Struct], pick: Callable[[RankTrace], Iterable[object]], traces: Sequence[RankTrace]
+) -> Data:
+    schema = schema_of(struct, trace=str)
+    return Data(
+        name, schema, lambda: [fields(schema, item, trace=trace.label) for trace in traces for item in pick(trace)]
+    )
+
+
+def _plain(name: str, struct: type[Struct], items: Sequence[object]) -> Data:
+    schema = schema_of(struct)
+    return Data(name, schema, lambda: [fields(schema, item) for item in items])
+
+
+def _time(trace: RankTrace) -> list[dict[str, Any]]:
+    """The split of the mean step (`step`), of each step (`step 12`) and of each stream (`stream 0/7`)."""
+    scopes = [
+        ("step", trace.time_split),
+        *((f"step {step.number}", step.time_split) for step in trace.steps),
+        *((f"stream {stream.device}/{stream.stream}", stream.split) for stream in trace.streams),
+    ]
+    return [fields(_TIME, share, trace=trace.label, scope=scope) for scope, shares in scopes for share in shares]
+
+
+def _trace(trace: RankTrace) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(trace, name) for name in schema_of(RankTrace)}
+    row |= {"mfu": value_of(trace.mfu), "hfu": value_of(trace.hfu)}
+    for part, struct in _PARTS.items():
+        item = getattr(trace, part)
+        row |= {f"{part}_{name}": None if item is None else getattr(item, name) for name in schema_of(struct)}
+    return row

@@ -1,0 +1,86 @@
+"""How much of the time is explained, how the traces were read, and how each figure was obtained."""
+
+from collections.abc import Sequence
+
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit_reports.document.blocks import Block, Details, Facts, Section, Text
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.subjects import method as shared
+from perfkit_reports.subjects.trace import columns, story
+from perfkit_reports.subjects.trace.headline import ceilings_of
+from perfkit_reports.subjects.trace.parts import by_trace, table
+from perfkit_reports.subjects.trace.series import detailed, every_trace
+
+_WITHOUT_CEILINGS = (
+    "No ceiling of this device is known, so there are no percentages of a peak. Name the device with --device."
+)
+
+
+def coverage(analysis: TraceAnalysis) -> Section | None:
+    """What of the kernel time has an op, FLOPs and bytes, and what has none."""
+    blocks = by_trace("coverage", detailed(analysis), _coverage)
+    return Section("coverage", "Coverage", blocks) if blocks else None
+
+
+def _coverage(trace: RankTrace, end: str) -> Sequence[Block]:
+    costs = columns.KERNELS if trace.kernels else columns.OPS
+    wrong = [row for row in trace.kernels or trace.ops if row.above_roof]
+    above = table(
+        f"above{end}", "Above a roof", costs, wrong, "row", data="kernels" if trace.kernels else "ops", show_title=False
+    )
+    return (
+        Text(id=f"covered{end}", lines=(story.coverage(trace), story.utilisation(trace))),
+        *table(
+            f"uncovered{end}",
+            "No FLOP or byte estimate",
+            columns.UNCOVERED,
+            trace.coverage.uncovered,
+            "name",
+            sorted="Time",
+        ),
+        *table(
+            f"model_error{end}",
+            "The model against the hardware's counters",
+            columns.MODEL_ERROR,
+            trace.coverage.model_error,
+            "class of ops",
+        ),
+        *(
+            (Details(id=f"wrong{end}", title=f"Above a roof: {len(wrong)} with a wrong cost", blocks=above),)
+            if wrong
+            else ()
+        ),
+    )
+
+
+def method(analysis: TraceAnalysis) -> Section:
+    """The files, what was repaired or skipped in them, the ceilings."""
+    traces = every_trace(analysis)
+    several = len(traces) > 1
+    notes = [
+        f"{trace.label}: {line}" if several else line
+        for trace in traces
+        for line in (*trace.reading.notes, *trace.notes)
+    ]
+    blocks: list[Block] = [*table("traces", "Traces", columns.TRACES, traces, "trace")]
+    if notes:
+        title = "What was repaired, skipped or is missing"
+        blocks.append(Text(id="notes", lines=tuple(notes), style="callout", title=title))
+    blocks += [
+        Details(
+            id=f"device-{place}",
+            title=f"Device of {trace.label}, as the trace tells it",
+            blocks=(
+                Facts(
+                    id=f"properties-{place}",
+                    items=tuple((name, Cell(str(value))) for name, value in trace.properties.items()),
+                ),
+            ),
+        )
+        for place, trace in enumerate(detailed(analysis))
+        if trace.properties
+    ]
+    blocks += [*shared.ceilings(ceilings_of(traces), _WITHOUT_CEILINGS), shared.provenance(analysis.provenance)]
+    if analysis.command:
+        blocks.append(Facts(id="command", items=(("Command", Cell(analysis.command)),)))
+    return Section("method", "How it was read and computed", tuple(blocks), nav="Method")

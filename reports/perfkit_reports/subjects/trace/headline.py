@@ -1,0 +1,244 @@
+"""What traces come to: a sentence, and the figures to look at first."""
+
+from collections.abc import Sequence
+
+from perfkit import units
+from perfkit.analysis.model import time_split
+from perfkit.analysis.model.step import AT_LEAST, OUTSIDE
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Unknown
+from perfkit_reports import cells
+from perfkit_reports.document.blocks import Tile
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.subjects.ops import gain_s
+from perfkit_reports.subjects.trace.series import focus
+from perfkit_reports.subjects.trace.story import per
+from perfkit_reports.wording import bounded, sentence
+
+_WORDS = {
+    time_split.UNMODELLED: "without a cost model",
+    time_split.COMMUNICATION: "exposed communication",
+    time_split.COPIES: "exposed copies",
+    time_split.HOST: "waiting for the host",
+    time_split.DATA: "waiting for data",
+    time_split.OTHER_IDLE: "idle with work queued",
+}
+_NAMED = 3  # parts of the step in the headline, if each is at least `_LARGE` of it
+_LARGE = 0.1
+_LEAST_GAIN = 0.01  # of the step
+
+
+def headline(analysis: TraceAnalysis) -> str:
+    """Step time, device, the parts that most of it goes to, and what could save most."""
+    trace = focus(analysis)
+    if trace is None:
+        return "No trace could be read."
+    subject = f"{'Step' if trace.steps else 'Trace of'} {units.seconds(trace.step_s)} on {device(trace)}"
+    fleet = analysis.fleet
+    if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
+        subject += f" ({trace.label}, the latest of {len(fleet.ranks):,})"
+    parts = sorted(trace.time_split, key=lambda share: -share.share)[:_NAMED]
+    large = [share for share in parts if share.share >= _LARGE] or parts[:1]
+    split = ", ".join(
+        f"{bounded(units.percent(share.share, 0), share.bound)} {_word(trace, share.category)}" for share in large
+    )
+    way, saving, much = max(_ways(trace), key=lambda each: each[1], default=("", 0.0, ""))
+    sentence = f"{subject}: {split}" if split else subject
+    if saving < _LEAST_GAIN * trace.step_s or saving <= 0:
+        return f"{sentence}."
+    return f"{sentence}; {way} could save {much} {units.seconds(saving)}."
+
+
+def _word(trace: RankTrace, category: str) -> str:
+    if category == time_split.UNMODELLED and trace.unseen_device:
+        return "in ops that start work"
+    if category == time_split.HOST and trace.device == "cpu":
+        fetches = any(part.category == time_split.DATA for part in trace.time_split)
+        return "Python and dispatch" if fetches else "Python, dispatch and waiting"
+    if category == time_split.UNMODELLED and not has_roofs(trace):
+        return "in ops" if trace.device == "cpu" else "in kernels"
+    if category == time_split.OTHER_IDLE and (trace.launches is None or trace.launches.starved_s is None):
+        return "idle"  # whether work was queued is not known
+    return _WORDS.get(category, category)
+
+
+def _ways(trace: RankTrace) -> list[tuple[str, float, str]]:
+    """(way, seconds that it could save, on which side of these) of what can be acted on."""
+    if trace.unseen_device:
+        return []
+    ways = {
+        time_split.DATA: "loading data sooner",
+        time_split.HOST: "fewer ops and less Python" if trace.device == "cpu" else "launching sooner",
+        time_split.COMMUNICATION: "hiding communication",
+        time_split.COPIES: "hiding copies",
+    }
+    found = [(ways[share.category], share.seconds, "up to") for share in trace.time_split if share.category in ways]
+    saving = saving_s(trace) if has_roofs(trace) else None
+    return found if saving is None else [*found, ("reaching the roofs", saving, _saving_bound(trace) or "up to")]
+
+
+def _saving_bound(trace: RankTrace) -> str:
+    return AT_LEAST if trace.lost is not None and trace.lost.matters else ""
+
+
+def remarks(analysis: TraceAnalysis) -> list[str]:
+    """What has to be known beside the headline."""
+    trace = focus(analysis)
+    if trace is None:
+        return []
+    lines = []
+    difference = analysis.difference
+    if difference is not None and difference.before_step_s > 0:
+        change = units.signed_percent(difference.after_step_s / difference.before_step_s - 1)
+        lines.append(
+            f"Against {difference.before} the step changed by {change}: "
+            f"{units.seconds(difference.before_step_s)} before, {units.seconds(difference.after_step_s)} now."
+        )
+    reason = without_roofline(trace)
+    if reason:
+        lines.append(reason)
+    lost = [(each, each.lost) for each in analysis.traces if each.lost is not None and each.lost.matters]
+    if lost:
+        worst, most = max(lost, key=lambda each: each[1].share)
+        where = (
+            "" if len(analysis.traces) == 1 else f" ({worst.label}; {len(lost):,} of {len(analysis.traces):,} traces)"
+        )
+        lines.append(f"{lost_title(most)}{where}: {LOST_MEANING}.")
+    cut = [each.label for each in analysis.traces if each.reading.cut]
+    if cut:
+        files = "The file" if len(analysis.traces) == 1 else "The file of " + ", ".join(cut[:_NAMED])
+        more = f" and {len(cut) - _NAMED:,} more" if len(cut) > _NAMED else ""
+        lines.append(f"{files}{more} is damaged or cut off: only what comes before is in these figures.")
+    return lines
+
+
+def device(trace: RankTrace) -> str:
+    if trace.unseen_device:
+        return f"the host alone ({trace.unseen_device})"
+    if trace.device_name:
+        return trace.device_name
+    return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"a {trace.device} device that is not named")
+
+
+def has_roofs(trace: RankTrace) -> bool:
+    return trace.ceilings is not None and bool(trace.ceilings.ceilings)
+
+
+def ceilings_of(traces: Sequence[RankTrace]) -> list[DeviceCeilings]:
+    """The ceilings of each device that some traces come from; devices without any are left out."""
+    known = [trace.ceilings for trace in traces if trace.ceilings is not None and trace.ceilings.ceilings]
+    return list(dict.fromkeys(known))
+
+
+def saving_s(trace: RankTrace) -> float | None:
+    """Seconds per step above the roofs, of kernels (on a CPU: ops) with a known cost; None where none has one.
+
+    Kernels of several streams may overlap, so that this is the most that can be saved, and never more than the step.
+    """
+    rows = [row for row in trace.kernels or trace.ops if row.phase != OUTSIDE]
+    gains = [gain for row in rows if (gain := gain_s(row)) is not None]
+    return min(sum(gains), trace.step_s) if gains else None
+
+
+def without_roofline(trace: RankTrace) -> str:
+    """Why there is no roofline, and what to do; empty where there is one."""
+    if trace.unseen_device:
+        return "The work that was launched has no times in the trace, so there is no roofline."
+    if trace.points and has_roofs(trace):
+        return ""
+    if not has_roofs(trace) and trace.coverage.flops_s > 0:
+        told = trace.ceilings.notes if trace.ceilings is not None else ()
+        how = sentence("; ".join(told) or "name the device with --device (see `perfkit devices`)")
+        return f"No ceilings are known for {device(trace)}, so nothing is held against a roof. {how}"
+    if trace.coverage.kernel_s <= 0:
+        return "The trace holds no kernels and no ops, so there is nothing to place on a roofline."
+    if all(row.bound in ("communication", "copy") for row in trace.kernels or trace.ops):
+        return "All of the work is communication or copies, which have no place on a roofline."
+    if trace.coverage.flops_s <= 0 and trace.coverage.bytes_s <= 0:
+        return (
+            "No FLOPs and no bytes are known, so there is no roofline: "
+            "record again with torch.profiler.profile(..., record_shapes=True)."
+        )
+    return "No work with both FLOPs and bytes is known, so there is no roofline."
+
+
+def tiles(analysis: TraceAnalysis) -> list[Tile]:
+    """The most important first."""
+    trace = focus(analysis)
+    if trace is None:
+        return []
+    found = [
+        ("Step time" if trace.steps else "Length of the trace", _step(trace)),
+        ("Potential savings", _saving(trace)),
+        ("Coverage", _modelled(trace)),
+        ("MFU", _utilisation(trace)),
+    ]
+    overlap, launches = trace.overlap, trace.launches
+    if overlap.communication_s > 0:
+        hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
+        detail = f"of {units.seconds(overlap.communication_s)}; {units.percent(hidden, 0)} is hidden behind computing"
+        found.append(("Exposed communication", Cell(units.seconds(overlap.exposed_communication_s), detail=detail)))
+    if launches is not None and trace.step_s > 0:
+        starved = launches.starved_s
+        detail = (
+            launches.note or "not known how much of it waits for the host"
+            if starved is None
+            else f"{units.seconds(launches.idle_s)} {per(trace)}, {units.seconds(starved)} with nothing queued"
+        )
+        found.append(
+            (
+                "Device idle",
+                Cell(bounded(units.percent(launches.idle_s / trace.step_s), launches.idle_bound), detail=detail),
+            )
+        )
+    if trace.memory is not None:
+        found.append(("Peak memory", Cell(units.nbytes(trace.memory.peak_bytes), detail=trace.memory.source)))
+    return [Tile(title, cell) for title, cell in found]
+
+
+def _step(trace: RankTrace) -> Cell:
+    if not trace.steps:
+        return Cell(units.seconds(trace.step_s), detail=trace.step_basis or "no steps were found")
+    times = [step.seconds for step in trace.steps]
+    spread = f", {units.seconds(min(times))} to {units.seconds(max(times))}" if len(times) > 1 else ""
+    count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
+    return Cell(units.seconds(trace.step_s), detail=f"{count}{spread}; {trace.step_basis}")
+
+
+def _saving(trace: RankTrace) -> Cell:
+    if trace.unseen_device:
+        return unknown("the work that was launched was not recorded")
+    if not has_roofs(trace):
+        return unknown("no ceilings are known for the device")
+    saving = saving_s(trace)
+    if saving is None:
+        return unknown("no work has both a cost and a roof")
+    whole = "step" if trace.steps else "trace"
+    share = f"{units.percent(saving / trace.step_s, 0)} of the {whole}" if trace.step_s > 0 else ""
+    text = bounded(units.seconds(saving), _saving_bound(trace))
+    return Cell(text, detail=f"{share}, were every kernel at its roof".removeprefix(", "))
+
+
+def _modelled(trace: RankTrace) -> Cell:
+    coverage = trace.coverage
+    if trace.unseen_device:
+        return unknown("the work that was launched was not recorded")
+    if coverage.kernel_s <= 0:
+        return unknown("the trace holds no kernels and no ops")
+    inferred = coverage.inferred_s / coverage.kernel_s
+    return Cell(
+        units.percent(coverage.flops_s / coverage.kernel_s),
+        detail=f"FLOPs; {units.percent(coverage.bytes_s / coverage.kernel_s)} with bytes, "
+        f"{units.percent(coverage.linked_s / coverage.kernel_s)} linked to an op"
+        + (f", {units.percent(inferred)} inferred" if inferred > 0 else ""),
+    )
+
+
+def _utilisation(trace: RankTrace) -> Cell:
+    mfu, hfu = cells.quantity(trace.mfu), cells.quantity(trace.hfu)
+    if isinstance(trace.mfu, Unknown):
+        return mfu
+    detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "
+    return Cell(mfu.text, detail=detail + trace.mfu.how.value)

@@ -1,0 +1,120 @@
+"""Traces as what the figures draw: series on a roofline, bars of time. What is too much to look at is cut here."""
+
+import msgspec
+
+from perfkit import units
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.trace.memory import fullness
+from perfkit_reports.charts.plane import Plane, Series, applicable
+from perfkit_reports.charts.roofline import LEVEL
+from perfkit_reports.document.blocks import Bar
+from perfkit_reports.holders import Holder, of_traces
+from perfkit_reports.palette import styles
+from perfkit_reports.wording import plural
+
+DETAILED = 4  # traces with tables and a layer of the roofline
+SHOWN_AT_FIRST = 2
+BARS = 16  # in a figure of bars
+
+
+def every_trace(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
+    """All traces of the analysis, the one that is compared with included."""
+    return (*analysis.traces, *((analysis.difference.before_trace,) if analysis.difference else ()))
+
+
+def focus(analysis: TraceAnalysis) -> RankTrace | None:
+    """The trace to look at first: the slowest rank of a job, what is compared with something, or the first."""
+    labels = [analysis.fleet.straggler] if analysis.fleet else []
+    if analysis.difference:
+        labels.insert(0, analysis.difference.after)
+    by_label = {trace.label: trace for trace in analysis.traces}
+    chosen = next((by_label[label] for label in labels if label in by_label), None)
+    return chosen or next(iter(analysis.traces), None)
+
+
+def detailed(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
+    """The traces that are shown in detail: the one to look at first, what it is compared with, then the others."""
+    first = focus(analysis)
+    before = analysis.difference.before if analysis.difference else ""
+    ordered = sorted(every_trace(analysis), key=lambda trace: (trace is not first, trace.label != before))
+    return tuple(ordered[:DETAILED])
+
+
+def memory_holders(analysis: TraceAnalysis) -> list[Holder]:
+    """The memory of the traces in detail, and of the one that ran out of it or is fullest, whichever it is: first."""
+    holders = sorted(of_traces(every_trace(analysis)), key=lambda holder: fullness(holder.account), reverse=True)
+    shown = {trace.label for trace in detailed(analysis)}
+    return holders[:1] + [holder for holder in holders[1:] if holder.name in shown]
+
+
+def plane(analysis: TraceAnalysis) -> Plane:
+    """The points of the traces in detail; an arrow leads from the trace before a change to the one after it."""
+    difference = analysis.difference
+    traces = detailed(analysis)
+    look = styles([(trace.label, difference is not None and trace.label == difference.before) for trace in traces])
+    return Plane(
+        tuple(
+            Series(
+                trace.label,
+                trace.points + _levels(trace),
+                look[trace.label],
+                place < SHOWN_AT_FIRST,
+                difference.before if difference and trace.label == difference.after else "",
+                trace.device_name,
+                applicable(trace.ceilings, None),
+            )
+            for place, trace in enumerate(traces)
+        )
+    )
+
+
+def _levels(trace: RankTrace) -> tuple[OpRow, ...]:
+    """Counted kernels by the traffic of each level of memory, as a layer of their own."""
+    return tuple(
+        msgspec.structs.replace(point, kind=LEVEL, name=f"{point.name} ({point.level})") for point in trace.level_points
+    )
+
+
+def trace_bars(analysis: TraceAnalysis) -> list[Bar]:
+    """Where the step of each trace goes, first before a change; of many the slowest, the median and the fastest."""
+    difference = analysis.difference
+    when = {difference.before: "before: ", difference.after: "now: "} if difference else {}
+    traces = [trace for trace in every_trace(analysis) if trace.time_split]
+    if len(traces) > BARS:
+        slowest = sorted(traces, key=lambda trace: -trace.step_s)
+        places = {"slowest: ": 0, "median: ": len(slowest) // 2, "fastest: ": len(slowest) - 1}
+        told = {slowest[place].label: word for word, place in places.items()} | when
+        traces = [trace for trace in slowest if trace.label in told]
+        when = told
+    ordered = sorted(traces, key=lambda trace: not when.get(trace.label, "").startswith("before"))
+    return [
+        Bar(f"{when.get(trace.label, '')}{trace.label}, {units.seconds(trace.step_s)}", trace.time_split)
+        for trace in ordered
+    ]
+
+
+def step_bars(trace: RankTrace) -> list[Bar]:
+    """The steps of a trace, in order; the slowest ones where there are many."""
+    slowest = {id(step) for step in sorted(trace.steps, key=lambda step: -step.seconds)[:BARS]}
+    return [
+        Bar(f"step {step.number}, {units.seconds(step.seconds)}", step.time_split)
+        for step in trace.steps
+        if step.time_split and id(step) in slowest
+    ]
+
+
+def stream_bars(trace: RankTrace) -> list[Bar]:
+    """The busiest streams of a trace; on a CPU the threads."""
+    busiest = sorted(trace.streams, key=lambda stream: -stream.busy_s)[:BARS]
+    what = ("thread", "op") if trace.device == "cpu" else ("stream", "kernel")
+    several = len({stream.device for stream in trace.streams}) > 1
+    return [
+        Bar(
+            (f"device {stream.device}, " if several else "")
+            + f"{what[0]} {stream.stream}: {plural(stream.kernels, what[1])}, busy {units.seconds(stream.busy_s)}",
+            stream.split,
+        )
+        for stream in busiest
+        if stream.split
+    ]

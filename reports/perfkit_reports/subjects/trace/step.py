@@ -1,0 +1,208 @@
+"""What changed, where a step's time goes, how it stands to the roofs, and what could be saved."""
+
+from collections.abc import Iterator, Sequence
+
+from perfkit import units
+from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.trace import timeline
+from perfkit.analysis.trace.work.placed import OUTSIDE
+from perfkit_reports.charts import changes as changes_chart
+from perfkit_reports.charts import roofline as roofline_chart
+from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Details, Section, Table, Text
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.trace import columns, headline, story
+from perfkit_reports.subjects.trace.parts import SHORT, table
+from perfkit_reports.subjects.trace.series import (
+    BARS,
+    detailed,
+    every_trace,
+    focus,
+    plane,
+    step_bars,
+    stream_bars,
+    trace_bars,
+)
+
+_ROWS = 80  # of a table of costs of one trace
+
+
+def changes(analysis: TraceAnalysis) -> Section | None:
+    """What changed since another trace, op by op."""
+    difference = analysis.difference
+    if difference is None:
+        return None
+    chart = changes_chart.chart(difference)
+    blocks: tuple[Block, ...] = (
+        Text(id="no-changes", lines=("The two have no ops that could be matched.",), style="empty"),
+    )
+    if chart is not None:
+        rows = table("changes", "Changes by op", columns.CHANGES, difference.changes, "op", weight=Weight.BRIEF)
+        blocks = (
+            chart,
+            Details(id="all-changes", title="All changed ops as a table", blocks=rows, weight=Weight.BRIEF),
+        )
+    return Section("changed", "What changed", blocks, intro=tuple(story.difference(difference)))
+
+
+def time(analysis: TraceAnalysis) -> Section:
+    """The parts of the step of each trace, and of its steps and streams."""
+    bars = trace_bars(analysis)
+    title = "Where the time went"
+    if not bars:
+        none = Text(id="no-time", lines=("The trace has no work whose time could be split.",), style="empty")
+        return Section("time", title, (none,), nav="Time")
+    total = len(every_trace(analysis))
+    split = Bars(
+        id="time-split",
+        title="",
+        bars=tuple(bars),
+        label="Shares of a step's time by trace",
+        caption=f"The slowest, the median and the fastest of {total:,} traces; all are in tables/time.parquet."
+        if total > BARS
+        else "",
+        weight=Weight.BRIEF,
+    )
+    return Section("time", title, (split, *_closer(analysis, bars)), nav="Time", intro=_parts(analysis, bars))
+
+
+def _parts(analysis: TraceAnalysis, bars: Sequence[Bar]) -> tuple[str, ...]:
+    trace = focus(analysis)
+    why = "CPU was dispatching or waiting" if trace and trace.device == "cpu" else "device had nothing queued"
+    lines = [
+        "The parts sum to 100 %. Computing counts first; communication and copies only where nothing was computed "
+        f"beside them. “{timeline.HOST}” is time in which the {why}."
+    ]
+    if any(timeline.UNMODELLED in bar.categories for bar in bars):
+        lines.append(f"“{timeline.UNMODELLED}” is work whose cost or roof is not known.")
+    return tuple(lines)
+
+
+def _closer(analysis: TraceAnalysis, whole: Sequence[Bar]) -> tuple[Block, ...]:
+    """Steps and streams, without those whose bars would only say again what the trace's bar says."""
+    options: dict[tuple[str, ...], Block] = {}
+    for place, trace in enumerate(detailed(analysis)):
+        streams = "Threads" if trace.device == "cpu" else "Streams"
+        for kind, bars, of in (
+            ("Steps", step_bars(trace), "of the step"),
+            (streams, stream_bars(trace), "of the trace"),
+        ):
+            if bars and not (len(bars) == 1 and any(_alike(bars[0], bar) for bar in whole)):
+                name = f"{kind} of {trace.label}"
+                label = f"Shares of time of {name[0].lower()}{name[1:]}"
+                key = "steps" if kind == "Steps" else "streams"
+                options[name,] = Bars(id=f"{key}-time-{place}", title="", bars=tuple(bars), label=label, whole=of)
+    if not options:
+        return ()
+    return (
+        Choice(id="time-more", title="Step by step, stream by stream", keys=("Show",), options=options),
+        Text(
+            id="time-cut",
+            lines=(
+                f"At most {BARS} bars: the slowest steps and the busiest streams, in order; all are in "
+                "tables/steps.parquet and tables/streams.parquet.",
+            ),
+            style="caption",
+        ),
+    )
+
+
+def _alike(one: Bar, other: Bar) -> bool:
+    """Whether two bars say the same to the digits that are shown."""
+
+    def said(bar: Bar) -> dict[str, str]:
+        return {share.category: units.percent(share.share) for share in bar.shares if share.seconds > 0}
+
+    return said(one) == said(other)
+
+
+def roofline(analysis: TraceAnalysis) -> Section:
+    """How fast the work runs against what the device allows, or why that cannot be drawn."""
+    trace = focus(analysis)
+    reason = headline.without_roofline(trace) if trace else ""
+    known = plane(analysis)
+    chart = roofline_chart.chart(known, "Traces")
+    if chart is None and not reason:
+        alone = any(roofline_chart.placeable(point) for point in known.points)
+        reason = (
+            "One dot alone makes no roofline; its figures are in the table below."
+            if alone
+            else "No work with both FLOPs and bytes is known."
+        )
+    blocks: list[Block] = [Text(id="no-roofline", lines=(reason,), style="empty")] if reason else []
+    if chart is not None:
+        blocks += [Text(id="roofline-told", lines=(_axes(bool(reason)),)), chart]
+    return Section("roofline", "Roofline", tuple(blocks))
+
+
+def _axes(without_roofs: bool) -> str:
+    if without_roofs:
+        return (
+            "How fast the work runs, without roofs to hold it against. "
+            "A dot's area is in proportion to its share of the step."
+        )
+    return (
+        "How fast the work runs against what the device allows. Dashed roofs are from a datasheet, solid ones were "
+        "measured. A dot's area is in proportion to its share of the step; the distance to the roof above it is what "
+        "could be saved."
+    )
+
+
+def savings(analysis: TraceAnalysis) -> Section:
+    """Kernels, ops, modules and phases by the time above their roofs."""
+    traces = detailed(analysis)
+    options = {(panel.title.split(" of ")[0], label): panel for label, panel in _panels(traces)}
+    if not options:
+        none = Text(id="no-costs", lines=("The trace holds no kernels and no ops.",), style="empty")
+        return Section("savings", "Potential savings", (none,))
+    blocks: list[Block] = [
+        Choice(
+            id="costs",
+            keys=("Table", "Trace"),
+            options=options,
+            filter="name, op, module, shapes, bound",
+            weight=Weight.BRIEF,
+        )
+    ]
+    if len(every_trace(analysis)) > len(traces):
+        line = f"Tables of {len(traces)} of {len(every_trace(analysis))} traces; all are in tables/."
+        blocks.append(Text(id="costs-cut", lines=(line,), style="caption"))
+    intro = (
+        "Time above what the roofs allow: the most that a better kernel, fusion or layout could save. Rows are ranked "
+        "by that; what has no cost or no roof comes after, by time.",
+    )
+    return Section("savings", "Potential savings", tuple(blocks), intro=intro)
+
+
+def _panels(traces: Sequence[RankTrace]) -> Iterator[tuple[str, Table]]:
+    """(label of the trace, table)."""
+    for place, trace in enumerate(traces):
+        for kind, of, rows in (
+            ("kernels", columns.KERNELS, trace.kernels),
+            ("ops", columns.OPS, trace.ops),
+            ("modules", columns.MODULES, trace.modules),
+            ("phases", columns.PHASES, trace.phases),
+        ):
+            if not rows or (kind == "kernels" and trace.device == "cpu"):  # there an op is its own kernel
+                continue
+            limit = _ROWS if len(traces) == 1 else SHORT
+            caption = ""
+            if kind in ("kernels", "ops") and sum(row.share for row in rows[:limit] if row.phase != OUTSIDE) > 1.001:
+                many = "threads" if trace.device == "cpu" else "streams"
+                caption = f"Work of several {many} overlaps, so that shares add up to more than 100 %."
+            if kind == "modules":
+                caption = "A module's row holds all beneath it, so that rows overlap."
+            yield (
+                trace.label,
+                Table(
+                    id=f"{kind}-{place}",
+                    title=f"{kind.capitalize()} of {trace.label}",
+                    columns=of,
+                    rows=rows,
+                    what=kind[:-1],
+                    data=kind,
+                    limit=limit,
+                    sorted=columns.SAVINGS,
+                    caption=caption,
+                    weight=Weight.BRIEF,
+                ),
+            )

@@ -1,0 +1,148 @@
+import msgspec
+import plotly.graph_objects as go
+import pytest
+
+from perfkit.analysis.model.trace import RankRow, TraceAnalysis
+from perfkit_reports.charts import ranks, time_bars
+from perfkit_reports.charts.changes import parts
+from perfkit_reports.document.blocks import Bars, Chart, Figure
+from perfkit_reports.subjects.trace import document
+from tests.fixtures import sample_trace_analysis as sample
+from tests.fixtures.document_blocks import blocks
+from tests.fixtures.sample_analysis import HOSTILE
+
+
+def drawn(analysis: TraceAnalysis) -> dict[str, Figure]:
+    """The figures of a report, bars of time among them, by the ids of their blocks."""
+    every = [
+        time_bars.chart(block) if isinstance(block, Bars) else block for block in blocks(document(analysis)).values()
+    ]
+    return {block.id: block.figure for block in every if isinstance(block, Chart)}
+
+
+def _texts(part: object, read: bool = False) -> list[str]:
+    """The strings of a figure that plotly draws; names of series and categories only link its parts."""
+    if isinstance(part, dict):
+        drawn_keys = ("text", "hovertext", "ticktext", "hovertemplate")
+        return [text for key, value in part.items() for text in _texts(value, read or key in drawn_keys)]
+    if isinstance(part, list):
+        return [text for value in part for text in _texts(value, read)]
+    return [part] if isinstance(part, str) and read else []
+
+
+def test_every_figure_is_valid_plotly_and_holds_no_hostile_text(traces: TraceAnalysis) -> None:
+    for figure in drawn(traces).values():
+        go.Figure(figure)  # raises on an unknown name or a bad value
+        assert not [text for text in _texts(figure) if HOSTILE in text or "<img" in text]
+
+
+def test_figures_are_drawn_where_there_is_data_and_none_where_there_is_not() -> None:
+    assert {"roofline", "time-split", "steps-time-0", "streams-time-2", "ranks-chart", "changes-chart"} <= set(
+        drawn(sample.realistic())
+    )
+    assert drawn(sample.nothing()) == {}
+    assert "ranks-chart" not in drawn(sample.alone())
+
+
+def test_bars_of_time_sum_to_100_percent() -> None:
+    totals: dict[str, float] = {}
+    for trace in drawn(sample.realistic())["time-split"]["data"]:
+        for name, share in zip(trace["y"], trace["x"], strict=True):
+            totals[name] = totals.get(name, 0.0) + share
+    assert list(totals.values()) == pytest.approx([100.0] * 3)
+
+
+def test_changes_sum_to_the_change_of_the_step() -> None:
+    difference = sample.realistic().difference
+    assert difference is not None
+    rows = parts(difference)
+    assert sum(seconds for _, seconds in rows) == pytest.approx(difference.after_step_s - difference.before_step_s)
+    assert rows[0] == ("1. aten::_softmax (forward, blocks.*.attn)", pytest.approx(-6.2e-3 * 0.18))
+
+
+def test_what_grew_and_what_shrank_are_told_apart_by_side_and_pattern() -> None:
+    slower, faster, total = drawn(sample.realistic())["changes-chart"]["data"]
+    assert slower["y"] == ["5. aten::item (forward)"]
+    assert slower["x"] == pytest.approx([0.4])
+    assert all(x <= 0 for x in faster["x"])
+    assert slower["marker"]["pattern"]["shape"] != faster["marker"]["pattern"]["shape"]
+    assert total["y"] == ["the whole step"]
+
+
+def test_parts_of_a_rank_sum_to_its_step_and_late_ranks_are_marked() -> None:
+    bars = drawn(sample.realistic())["ranks-chart"]["data"]
+    heights = [sum(column) for column in zip(*(bar["y"] for bar in bars if bar["type"] == "bar"), strict=True)]
+    assert heights == pytest.approx([34.9, 34.9 * 1.06], rel=1e-4)
+    assert bars[-1]["y"] == pytest.approx([0.0, 1.9])
+
+
+def test_dots_name_kernels_readably_with_shapes_and_gain() -> None:
+    figure = drawn(sample.alone())["roofline"]
+    dots = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "kernel"})
+    assert dots["visible"] is True
+    text = dots["hovertext"][0]
+    for part in ("softmax_warp_forward&lt;float", "[8192, 2048]", "bound by memory", "would save 4.29 ms a step"):
+        assert part in text
+
+
+def test_dots_show_even_where_work_is_a_small_part_of_the_step() -> None:
+    trace = sample.trace("rank 0", 0)
+    ops, kernels = (
+        tuple(msgspec.structs.replace(row, share=row.share / 1000) for row in rows)
+        for rows in (trace.ops, trace.kernels)
+    )
+    figure = drawn(sample.alone(ops=ops, kernels=kernels))["roofline"]
+    dots = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "kernel"})
+    assert max(dots["marker"]["size"]) == pytest.approx(36.0)
+
+
+def test_the_split_is_shown_before_and_after_a_change() -> None:
+    names = {name for trace in drawn(sample.realistic())["time-split"]["data"] for name in trace["y"]}
+    assert names == {"before: main rank 0, 41.2 ms", "now: rank 0, 34.9 ms", "rank 1, 37.0 ms"}
+
+
+def test_counted_levels_of_memory_are_a_layer_of_their_own() -> None:
+    first = next(row for row in sample.trace("rank 0", 0).kernels if row.intensity)
+    assert first.intensity is not None
+    levels = tuple(
+        msgspec.structs.replace(first, level=level, intensity=first.intensity * factor)
+        for level, factor in (("l1", 0.1), ("l2", 0.5), ("memory", 1.0))
+    )
+    figure = drawn(sample.alone(level_points=levels))["roofline"]
+    layer = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "level"})
+    assert layer["visible"] is False
+    assert len(set(layer["y"])) == 1
+    assert layer["x"] == pytest.approx([first.intensity * factor for factor in (0.1, 0.5, 1.0)])
+
+
+def test_a_name_that_two_changes_share_keeps_a_bar_for_each() -> None:
+    difference = sample.realistic().difference
+    assert difference is not None
+    names = [name for name, _ in parts(difference)]
+    assert len(names) == len(set(names))
+
+
+def rank(place: int, **changes: object) -> RankRow:
+    known = {"step_s": 1.0, "compute_s": 0.7, "communication_s": 0.2, "exposed_communication_s": 0.1, "idle_s": 0.2}
+    rest = {"late_s": None, "clock_offset_s": None}
+    return RankRow(label=f"rank {place}", rank=place, **{**known, **rest, **changes})  # type: ignore[arg-type]
+
+
+def test_many_ranks_are_a_map_in_which_even_ranks_have_no_colour() -> None:
+    figure = drawn(sample.many_ranks())["ranks-chart"]
+    split = sample.many_ranks().traces[0].time_split
+    rows = {trace["name"]: trace["marker"]["color"] for trace in figure["data"]}
+    assert set(rows) == {"step", *(share.category for share in split), "late at collectives"}
+    assert all(len(colours) == 64 for colours in rows.values())
+    fast, slow = (bytes.fromhex(rows["step"][place][1:]) for place in (0, -1))
+    assert fast[0] < fast[2]  # blue
+    assert slow[0] > slow[2]  # orange
+    even = ranks.chart([rank(place) for place in range(20)], {}).figure["data"]
+    assert all(colour == "#7d848f40" for trace in even for colour in trace["marker"]["color"])
+    assert "late at collectives" not in {trace["name"] for trace in even}
+
+
+def test_a_rank_that_differs_stands_out_of_a_map() -> None:
+    slow = [rank(place, step_s=2.0 if place == 7 else 1.0) for place in range(20)]
+    (step,) = (trace for trace in ranks.chart(slow, {}).figure["data"] if trace["name"] == "step")
+    assert step["marker"]["color"] == ["#d55e00ff" if place == 7 else "#7d848f40" for place in range(20)]

@@ -1,0 +1,217 @@
+"""What the report on traces says, block by block, and that every format can show it."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from matplotlib.image import imread
+from rich.console import Console
+
+from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit_reports.document.blocks import Bars, Chart, Choice, Findings, Table, Text
+from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.render import html, markdown, terminal
+from perfkit_reports.render.write import write
+from perfkit_reports.subjects.trace import document
+from perfkit_reports.subjects.trace.series import DETAILED, memory_holders
+from tests.fixtures import sample_accounts
+from tests.fixtures import sample_trace_analysis as sample
+from tests.fixtures.document_blocks import blocks, column
+from tests.fixtures.parsed_page import Page
+from tests.fixtures.sample_analysis import HOSTILE
+
+MIB = 2**20
+
+
+def lines(analysis: TraceAnalysis, name: str) -> str:
+    block = blocks(document(analysis))[name]
+    assert isinstance(block, Text)
+    return " ".join(block.lines)
+
+
+def sections(analysis: TraceAnalysis) -> list[str]:
+    return [section.id for section in document(analysis).sections]
+
+
+def shown(analysis: TraceAnalysis, width: int = 100, *, verbose: bool = False) -> str:
+    stream = io.StringIO()
+    terminal.render(document(analysis), Console(file=stream, width=width, no_color=True), verbose=verbose)
+    return stream.getvalue()
+
+
+def test_every_format_shows_it_and_no_text_forms_markup(traces: TraceAnalysis) -> None:
+    text = html.render(document(traces))
+    page = Page(text)
+    assert len(text.encode()) < 1_800_000
+    assert page.loaded() == []
+    assert page.intruders() == []
+    written = markdown.render(document(traces))
+    assert "<img" not in written
+    assert "</script>" not in written
+    for verbose in (False, True):
+        assert max(len(line) for line in shown(traces, verbose=verbose).splitlines()) <= 100
+
+
+def test_hostile_text_is_there_as_text() -> None:
+    assert HOSTILE in Page(html.render(document(sample.hostile()))).text
+    assert HOSTILE in " ".join(shown(sample.hostile(), width=400).split())
+
+
+def test_sections_that_have_nothing_to_say_are_left_out() -> None:
+    every = ["findings", "changed", "time", "roofline", "savings", "ranks", "launches", "transfers", "coverage"]
+    assert sections(sample.realistic()) == [*every, "method"]
+    assert not {"changed", "ranks", "memory"} & set(sections(sample.alone()))
+
+
+def test_the_document_tells_the_story() -> None:
+    analysis = sample.realistic()
+    told = document(analysis)
+    assert told.headline.startswith("Step 34.9 ms on NVIDIA H100 80GB HBM3: 40 % memory-bound")
+    found = blocks(told)["found"]
+    assert isinstance(found, Findings)
+    assert (found.items, found.owner) == (analysis.findings, "Trace")
+    assert "41.2 ms became 34.9 ms, -6.28 ms a step" in " ".join(told.sections[1].intro)
+    assert "Rank 1 holds the others up" in lines(analysis, "fleet")
+    assert "120 of 330 kernels a step take less than" in lines(analysis, "launched-0")
+    assert "3 events with a negative duration were taken as 0 ns long" in lines(analysis, "notes")
+    assert column(blocks(told)["uncovered-0"], "Why") == ["a custom op without a formula"]
+    assert blocks(told)["wrong-0"].title == "Above a roof: 1 with a wrong cost"  # type: ignore[attr-defined]
+
+
+def test_a_terminal_has_what_bounds_the_step_and_what_could_be_saved() -> None:
+    text = " ".join(shown(sample.realistic()).split())
+    for part in (
+        "MFU: 15.8 %",
+        "Attention is not fused [rank 0], up to 6.30 ms a step",
+        "Rank 1 holds the others up",
+        "4.29 ms",
+        "-1.12 ms",
+        "rank 1's file was cut off",
+    ):
+        assert part in text, part
+    assert "Coverage" not in shown(sample.alone()).splitlines()
+    assert "of 30.5 ms" in shown(sample.alone(), verbose=True) or "FLOPs and" in shown(sample.alone(), verbose=True)
+
+
+def test_what_is_missing_is_explained() -> None:
+    assert "record_shapes=True" in lines(sample.without_shapes(), "no-roofline")
+    assert "Name the device with --device" in lines(sample.unknown_device(), "ceilings")
+    assert "On a CPU nothing is launched" in lines(sample.cpu_only(), "launched-0")
+    assert lines(sample.nothing(), "no-costs") == "The trace holds no kernels and no ops."
+    assert lines(sample.nothing(), "no-time") == "The trace has no work whose time could be split."
+    assert "How fast the work runs, without roofs to hold it against" in lines(sample.unknown_device(), "roofline-told")
+    assert "reaching the roofs" not in document(sample.unknown_device()).headline
+
+
+def test_one_dot_alone_is_no_roofline() -> None:
+    trace = sample.trace("rank 0", 0)
+    alone = sample.alone(points=trace.points[:1])
+    assert "roofline" not in blocks(document(alone))
+    assert lines(alone, "no-roofline").startswith("One dot alone makes no roofline")
+    assert isinstance(blocks(document(sample.alone()))["roofline"], Chart)
+
+
+def test_tables_are_ranked_by_what_could_be_saved_and_cut() -> None:
+    rows = sample.trace("rank 0", 0).kernels * 50
+    kernels = blocks(document(sample.alone(kernels=rows)))["kernels-0"]
+    assert isinstance(kernels, Table)
+    assert (kernels.limit, kernels.sorted, kernels.data) == (80, "Potential savings", "kernels")
+    text = Page(html.render(document(sample.alone(kernels=rows)))).text
+    assert "80 of 500 kernels shown; all are in tables/kernels.parquet." in text
+
+
+def test_of_many_ranks_four_are_told_in_detail_and_three_have_bars() -> None:
+    found = blocks(document(sample.many_ranks()))
+    assert lines(sample.many_ranks(), "costs-cut") == "Tables of 4 of 64 traces; all are in tables/."
+    split, costs = found["time-split"], found["costs"]
+    assert isinstance(split, Bars)
+    assert isinstance(costs, Choice)
+    assert [bar.name.split(":")[0] for bar in split.bars] == ["slowest", "median", "fastest"]
+    assert len({trace for _, trace in costs.options}) == 4
+    assert column(found["ranks"], "Rank")[0] == "rank 63"
+
+
+def test_a_stream_whose_bar_says_what_the_step_says_is_not_drawn_again() -> None:
+    trace = sample.trace("rank 0", 0)
+    stream = msgspec.structs.replace(trace.streams[0], split=trace.time_split)
+    once = sample.alone(streams=(stream,), steps=trace.steps[:1])
+    assert "time-more" not in blocks(document(once))
+    assert "time-more" in blocks(document(sample.alone()))
+
+
+def test_columns_without_content_are_left_out() -> None:
+    kernels = tuple(msgspec.structs.replace(row, module="") for row in sample.trace("rank 0", 0).kernels)
+    text = html.render(document(sample.alone(kernels=kernels, ops=(), modules=(), phases=())))
+    heads = text.split('data-block="kernels-0"')[1].split("</thead>")[0]
+    assert ">Module<" not in heads
+    assert ">Op<" in heads
+
+
+def test_long_kernel_names_are_short_with_the_whole_on_hover() -> None:
+    page = Page(html.render(document(sample.alone())))
+    assert sample.GELU in [attributes.get("title") for tag, attributes in page.tags if tag == "code"]
+    assert sample.GELU not in page.text
+    assert "GeluCUDAKernelImpl" in page.text
+
+
+def test_names_and_shapes_of_any_length_do_not_fill_the_page() -> None:
+    long = tuple(
+        msgspec.structs.replace(row, name=row.name * 50, shapes="[4096, 4096] " * 9999)
+        for row in sample.trace("rank 0", 0).kernels * 50
+    )
+    ranks = tuple(msgspec.structs.replace(trace, kernels=long, ops=long) for trace in sample.many_ranks(4).traces)
+    analysis = msgspec.structs.replace(sample.many_ranks(4), traces=ranks)
+    assert len(html.render(document(analysis)).encode()) < 3_500_000
+
+
+def test_memory_that_was_recorded_has_a_section() -> None:
+    analysis = sample.alone(memory=sample_accounts.step(300 * MIB))
+    assert "memory" in sections(analysis)
+    assert "memory-balance" in blocks(document(analysis))
+    failed = shown(sample.alone(memory=sample_accounts.out_of_memory()), verbose=True)
+    assert "An allocation of" in failed
+
+
+def test_of_many_ranks_the_fullest_comes_first_whichever_it_is() -> None:
+    many = sample.many_ranks(12)
+    sizes = [(500 if place == 10 else 100 + place) * MIB for place in range(12)]
+    traces = tuple(
+        msgspec.structs.replace(trace, memory=sample_accounts.step(size))
+        for trace, size in zip(many.traces, sizes, strict=True)
+    )
+    holders = memory_holders(msgspec.structs.replace(many, traces=traces))
+    assert (holders[0].name, holders[0].account.peak_bytes) == (traces[10].label, 500 * MIB)
+    assert len(holders) <= DETAILED + 1
+
+
+def test_every_form_is_written_and_the_analysis_comes_back(traces: TraceAnalysis, tmp_path: Path) -> None:
+    paths = write(document(traces), tmp_path)
+    names = {str(path.relative_to(tmp_path)) for path in paths}
+    tables = ("kernels", "ops", "modules", "steps", "streams", "collectives", "copies", "ranks", "changes", "uncovered")
+    files = {"report.html", "analysis.json", "summary.json", "report.md"}
+    assert files | {f"tables/{name}.parquet" for name in tables} <= names
+    assert not [name for name in names if name.startswith("figures/")]
+    assert msgspec.json.decode((tmp_path / "analysis.json").read_bytes(), type=TraceAnalysis) == traces
+    assert (tmp_path / "analysis.json").read_bytes() == as_json(traces)
+
+
+def test_static_figures_are_drawn_only_when_asked_for(tmp_path: Path) -> None:
+    names = {
+        str(path.relative_to(tmp_path)) for path in write(document(sample.realistic()), tmp_path, figures=Weight.DETAIL)
+    }
+    assert {f"figures/{stem}.{kind}" for stem in ("roofline", "time-split") for kind in ("png", "svg")} <= names
+    assert imread(io.BytesIO((tmp_path / "figures/roofline.png").read_bytes())).std() > 0.01  # not a blank sheet
+    empty = write(document(sample.nothing()), tmp_path / "empty", figures=Weight.DETAIL)
+    assert not [path for path in empty if path.parent.name == "figures"]
+
+
+@pytest.mark.parametrize("module", ["subjects.trace", "render.html", "render.terminal", "render.write"])
+def test_heavy_libraries_are_imported_only_where_they_are_used(module: str) -> None:
+    heavy = ("matplotlib", "pyarrow", "pandas", "torch", "plotly")
+    code = f"import sys, perfkit_reports.{module}; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,108 @@
+import msgspec
+import pytest
+
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.subjects.trace.headline import headline, remarks, saving_s, tiles, without_roofline
+from tests.fixtures import sample_trace_analysis as sample
+
+
+def test_one_sentence_names_device_step_bounds_and_gain() -> None:
+    assert headline(sample.alone()) == (
+        "Step 34.9 ms on NVIDIA H100 80GB HBM3: 40 % memory-bound, 27 % compute-bound, 13 % exposed communication; "
+        "reaching the roofs could save up to 10.8 ms."
+    )
+
+
+def test_the_saving_is_the_sum_of_time_above_the_roofs_and_no_more() -> None:
+    trace = sample.trace("rank 0", 0)
+    sure = [row for row in trace.kernels if row.attainable_s is not None and not row.above_roof]
+    assert saving_s(trace) == pytest.approx(sum(row.seconds - (row.attainable_s or 0.0) for row in sure))
+    assert saving_s(msgspec.structs.replace(trace, step_s=1e-3)) == 1e-3
+
+
+def test_work_outside_of_steps_is_not_saved_from_a_step() -> None:
+    trace = sample.trace("rank 0", 0)
+    outside = tuple(msgspec.structs.replace(row, phase="outside steps") for row in trace.kernels)
+    assert saving_s(msgspec.structs.replace(trace, kernels=outside)) is None
+
+
+def test_without_steps_the_length_of_the_trace_is_named_as_such() -> None:
+    assert headline(sample.without_shapes()).startswith("Trace of 34.9 ms on NVIDIA H100 80GB HBM3: ")
+    assert "reaching the roofs" not in headline(sample.without_shapes())
+
+
+def test_the_way_that_saves_most_is_named() -> None:
+    split = (
+        TimeShare(category="host", seconds=0.9, share=0.9),
+        TimeShare(category="memory-bound", seconds=0.1, share=0.1),
+    )
+    trace = headline(sample.alone(step_s=1.0, time_split=split))
+    assert trace.endswith("90 % waiting for the host, 10 % memory-bound; launching sooner could save up to 900 ms.")
+
+
+def test_without_roofs_work_is_not_said_to_lack_a_cost_model() -> None:
+    split = (TimeShare(category="unmodelled", seconds=1.0, share=1.0),)
+    assert "100 % without a cost model" in headline(sample.alone(step_s=1.0, time_split=split))
+    assert "100 % in kernels" in headline(sample.alone(step_s=1.0, time_split=split, ceilings=None))
+
+
+def test_the_latest_rank_leads_and_says_so() -> None:
+    assert headline(sample.many_ranks()).startswith(
+        "Step 37.1 ms on NVIDIA H100 80GB HBM3 (rank 63, the latest of 64): "
+    )
+
+
+def test_a_comparison_is_told_beside_the_headline() -> None:
+    assert remarks(sample.realistic()) == [
+        "Against main rank 0 the step changed by -15.3 %: 41.2 ms before, 34.9 ms now."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("analysis", "advice"),
+    [
+        (sample.without_shapes(), "record_shapes=True"),
+        (sample.unknown_device(), "--device"),
+        (sample.nothing(), "no kernels and no ops"),
+    ],
+)
+def test_without_a_roofline_the_reader_learns_what_to_do(analysis: TraceAnalysis, advice: str) -> None:
+    assert advice in without_roofline(analysis.traces[0])
+    assert any(advice in line for line in remarks(analysis))
+
+
+def test_a_file_that_is_cut_off_is_told_beside_the_headline() -> None:
+    whole = sample.alone()
+    reading = msgspec.structs.replace(whole.traces[0].reading, cut=True)
+    told = "The file is damaged or cut off: only what comes before is in these figures."
+    assert told in remarks(sample.alone(reading=reading))
+    assert told not in remarks(whole)
+
+
+def test_a_trace_of_communication_alone_is_not_asked_for_shapes() -> None:
+    rows = sample.without_shapes().traces[0].kernels
+    talk = tuple(msgspec.structs.replace(row, bound="communication") for row in rows)
+    analysis = sample.alone(kernels=talk, ops=(), summary=(), coverage=sample.without_shapes().traces[0].coverage)
+    assert without_roofline(analysis.traces[0]).startswith("All of the work is communication or copies")
+
+
+def cells(analysis: TraceAnalysis) -> dict[str, Cell]:
+    return {tile.title: tile.cell for tile in tiles(analysis)}
+
+
+def test_tiles_never_show_a_figure_that_is_not_known() -> None:
+    shown = cells(sample.unknown_device())
+    assert (shown["Potential savings"].text, shown["MFU"].text) == ("n/a", "n/a")
+    assert shown["MFU"].reason == "no peak is known for this device"
+    assert "Exposed communication" not in cells(sample.nothing())
+    assert cells(sample.nothing())["Coverage"].text == "n/a"
+
+
+def test_tiles_of_a_whole_trace() -> None:
+    shown = {title: (cell.text, cell.detail) for title, cell in cells(sample.alone()).items()}
+    assert shown["Step time"] == ("34.9 ms", "mean of 3 steps, 34.6 ms to 35.6 ms; marked by ProfilerStep")
+    assert shown["Exposed communication"] == ("4.54 ms", "of 8.20 ms; 45 % is hidden behind computing")
+    assert shown["Device idle"] == ("14.0 %", "4.89 ms a step, 3.84 ms with nothing queued")
+    assert shown["MFU"] == ("15.8 %", "HFU 18.9 %; modelled")

@@ -1,0 +1,79 @@
+import msgspec
+
+from perfkit_reports.charts.roofs import roofs
+from perfkit_reports.palette import NEUTRAL
+from perfkit_reports.subjects.trace.series import (
+    POINTS,
+    detailed,
+    focus,
+    plane,
+    step_bars,
+    stream_bars,
+    trace_bars,
+)
+from tests.fixtures import sample_trace_analysis as sample
+
+
+def test_the_trace_to_look_at_is_the_changed_one_then_the_straggler_then_the_first() -> None:
+    whole = sample.realistic()
+    labels = [
+        (found := focus(analysis)) and found.label
+        for analysis in (whole, msgspec.structs.replace(whole, difference=None), sample.alone())
+    ]
+    assert labels == ["rank 0", "rank 1", "rank 0"]
+    assert focus(msgspec.structs.replace(sample.alone(), traces=())) is None
+
+
+def test_the_one_before_a_change_comes_second_in_neutral_with_an_arrow_from_it() -> None:
+    assert [trace.label for trace in detailed(sample.realistic())] == ["rank 0", "main rank 0", "rank 1"]
+    first, second, third = plane(sample.realistic()).series
+    assert (first.origin, second.origin, third.origin) == ("main rank 0", "", "")
+    assert second.style.colour == NEUTRAL
+    assert [series.shown for series in (first, second, third)] == [True, True, False]
+
+
+def test_of_many_ranks_only_a_few_are_drawn_in_detail() -> None:
+    assert len(plane(sample.many_ranks()).series) == 4
+    bars = trace_bars(sample.many_ranks())
+    assert [bar.name.split(",")[0] for bar in bars] == ["slowest: rank 63", "median: rank 31", "fastest: rank 0"]
+
+
+def test_only_the_longest_points_of_a_kind_are_drawn() -> None:
+    trace = sample.trace("rank 0", 0)
+    many = tuple(msgspec.structs.replace(trace.points[0], seconds=float(place)) for place in range(POINTS + 9))
+    points = plane(sample.alone(points=many)).series[0].points
+    assert len(points) == POINTS
+    assert min(point.seconds for point in points) == 9.0
+
+
+def test_bars_of_steps_and_streams_are_named_apart() -> None:
+    trace = sample.trace("rank 0", 0)
+    assert [bar.name for bar in step_bars(trace)] == ["step 10, 35.6 ms", "step 11, 34.6 ms", "step 12, 34.6 ms"]
+    assert [bar.name for bar in stream_bars(trace)] == [
+        "stream 7: 900 kernels, busy 75.0 ms",
+        "stream 20: 90 kernels, busy 31.4 ms",
+    ]
+    assert stream_bars(msgspec.structs.replace(trace, device="cpu"))[0].name.startswith("thread 7: 900 ops")
+
+
+def test_series_of_different_devices_are_held_against_their_own_roofs() -> None:
+    whole = sample.realistic()
+    half = tuple(msgspec.structs.replace(each, value=each.value / 2) for each in sample.ceilings().ceilings)
+    slower = msgspec.structs.replace(sample.ceilings(), device_name="half a GPU", ceilings=half)
+    other = msgspec.structs.replace(whole.traces[1], device_name="half a GPU", ceilings=slower)
+    drawn = plane(msgspec.structs.replace(whole, traces=(whole.traces[0], other), difference=None))
+    assert {device.name for device in drawn.devices} == {"NVIDIA H100 80GB HBM3", "half a GPU"}
+    memory = {roof.device: roof for roof in roofs(drawn) if roof.name == "memory"}
+    high, low = memory["NVIDIA H100 80GB HBM3"], memory["half a GPU"]
+    assert high.ceiling.value == 2 * low.ceiling.value
+    assert (high.below, low.below) == (False, True)
+    assert high.colour != low.colour
+    assert low.label.startswith("half a GPU: memory ")
+
+
+def test_roofs_of_one_device_do_not_name_it() -> None:
+    assert {roof.device for roof in roofs(plane(sample.alone()))} == {""}
+
+
+def test_one_series_alone_has_circles() -> None:
+    assert plane(sample.alone()).series[0].style.symbol == "circle"
