@@ -1,5 +1,5 @@
 from perfkit_reports.cells import Cell, unknown
-from perfkit_reports.columns import NOTHING, Column, count, is_known, known, telling, text
+from perfkit_reports.columns import NOTHING, Column, count, known, telling, text
 
 
 def test_whole_counts_have_no_decimals() -> None:
@@ -8,10 +8,10 @@ def test_whole_counts_have_no_decimals() -> None:
 
 def test_what_is_not_known_is_no_number_and_says_why() -> None:
     cell = known(None, str, "why")
-    assert not is_known(cell)
+    assert not cell.known
     assert (cell.text, cell.reason, cell.value) == ("n/a", "why", None)
-    assert is_known(known(0.0, str, "why"))
-    assert is_known(Cell("short", reason="the whole name"))
+    assert known(0.0, str, "why").known
+    assert Cell("short", reason="the whole name").known
 
 
 def test_columns_that_say_nothing_are_left_out() -> None:
