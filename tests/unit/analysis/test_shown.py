@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.analysis.shown import Shown
+from tests.fixtures import sample_analysis, sample_checks, sample_trace_analysis
 from tests.fixtures import sample_memory_analysis as sample
 from tests.fixtures.parsed_page import Page
 
@@ -38,3 +40,20 @@ def test_a_notebook_shows_the_headline_and_the_figure_at_the_peak(analysis: Memo
     assert "in backward of step 3" in text
     assert text.count("data:image/png;base64,") == 1
     assert "<script" not in text
+
+
+@pytest.mark.parametrize(
+    ("result", "table", "column", "unit"),
+    [
+        (sample_analysis.realistic(), "variants", "step_s", "s"),
+        (sample_trace_analysis.alone(), "kernels", "flops", "FLOP"),
+        (sample_checks.every_verdict(), "ops", "before_bytes", "B"),
+    ],
+    ids=lambda given: type(given).__name__ if isinstance(given, Shown) else None,
+)
+def test_suites_traces_and_checks_show_themselves_alike(result: Shown, table: str, column: str, unit: str) -> None:
+    rows = result.frame(table)
+    assert len(rows) > 0
+    assert rows.attrs["units"][column] == unit
+    assert rows[column].notna().any()
+    assert "<p" in result._repr_html_()
