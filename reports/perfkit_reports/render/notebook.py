@@ -27,7 +27,7 @@ def render(document: Document, report: Path | None = None) -> str:
     found = [finding for block in brief if isinstance(block, Findings) for finding in block.items]
     return (
         templates()
-        .get_template("notebook_document.html.j2")
+        .get_template("notebook.html.j2")
         .render(
             document=document,
             tables=[_Cut(block) for block in brief if isinstance(block, Table) and block.rows],
