@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from perfkit_reports import findings
 from perfkit_reports.charts import time_bars
-from perfkit_reports.document.blocks import Block, Chart, Choice, Figure, Table
+from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Table
 from perfkit_reports.document.cells import Mark
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column, telling
@@ -52,7 +52,7 @@ class _Sheet:
     def figures_json(self) -> Markup:
         return embed(json.dumps(self._figures, ensure_ascii=False, separators=(",", ":")))
 
-    def chart(self, block: Block) -> Chart:
+    def chart(self, block: Chart | Bars) -> Chart:
         """A block of bars as a chart; the figure of either comes into the page."""
         chart = block if isinstance(block, Chart) else time_bars.chart(block)
         self._figures[chart.id] = chart.figure

@@ -8,6 +8,7 @@ from perfkit.analysis.trace import timeline
 from perfkit.analysis.trace.work.placed import OUTSIDE
 from perfkit_reports.charts import changes as changes_chart
 from perfkit_reports.charts import roofline as roofline_chart
+from perfkit_reports.charts.roofs import placeable
 from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Details, Section, Table, Text
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.trace import columns, headline, story
@@ -122,7 +123,7 @@ def roofline(analysis: TraceAnalysis) -> Section:
     known = plane(analysis)
     chart = roofline_chart.chart(known, "Traces")
     if chart is None and not reason:
-        alone = any(roofline_chart.placeable(point) for point in known.points)
+        alone = any(placeable(point) for point in known.points)
         reason = (
             "One dot alone makes no roofline; its figures are in the table below."
             if alone
@@ -150,7 +151,9 @@ def _axes(without_roofs: bool) -> str:
 def savings(analysis: TraceAnalysis) -> Section:
     """Kernels, ops, modules and phases by the time above their roofs."""
     traces = detailed(analysis)
-    options = {(panel.title.split(" of ")[0], label): panel for label, panel in _panels(traces)}
+    options: dict[tuple[str, ...], Block] = {
+        (panel.title.split(" of ")[0], label): panel for label, panel in _panels(traces)
+    }
     if not options:
         none = Text(id="no-costs", lines=("The trace holds no kernels and no ops.",), style="empty")
         return Section("savings", "Potential savings", (none,))
