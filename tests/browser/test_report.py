@@ -106,7 +106,7 @@ def test_claims_and_tracebacks_open_on_demand(open_report: Any) -> None:
 def test_the_timeline_follows_the_chosen_variant(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
     report.visit("memory")
-    report.page.locator("[data-panels=memory-of]").get_by_role("radio", name="ckpt", exact=True).check(force=True)
+    report.page.locator("select[data-panels=memory-of]").select_option(label="ckpt")
     chart = report.page.locator('[data-figure="memory-timeline-2"]')
     chart.locator(".main-svg").first.wait_for(state="attached")
     peak = chart.evaluate("chart => chart.layout.shapes[0].y0")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
 from perfkit_reports.charts import pareto
@@ -118,7 +118,8 @@ def _point(variant: Variant, analysis: Analysis) -> pareto.Point | None:
     step, rate, peak = variant.step_time, variant.throughput, variant.peak_allocated
     if not isinstance(rate, Estimate) or not isinstance(peak, Measurement):
         return None
-    known = isinstance(step, Estimate) and step.low is not None and step.high is not None
+    # The interval of the step time, carried over to throughput.
+    slow, fast = (step.high, step.low) if isinstance(step, Estimate) else (None, None)
     on_front = variant.name in analysis.pareto
     memory, time = cells.peak_memory(variant), cells.step_time(variant)
     return pareto.Point(
@@ -127,9 +128,8 @@ def _point(variant: Variant, analysis: Analysis) -> pareto.Point | None:
         rate.value,
         styles(analysis)[variant.name],
         on_front,
-        # The interval of the step time, carried over to throughput.
-        low=rate.value * step.value / step.high if known else None,
-        high=rate.value * step.value / step.low if known else None,
+        low=_at(step, rate, slow),
+        high=_at(step, rate, fast),
         told=(
             cells.throughput(variant).text,
             f"{memory.text} at the peak {memory.detail}",
@@ -137,3 +137,8 @@ def _point(variant: Variant, analysis: Analysis) -> pareto.Point | None:
             "on the Pareto front" if on_front else "another variant is better on both",
         ),
     )
+
+
+def _at(step: Estimate | Missing, rate: Estimate, seconds: float | None) -> float | None:
+    """The throughput if a step took `seconds`."""
+    return rate.value * step.value / seconds if isinstance(step, Estimate) and seconds else None
