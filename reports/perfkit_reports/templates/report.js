@@ -160,9 +160,10 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
   const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const words = (cell) => (cell.querySelector(".na") ?? cell).innerText; // not the number of its footnote
   function csv(table) {
     const rows = [...table.rows].filter((row) => !row.hidden && !row.classList.contains("detail"));
-    return rows.map((row) => [...row.cells].map((cell) => quoted((raw(cell) ?? cell.innerText).trim().replace(/\s+/g, " "))).join(",")).join("\r\n");
+    return rows.map((row) => [...row.cells].map((cell) => quoted((raw(cell) ?? words(cell)).trim().replace(/\s+/g, " "))).join(",")).join("\r\n");
   }
   all("[data-save]").forEach((button) => button.addEventListener("click", () => save(byId(button.dataset.save).textContent, "application/json", button.dataset.name)));
   all("[data-csv]").forEach((button) => button.addEventListener("click", () => save(csv(byId(button.dataset.csv)), "text/csv", button.dataset.name)));
