@@ -69,4 +69,3 @@ COST: tuple[Column[OpRow], ...] = (
     Column("FLOP/byte", lambda row: known(row.intensity, units.significant, _UNMODELLED), help="arithmetic intensity"),
     Column("Cost from", lambda row: text(row.cost_source), numeric=False),
 )
-COLUMNS = (NAME, *FIGURES, *PLACE, *COST)

@@ -24,6 +24,13 @@ from perfkit_reports.subjects.suite.summary import summary as short
 
 REPORT_JSON = "report.json"
 _ROWS = 200  # of a table of operations on a page
+# On a page, what an operation costs is shown on demand: with it the table would be wider than its box.
+_OPS = (
+    ops.NAME,
+    *ops.FIGURES,
+    *(replace(column, wrap=column.title != "Phase") for column in ops.PLACE),
+    *(replace(column, weight=Weight.DETAIL) for column in ops.COST),
+)
 
 
 def assembled(
@@ -127,7 +134,7 @@ def _ops(analysis: Analysis, what: str, untraced: str) -> Section:
     )
     if not some:
         return empty("ops", title, untraced, nav="Operations")
-    columns = telling(ops.COLUMNS, [row for variant in some for row in variant.ops])
+    columns = telling(_OPS, [row for variant in some for row in variant.ops])
     options: dict[tuple[str, ...], Block] = {
         (variant.name,): Table(
             id=f"ops-{place}",
