@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.check.result import Check

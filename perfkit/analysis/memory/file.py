@@ -9,8 +9,8 @@ from perfkit.allocations import Allocations
 from perfkit.analysis.findings.of_memory import memory_findings
 from perfkit.analysis.findings.order import ordered
 from perfkit.analysis.memory.account import account
-from perfkit.analysis.memory.result import MemoryAnalysis
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
 from perfkit.trace.memory.read import read_memory

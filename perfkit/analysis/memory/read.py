@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.files import read_json
 from perfkit.store.summary import MEMORY_REPORT_FILE
 

@@ -7,20 +7,23 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.analysis.model.step import LostKernels, OpRow, RooflinePoint, TimeShare
-from perfkit.analysis.shown import Shown
+from perfkit.analysis.model.shown import Shown
+from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
+
+# Not at the top: the results of traces are made of what stands above.
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Environment, Quantity, SetupCost, Status
 from perfkit.spec import Struct
 
-ANALYSIS_VERSION = 2
+ANALYSIS_VERSION = 3
 
 
 class Parity(Struct):
     """Losses against the baseline's on the same data.
 
-    `verdict` is `equal`, `within tolerance`, `differs` or `unknown`; `basis` is where the tolerance comes from,
-    or the reason for `unknown`.
+    `verdict` is `equal`, `within tolerance`, `differs`, `not comparable` or `unknown`; `basis` is where the tolerance
+    comes from, or the reason for the last two.
     """
 
     verdict: str
@@ -60,9 +63,8 @@ class CompileSummary(Struct):
 class Variant(Struct):
     """One row of the report. `loop` is there for what perfkit was attached to, and None for what it ran itself.
 
-    `kernels_per_step` are the kernels and copies of a device in a traced step, on a CPU the ops that do work
-    themselves; None where no step was traced. `lost` are kernels that the trace lacks: with any that matter, what is
-    told of the traced step is a bound.
+    `trace` is that of the first rank with a traced step, with the longest rows of its tables; None where none was
+    recorded. Where it lacks kernels that matter, what is told of the traced step is a bound.
     """
 
     name: str
@@ -99,16 +101,31 @@ class Variant(Struct):
     step_samples: tuple[tuple[float, ...], ...]
     warmup_samples: tuple[tuple[float, ...], ...]
     losses: tuple[float | None, ...]  # None where a loss was not finite
-    time_split: tuple[TimeShare, ...]
-    traced_step_s: float | None
-    modelled_share: float | None
     memory: MemoryAccount | None
-    points: tuple[RooflinePoint, ...]
-    ops: tuple[OpRow, ...]
     warnings: tuple[str, ...]
     loop: Loop | None = None
-    kernels_per_step: float | None = None
-    lost: LostKernels | None = None
+    trace: RankTrace | None = None
+
+    @property
+    def traced_step(self) -> RankTrace | None:
+        """The trace, if it marks steps."""
+        return self.trace if self.trace is not None and self.trace.steps else None
+
+    @property
+    def time_split(self) -> tuple[TimeShare, ...]:
+        """Where the traced step goes; empty where none was traced."""
+        return () if self.traced_step is None else self.traced_step.time_split
+
+    @property
+    def points(self) -> tuple[OpRow, ...]:
+        """The dots of the traced step's roofline; none where none was traced."""
+        return () if self.traced_step is None else self.traced_step.points
+
+    @property
+    def ops(self) -> tuple[OpRow, ...]:
+        """The ops of the traced step, the longest first; none where none was traced."""
+        rows = () if self.traced_step is None else self.traced_step.ops
+        return tuple(sorted((row for row in rows if row.phase != OUTSIDE), key=lambda row: -row.seconds))
 
 
 class Analysis(Struct, Shown):

@@ -9,13 +9,18 @@ from typing import ClassVar
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.analysis.model.step import LostKernels, OpRow, RooflinePoint, TimeShare
-from perfkit.analysis.shown import Shown
+from perfkit.analysis.model.shown import Shown
+from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
+from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNMODELLED
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.peak import CPU
 from perfkit.record import NOT_MEASURED, Quantity
 from perfkit.spec import Struct
 
-TRACE_ANALYSIS_VERSION = 2
+TRACE_ANALYSIS_VERSION = 3
+
+# Dots of the roofline beyond these are too small to matter and would only make the figure large.
+MOST_POINTS = 120
 
 
 class Reading(Struct):
@@ -223,6 +228,8 @@ class RankTrace(Struct):
             where equal kernels are known to be of that op (each kernel counts as a call there). A row of
             `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
             overlap.
+        summary: the whole step and each of its phases as dots of the roofline, where they have a place there; of a
+            phase `seconds` are its range, or the time in which a kernel of it ran.
         ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
         unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
             times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
@@ -253,7 +260,7 @@ class RankTrace(Struct):
     streams: tuple[StreamRow, ...]
     overlap: Overlap
     launches: Launches | None
-    points: tuple[RooflinePoint, ...]
+    summary: tuple[OpRow, ...]
     kernels: tuple[OpRow, ...]
     ops: tuple[OpRow, ...]
     modules: tuple[OpRow, ...]
@@ -267,7 +274,7 @@ class RankTrace(Struct):
     phases: tuple[OpRow, ...] = ()
     notes: tuple[str, ...] = ()
     host_calls: tuple[HostCallRow, ...] = ()
-    level_points: tuple[RooflinePoint, ...] = ()
+    level_points: tuple[OpRow, ...] = ()
     ceilings: DeviceCeilings | None = None
     unseen_device: str = ""
     model_flops: Quantity = NOT_MEASURED
@@ -277,6 +284,27 @@ class RankTrace(Struct):
     computed_in: tuple[ComputedIn, ...] = ()
     kernels_per_step: float = 0.0
     lost: LostKernels | None = None
+
+    @property
+    def modelled_share(self) -> float | None:
+        """The share of working time with a cost and a ceiling; None where nothing worked."""
+        seconds = {part.category: part.seconds for part in self.time_split}
+        modelled = sum(seconds.get(category, 0.0) for category in (COMPUTE_BOUND, MEMORY_BOUND, LATENCY_BOUND))
+        working = modelled + seconds.get(UNMODELLED, 0.0)
+        return modelled / working if working > 0 else None
+
+    @property
+    def points(self) -> tuple[OpRow, ...]:
+        """The dots of its roofline: the whole and its phases, and the longest ops and kernels that have a place."""
+        if self.unseen_device:
+            return ()
+        return (*self.summary, *_dots(self.ops), *(() if self.device == CPU else _dots(self.kernels)))
+
+
+def _dots(rows: tuple[OpRow, ...]) -> list[OpRow]:
+    """The longest rows of work within steps that have a place on two log axes."""
+    placed = (row for row in rows if row.achieved and row.unit and row.phase != OUTSIDE and row.kind != REST)
+    return sorted(placed, key=lambda row: -row.seconds)[:MOST_POINTS]
 
 
 class RankRow(Struct):

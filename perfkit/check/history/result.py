@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from perfkit.analysis.shown import Shown
+from perfkit.analysis.model.shown import Shown
 from perfkit.check.judge.thresholds import Threshold, exceeds, margin
 from perfkit.spec import Struct
 

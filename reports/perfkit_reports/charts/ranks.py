@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from perfkit import units
+from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankRow
-from perfkit.analysis.trace import timeline
 from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe, time_scale
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, VERMILLION, bar_pattern, category_fills, legend, ordered_categories
 
 _STEP = "step"
 COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
-CATEGORIES = (COMPUTING, timeline.COMMUNICATION, IDLE, OTHER)
+CATEGORIES = (COMPUTING, time_split.COMMUNICATION, IDLE, OTHER)
 _LABELLED = 16  # more names than this do not fit below the bars
 
 
@@ -189,7 +189,7 @@ def bars(rows: Sequence[RankRow]) -> Figure:
 
 def _parts(row: RankRow) -> dict[str, float]:
     """Seconds of the step; what is neither computing, exposed communication nor idle is `other`."""
-    known = {COMPUTING: row.compute_s, timeline.COMMUNICATION: row.exposed_communication_s, IDLE: row.idle_s}
+    known = {COMPUTING: row.compute_s, time_split.COMMUNICATION: row.exposed_communication_s, IDLE: row.idle_s}
     return {**known, OTHER: max(0.0, row.step_s - sum(known.values()))}
 
 

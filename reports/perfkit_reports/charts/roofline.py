@@ -5,9 +5,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from perfkit import units
-from perfkit.analysis.model.step import RooflinePoint
+from perfkit.analysis.model.step import OpRow
 from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe
-from perfkit_reports.charts.plane import Plane, Series
+from perfkit_reports.charts.plane import Plane, Series, coordinates
 from perfkit_reports.charts.roofs import Roof, limits, placeable, roofs
 from perfkit_reports.document.blocks import Chart, Layer
 from perfkit_reports.names import middle, short_kernel
@@ -95,23 +95,14 @@ def shown_kinds(plane: Plane) -> tuple[str, ...]:
 
 
 def left_out(plane: Plane) -> str:
-    """What could not be drawn, in words; empty where everything is."""
+    """What lies outside the axes, in words; empty where nothing does."""
     frame = limits(plane)
     finest = shown_kinds(plane)[0]
-    flopless, outside = [0.0], [0.0]
+    outside = [0.0]
     for series in plane.series:
         dots = [point for point in series.points if point.kind == finest]
-        flopless.append(sum(point.share for point in dots if not placeable(point)))
-        outside.append(sum(point.share for point in dots if placeable(point) and not (frame and frame.contain(point))))
-    parts = []
-    if any(flopless):
-        parts.append(
-            "Ops without FLOPs (such as copies) have no place on these axes; "
-            f"they take up to {units.percent(max(flopless))} of a step."
-        )
-    if any(outside):
-        parts.append(f"Ops that take up to {units.percent(max(outside))} of a step lie outside the axes.")
-    return " ".join(parts)
+        outside.append(sum(point.share for point in dots if not (frame and frame.contain(point))))
+    return f"Ops that take up to {units.percent(max(outside))} of a step lie outside the axes." if any(outside) else ""
 
 
 def _roof(roof: Roof) -> Trace:
@@ -134,7 +125,7 @@ def _roof(roof: Roof) -> Trace:
     }
 
 
-def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float, alone: bool, above: bool) -> Trace:
+def _dots(series: Series, kind: str, points: list[OpRow], scale: float, alone: bool, above: bool) -> Trace:
     """`alone` says that there is no other series, whose dots would have to be told apart by name; names lie `above`."""
     style = series.style
     named = kind == "phase" or (kind == "step" and not alone)
@@ -144,8 +135,8 @@ def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float, 
         "mode": "markers+text" if named else "markers",
         "name": safe(f"{series.name}: {kind}"),
         "meta": {"series": series.name, "kind": kind},
-        "x": [point.intensity for point in points],
-        "y": [point.achieved for point in points],
+        "x": [coordinates(point)[0] for point in points],
+        "y": [coordinates(point)[1] for point in points],
         "text": [_label(series, point, alone) for point in points] if named else "",
         "textposition": "top center" if above else "bottom center",
         "cliponaxis": True,
@@ -167,7 +158,7 @@ def _dots(series: Series, kind: str, points: list[RooflinePoint], scale: float, 
     }
 
 
-def _label(series: Series, point: RooflinePoint, alone: bool) -> str:
+def _label(series: Series, point: OpRow, alone: bool) -> str:
     parts = [] if alone else [middle(series.name, 24)]
     return safe(" ".join(parts + ([point.name] if point.kind == "phase" else [])), 40)
 
@@ -178,20 +169,20 @@ def _scale(plane: Plane) -> float:
     return max(72.0, 36.0 / math.sqrt(largest)) if largest > 0 else 72.0
 
 
-def _size(point: RooflinePoint, scale: float) -> float:
+def _size(point: OpRow, scale: float) -> float:
     """Diameter in pixels: the dot's area is in proportion to its share of the step."""
     if point.kind in ("phase", "step"):
         return 15.0
     return round(max(5.0, min(52.0, scale * math.sqrt(max(0.0, point.share)))), 1)
 
 
-def _hover(series: Series, point: RooflinePoint) -> str:
+def _hover(series: Series, point: OpRow) -> str:
     gain = None if point.attainable_s is None else point.seconds - point.attainable_s
     return hover(
         f"{series.name}: {short_kernel(point.name) if point.kind == 'kernel' else point.name}",
         point.shapes,
         f"{units.seconds(point.seconds)} a step ({units.percent(point.share)}), {units.significant(point.calls)} calls",
-        f"{units.flops_per_s(point.achieved)} at {units.significant(point.intensity)} FLOP/byte",
+        f"{units.flops_per_s(coordinates(point)[1])} at {units.significant(coordinates(point)[0])} FLOP/byte",
         f"{point.dtype}, {point.unit} unit",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
         "" if gain is None else f"reaching the roof would save {units.seconds(max(0.0, gain))} a step",
@@ -256,10 +247,10 @@ def _arrows(plane: Plane) -> list[dict[str, Any]]:
             {
                 "name": json.dumps({"series": series.name, "kind": "step"}),
                 "visible": series.shown,
-                "x": math.log10(target.intensity),
-                "y": math.log10(target.achieved),
-                "ax": math.log10(origin.intensity),
-                "ay": math.log10(origin.achieved),
+                "x": math.log10(coordinates(target)[0]),
+                "y": math.log10(coordinates(target)[1]),
+                "ax": math.log10(coordinates(origin)[0]),
+                "ay": math.log10(coordinates(origin)[1]),
                 "axref": "x",
                 "ayref": "y",
                 "text": "",
@@ -274,7 +265,7 @@ def _arrows(plane: Plane) -> list[dict[str, Any]]:
     return arrows
 
 
-def whole_step(series: Series) -> RooflinePoint | None:
+def whole_step(series: Series) -> OpRow | None:
     """Where the whole step lies; None where it has no place."""
     return next((point for point in series.points if point.kind == "step" and placeable(point)), None)
 
@@ -314,8 +305,8 @@ def printed(plane: Plane) -> "matplotlib.figure.Figure | None":
         some = series.points if series.shown else ()
         dots = [point for point in some if point.kind == finest and placeable(point) and frame.contain(point)]
         axes.scatter(
-            [point.intensity for point in dots],
-            [point.achieved for point in dots],
+            [coordinates(point)[0] for point in dots],
+            [coordinates(point)[1] for point in dots],
             s=[8 + 900 * max(0.0, point.share) for point in dots],
             color=style.colour,
             alpha=0.4,
@@ -323,7 +314,7 @@ def printed(plane: Plane) -> "matplotlib.figure.Figure | None":
         )
         step = whole_step(series)
         if step is not None:
-            steps[series.name] = (step.intensity, step.achieved)
+            steps[series.name] = coordinates(step)
             axes.scatter(
                 *steps[series.name],
                 color=style.colour,

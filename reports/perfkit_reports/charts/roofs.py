@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass, replace
 
 from perfkit import units
-from perfkit.analysis.model.step import RooflinePoint
+from perfkit.analysis.model.step import OpRow
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
 from perfkit.devices.peak import TF32, THREE_TF32, three_tf32
-from perfkit_reports.charts.plane import Device, Plane
+from perfkit_reports.charts.plane import Device, Plane, coordinates
 from perfkit_reports.names import middle
 from perfkit_reports.palette import NEUTRAL
 
@@ -67,20 +67,22 @@ class Limits:
     y0: float
     y1: float
 
-    def contain(self, point: RooflinePoint) -> bool:
-        return self.x0 <= point.intensity <= self.x1 and self.y0 <= point.achieved <= self.y1
+    def contain(self, point: OpRow) -> bool:
+        x, y = coordinates(point)
+        return self.x0 <= x <= self.x1 and self.y0 <= y <= self.y1
 
 
-def placeable(point: RooflinePoint) -> bool:
+def placeable(point: OpRow) -> bool:
     """Logarithmic axes have no place for a point without FLOPs (copies) or without bytes."""
-    return point.intensity > 0 and point.achieved > 0 and math.isfinite(point.intensity)
+    x, y = coordinates(point)
+    return x > 0 and y > 0 and math.isfinite(x)
 
 
 def limits(plane: Plane) -> Limits | None:
     """Limits that hold the roofs' knees and every point that matters; None where there is nothing to draw."""
     points = [point for point in plane.points if placeable(point)]
     weighty = [point for point in points if point.share >= _LEAST_SHARE] or points
-    xs, ys = [point.intensity for point in weighty], [point.achieved for point in weighty]
+    xs, ys = [coordinates(point)[0] for point in weighty], [coordinates(point)[1] for point in weighty]
     for device in plane.devices:
         peaks, bandwidths = _ceilings(device)
         xs += [peak.value / bandwidth.value for peak in peaks for bandwidth in bandwidths]

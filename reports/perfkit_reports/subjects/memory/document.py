@@ -1,6 +1,6 @@
 """What one file tells of the memory of its devices."""
 
-from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.record import Unknown, measured
 from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, Figures, Summary, digest_of
 from perfkit_reports.document.blocks import Facts, Findings, Section, Tile

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from perfkit.analysis.model.estimate import Estimate, Missing
-from perfkit.analysis.model.step import OpRow, RooflinePoint, TimeShare
+from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
@@ -59,7 +59,7 @@ def data(analysis: Analysis) -> tuple[Data, ...]:
         Data("steps", _STEPS, lambda: list(_steps(analysis))),
         Data("losses", _LOSSES, lambda: list(_losses(analysis))),
         _of_variants("ops", OpRow, analysis, lambda variant: variant.ops),
-        _of_variants("roofline", RooflinePoint, analysis, lambda variant: variant.points),
+        _of_variants("roofline", OpRow, analysis, lambda variant: variant.points),
         _of_variants("time", TimeShare, analysis, lambda variant: variant.time_split),
         Data("ceilings", of_ceilings, lambda: [fields(of_ceilings, ceiling) for ceiling in known]),
     )

@@ -73,8 +73,9 @@ def _figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
         yield "Mean power", quantity(variant.power)
     if variant.mfu_peak:
         yield "MFU and HFU", Cell(variant.mfu_peak)
-    if variant.modelled_share is not None:
-        yield "Coverage: op time with a FLOP or byte estimate", Cell(units.percent(variant.modelled_share))
+    if variant.traced_step is not None and variant.traced_step.modelled_share is not None:
+        share = units.percent(variant.traced_step.modelled_share)
+        yield "Coverage: op time with a FLOP or byte estimate", Cell(share)
     yield "Ranks", Cell(f"{variant.world_size:,}")
     yield "Processes", Cell(f"{len(variant.runs):,}")
     parity = variant.parity

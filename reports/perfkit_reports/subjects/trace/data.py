@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from perfkit.analysis.model.step import OpRow, RooflinePoint, TimeShare
+from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
     ChangeRow,
     CollectiveRow,
@@ -52,7 +52,7 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "host_calls": (HostCallRow, lambda trace: trace.host_calls),
     "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
     "uncovered": (Uncovered, lambda trace: trace.coverage.uncovered),
-    "roofline": (RooflinePoint, lambda trace: (*trace.points, *trace.level_points)),
+    "roofline": (OpRow, lambda trace: (*trace.points, *trace.level_points)),
 }
 _TIME = schema_of(TimeShare, trace=str, scope=str)
 _CEILINGS = schema_of(Ceiling, device=str)

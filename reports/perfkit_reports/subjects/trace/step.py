@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from perfkit import units
+from perfkit.analysis.model import time_split
+from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
-from perfkit.analysis.trace import timeline
-from perfkit.analysis.trace.work.placed import OUTSIDE
 from perfkit_reports.charts import changes as changes_chart
 from perfkit_reports.charts import roofline as roofline_chart
 from perfkit_reports.charts.roofs import placeable
@@ -71,10 +71,10 @@ def _parts(analysis: TraceAnalysis, bars: Sequence[Bar]) -> tuple[str, ...]:
     why = "CPU was dispatching or waiting" if trace and trace.device == "cpu" else "device had nothing queued"
     lines = [
         "The parts sum to 100 %. Computing counts first; communication and copies only where nothing was computed "
-        f"beside them. “{timeline.HOST}” is time in which the {why}."
+        f"beside them. “{time_split.HOST}” is time in which the {why}."
     ]
-    if any(timeline.UNMODELLED in bar.categories for bar in bars):
-        lines.append(f"“{timeline.UNMODELLED}” is work whose cost or roof is not known.")
+    if any(time_split.UNMODELLED in bar.categories for bar in bars):
+        lines.append(f"“{time_split.UNMODELLED}” is work whose cost or roof is not known.")
     return tuple(lines)
 
 

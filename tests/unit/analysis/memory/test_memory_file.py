@@ -7,7 +7,7 @@ import pytest
 
 import perfkit
 from perfkit.analysis.memory.file import analyse_memory
-from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.errors import PerfkitError
 from tests.fixtures.traces import mark, memory, op, out_of_memory, write_trace
 

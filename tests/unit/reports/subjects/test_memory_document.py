@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from perfkit.analysis.memory.result import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.store.summary import MEMORY_REPORT_FILE
 from perfkit_reports.document.blocks import Chart, Facts, Text
 from perfkit_reports.document.weight import Weight

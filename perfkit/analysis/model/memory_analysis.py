@@ -5,8 +5,8 @@ from typing import ClassVar
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
+from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.suite import ANALYSIS_VERSION
-from perfkit.analysis.shown import Shown
 from perfkit.spec import Struct
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.memory.result import MemoryAnalysis
-from perfkit.analysis.shown import Shown
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
+from perfkit.analysis.model.shown import Shown
 from tests.fixtures import sample_analysis, sample_checks, sample_trace_analysis
 from tests.fixtures import sample_memory_analysis as sample
 from tests.fixtures.parsed_page import Page
