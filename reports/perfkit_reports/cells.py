@@ -1,18 +1,28 @@
 """Figures as cells and words, alike in every report."""
 
+from collections.abc import Callable
+
 from perfkit import units
 from perfkit.record import Measurement, Quantity
-from perfkit_reports.document.cells import NOT_KNOWN as NOT_KNOWN
-from perfkit_reports.document.cells import Cell as Cell
-from perfkit_reports.document.cells import unknown as unknown
-from perfkit_reports.wording import bounded as bounded
-from perfkit_reports.wording import plural as plural
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import NOTHING
+from perfkit_reports.wording import bounded
 
 
-def quantity(known: Quantity) -> Cell:
+def text(value: str) -> Cell:
+    """Words; a dash where there are none."""
+    return Cell(value or NOTHING, value=value)
+
+
+def known(value: float | None, show: Callable[[float], str], reason: str) -> Cell:
+    """A number; where it is not known, n/a and why."""
+    return unknown(reason) if value is None else Cell(show(value), value=value)
+
+
+def quantity(item: Quantity) -> Cell:
     """A quantity in the unit it carries."""
-    if not isinstance(known, Measurement):
-        return unknown(known.reason)
+    if not isinstance(item, Measurement):
+        return unknown(item.reason)
     show = {
         "s": units.seconds,
         "bytes": units.nbytes,
@@ -20,11 +30,14 @@ def quantity(known: Quantity) -> Cell:
         "FLOP/s": units.flops_per_s,
         "B/s": units.bandwidth,
         "1": units.percent,
-    }.get(known.unit)
-    text = bounded(show(known.value) if show else units.si(known.value, known.unit), known.bound)
-    return Cell(
-        text, detail=f"{known.how.value}: {known.source}" if known.source else known.how.value, value=known.value
-    )
+    }.get(item.unit)
+    shown = bounded(show(item.value) if show else units.si(item.value, item.unit), item.bound)
+    return Cell(shown, detail=f"{item.how.value}: {item.source}" if item.source else item.how.value, value=item.value)
+
+
+def count(value: float) -> str:
+    """A number of calls per step: whole where it is, else three digits."""
+    return f"{value:,.0f}" if value == round(value) else units.significant(value)
 
 
 def times(factor: float) -> str:

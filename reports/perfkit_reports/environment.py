@@ -4,8 +4,9 @@ from perfkit import units
 from perfkit.analysis.model.suite import Analysis
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import Environment
-from perfkit_reports.cells import Cell, plural, unknown
-from perfkit_reports.columns import NOTHING, Column
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import NOTHING, Column
+from perfkit_reports.wording import plural
 
 _UNREAD = "could not be read on this machine"
 

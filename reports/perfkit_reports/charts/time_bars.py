@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perfkit import units
-from perfkit_reports.cells import bounded
 from perfkit_reports.charts.frame import ROWS_AXIS, Figure, Trace, figure, hover, row_labels, rows_height, safe
 from perfkit_reports.document.blocks import Bar, Bars, Chart
 from perfkit_reports.palette import bar_pattern, category_fills, legend, ordered_categories
+from perfkit_reports.wording import bounded
 
 if TYPE_CHECKING:
     import matplotlib.figure

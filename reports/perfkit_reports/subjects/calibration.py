@@ -8,7 +8,6 @@ from typing import Any
 from perfkit import __version__, units
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.result import Calibration, DetectableRow, Noise
-from perfkit_reports.cells import plural
 from perfkit_reports.document.blocks import Section, Table
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.document import Document
@@ -17,6 +16,7 @@ from perfkit_reports.document.tables import Column, Data, fields, schema_of
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check.quantities import signed
+from perfkit_reports.wording import plural
 
 CALIBRATION_FILE = "calibration.json"
 _DEFAULT_S = 180.0  # a check's budget where none is set

@@ -2,8 +2,9 @@
 
 from perfkit import units
 from perfkit.analysis.model.step import OpRow
-from perfkit_reports.cells import Cell
-from perfkit_reports.columns import Column, count, known, text
+from perfkit_reports.cells import count, known, text
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 
 _ABOVE = "it came out above a roof, so the model of its cost is wrong"

@@ -7,7 +7,6 @@ from perfkit import units
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP
 from perfkit.store.summary import CHECK_FILE, SUMMARY_FILE
-from perfkit_reports.cells import plural
 from perfkit_reports.charts.pairs import pairs_chart
 from perfkit_reports.document.blocks import Block, Details, Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
@@ -20,6 +19,7 @@ from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import quantities, story, summary, tables, why
 from perfkit_reports.subjects.check.suites import suites
+from perfkit_reports.wording import plural
 
 DOCUMENTATION = "docs/check.md"
 _SUSPECTS, _OF_EACH = 6, 3  # of all variants, of one, in the summary

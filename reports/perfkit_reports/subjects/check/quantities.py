@@ -8,8 +8,8 @@ from perfkit.amounts import amount, precise_amount
 from perfkit.check.judge.thresholds import margin
 from perfkit.check.result import Judged, Verdict
 from perfkit_reports.cells import relative
-from perfkit_reports.columns import NOTHING
 from perfkit_reports.document.cells import Cell, Mark, unknown
+from perfkit_reports.document.tables import NOTHING
 from perfkit_reports.plain import one_line
 
 SYMBOLS = {

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from perfkit import units
 from perfkit.check.judge.outcome import OUTCOME
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
-from perfkit_reports.cells import plural
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.history.changes import short
+from perfkit_reports.wording import plural
 
 _Found = tuple[CheckedVariant, Judged]
 

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from perfkit import units
 from perfkit.analysis.model.trace import ChangeRow
 from perfkit.check.result import CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange, Why
-from perfkit_reports.cells import Cell
+from perfkit_reports.cells import count, text
 from perfkit_reports.charts.changes import change_s
-from perfkit_reports.columns import NOTHING, Column, Row, count, text
 from perfkit_reports.document.blocks import Block, Details, Table, Text
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import NOTHING, Column, Row
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line

@@ -8,10 +8,10 @@ from perfkit import units
 from perfkit.amounts import amount, precise_amount
 from perfkit.check.history import result as history_result
 from perfkit.check.history.result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
-from perfkit_reports.cells import plural
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check.quantities import signed
+from perfkit_reports.wording import plural
 
 WORSE, BETTER = "▲ worse", "▼ better"
 _SHORT = 7  # digits of a revision, as git shows them

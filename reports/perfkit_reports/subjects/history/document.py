@@ -5,18 +5,17 @@ from functools import partial
 from typing import Any
 
 from perfkit.check.history.result import HISTORY_FILE, ChangePoint, History, Point, Series
-from perfkit_reports.cells import plural
 from perfkit_reports.charts.history import history_chart
-from perfkit_reports.columns import NOTHING
 from perfkit_reports.document.blocks import Block, Details, Gallery, Narrow, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import as_json
-from perfkit_reports.document.tables import Column, Data, fields, schema_of
+from perfkit_reports.document.tables import NOTHING, Column, Data, fields, schema_of
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.history import changes as said
 from perfkit_reports.subjects.history.changes import Change
+from perfkit_reports.wording import plural
 
 _LEAD = 5
 _OF = {"workload": str, "variant": str, "quantity": str, "unit": str, "machine": str, "how": str}

@@ -7,9 +7,9 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
-from perfkit_reports.cells import bounded, plural, times
+from perfkit_reports.cells import times
 from perfkit_reports.subjects.suite.cells import step_time
-from perfkit_reports.wording import sentence
+from perfkit_reports.wording import bounded, plural, sentence
 
 _PARTS = 2  # of the step that are named, if each is at least `_LARGE` of it
 _LARGE = 0.1

@@ -3,8 +3,10 @@
 from perfkit import units
 from perfkit.analysis.model.loop import Loop, LoopRank, PerStep, Slowdown
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit_reports.cells import Cell, plural, times, unknown
-from perfkit_reports.columns import Column, known
+from perfkit_reports.cells import known, times
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+from perfkit_reports.wording import plural
 
 NO_LOADER = "no DataLoader of torch's was seen at work"
 _INSTRUMENTS = {"trace": "While traced", "memory": "While memory was recorded"}

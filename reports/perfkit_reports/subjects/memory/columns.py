@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from perfkit import units
 from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryRow, MemoryShare
-from perfkit_reports.cells import Cell
-from perfkit_reports.columns import NOTHING, Column, count, text
+from perfkit_reports.cells import count, text
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
 from perfkit_reports.names import inner_modules

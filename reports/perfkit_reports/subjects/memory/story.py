@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from perfkit import units
 from perfkit.analysis.model.memory import Fragmentation, Growth, MemoryAccount
-from perfkit_reports.cells import plural
 from perfkit_reports.holders import Holder
-from perfkit_reports.wording import sentence
+from perfkit_reports.wording import plural, sentence
 
 _NAMED = 3  # categories that a headline names
 _WORTH = 0.005  # a share that rounds to nothing is not named

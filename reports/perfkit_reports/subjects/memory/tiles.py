@@ -2,7 +2,7 @@
 
 from perfkit import allocations, units
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit_reports.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, unknown
 
 _NOT_RESERVED = "the recording does not tell what the allocator holds of the device"
 

@@ -6,8 +6,9 @@ from perfkit import units
 from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.suite import Analysis, Parity, Variant
 from perfkit.record import Measurement
-from perfkit_reports.cells import plural, quantity, relative, span, times
+from perfkit_reports.cells import quantity, relative, span, times
 from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.wording import plural
 
 _ICONS = {"faster": "▲", "slower": "▼", "no difference": "="}
 

@@ -17,9 +17,10 @@ from perfkit.analysis.model.trace import (
     StreamRow,
     Uncovered,
 )
-from perfkit_reports.cells import Cell, unknown
+from perfkit_reports.cells import count, known, text
 from perfkit_reports.charts.changes import change_s
-from perfkit_reports.columns import NOTHING, Column, count, known, text
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.subjects import ops

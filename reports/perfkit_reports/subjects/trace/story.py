@@ -3,7 +3,7 @@
 from perfkit import units
 from perfkit.analysis.model.trace import Fleet, RankTrace, TraceDifference
 from perfkit.record import Unknown
-from perfkit_reports.columns import count
+from perfkit_reports.cells import count
 from perfkit_reports.wording import bounded, plural, sentence, signed_seconds
 
 

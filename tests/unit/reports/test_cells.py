@@ -1,5 +1,6 @@
-from perfkit_reports.cells import Cell, unknown
-from perfkit_reports.columns import NOTHING, Column, count, known, telling, text
+from perfkit_reports.cells import count, known, text
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import NOTHING, Column, telling
 
 
 def test_whole_counts_have_no_decimals() -> None:
