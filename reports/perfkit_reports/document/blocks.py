@@ -61,8 +61,7 @@ class Table(Block):
     `limit` is the most rows a page shows, and says that the rows are ranked, so that a format with less room shows the
     first ones only; without it all are shown. `sorted` is the title of the column that the rows are sorted by.
     `details` are the blocks that a row unfolds to.
-    `emphasis` marks rows that the others are compared with, `tags` say by what a `Narrow` chooses a row. With `cards`
-    a narrow page shows each row as one: for many words in few rows.
+    `emphasis` marks rows that the others are compared with, `tags` say by what a `Narrow` chooses a row.
     """
 
     title: str
@@ -78,7 +77,6 @@ class Table(Block):
     details: Callable[[Any], Sequence[Block]] | None = None
     emphasis: Callable[[Any], bool] | None = None
     tags: Callable[[Any], Tags] | None = None
-    cards: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,13 +163,6 @@ class Choice(Block):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gallery(Block):
-    """Small charts beside each other, as many as there is room for."""
-
-    charts: tuple[Chart, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Narrow(Block):
     """Choices that leave, of the rows and charts of a document, those that have these `tags`: names with all values.
 
@@ -183,7 +174,7 @@ class Narrow(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Block):
-    """Blocks under a heading, if there is a title; `beside` each other where there is room."""
+    """Blocks under a heading, if there is a title; `beside` each other where there is room, as many as fit."""
 
     blocks: tuple[Block, ...]
     title: str = ""

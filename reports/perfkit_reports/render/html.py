@@ -9,12 +9,10 @@ from markupsafe import Markup
 from perfkit_reports import findings
 from perfkit_reports.charts import time_bars
 from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Table
-from perfkit_reports.document.cells import Mark
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column, telling
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.footnotes import Footnotes
-from perfkit_reports.render.forest import Place, place
 from perfkit_reports.render.page import PATTERNS, POLICY, SYMBOLS, embed, plotly_js, read_template, templates
 
 _TABS = 40  # characters in which all values of a choice stand side by side; longer ones are a list to choose from
@@ -71,10 +69,6 @@ class _Sheet:
         """The options, where all of them are tables."""
         found = [option for option in choice.options.values() if isinstance(option, Table)]
         return found if len(found) == len(choice.options) else []
-
-    @staticmethod
-    def place(mark: Mark) -> Place:
-        return place(mark)
 
     def hides(self, tables: Sequence[Table]) -> bool:
         """Whether any of them has columns that are shown only when asked for."""

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from perfkit_reports.charts import time_bars
 from perfkit_reports.charts.canvas import files, saved
-from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Details, Gallery, Group
+from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Details, Group
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 
@@ -41,7 +41,5 @@ def _within(blocks: Sequence[Block]) -> Iterator[Chart | Bars]:
             yield block
         elif isinstance(block, Details | Group):
             yield from _within(block.blocks)
-        elif isinstance(block, Gallery):
-            yield from block.charts
         elif isinstance(block, Choice):
             yield from _within(list(block.options.values()))

@@ -13,7 +13,6 @@ from perfkit_reports.document.blocks import (
     Details,
     Facts,
     Findings,
-    Gallery,
     Group,
     Narrow,
     Section,
@@ -81,7 +80,6 @@ class _Page:
             Bars: self._bars,
             Details: self._group,
             Group: self._group,
-            Gallery: self._gallery,
             Choice: self._choice,
             Narrow: self._nothing,
         }
@@ -138,9 +136,6 @@ class _Page:
 
     def _chart(self, chart: Chart, level: int) -> list[str]:
         return self._block(chart.words, level) if chart.words else []
-
-    def _gallery(self, gallery: Gallery, level: int) -> list[str]:
-        return self.blocks(gallery.charts, level)
 
     def _nothing(self, narrow: Narrow, level: int) -> list[str]:
         return []

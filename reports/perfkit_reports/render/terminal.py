@@ -19,7 +19,6 @@ from perfkit_reports.document.blocks import (
     Details,
     Facts,
     Findings,
-    Gallery,
     Group,
     Narrow,
     Table,
@@ -87,7 +86,6 @@ class _Screen:
             Bars: self._bars,
             Details: self._group,
             Group: self._group,
-            Gallery: self._gallery,
             Choice: self._choice,
             Narrow: self._nothing,
         }
@@ -184,9 +182,6 @@ class _Screen:
     def _chart(self, chart: Chart) -> None:
         if chart.words is not None:
             self._block(chart.words)
-
-    def _gallery(self, gallery: Gallery) -> None:
-        self.blocks(gallery.charts)
 
     def _nothing(self, narrow: Narrow) -> None:
         """Everything is shown here."""

@@ -52,14 +52,6 @@
   }
   all("[data-layers]").forEach((box) => box.addEventListener("change", () => draw(document.querySelector(`[data-figure="${box.dataset.layers}"]`))));
 
-  all("select[data-chart]").forEach((select) =>
-    select.addEventListener("change", () => {
-      const chart = byId(select.dataset.chart).querySelector(".chart");
-      chart.dataset.figure = select.value;
-      draw(chart);
-    }),
-  );
-
   // Tables: expandable rows, one panel at a time, sorting, filtering.
   all("button.more").forEach((button) =>
     button.addEventListener("click", () => {

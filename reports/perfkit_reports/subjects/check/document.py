@@ -145,7 +145,6 @@ def _table(
         whats="quantities",
         data="judged",
         limit=len(rows),
-        cards=True,
         weight=weight,
     )
 
@@ -242,7 +241,6 @@ def _environment(check: Check) -> Block:
         rows=names,
         what="property",
         show_title=False,
-        cards=True,
         weight=Weight.DETAIL,
     )
 

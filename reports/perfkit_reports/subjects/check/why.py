@@ -99,7 +99,6 @@ def _table(
             caption=caption,
             data=data,
             limit=MOST_ROWS,
-            cards=True,
         )
 
 

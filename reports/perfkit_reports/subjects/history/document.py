@@ -6,7 +6,7 @@ from typing import Any
 
 from perfkit.check.history.result import HISTORY_FILE, ChangePoint, History, Point, Series
 from perfkit_reports.charts.history import history_chart
-from perfkit_reports.document.blocks import Block, Details, Gallery, Narrow, Section, Table, Text
+from perfkit_reports.document.blocks import Block, Details, Group, Narrow, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import as_json
@@ -65,7 +65,6 @@ def _changes(history: History, changes: list[Change]) -> Iterator[Block]:
             what="change",
             data="changes",
             limit=len(changes),
-            cards=True,
             show_title=False,
             weight=Weight.BRIEF,
             details=_unfolded,
@@ -110,10 +109,11 @@ def _series(history: History, changes: list[Change]) -> Iterator[Block]:
         yield Text(id="no-series", lines=("No run left a figure.",), style="empty")
 
 
-def _plots(name: str, plots: Iterable[tuple[int, Series]]) -> Gallery:
-    return Gallery(
+def _plots(name: str, plots: Iterable[tuple[int, Series]]) -> Group:
+    return Group(
         id=name,
-        charts=tuple(
+        beside=True,
+        blocks=tuple(
             history_chart(series, f"series-{number}", tags=_tags(series), caption=_caption(series))
             for number, series in plots
         ),

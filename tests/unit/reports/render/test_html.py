@@ -4,11 +4,14 @@ import itertools
 import json
 import re
 from dataclasses import replace
+from math import inf
 
 import pytest
 
-from perfkit_reports.document.blocks import Text
+from perfkit_reports.document.blocks import Table, Text
+from perfkit_reports.document.cells import Cell, Mark
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.tables import Column
 from perfkit_reports.render import html
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_document import FINDINGS, HOSTILE, sample
@@ -99,3 +102,26 @@ def test_a_document_may_hold_nothing_but_its_headline() -> None:
     assert "Nothing." in Page(html.render(bare)).text
     said = Text(id="none", lines=("No figure.",), style="empty")
     assert "No figure." in Page(html.render(replace(bare, summary=(said,)))).text
+
+
+def drawn(mark: Mark) -> str:
+    columns = [Column[Mark]("Change", lambda each: Cell("+1 %", mark=each))]
+    table = Table(id="changes", title="Changes", columns=columns, rows=[mark])
+    found = re.search(r"<svg class=\"forest.*?</svg>", html.render(replace(sample(), summary=(table,))), re.DOTALL)
+    assert found
+    return found[0]
+
+
+def test_no_change_lies_on_its_line_and_what_is_allowed_on_another() -> None:
+    assert 'class="limit" x1="40"' in drawn(Mark(0.0))
+    assert "translate(0.0 0)" in drawn(Mark(0.0))
+    between = drawn(Mark(0.5, low=0.0, high=1.0))
+    assert 'class="interval" x1="0.0" x2="40.0"' in between
+    assert "translate(20.0 0)" in between
+
+
+@pytest.mark.parametrize(("at", "arrow"), [(100.0, "L4 0"), (inf, "L4 0"), (-100.0, "L-4 0"), (-inf, "L-4 0")])
+def test_a_change_outside_of_the_drawing_is_an_arrow_at_its_edge(at: float, arrow: str) -> None:
+    assert arrow in drawn(Mark(at))
+    assert f"translate({109 if at > 0 else -53} 0)" in drawn(Mark(at))
+    assert arrow not in drawn(Mark(1.0))

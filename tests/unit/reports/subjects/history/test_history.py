@@ -11,7 +11,7 @@ from rich.console import Console
 from perfkit.check.history.history import read_history
 from perfkit.check.history.result import Commit, CommitRange, History
 from perfkit_reports.charts.history import history_figure
-from perfkit_reports.document.blocks import Details, Gallery, Narrow, Table, Text
+from perfkit_reports.document.blocks import Details, Group, Narrow, Table, Text
 from perfkit_reports.render import terminal
 from perfkit_reports.render.write import write
 from perfkit_reports.subjects.history import changes
@@ -85,14 +85,14 @@ def test_changes_and_plots_can_be_chosen_by_workload_and_quantity(history: Histo
     changed, *_ = second.blocks
     assert isinstance(narrow, Narrow)
     assert isinstance(table, Table)
-    assert isinstance(changed, Gallery)
-    every = [dict(chart.tags) for chart in changed.charts] + [dict(table.tags(row)) for row in table.rows]
+    assert isinstance(changed, Group)
+    every = [dict(chart.tags) for chart in changed.blocks] + [dict(table.tags(row)) for row in table.rows]
     assert all(tags[name] in values for tags in every for name, values in narrow.choices.items())
-    assert {chart.tags["Workload"] for chart in changed.charts} == {"gpt amp"}
+    assert {chart.tags["Workload"] for chart in changed.blocks} == {"gpt amp"}
 
 
 def test_a_plot_says_what_the_series_could_show(history: History) -> None:
-    charts = document(history).sections[1].blocks[0].charts
+    charts = document(history).sections[1].blocks[0].blocks
     assert all("would show within 5 runs" in chart.caption for chart in charts if "step time" in chart.title)
 
 
