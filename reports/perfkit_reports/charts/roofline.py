@@ -179,8 +179,8 @@ def _size(point: OpRow, scale: float) -> float:
 def _hover(series: Series, point: OpRow) -> str:
     gain = None if point.attainable_s is None else point.seconds - point.attainable_s
     return hover(
-        f"{series.name}: {short_kernel(point.name) if point.kind == 'kernel' else point.name}",
-        point.shapes,
+        f"{series.name}: {short_kernel(point.name)}",
+        middle(point.shapes, 96),
         f"{units.seconds(point.seconds)} a step ({units.percent(point.share)}), {units.significant(point.calls)} calls",
         f"{units.flops_per_s(coordinates(point)[1])} at {units.significant(coordinates(point)[0])} FLOP/byte",
         f"{point.dtype}, {point.unit} unit",

@@ -1,9 +1,9 @@
 import msgspec
 
+from perfkit.analysis.model.trace import MOST_POINTS
 from perfkit_reports.charts.roofs import roofs
 from perfkit_reports.palette import NEUTRAL
 from perfkit_reports.subjects.trace.series import (
-    POINTS,
     detailed,
     focus,
     plane,
@@ -38,11 +38,11 @@ def test_of_many_ranks_only_a_few_are_drawn_in_detail() -> None:
     assert [bar.name.split(",")[0] for bar in bars] == ["slowest: rank 63", "median: rank 31", "fastest: rank 0"]
 
 
-def test_only_the_longest_points_of_a_kind_are_drawn() -> None:
-    trace = sample.trace("rank 0", 0)
-    many = tuple(msgspec.structs.replace(trace.points[0], seconds=float(place)) for place in range(POINTS + 9))
-    points = plane(sample.alone(points=many)).series[0].points
-    assert len(points) == POINTS
+def test_only_the_longest_ops_are_drawn() -> None:
+    row = next(row for row in sample.trace("rank 0", 0).ops if row.achieved and row.unit)
+    many = tuple(msgspec.structs.replace(row, seconds=float(place)) for place in range(MOST_POINTS + 9))
+    points = plane(sample.alone(ops=many, summary=(), kernels=(), level_points=())).series[0].points
+    assert len(points) == MOST_POINTS
     assert min(point.seconds for point in points) == 9.0
 
 

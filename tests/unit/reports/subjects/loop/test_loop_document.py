@@ -33,6 +33,13 @@ def first_with(**fields: Any) -> Analysis:
     return msgspec.structs.replace(whole, variants=(msgspec.structs.replace(whole.variants[0], **fields),))
 
 
+def with_split(*split: TimeShare, **fields: Any) -> Analysis:
+    """The loop with a trace of such parts."""
+    trace = sample_loops.alone().variants[0].trace
+    assert trace is not None
+    return first_with(trace=msgspec.structs.replace(trace, time_split=split), **fields)
+
+
 def test_the_headline_tells_step_time_waiting_and_the_largest_parts() -> None:
     assert document(sample_loops.alone()).headline == (
         "train takes 23.4 ms a step, 31 % waiting for data; traced: 45 % the host's (Python, dispatch, waiting), "
@@ -47,15 +54,15 @@ def test_the_headline_tells_step_time_waiting_and_the_largest_parts() -> None:
 def test_the_headline_of_a_loop_that_waits_for_nothing_and_was_not_traced() -> None:
     idle = msgspec.structs.replace(sample_loops.LOOP, data_wait_share=0.01)
     assert document(first_with(loop=idle)).headline.startswith("train takes 23.4 ms a step: 45 % the host's")
-    assert document(first_with(loop=idle, time_split=())).headline == "train takes 23.4 ms a step."
-    assert document(first_with(time_split=())).headline == "train takes 23.4 ms a step: 31 % waiting for data."
+    assert document(first_with(loop=idle, trace=None)).headline == "train takes 23.4 ms a step."
+    assert document(first_with(trace=None)).headline == "train takes 23.4 ms a step: 31 % waiting for data."
 
 
 def test_the_headline_tells_how_a_loop_ended_that_did_not_end_well() -> None:
     assert document(sample_loops.out_of_memory()).headline == (
         "train ran out of memory after 3 steps, before a step was timed."
     )
-    failed = document(first_with(status=Status.FAILED, reason="ValueError: no data", time_split=())).headline
+    failed = document(first_with(status=Status.FAILED, reason="ValueError: no data", trace=None)).headline
     assert failed == "train takes 23.4 ms a step: 31 % waiting for data; it ended with an error after 71 steps."
     assert document(first_with(status=Status.FAILED, reason="no data")).lead[0] == "No data."
 
@@ -168,11 +175,11 @@ def test_the_headline_tells_waiting_as_timed_and_not_again_as_traced() -> None:
         TimeShare(category=category, seconds=share * 0.03, share=share)
         for category, share in (("waiting for data", 0.4), ("memory-bound", 0.3), ("host", 0.3))
     )
-    assert document(first_with(time_split=split)).headline.endswith(
+    assert document(with_split(*split)).headline.endswith(
         "31 % waiting for data; traced: 30 % memory-bound, 30 % the host's (Python, dispatch)."
     )
     unknown = msgspec.structs.replace(sample_loops.LOOP, data_wait_share=None)
-    assert ": 40 % waiting for data, 30 %" in document(first_with(time_split=split, loop=unknown)).headline
+    assert ": 40 % waiting for data, 30 %" in document(with_split(*split, loop=unknown)).headline
 
 
 def test_a_loop_that_ended_well_before_a_step_was_timed_says_what_to_do_once() -> None:
@@ -206,10 +213,10 @@ def test_parts_of_no_time_have_no_bar() -> None:
         TimeShare(category=category, seconds=share, share=share)
         for category, share in (("copies", 0.0), ("memory-bound", 0.6), ("host", 0.4))
     )
-    bars = blocks(document(first_with(time_split=split)))["time-split"]
+    bars = blocks(document(with_split(*split)))["time-split"]
     assert isinstance(bars, Bars)
     assert bars.bars[0].categories == ["memory-bound", "host"]
-    assert ">copies<" not in html.render(document(first_with(time_split=split)))
+    assert ">copies<" not in html.render(document(with_split(*split)))
 
 
 def test_each_step_shows_what_of_it_was_waiting() -> None:
