@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.check_rivals import mean_regressed, real_pytest_benchmark, u_test
 from benchmarks.check_series import Recorded, read_series, record, write_series
 from perfkit.check.judge.exact import judge_exact
-from perfkit.check.judge.looks import looks_up_to, plan_for, plan_of
+from perfkit.check.judge.looks import looks_for, looks_of, looks_up_to
 from perfkit.check.judge.paired import pair_ratio
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.sequential import sequence
@@ -93,7 +93,7 @@ class Quality(Struct):
 def evaluate(recorded: Recorded, comparisons: int, seed: int = 0) -> Quality:
     """All comparisons of all ways of gating."""
     pair_s = median(pair.seconds for pair in (*recorded.same, *recorded.slower))
-    compared = min(plan_for(BUDGET_S, pair_s).maximum, len(recorded.same), len(recorded.slower))
+    compared = min(looks_for(BUDGET_S, pair_s).maximum, len(recorded.same), len(recorded.slower))
     draws: dict[str, Draw] = {
         NO_CHANGE: lambda rng, n: drawn(rng, recorded.same, n, swap=True),
         EXACT: lambda rng, n: [slower(pair, 1 + WORSE) for pair in drawn(rng, recorded.same, n, swap=True)],
@@ -166,7 +166,7 @@ def judged(pairs: Sequence[Pair], margins: Mapping[str, float]) -> tuple[int, Ve
     """How many pairs it took, and the verdict on all quantities together."""
     logs = {name: [_ratio(pair, name) for pair in pairs] for name in margins}
     bounds = {name: math.log1p(margin) for name, margin in margins.items()}
-    taken, found = sequence(logs, bounds, plan_of(looks_up_to(len(pairs))))
+    taken, found = sequence(logs, bounds, looks_of(looks_up_to(len(pairs))))
     order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.IMPROVED, Verdict.PASS)
     return taken, next(verdict for verdict in order if verdict in found.values())
 

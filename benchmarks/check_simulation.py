@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import norm
 
-from perfkit.check.judge.looks import ALPHA, looks_up_to, plan_of
+from perfkit.check.judge.looks import ALPHA, looks_of, looks_up_to
 from perfkit.check.judge.sequential import sequence
 from perfkit.check.result import Verdict
 
@@ -59,7 +59,7 @@ CHANGES = {"none": 0.0, "half the threshold": 0.5, "the threshold": 1.0, "twice 
 def ends(draw: Draw, share: float, sequences: int, seed: int) -> tuple[Counter[str], float]:
     """Verdicts by quantity over many sequences whose true change is `share` of the threshold, and the mean pairs."""
     rng = np.random.default_rng(seed)
-    plan = plan_of(looks_up_to(PAIRS))
+    plan = looks_of(looks_up_to(PAIRS))
     logs = {
         name: draw(rng, (sequences, PAIRS)) * FIELD_SPREADS[name] + share * margin for name, margin in MARGINS.items()
     }
@@ -100,7 +100,7 @@ def levels(rule: str, looks: tuple[int, ...], alpha: float) -> Floats:
         case "equal parts":
             return np.full(len(looks), alpha / len(looks))
         case "half for the last (perfkit)":
-            return np.array(plan_of(looks).shares) * alpha
+            return np.array(looks_of(looks).shares) * alpha
         case "alpha t^2, Bonferroni":
             return alpha * np.diff(np.r_[0, share**2])
         case "alpha t^2, exact":

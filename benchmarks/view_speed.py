@@ -23,7 +23,7 @@ from perfkit.record import How, Measurement, Run, Status, measured
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, run_path
 from perfkit.store.listing import list_runs
-from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE, Figures, Outcome, Summary
+from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE, Outcome, RowFigures, Summary
 from perfkit_reports.view.server import serving
 
 VARIANTS = ("baseline", "amp", "ckpt", "flash", "amp+ckpt", "amp+flash")
@@ -59,7 +59,7 @@ def write_suite(folder: Path, number: int) -> None:
         Outcome(variant=name, status=Status.OUT_OF_MEMORY if number % 7 == 0 and name == "flash" else Status.OK)
         for name in VARIANTS
     )
-    figures = Figures(
+    figures = RowFigures(
         of="amp+flash",
         step=measured(0.01 + number * 1e-4, "s", "benchmark"),
         throughput=measured(1e5 / (1 + number), "tokens/s", "benchmark"),

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perfkit.amounts import parse_amount
-from perfkit.check.judge.quantities import QUANTITIES, Quantity
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
 from perfkit.check.judge.thresholds import Threshold, default_thresholds, parse_threshold
 from perfkit.errors import UsageError, unknown_name
 from perfkit.spec import BASELINE, Struct
@@ -121,7 +121,7 @@ def budget_of(text: str, where: str) -> float:
     return seconds
 
 
-def _threshold(quantity: Quantity, text: str | int | float, where: str) -> Threshold | None:
+def _threshold(quantity: GatedQuantity, text: str | int | float, where: str) -> Threshold | None:
     if text == UNGATED:
         return None
     try:

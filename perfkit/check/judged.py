@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from perfkit.check.judge.environments import Differing, differences
 from perfkit.check.judge.judge import Evidence, judge_variant
-from perfkit.check.judge.looks import Plan
+from perfkit.check.judge.looks import Looks
 from perfkit.check.judge.outcome import judge_outcome
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.observed import ObservedVariant
@@ -21,7 +21,7 @@ def checked_variant(
     thresholds: Mapping[str, Threshold | None],
     *,
     pairs: Pairs | None = None,
-    plan: Plan | None = None,
+    plan: Looks | None = None,
     interleaved: bool = False,
     timed: bool = True,
 ) -> CheckedVariant:

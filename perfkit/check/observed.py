@@ -6,7 +6,7 @@ from pathlib import Path
 
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyse import analyse, examine
-from perfkit.check.judge.figures import Figures, figures, pooled
+from perfkit.check.judge.figures import RunFigures, figures, pooled
 from perfkit.check.why.side import Observed, observe
 from perfkit.record import Environment
 from perfkit.store.read import read_suite
@@ -16,7 +16,7 @@ from perfkit.store.read import read_suite
 class ObservedVariant:
     """A variant as its runs left it. `seen` is that of the first round, which tells why; None for stored figures."""
 
-    figures: Figures
+    figures: RunFigures
     environment: Environment | None
     result: Variant | None = None
     seen: Observed | None = None

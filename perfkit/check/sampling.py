@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from perfkit.check.judge.looks import Plan, plan_for
+from perfkit.check.judge.looks import Looks, looks_for
 from perfkit.check.judge.paired import Gate, decided, judge_pairs
 from perfkit.store.pairs import Pairs
 from perfkit.units import seconds
@@ -18,13 +18,13 @@ class Sampling:
     gates: tuple[Gate, ...]
     budget_s: float
     family: int
-    plan: Plan | None = field(default=None, init=False)
+    plan: Looks | None = field(default=None, init=False)
 
     def enough(self, pairs: Pairs) -> str:
         """Why no more pairs are needed, "" where they are; asked after each of them."""
         count = len(pairs.pairs)
         if self.plan is None:
-            self.plan = plan_for(self.budget_s, pairs.pairs[0].seconds)
+            self.plan = looks_for(self.budget_s, pairs.pairs[0].seconds)
         if count in self.plan.looks:
             judged = judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family)
             if decided(judged):
@@ -34,7 +34,7 @@ class Sampling:
             return f"no more fit into {seconds(self.budget_s)} where the first one took {seconds(first_s)}"
         return ""
 
-    def plan_at(self, pairs: Pairs) -> Plan | None:
+    def plan_at(self, pairs: Pairs) -> Looks | None:
         """The plan for the last look: where the budget ended before the last one, this is the last."""
         if self.plan is None or not pairs.pairs:
             return None

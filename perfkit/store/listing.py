@@ -24,8 +24,8 @@ from perfkit.store.summary import (
     REPORT_FILE,
     SUMMARY_FILE,
     TRACE_REPORT_FILE,
-    Figures,
     Outcome,
+    RowFigures,
     Summary,
     rate,
     unknown_figures,
@@ -53,7 +53,7 @@ class Listed(Struct):
     changed_s: float
     device: str = ""
     outcomes: tuple[Outcome, ...] = ()
-    figures: Figures = Figures()
+    figures: RowFigures = RowFigures()
     live: tuple[str, ...] = ()
     reported: bool = False
     verdict: str = ""
@@ -221,7 +221,7 @@ def _ordered(path: Path, suite: Suite, logs: Sequence[LogEnd]) -> tuple[str, str
     return spec.workload.label, named or spec.launch.device
 
 
-def _live_figures(logs: Sequence[LogEnd], otherwise: str) -> Figures:
+def _live_figures(logs: Sequence[LogEnd], otherwise: str) -> RowFigures:
     """The figures of the latest window of the first rank with one, or why there are none."""
     log = next((log for log in logs if log.window is not None), None)
     if log is None or log.window is None:
@@ -230,7 +230,7 @@ def _live_figures(logs: Sequence[LogEnd], otherwise: str) -> Figures:
     source = f"the last {window.steps} steps of the live log"
     absent = Unknown(reason="the live log does not tell")
     unit = log.start.unit if log.start is not None else ""
-    return Figures(
+    return RowFigures(
         step=measured(window.step_s, "s", source),
         throughput=absent if window.units_per_s is None else rate(window.units_per_s, unit, source),
         peak=absent if window.allocated_bytes is None else measured(window.allocated_bytes, "bytes", source),

@@ -17,7 +17,7 @@ SUMMARY_VERSION = 2
 _NOT_TOLD = Unknown(reason="not measured")
 
 
-class Figures(Struct):
+class RowFigures(Struct):
     """The key figures of `of`, a variant or a trace; "" where there is no choice.
 
     `step` is in seconds, `throughput` in units per second, `peak` in bytes, `mfu` a share.
@@ -52,7 +52,7 @@ class Summary(Struct):
     device: str = ""
     outcomes: tuple[Outcome, ...] = ()
     runs: int = 0
-    figures: Figures = Figures()
+    figures: RowFigures = RowFigures()
     verdict: str = ""
     reason: str = ""
     sources: str = ""
@@ -64,10 +64,10 @@ def digest_of(files: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def unknown_figures(reason: str) -> Figures:
-    """Figures none of which is known, for one reason."""
+def unknown_figures(reason: str) -> RowFigures:
+    """RowFigures none of which is known, for one reason."""
     none = Unknown(reason=reason)
-    return Figures(step=none, throughput=none, peak=none, mfu=none)
+    return RowFigures(step=none, throughput=none, peak=none, mfu=none)
 
 
 def rate(value: float, unit: str, source: str) -> Measurement:

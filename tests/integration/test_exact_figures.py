@@ -8,7 +8,7 @@ import pytest
 
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.check.judge.exact import judge_exact_quantities
-from perfkit.check.judge.figures import Figures, figures
+from perfkit.check.judge.figures import RunFigures, figures
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import Verdict
@@ -25,7 +25,7 @@ GPT = "gpt:vocab=64:seq_len=32"
 NOT_WORSE_AT_ALL = {quantity.name: Threshold(text="+0", change=0.0) for quantity in QUANTITIES}
 
 
-def measure(folder: Path, workload: str = GPT, technique: str = "baseline", *, warmup: int = 1) -> Figures:
+def measure(folder: Path, workload: str = GPT, technique: str = "baseline", *, warmup: int = 1) -> RunFigures:
     spec = RunSpec(
         workload=parse_workload(workload, WORKLOADS.names()),
         techniques=parse_variants(technique)[0],

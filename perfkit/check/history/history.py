@@ -10,7 +10,7 @@ import perfkit
 from perfkit.check.history.changes import MACHINE, Runs, exact_changes, noisy_changes
 from perfkit.check.history.read import Reading, read_all
 from perfkit.check.history.result import History, Point, Series, latest_regressions
-from perfkit.check.judge.quantities import QUANTITIES, Judging, Quantity
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
 from perfkit.check.judge.thresholds import Threshold, default_thresholds
 from perfkit.git import top_of
 from perfkit.record import Environment
@@ -106,7 +106,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def _series(
-    quantity: Quantity,
+    quantity: GatedQuantity,
     threshold: Threshold | None,
     workload: str,
     variant: str,

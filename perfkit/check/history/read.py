@@ -7,7 +7,7 @@ from statistics import median
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.runs import VariantRuns, largest, step_series, total
-from perfkit.check.judge.figures import PARITY, Figures, figures
+from perfkit.check.judge.figures import PARITY, RunFigures, figures
 from perfkit.check.judge.read import read_check
 from perfkit.check.result import CheckedVariant
 from perfkit.errors import RunFormatError, UsageError
@@ -182,7 +182,7 @@ def _records(stored: StoredSuite, name: str) -> Iterator[Reading]:
             yield _reading(stored.suite, name, label, variant, environment, found, attached=runs.attached)
 
 
-def _of_records(runs: VariantRuns) -> Figures:
+def _of_records(runs: VariantRuns) -> RunFigures:
     """What the records alone tell, without traces and events of memory."""
     memory = [record.memory for record in runs.records if record.memory is not None]
     flops = [record.flops for record in runs.records if record.flops is not None]
@@ -196,14 +196,14 @@ def _of_records(runs: VariantRuns) -> Figures:
     processes = {"step_time": runs.steps(step_series), "cpu_time": runs.steps(lambda samples: samples.cpu_s)}
     known = {name: value for name, each in exact.items() if complete and (value := value_of(each)) is not None}
     breaks = runs.records[0].facts.get("graph_breaks")
-    return Figures(
+    return RunFigures(
         exact=known if breaks is None else {**known, "graph_breaks": breaks},
         processes={name: tuple(values.values()) for name, values in processes.items() if values},
     )
 
 
 def _reading(
-    suite: Suite, source: str, workload: str, variant: str, environment: Environment | None, found: Figures, *,
+    suite: Suite, source: str, workload: str, variant: str, environment: Environment | None, found: RunFigures, *,
     attached: bool,
 ) -> Reading:  # fmt: skip
     return Reading(

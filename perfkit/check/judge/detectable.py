@@ -7,7 +7,7 @@ from statistics import fmean, median
 import numpy as np
 
 from perfkit.analysis.suite.estimate import log_interval, t_quantile
-from perfkit.check.judge.looks import looks_up_to, plan_for, plan_of
+from perfkit.check.judge.looks import looks_for, looks_of, looks_up_to
 from perfkit.check.judge.paired import pair_ratio
 from perfkit.check.judge.sequential import sequence
 from perfkit.check.judge.student import variance
@@ -59,7 +59,7 @@ def smallest(spread: float, pairs: int, alpha: float) -> float | None:
 
 
 def _row(budget_s: float, pair_s: float, noise: Sequence[Noise]) -> DetectableRow:
-    plan = plan_for(budget_s, pair_s)
+    plan = looks_for(budget_s, pair_s)
     alpha = plan.last_alpha / len(noise)
     found = {each.quantity: smallest(each.spread, plan.maximum, alpha) for each in noise}
     return DetectableRow(budget_s=budget_s, pairs=plan.maximum, detectable=found)
@@ -91,7 +91,7 @@ def _false_alarms(logs: Mapping[str, list[float]], margins: Mapping[str, float],
     """
     rng = np.random.default_rng(seed)
     count = min(len(values) for values in logs.values())
-    plan = plan_of(looks_up_to(count))
+    plan = looks_of(looks_up_to(count))
     bounds = {name: math.log1p(margins[name]) for name in logs}
     alarms = dict.fromkeys(logs, 0)
     for _ in range(COMPARISONS):

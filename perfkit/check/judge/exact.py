@@ -9,8 +9,8 @@ from perfkit.amounts import amount, precise_amount
 from perfkit.analysis.model.estimate import Missing
 from perfkit.analysis.suite.parity import loss_distance
 from perfkit.check.judge.environments import Differing, may_change_counts, why_not_counts
-from perfkit.check.judge.figures import PARITY, Figures
-from perfkit.check.judge.quantities import QUANTITIES, Judging, Quantity
+from perfkit.check.judge.figures import PARITY, RunFigures
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
 from perfkit.check.judge.thresholds import Threshold, allowed_change, exceeds
 from perfkit.check.result import Judged, Verdict
 from perfkit.units import signed_percent, significant
@@ -19,8 +19,8 @@ _CHANGED = (Verdict.FAIL, Verdict.IMPROVED)
 
 
 def judge_exact_quantities(
-    before: Figures,
-    after: Figures,
+    before: RunFigures,
+    after: RunFigures,
     thresholds: Mapping[str, Threshold | None],
     differs: Sequence[Differing] = (),
 ) -> tuple[Judged, ...]:
@@ -50,7 +50,7 @@ def judge_exact_quantities(
 
 
 def judge_exact(
-    quantity: Quantity, before: float | Missing, after: float | Missing, threshold: Threshold | None
+    quantity: GatedQuantity, before: float | Missing, after: float | Missing, threshold: Threshold | None
 ) -> Judged:
     """Compare two counts, each the value or why there is none. A limit needs no value before.
 
@@ -70,7 +70,7 @@ def judge_exact(
     return _judged(quantity, verdict, _words(quantity, before, after, threshold), before, after, threshold)
 
 
-def judge_parity(quantity: Quantity, before: Figures, after: Figures, threshold: Threshold | None) -> Judged:
+def judge_parity(quantity: GatedQuantity, before: RunFigures, after: RunFigures, threshold: Threshold | None) -> Judged:
     """Whether both sides trained the same: the largest relative distance of their losses, step by step.
 
     A loss that is no longer finite is a fail, whatever the threshold.
@@ -106,7 +106,7 @@ def judge_parity(quantity: Quantity, before: Figures, after: Figures, threshold:
 
 
 def not_compared(
-    quantity: Quantity,
+    quantity: GatedQuantity,
     reason: str,
     *,
     before: float | None = None,
@@ -120,12 +120,12 @@ def not_compared(
 _NO_THRESHOLD = "no threshold is set"
 
 
-def _figure(figures: Figures, quantity: Quantity) -> float | Missing:
+def _figure(figures: RunFigures, quantity: GatedQuantity) -> float | Missing:
     found = figures.exact.get(quantity.name)
     return Missing(reason=figures.missing.get(quantity.name, "it was not measured")) if found is None else found
 
 
-def _verdict(quantity: Quantity, before: float, after: float, threshold: Threshold | None) -> Verdict:
+def _verdict(quantity: GatedQuantity, before: float, after: float, threshold: Threshold | None) -> Verdict:
     if threshold is None:
         return Verdict.PASS
     worse = quantity.more_is_worse
@@ -138,7 +138,7 @@ def _verdict(quantity: Quantity, before: float, after: float, threshold: Thresho
     return Verdict.IMPROVED if better > allowed_change(threshold, before) else Verdict.PASS
 
 
-def _words(quantity: Quantity, before: float, after: float, threshold: Threshold | None) -> str:
+def _words(quantity: GatedQuantity, before: float, after: float, threshold: Threshold | None) -> str:
     if before == after:
         same = f"{quantity.title} is the same: {amount(after, quantity.unit)}"
         return same if threshold is None or threshold.limit is None else f"{same}, {_allowed(threshold)}"
@@ -172,7 +172,7 @@ def _finite(losses: Sequence[float | None]) -> list[float]:
 
 
 def _judged(
-    quantity: Quantity,
+    quantity: GatedQuantity,
     verdict: Verdict,
     reason: str,
     before: float | None,

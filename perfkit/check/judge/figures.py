@@ -20,7 +20,7 @@ PARITY = "parity"
 _NOT_STORED = "the baseline does not hold it"
 
 
-class Figures(Struct):
+class RunFigures(Struct):
     """The figures of one variant, by the name of the quantity.
 
     `exact` are those that every process counts alike, `processes` has one figure a process of what varies. `losses` are
@@ -34,7 +34,7 @@ class Figures(Struct):
     missing: dict[str, str] = {}
 
 
-def figures(variant: Variant) -> Figures:
+def figures(variant: Variant) -> RunFigures:
     """All figures of a variant, of perfkit's own runs or of a loop that perfkit was attached to."""
     read: dict[str, tuple[float, ...] | Unknown] = {
         "peak_allocated": _one(variant.peak_allocated),
@@ -57,7 +57,7 @@ def figures(variant: Variant) -> Figures:
     missing = {name: value.reason for name, value in read.items() if isinstance(value, Unknown)}
     if not losses:
         missing[PARITY] = _no_losses(variant)
-    return Figures(
+    return RunFigures(
         exact={name: value[0] for name, value in known.items() if name in exact},
         processes={name: value for name, value in known.items() if name not in exact},
         losses=losses,
@@ -65,7 +65,7 @@ def figures(variant: Variant) -> Figures:
     )
 
 
-def pooled(rounds: Sequence[Figures]) -> Figures:
+def pooled(rounds: Sequence[RunFigures]) -> RunFigures:
     """The figures of equal runs, one each round: what varies has one figure a process, in the order of the rounds.
 
     A count that is not the same in every round cannot be compared as one, and is missing with its values. Losses are
@@ -79,7 +79,7 @@ def pooled(rounds: Sequence[Figures]) -> Figures:
             exact[name] = value
         else:
             missing[name] = f"it differs from process to process ({', '.join(f'{each:,.0f}' for each in values)})"
-    return Figures(
+    return RunFigures(
         exact=exact,
         processes={
             name: tuple(value for each in rounds for value in each.processes.get(name, ())) for name in first.processes
@@ -89,15 +89,15 @@ def pooled(rounds: Sequence[Figures]) -> Figures:
     )
 
 
-def stored(of: Figures) -> StoredVariant:
+def stored(of: RunFigures) -> StoredVariant:
     """What a baseline keeps of the figures."""
     return StoredVariant(exact=of.exact, processes=of.processes, losses=of.losses)
 
 
-def figures_of(variant: StoredVariant) -> Figures:
+def figures_of(variant: StoredVariant) -> RunFigures:
     """The figures that a baseline holds of a variant."""
     known = variant.exact.keys() | variant.processes.keys() | ({PARITY} if variant.losses else set())
-    return Figures(
+    return RunFigures(
         exact=variant.exact,
         processes=variant.processes,
         losses=variant.losses,

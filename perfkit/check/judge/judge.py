@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from perfkit.check.judge.environments import Differing, why_not_times
 from perfkit.check.judge.exact import judge_exact_quantities, not_compared
-from perfkit.check.judge.figures import Figures
-from perfkit.check.judge.looks import Plan
+from perfkit.check.judge.figures import RunFigures
+from perfkit.check.judge.looks import Looks
 from perfkit.check.judge.paired import Gate, judge_pairs
 from perfkit.check.judge.processes import judge_processes
-from perfkit.check.judge.quantities import QUANTITIES, Judging, Quantity
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import CheckedVariant, Judged, Verdict
 from perfkit.store.pairs import Pairs
@@ -35,15 +35,15 @@ class Evidence:
     what is exact is judged.
     """
 
-    before: Figures
-    after: Figures
+    before: RunFigures
+    after: RunFigures
     differs: tuple[Differing, ...] = ()
     pairs: Pairs | None = None
     interleaved: bool = False
     timed: bool = True
 
 
-def judge_variant(evidence: Evidence, thresholds: Thresholds, plan: Plan | None = None) -> tuple[Judged, ...]:
+def judge_variant(evidence: Evidence, thresholds: Thresholds, plan: Looks | None = None) -> tuple[Judged, ...]:
     """All quantities: what is gated first, each in the order of the table.
 
     `plan` is that of the looks at the pairs, needed where there are any.
@@ -55,7 +55,7 @@ def judge_variant(evidence: Evidence, thresholds: Thresholds, plan: Plan | None 
     return tuple(sorted(judged, key=lambda each: (each.threshold is None, order[each.quantity])))
 
 
-def gates(before: Figures, after: Figures, thresholds: Thresholds) -> tuple[Gate, ...]:
+def gates(before: RunFigures, after: RunFigures, thresholds: Thresholds) -> tuple[Gate, ...]:
     """The quantities that pairs of processes tell of a variant."""
     found = []
     for quantity in _of(Judging.PAIRED):
@@ -65,7 +65,7 @@ def gates(before: Figures, after: Figures, thresholds: Thresholds) -> tuple[Gate
     return tuple(found)
 
 
-def family_of(before: Figures, after: Figures, thresholds: Thresholds, *, paired: bool) -> int:
+def family_of(before: RunFigures, after: RunFigures, thresholds: Thresholds, *, paired: bool) -> int:
     """How many gated quantities are estimated; `paired`: times of steps come from pairs of processes."""
     steps = [gate.quantity for gate in gates(before, after, thresholds)] if paired else []
     alone = _alone(before, after, paired=paired)
@@ -99,7 +99,7 @@ def _without_idle_gate(judged: Judged) -> Judged:
     return replace(judged, threshold=None) if nowhere and not asked else judged
 
 
-def _timed(evidence: Evidence, thresholds: Thresholds, plan: Plan | None) -> tuple[Judged, ...]:
+def _timed(evidence: Evidence, thresholds: Thresholds, plan: Looks | None) -> tuple[Judged, ...]:
     refused = why_not_times(evidence.differs)
     if refused:
         quantities = (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
@@ -134,7 +134,7 @@ def _timed(evidence: Evidence, thresholds: Thresholds, plan: Plan | None) -> tup
     return (*judged, *(_lacking(each, evidence, thresholds) for each in lacking))
 
 
-def _lacking(quantity: Quantity, evidence: Evidence, thresholds: Thresholds) -> Judged:
+def _lacking(quantity: GatedQuantity, evidence: Evidence, thresholds: Thresholds) -> Judged:
     sides = (("before", evidence.before), ("now", evidence.after))
     reasons = [f"{side}: {found.missing[quantity.name]}" for side, found in sides if quantity.name in found.missing]
     return not_compared(
@@ -146,22 +146,22 @@ def _lacking(quantity: Quantity, evidence: Evidence, thresholds: Thresholds) -> 
     )
 
 
-def _of(judging: Judging) -> tuple[Quantity, ...]:
+def _of(judging: Judging) -> tuple[GatedQuantity, ...]:
     return tuple(quantity for quantity in QUANTITIES if quantity.judging is judging)
 
 
-def _alone(before: Figures, after: Figures, *, paired: bool) -> tuple[Quantity, ...]:
+def _alone(before: RunFigures, after: RunFigures, *, paired: bool) -> tuple[GatedQuantity, ...]:
     """The quantities that are judged from one figure a process."""
     found = _of(Judging.PROCESSES) if paired else (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
     return tuple(each for each in found if before.processes.get(each.name) and after.processes.get(each.name))
 
 
-def _median(quantity: Quantity, figures: Figures) -> float | None:
+def _median(quantity: GatedQuantity, figures: RunFigures) -> float | None:
     values = figures.processes.get(quantity.name)
     return median(values) if values else None
 
 
-def _per_step(quantity: Quantity, before: Figures, after: Figures) -> tuple[float, float] | None:
+def _per_step(quantity: GatedQuantity, before: RunFigures, after: RunFigures) -> tuple[float, float] | None:
     """What a step does on both sides, for a rate: the rate times the step time."""
     done = []
     for figures in (before, after):

@@ -22,7 +22,7 @@ NEAR_LAST = 0.8
 
 
 @dataclass(frozen=True)
-class Plan:
+class Looks:
     """The numbers of pairs at which to look, ascending, and the share of the level that each look may spend."""
 
     looks: tuple[int, ...]
@@ -44,7 +44,7 @@ class Plan:
     def last_alpha(self) -> float:
         return ALPHA * self.shares[-1]
 
-    def ending_at(self, pairs: int) -> "Plan":
+    def ending_at(self, pairs: int) -> "Looks":
         """The plan of a sampling that has to end here, with what earlier looks have not spent kept for this one.
 
         It is valid where the end has nothing to do with the ratios seen, as when the time is over.
@@ -53,23 +53,23 @@ class Plan:
             return self
         spent = [(look, share) for look, share in zip(self.looks, self.shares, strict=True) if look < pairs]
         rest = 1.0 - sum(share for _, share in spent)
-        return Plan(looks=(*(look for look, _ in spent), pairs), shares=(*(share for _, share in spent), rest))
+        return Looks(looks=(*(look for look, _ in spent), pairs), shares=(*(share for _, share in spent), rest))
 
 
-def plan_of(looks: Sequence[int]) -> Plan:
+def looks_of(looks: Sequence[int]) -> Looks:
     """A plan with these looks: half of the level for the last one, the rest in equal parts."""
     earlier = len(looks) - 1
     if not earlier:
-        return Plan(looks=tuple(looks), shares=(1.0,))
-    return Plan(looks=tuple(looks), shares=(*((1 - LAST_SHARE) / earlier,) * earlier, LAST_SHARE))
+        return Looks(looks=tuple(looks), shares=(1.0,))
+    return Looks(looks=tuple(looks), shares=(*((1 - LAST_SHARE) / earlier,) * earlier, LAST_SHARE))
 
 
-def plan_for(budget_s: float, pair_s: float) -> Plan:
+def looks_for(budget_s: float, pair_s: float) -> Looks:
     """The looks that a budget allows when a pair takes `pair_s`: 6, 10, 16, 24, ... and the last.
 
     Numbers are even, so that each side has come first equally often. A budget for less than a pair is a plan of one.
     """
-    return plan_of(looks_up_to(max(1, int(budget_s / pair_s))))
+    return looks_of(looks_up_to(max(1, int(budget_s / pair_s))))
 
 
 def looks_up_to(most: int) -> tuple[int, ...]:

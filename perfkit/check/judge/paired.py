@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from perfkit.check.judge.looks import Plan
-from perfkit.check.judge.quantities import Quantity
+from perfkit.check.judge.looks import Looks
+from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.judge.sequential import levels_at, settled
 from perfkit.check.judge.student import mean_of
 from perfkit.check.judge.thresholds import Threshold, margin
@@ -35,7 +35,7 @@ class Gate:
     the throughput, model FLOPs over the device's peak for the MFU.
     """
 
-    quantity: Quantity
+    quantity: GatedQuantity
     threshold: Threshold | None = None
     per_step: tuple[float, float] | None = None
 
@@ -67,7 +67,7 @@ def pair_ratio(pair: Pair, quantity: str, turns: str) -> float | None:
 
 
 def judge_pairs(
-    pairs: Sequence[Pair], turns: str, gates: Sequence[Gate], plan: Plan, *, family: int = 0
+    pairs: Sequence[Pair], turns: str, gates: Sequence[Gate], plan: Looks, *, family: int = 0
 ) -> tuple[Judged, ...]:
     """Each gate's verdict from the pairs so far, in the order of `gates`.
 

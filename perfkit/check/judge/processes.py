@@ -5,7 +5,7 @@ from math import log
 from statistics import fmean, median
 
 from perfkit.check.judge.looks import ALPHA
-from perfkit.check.judge.quantities import Quantity
+from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.judge.student import Mean, mean_difference, mean_of
 from perfkit.check.judge.thresholds import Threshold, allowed_change, margin
 from perfkit.check.judge.verdicts import Levels, Question, judge, judged
@@ -16,7 +16,7 @@ _SINGLE = "a single process says nothing of how much processes differ by themsel
 
 
 def judge_processes(
-    quantity: Quantity,
+    quantity: GatedQuantity,
     before: Sequence[float],
     after: Sequence[float],
     threshold: Threshold | None = None,

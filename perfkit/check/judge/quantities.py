@@ -13,7 +13,7 @@ class Judging(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quantity:
+class GatedQuantity:
     """`unit` is `s`, `bytes`, `FLOP`, `J`, `1` (a share) or "" (a count); `default` the threshold where none is set.
 
     `default` None: it is reported, and gated only where a threshold is set.
@@ -31,18 +31,18 @@ class Quantity:
 # variants on a CPU (gpt, resnet, a Transformers model; plain, amp, ckpt, compiled), after 10 to 30 steps of warming up.
 # The thresholds of memory leave room for tensors that nobody minds; what is reserved depends on all requests before.
 QUANTITIES = (
-    Quantity(name="peak_allocated", title="peak allocated", unit="bytes", judging=Judging.EXACT, default="0.5%"),
-    Quantity(name="peak_reserved", title="peak reserved", unit="bytes", judging=Judging.EXACT, default="2%"),
-    Quantity(name="flops", title="FLOPs a step", unit="FLOP", judging=Judging.EXACT, default="0%"),
-    Quantity(name="kernel_count", title="kernels a step", unit="", judging=Judging.EXACT, default="0%"),
-    Quantity(name="graph_breaks", title="graph breaks", unit="", judging=Judging.EXACT, default="+0"),
-    Quantity(name="parity", title="distance of the losses", unit="1", judging=Judging.EXACT, default="<=0.001"),
-    Quantity(name="cpu_time", title="CPU time a step", unit="s", judging=Judging.PAIRED, default="3%"),
-    Quantity(name="step_time", title="step time", unit="s", judging=Judging.PAIRED, default="5%"),
-    Quantity(name="throughput", title="throughput", unit="1/s", judging=Judging.PAIRED, more_is_worse=False),
-    Quantity(name="mfu", title="MFU", unit="1", judging=Judging.PAIRED, more_is_worse=False),
-    Quantity(name="compile_time", title="compile time", unit="s", judging=Judging.PROCESSES),
-    Quantity(name="data_wait", title="waiting for data", unit="s", judging=Judging.PROCESSES),
-    Quantity(name="exposed_communication", title="exposed communication", unit="s", judging=Judging.PROCESSES),
-    Quantity(name="energy", title="energy a step", unit="J", judging=Judging.PROCESSES),
+    GatedQuantity(name="peak_allocated", title="peak allocated", unit="bytes", judging=Judging.EXACT, default="0.5%"),
+    GatedQuantity(name="peak_reserved", title="peak reserved", unit="bytes", judging=Judging.EXACT, default="2%"),
+    GatedQuantity(name="flops", title="FLOPs a step", unit="FLOP", judging=Judging.EXACT, default="0%"),
+    GatedQuantity(name="kernel_count", title="kernels a step", unit="", judging=Judging.EXACT, default="0%"),
+    GatedQuantity(name="graph_breaks", title="graph breaks", unit="", judging=Judging.EXACT, default="+0"),
+    GatedQuantity(name="parity", title="distance of the losses", unit="1", judging=Judging.EXACT, default="<=0.001"),
+    GatedQuantity(name="cpu_time", title="CPU time a step", unit="s", judging=Judging.PAIRED, default="3%"),
+    GatedQuantity(name="step_time", title="step time", unit="s", judging=Judging.PAIRED, default="5%"),
+    GatedQuantity(name="throughput", title="throughput", unit="1/s", judging=Judging.PAIRED, more_is_worse=False),
+    GatedQuantity(name="mfu", title="MFU", unit="1", judging=Judging.PAIRED, more_is_worse=False),
+    GatedQuantity(name="compile_time", title="compile time", unit="s", judging=Judging.PROCESSES),
+    GatedQuantity(name="data_wait", title="waiting for data", unit="s", judging=Judging.PROCESSES),
+    GatedQuantity(name="exposed_communication", title="exposed communication", unit="s", judging=Judging.PROCESSES),
+    GatedQuantity(name="energy", title="energy a step", unit="J", judging=Judging.PROCESSES),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from perfkit.check.judge.holm import adjusted
-from perfkit.check.judge.looks import Plan
+from perfkit.check.judge.looks import Looks
 from perfkit.check.judge.student import mean_of
 from perfkit.check.judge.verdicts import Levels, verdict_of
 from perfkit.check.judge.worsening import Worsening
@@ -13,7 +13,7 @@ from perfkit.check.result import Verdict
 Key = TypeVar("Key")
 
 
-def levels_at(look: int, plan: Plan, worsenings: Mapping[Key, Worsening], family: int = 0) -> dict[Key, Levels]:
+def levels_at(look: int, plan: Looks, worsenings: Mapping[Key, Worsening], family: int = 0) -> dict[Key, Levels]:
     """The levels that hold for each hypothesis at a look (0: before the first one).
 
     A wrong rejection at any look needs a p-value below that look's level over the number of true hypotheses, so that
@@ -43,7 +43,7 @@ def settled(verdicts: Iterable[Verdict]) -> bool:
 
 
 def sequence(
-    logs: Mapping[str, Sequence[float]], margins: Mapping[str, float], plan: Plan
+    logs: Mapping[str, Sequence[float]], margins: Mapping[str, float], plan: Looks
 ) -> tuple[int, dict[str, Verdict]]:
     """Where sampling ends for these log ratios, and the verdicts there: for simulations and calibration.
 

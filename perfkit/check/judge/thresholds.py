@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from perfkit.amounts import EXAMPLES, SUFFIXES, parse_amount
-from perfkit.check.judge.quantities import QUANTITIES, Quantity
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
 from perfkit.errors import UsageError
 from perfkit.spec import Struct
 
@@ -143,7 +143,7 @@ def _forms(unit: str, more_is_worse: bool) -> str:
     )
 
 
-def default_thresholds(quantities: Iterable[Quantity] = QUANTITIES) -> dict[str, Threshold | None]:
+def default_thresholds(quantities: Iterable[GatedQuantity] = QUANTITIES) -> dict[str, Threshold | None]:
     """The quantities' own, by name; None where one is reported only."""
     return {
         quantity.name: None

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from perfkit.check.judge.looks import ALPHA
-from perfkit.check.judge.quantities import Quantity
+from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.judge.worsening import Worsening
 from perfkit.check.result import Judged, Verdict
@@ -18,7 +18,7 @@ class Question:
     `unit` names the samples (`pairs`); `sample_s` is what one takes, None where that is not known.
     """
 
-    quantity: Quantity
+    quantity: GatedQuantity
     threshold: Threshold | None
     before: float | None = None
     after: float | None = None

@@ -6,10 +6,10 @@ from perfkit.check.pytest.measure import Measured
 from perfkit.check.pytest.quantities import FIGURES
 from perfkit.record import Unknown
 
-Figures = dict[str, Figure | Unknown]
+StepFigures = dict[str, Figure | Unknown]
 
 
-def figures_of(measured: Measured, parts: Parts) -> Figures:
+def figures_of(measured: Measured, parts: Parts) -> StepFigures:
     """In the order of the table of quantities."""
     memory, ops = measured.memory, measured.ops
     values: dict[str, float | Unknown] = {
@@ -23,7 +23,7 @@ def figures_of(measured: Measured, parts: Parts) -> Figures:
         else Unknown(reason="no kernel ran on a device, and a CPU launches none: use op_count"),
         "graph_breaks": sum(measured.graph_breaks.values()),
     }
-    found: Figures = {}
+    found: StepFigures = {}
     for quantity in FIGURES:
         value = values[quantity.name]
         if isinstance(value, Unknown):

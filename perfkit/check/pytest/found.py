@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from perfkit.check.judge.quantities import Quantity
+from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.judge.thresholds import Threshold, default_thresholds
 from perfkit.check.pytest.figure import Figure, Meaning
-from perfkit.check.pytest.figures import Figures, figures_of
+from perfkit.check.pytest.figures import StepFigures, figures_of
 from perfkit.check.pytest.judge import Given, Judgement, gates_of
 from perfkit.check.pytest.made_of import changed, largest, parts_of
 from perfkit.check.pytest.measure import Measured
@@ -47,7 +47,7 @@ class Found:
         self.measured = measured
         self._stored = stored
         self._parts = parts_of(measured)
-        self.figures: Figures = figures_of(measured, self._parts)
+        self.figures: StepFigures = figures_of(measured, self._parts)
 
     def __repr__(self) -> str:
         known = {name: value for name, value in self.figures.items() if isinstance(value, Figure)}
@@ -152,7 +152,7 @@ class Found:
 
     def _failures(
         self,
-        quantity: Quantity,
+        quantity: GatedQuantity,
         key: str,
         figure: Figure | Unknown,
         gate: Threshold,

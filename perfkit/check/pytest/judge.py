@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfkit.check.judge.quantities import Quantity
+from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.judge.thresholds import Threshold, allowed_change, exceeds, parse_threshold
 from perfkit.check.pytest.figure import amount, change
 from perfkit.check.pytest.quantities import BY_NAME
@@ -21,7 +21,7 @@ _TIMES = ("step_time", "cpu_time", "throughput", "compile_time", "data_wait", "m
 class Judgement:
     """A figure held against a threshold. `before` is the stored figure, None where only the value itself is bounded."""
 
-    quantity: Quantity
+    quantity: GatedQuantity
     subject: str
     threshold: Threshold
     before: float | None
@@ -69,7 +69,7 @@ def gates_of(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
     return {name: gate_of(BY_NAME[name], value, name) for name, value in given.items()}
 
 
-def gate_of(quantity: Quantity, given: Given, where: str) -> Threshold | None:
+def gate_of(quantity: GatedQuantity, given: Given, where: str) -> Threshold | None:
     """The threshold that is meant by what was given for `where`."""
     if given == OFF:
         return None

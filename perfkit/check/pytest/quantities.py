@@ -1,6 +1,6 @@
 """The figures of a step in a test: what they are called and how they are judged where no threshold is given."""
 
-from perfkit.check.judge.quantities import QUANTITIES, Judging, Quantity
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
 
 _OF_CHECKS = {quantity.name: quantity for quantity in QUANTITIES}
 
@@ -8,15 +8,17 @@ _OF_CHECKS = {quantity.name: quantity for quantity in QUANTITIES}
 # What differs from test to test by what ran before (bytes reserved) and what is not exact (any time) is not among them.
 FIGURES = (
     _OF_CHECKS["peak_allocated"],
-    Quantity(name="peak_above_start", title="peak above the step's start", unit="bytes", judging=Judging.EXACT),
-    Quantity(name="saved_activations", title="saved for backward", unit="bytes", judging=Judging.EXACT, default="0.5%"),
+    GatedQuantity(name="peak_above_start", title="peak above the step's start", unit="bytes", judging=Judging.EXACT),
+    GatedQuantity(
+        name="saved_activations", title="saved for backward", unit="bytes", judging=Judging.EXACT, default="0.5%"
+    ),
     _OF_CHECKS["flops"],
-    Quantity(name="op_count", title="ops a step", unit="", judging=Judging.EXACT, default="+0"),
+    GatedQuantity(name="op_count", title="ops a step", unit="", judging=Judging.EXACT, default="+0"),
     _OF_CHECKS["kernel_count"],
     _OF_CHECKS["graph_breaks"],
 )
 BY_NAME = {quantity.name: quantity for quantity in FIGURES}
 
 # Asked for as `calls=` and `kernels=`, for each pattern.
-CALLS = Quantity(name="calls", title="calls", unit="", judging=Judging.EXACT)
-KERNELS = Quantity(name="kernels", title="kernels", unit="", judging=Judging.EXACT)
+CALLS = GatedQuantity(name="calls", title="calls", unit="", judging=Judging.EXACT)
+KERNELS = GatedQuantity(name="kernels", title="kernels", unit="", judging=Judging.EXACT)

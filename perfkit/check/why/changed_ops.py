@@ -19,7 +19,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import ChangeRow, RankTrace, TraceDifference
 from perfkit.analysis.trace.difference import OpPair, change_row, difference, paired_ops
 from perfkit.analysis.trace.work.per_step import OpKey, op_key
-from perfkit.check.why.side import Place, Traced
+from perfkit.check.why.side import OpPlace, Traced
 from perfkit.units import significant
 
 NEW, GONE, MORE, FEWER, INPUTS = "new", "gone", "more calls", "fewer calls", "other inputs"
@@ -54,7 +54,7 @@ class Drift:
 
 
 def changed_ops(
-    before: Traced, after: Traced, allocated: tuple[Mapping[Place, float], Mapping[Place, float]]
+    before: Traced, after: Traced, allocated: tuple[Mapping[OpPlace, float], Mapping[OpPlace, float]]
 ) -> tuple[TraceDifference, Drift]:
     """The ops of a step that differ, those whose change is exact first, then by how much.
 
@@ -154,7 +154,7 @@ def _series(rows: Sequence[OpRow], steps_s: Mapping[OpKey, tuple[float, ...]]) -
     return [fsum(step) for step in zip(*(steps_s[key] for key in keys), strict=True)]
 
 
-def _with_module(row: ChangeRow, allocated: tuple[Mapping[Place, float], Mapping[Place, float]]) -> ChangeRow:
+def _with_module(row: ChangeRow, allocated: tuple[Mapping[OpPlace, float], Mapping[OpPlace, float]]) -> ChangeRow:
     """With the module in which the memory pass saw the calls that changed, or all of them where none did.
 
     Empty where it does not tell: an op that allocates nothing, or that does so in modules of different parents.
@@ -171,7 +171,7 @@ def _with_module(row: ChangeRow, allocated: tuple[Mapping[Place, float], Mapping
     return replace(row, module=_one_name(modules))
 
 
-def _by_module(allocated: Mapping[Place, float], op: str, phase: str) -> dict[str, float]:
+def _by_module(allocated: Mapping[OpPlace, float], op: str, phase: str) -> dict[str, float]:
     return {module: calls for (name, when, module), calls in allocated.items() if (name, when) == (op, phase)}
 
 

@@ -18,7 +18,7 @@ from perfkit.record import PHASES
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.read import StoredRank
 
-Place = tuple[str, str, str]
+OpPlace = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Observed:
     variant: Variant
     runs: VariantRuns
     traced: Traced | None
-    allocations: Mapping[Place, float]
+    allocations: Mapping[OpPlace, float]
 
 
 def observe(variant: Variant, runs: VariantRuns, passes: Passes) -> Observed:
@@ -64,7 +64,7 @@ def _traced(passes: Passes) -> Traced | None:
     return Traced(replace(trace, ops=by_step.ops, step_s=step_s), by_step.steps_s)
 
 
-def _allocated(rank: StoredRank) -> dict[Place, float]:
+def _allocated(rank: StoredRank) -> dict[OpPlace, float]:
     assert rank.memory is not None
     events = read_allocations(rank.memory)
     made = np.flatnonzero((events.size > 0) & (events.step != NONE) & (events.op != 0))
@@ -75,5 +75,5 @@ def _allocated(rank: StoredRank) -> dict[Place, float]:
     return {_place(events, *key): calls / steps for key, calls in count.items()}
 
 
-def _place(events: Allocations, op: int, phase: int, module: int) -> Place:
+def _place(events: Allocations, op: int, phase: int, module: int) -> OpPlace:
     return events.names[op], "" if phase == NONE else PHASES[phase], events.names[module]

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.check_quality import BUDGET_S, GATES, drawn, judged, spread_of
 from benchmarks.check_series import Recorded, read_series
-from perfkit.check.judge.looks import plan_for
+from perfkit.check.judge.looks import looks_for
 from perfkit.check.result import Verdict
 
 COMPARISONS = 400
@@ -22,7 +22,7 @@ def failing(recorded: Recorded, kind: str, gate: str) -> float:
     """The share of comparisons that fail, of as many pairs each as three minutes allow."""
     pairs = getattr(recorded, kind)
     rng = np.random.default_rng(1)
-    most = plan_for(BUDGET_S, float(np.median([pair.seconds for pair in pairs]))).maximum
+    most = looks_for(BUDGET_S, float(np.median([pair.seconds for pair in pairs]))).maximum
     verdicts = [judged(drawn(rng, pairs, most, swap=kind == "same"), GATES[gate])[1] for _ in range(COMPARISONS)]
     return verdicts.count(Verdict.FAIL) / COMPARISONS
 

@@ -59,9 +59,9 @@ def test_without_pairs_there_is_no_plan() -> None:
 
 
 def test_gates_without_thresholds_are_decided_at_the_first_look() -> None:
-    from perfkit.check.judge.figures import Figures
+    from perfkit.check.judge.figures import RunFigures
 
-    figures = Figures(processes={"step_time": (0.1,), "cpu_time": (0.1,)})
+    figures = RunFigures(processes={"step_time": (0.1,), "cpu_time": (0.1,)})
     sampling = Sampling(gates(figures, figures, {}), budget_s=400, family=1)
     count, _ = stopped_after(sampling, slower=1.0)
     assert sampling.plan is not None

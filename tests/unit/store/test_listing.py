@@ -12,7 +12,7 @@ from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, SuiteRun
 from perfkit.store.listing import Listed, list_runs
 from perfkit.store.live import LiveEvent
 from perfkit.store.suite_state import State
-from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE, Figures, Summary
+from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE, RowFigures, Summary
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file
 from tests.fixtures.view_folder import append, live_suite, reported, silent, view_folder, windows
 
@@ -190,7 +190,7 @@ def test_times_without_a_zone_are_utc(tmp_path: Path) -> None:
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / TRACE_REPORT_FILE).touch()
-        figures = Figures(step=measured(1.0, "s", "test"))
+        figures = RowFigures(step=measured(1.0, "s", "test"))
         write_json(
             tmp_path / name / SUMMARY_FILE, Summary(kind="trace", name=name, created_at=created, figures=figures)
         )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.check.result import Check, CheckedVariant
 from perfkit.record import Quantity, Unknown, measured
-from perfkit.store.summary import Figures, Summary, rate
+from perfkit.store.summary import RowFigures, Summary, rate
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import story
 
@@ -30,7 +30,7 @@ def _known(variant: CheckedVariant) -> bool:
     return any(each.quantity in _UNITS and each.after is not None for each in variant.judged)
 
 
-def _figures(shown: CheckedVariant | None, variants: Sequence[CheckedVariant]) -> Figures:
+def _figures(shown: CheckedVariant | None, variants: Sequence[CheckedVariant]) -> RowFigures:
     after = {} if shown is None else {each.quantity: each.after for each in shown.judged if each.after is not None}
 
     def known(quantity: str) -> Quantity:
@@ -41,7 +41,7 @@ def _figures(shown: CheckedVariant | None, variants: Sequence[CheckedVariant]) -
     throughput: Quantity = Unknown(reason="the check does not compare it")
     if "throughput" in after:
         throughput = rate(after["throughput"], "", "the side after of the check")
-    return Figures(
+    return RowFigures(
         of=one_line(shown.name) if shown is not None and len(variants) > 1 else "",
         step=known("step_time"),
         throughput=throughput,

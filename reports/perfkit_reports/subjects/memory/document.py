@@ -2,7 +2,7 @@
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.record import Unknown, measured
-from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, Figures, Summary, digest_of
+from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, RowFigures, Summary, digest_of
 from perfkit_reports.document.blocks import Facts, Findings, Section, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
@@ -63,7 +63,7 @@ def summary(analysis: MemoryAnalysis) -> Summary:
         created_at=analysis.created_at,
         device=fullest.device if fullest is not None else "",
         sources=digest_of([analysis.file]),
-        figures=Figures(
+        figures=RowFigures(
             of=fullest.device if fullest is not None and len(analysis.accounts) > 1 else "",
             step=absent,
             throughput=absent,

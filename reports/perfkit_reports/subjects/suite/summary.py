@@ -3,7 +3,7 @@
 from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import How, Measurement, Quantity, Unknown, measured
-from perfkit.store.summary import Figures, Outcome, Summary
+from perfkit.store.summary import Outcome, RowFigures, Summary
 from perfkit_reports.subjects.suite.cells import throughput_unit
 from perfkit_reports.subjects.suite.headline import fastest
 
@@ -22,13 +22,13 @@ def summary(analysis: Analysis) -> Summary:
     )
 
 
-def _figures(analysis: Analysis) -> Figures:
+def _figures(analysis: Analysis) -> RowFigures:
     variants = analysis.variants
     baseline = next((variant for variant in variants if variant.is_baseline), next(iter(variants), None))
     shown = fastest(analysis) or baseline
     if shown is None:
-        return Figures()
-    return Figures(
+        return RowFigures()
+    return RowFigures(
         of=shown.name if len(variants) > 1 else "",
         step=_quantity(shown.step_time, "s"),
         throughput=_quantity(shown.throughput, throughput_unit(shown)),

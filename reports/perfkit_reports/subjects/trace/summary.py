@@ -2,7 +2,7 @@
 
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit.record import Unknown, measured
-from perfkit.store.summary import Figures, Summary, digest_of
+from perfkit.store.summary import RowFigures, Summary, digest_of
 from perfkit_reports.subjects.trace.series import focus
 
 
@@ -15,15 +15,15 @@ def summary(analysis: TraceAnalysis) -> Summary:
         created_at=analysis.created_at,
         device=trace.device_name if trace is not None else "",
         sources=digest_of(each.reading.path for each in analysis.traces),
-        figures=Figures() if trace is None else _trace_figures(trace, alone=len(analysis.traces) == 1),
+        figures=RowFigures() if trace is None else _trace_figures(trace, alone=len(analysis.traces) == 1),
     )
 
 
-def _trace_figures(trace: RankTrace, *, alone: bool) -> Figures:
+def _trace_figures(trace: RankTrace, *, alone: bool) -> RowFigures:
     no_steps = Unknown(reason="no steps were found in the trace")
     no_memory = Unknown(reason="the trace holds no allocations")
     memory = trace.memory
-    return Figures(
+    return RowFigures(
         of="" if alone else trace.label,
         step=measured(trace.step_s, "s", trace.step_basis) if trace.steps else no_steps,
         throughput=Unknown(reason="a trace does not tell how many samples or tokens a step is of"),

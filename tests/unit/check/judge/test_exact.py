@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from perfkit.analysis.model.estimate import Missing
 from perfkit.check.judge.environments import differences
 from perfkit.check.judge.exact import judge_exact, judge_exact_quantities, judge_parity, not_compared
-from perfkit.check.judge.figures import Figures
-from perfkit.check.judge.quantities import QUANTITIES, Judging, Quantity
+from perfkit.check.judge.figures import RunFigures
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
 from perfkit.check.judge.thresholds import Threshold, parse_threshold
 from perfkit.check.result import Verdict
 from tests.fixtures.suites import ENVIRONMENT
@@ -21,7 +21,7 @@ MIB = 2**20
 LOSSES = (5.6, 5.2, 4.8)
 
 
-def threshold(quantity: Quantity, text: str | None = None) -> Threshold:
+def threshold(quantity: GatedQuantity, text: str | None = None) -> Threshold:
     given = quantity.default if text is None else text
     assert given is not None
     return parse_threshold(given, quantity.unit, more_is_worse=quantity.more_is_worse)
@@ -66,7 +66,7 @@ DEFAULTS = {each.name: threshold(each) for each in QUANTITIES if each.default is
     ],
 )  # fmt: skip
 def test_counts_are_judged_exactly_with_the_reason_in_words(
-    quantity: Quantity, text: str, before: float, after: float, verdict: str, reason: str
+    quantity: GatedQuantity, text: str, before: float, after: float, verdict: str, reason: str
 ) -> None:
     judged = judge_exact(quantity, before, after, threshold(quantity, text))
     assert (judged.verdict, judged.reason) == (verdict, reason)
@@ -143,35 +143,35 @@ def test_a_limit_needs_no_figure_before() -> None:
 def test_losses_are_compared_step_by_step(
     before: tuple[float | None, ...], after: tuple[float | None, ...], verdict: str, distance: float | None, reason: str
 ) -> None:
-    judged = judge_parity(PARITY, Figures(losses=before), Figures(losses=after), threshold(PARITY))
+    judged = judge_parity(PARITY, RunFigures(losses=before), RunFigures(losses=after), threshold(PARITY))
     assert (judged.verdict, judged.reason) == (verdict, reason)
     assert judged.after == (None if distance is None else pytest.approx(distance))
     assert msgspec.json.decode(msgspec.json.encode(judged), type=type(judged)) == judged
 
 
 def test_ungated_losses_cannot_fail() -> None:
-    apart = judge_parity(PARITY, Figures(losses=LOSSES), Figures(losses=(1.0,)), None)
+    apart = judge_parity(PARITY, RunFigures(losses=LOSSES), RunFigures(losses=(1.0,)), None)
     assert apart.verdict is Verdict.PASS
     assert apart.reason.endswith("no threshold is set")
-    gone = judge_parity(PARITY, Figures(losses=LOSSES), Figures(losses=(None,)), None)
+    gone = judge_parity(PARITY, RunFigures(losses=LOSSES), RunFigures(losses=(None,)), None)
     assert gone.verdict is Verdict.NOT_COMPARED
 
 
 def test_without_losses_there_is_nothing_to_compare() -> None:
-    nothing = Figures(missing={"parity": "the losses of a loop that is not perfkit's own are not recorded"})
-    judged = judge_parity(PARITY, nothing, Figures(losses=LOSSES), threshold(PARITY))
+    nothing = RunFigures(missing={"parity": "the losses of a loop that is not perfkit's own are not recorded"})
+    judged = judge_parity(PARITY, nothing, RunFigures(losses=LOSSES), threshold(PARITY))
     assert (judged.verdict, judged.reason) == (
         "not compared",
         "before: the losses of a loop that is not perfkit's own are not recorded",
     )
 
 
-def figures(**exact: float) -> Figures:
+def figures(**exact: float) -> RunFigures:
     whole = {"peak_allocated": 100.0 * MIB, "flops": 1e9, "kernel_count": 722.0, **exact}
-    return Figures(exact=whole, losses=LOSSES, missing={"graph_breaks": "nothing was compiled"})
+    return RunFigures(exact=whole, losses=LOSSES, missing={"graph_breaks": "nothing was compiled"})
 
 
-def judge(after: Figures, **environment: Any) -> dict[str, Any]:
+def judge(after: RunFigures, **environment: Any) -> dict[str, Any]:
     differs = differences(ENVIRONMENT, msgspec.structs.replace(ENVIRONMENT, **environment))
     found = judge_exact_quantities(figures(), after, DEFAULTS, differs)
     return {each.quantity: each for each in found}

@@ -8,7 +8,7 @@ from perfkit.analysis.model.step import LostKernels, TimeShare
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
 from perfkit.analysis.suite.analyse import analyse
-from perfkit.check.judge.figures import LOSSES, Figures, figures, figures_of, pooled, stored
+from perfkit.check.judge.figures import LOSSES, RunFigures, figures, figures_of, pooled, stored
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.files import write_json
 from perfkit.record import Attached, How, Measurement, MemoryPeaks, Run, Status, Unknown, WorkloadFacts, measured
@@ -160,12 +160,12 @@ def test_figures_come_back_from_a_baseline(tmp_path: Path) -> None:
     back = figures_of(stored(found))
     assert (back.exact, back.processes, back.losses) == (found.exact, found.processes, found.losses)
     assert back.missing == dict.fromkeys(found.missing, "the baseline does not hold it")
-    assert figures_of(stored(Figures())).missing.keys() == {quantity.name for quantity in QUANTITIES}
+    assert figures_of(stored(RunFigures())).missing.keys() == {quantity.name for quantity in QUANTITIES}
 
 
 def test_figures_of_several_rounds_are_pooled_and_counts_that_differ_are_none() -> None:
     rounds = [
-        Figures(exact={"flops": 5.0, "kernel_count": count}, processes={"energy": (joules,)}, losses=(loss,))
+        RunFigures(exact={"flops": 5.0, "kernel_count": count}, processes={"energy": (joules,)}, losses=(loss,))
         for count, joules, loss in ((700.0, 1.0, 3.0), (702.0, 2.0, 3.5))
     ]
     found = pooled(rounds)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from perfkit.check.judge.environments import differences
-from perfkit.check.judge.figures import Figures
+from perfkit.check.judge.figures import RunFigures
 from perfkit.check.judge.judge import Evidence, family_of, gates, judge_variant, overall
-from perfkit.check.judge.looks import plan_of
+from perfkit.check.judge.looks import looks_of
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.thresholds import Threshold, parse_threshold
 from perfkit.check.result import Judged, Verdict
@@ -19,7 +19,7 @@ from tests.fixtures.paired_series import pair
 from tests.fixtures.suites import ENVIRONMENT
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
-BEFORE = Figures(
+BEFORE = RunFigures(
     exact={"peak_allocated": 1000.0, "flops": 5e9, "kernel_count": 700.0},
     processes={"step_time": (0.1, 0.11, 0.1), "cpu_time": (0.1, 0.1, 0.1), "throughput": (5120.0, 4654.5, 5120.0)},
     losses=(5.0, 4.0),
@@ -38,11 +38,13 @@ def thresholds(**given: str) -> Mapping[str, Threshold | None]:
     }
 
 
-def changed(**exact: float) -> Figures:
+def changed(**exact: float) -> RunFigures:
     return msgspec.structs.replace(BEFORE, exact={**BEFORE.exact, **exact})
 
 
-def judged(before: Figures, after: Figures, given: Mapping[str, Threshold | None], **how: Any) -> dict[str, Judged]:
+def judged(
+    before: RunFigures, after: RunFigures, given: Mapping[str, Threshold | None], **how: Any
+) -> dict[str, Judged]:
     plan = how.pop("plan", None)
     found = judge_variant(Evidence(before=before, after=after, **how), given, plan)
     assert len({each.quantity for each in found}) == len(found)
@@ -79,7 +81,7 @@ def test_what_neither_side_has_is_gated_only_where_it_was_asked_for() -> None:
 
 def test_pairs_tell_times_and_the_rates_that_follow_from_them() -> None:
     given = thresholds(throughput="3%")
-    found = judged(BEFORE, BEFORE, given, pairs=sampled(1.2), plan=plan_of((6, 20)))
+    found = judged(BEFORE, BEFORE, given, pairs=sampled(1.2), plan=looks_of((6, 20)))
     assert [found[name].verdict for name in ("cpu_time", "step_time", "throughput")] == [Verdict.FAIL] * 3
     assert found["throughput"].change == pytest.approx(1 / 1.2 - 1, rel=0.15)
     assert found["step_time"].samples == 20

@@ -5,7 +5,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from perfkit.check.judge.looks import ALPHA, looks_up_to, plan_of
+from perfkit.check.judge.looks import ALPHA, looks_of, looks_up_to
 from perfkit.check.judge.paired import Gate, decided, judge_pairs, pair_ratio
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.thresholds import parse_threshold
@@ -45,7 +45,7 @@ def _swapped(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _judge(pairs: Sequence[Pair], *gates: Gate) -> tuple[Judged, ...]:
-    return judge_pairs(pairs, LOCK_STEP, gates or GATES, plan_of(looks_up_to(len(pairs))))
+    return judge_pairs(pairs, LOCK_STEP, gates or GATES, looks_of(looks_up_to(len(pairs))))
 
 
 def test_in_lock_step_the_ratio_is_of_steps_next_to_each_other() -> None:
@@ -122,7 +122,7 @@ def test_a_failure_is_always_beyond_half_the_threshold() -> None:
 
 
 def test_identical_sides_fail_in_no_more_than_one_of_a_hundred() -> None:
-    plan = plan_of((6, 10))
+    plan = looks_of((6, 10))
     rng = np.random.default_rng(8)
     failed = 0
     for _ in range(300):
@@ -158,12 +158,12 @@ def test_a_faster_machine_changes_nothing_but_the_seconds() -> None:
 
 def test_between_two_looks_nothing_is_judged() -> None:
     pairs = _pairs(9, slower=1.04)
-    plan = plan_of((6, 10, 20))
+    plan = looks_of((6, 10, 20))
     assert judge_pairs(pairs, LOCK_STEP, GATES, plan) == judge_pairs(pairs[:6], LOCK_STEP, GATES, plan)
 
 
 def test_before_the_first_look_nothing_is_concluded() -> None:
-    for judged in judge_pairs(_pairs(4, slower=2.0), LOCK_STEP, GATES, plan_of((6, 10))):
+    for judged in judge_pairs(_pairs(4, slower=2.0), LOCK_STEP, GATES, looks_of((6, 10))):
         assert judged.verdict is Verdict.INCONCLUSIVE
         assert judged.low is None
         assert judged.detectable is None
@@ -172,7 +172,7 @@ def test_before_the_first_look_nothing_is_concluded() -> None:
 
 
 def test_a_single_pair_is_inconclusive_however_large_its_ratio() -> None:
-    for judged in judge_pairs(_pairs(1, slower=3.0), LOCK_STEP, GATES, plan_of((1,))):
+    for judged in judge_pairs(_pairs(1, slower=3.0), LOCK_STEP, GATES, looks_of((1,))):
         assert judged.verdict is Verdict.INCONCLUSIVE
         assert judged.to_decide
 
@@ -244,7 +244,7 @@ def test_that_nothing_changed_at_all_cannot_be_shown() -> None:
 
 def test_more_quantities_judged_elsewhere_make_a_failure_harder() -> None:
     pairs = _pairs(10, slower=1.04, seed=3)
-    plan = plan_of((10,))
+    plan = looks_of((10,))
     verdicts = [judge_pairs(pairs, LOCK_STEP, GATES[:1], plan, family=n)[0].verdict for n in (1, 10_000_000)]
     assert verdicts == [Verdict.FAIL, Verdict.INCONCLUSIVE]
 
@@ -266,7 +266,7 @@ def test_sampling_ends_with_a_failure_or_when_all_is_known() -> None:
 
 def test_a_single_pair_has_a_change_and_no_interval() -> None:
     lone = Pair(before=Samples(cpu_s=(0.1, 0.1)), after=Samples(cpu_s=(0.12, 0.12)), seconds=1.0)
-    (judged,) = judge_pairs([lone], LOCK_STEP, [_gate("cpu_time", "3%")], plan_of((1,)))
+    (judged,) = judge_pairs([lone], LOCK_STEP, [_gate("cpu_time", "3%")], looks_of((1,)))
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.change == pytest.approx(0.2)
     assert (judged.low, judged.high) == (None, None)

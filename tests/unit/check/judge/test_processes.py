@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from perfkit.check.judge.processes import judge_processes
-from perfkit.check.judge.quantities import QUANTITIES, Quantity
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
 from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.result import Judged, Verdict
 
@@ -13,7 +13,11 @@ QUIET = (1.00, 1.01, 0.99, 1.02, 0.98, 1.00)
 
 
 def _judge(
-    quantity: Quantity, before: tuple[float, ...], after: tuple[float, ...], threshold: str | None, paired: bool = True
+    quantity: GatedQuantity,
+    before: tuple[float, ...],
+    after: tuple[float, ...],
+    threshold: str | None,
+    paired: bool = True,
 ) -> Judged:
     parsed = (
         None if threshold is None else parse_threshold(threshold, quantity.unit, more_is_worse=quantity.more_is_worse)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from perfkit.check.judge.looks import ALPHA, Plan, looks_up_to, plan_of
+from perfkit.check.judge.looks import ALPHA, Looks, looks_of, looks_up_to
 from perfkit.check.judge.sequential import sequence, settled
 from perfkit.check.result import Verdict
 
@@ -36,7 +36,7 @@ def _moods(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     return rng.standard_normal(shape) * rng.choice((0.4, 1.0, 2.5), shape)
 
 
-def _ends(draw: Draw, plan: Plan, worse: dict[str, float], *, seed: int, sequences: int = SEQUENCES) -> Counter[str]:
+def _ends(draw: Draw, plan: Looks, worse: dict[str, float], *, seed: int, sequences: int = SEQUENCES) -> Counter[str]:
     """The ends of many sequences: `fail` for any quantity, and each quantity's verdicts."""
     rng = np.random.default_rng(seed)
     logs = {name: draw(rng, (sequences, plan.maximum)) * SPREADS[name] + worse[name] for name in MARGINS}
@@ -52,7 +52,7 @@ def _ends(draw: Draw, plan: Plan, worse: dict[str, float], *, seed: int, sequenc
 @pytest.mark.parametrize("draw", [_normal, _t3, _moods])
 @pytest.mark.parametrize("most", [3, 8, 36])
 def test_identical_sides_rarely_fail_over_all_looks_and_quantities(draw: Draw, most: int) -> None:
-    ends = _ends(draw, plan_of(looks_up_to(most)), dict.fromkeys(MARGINS, 0.0), seed=most, sequences=2000)
+    ends = _ends(draw, looks_of(looks_up_to(most)), dict.fromkeys(MARGINS, 0.0), seed=most, sequences=2000)
     # What a true rate of 1 % exceeds in one of a thousand simulations.
     most_alarms = binom.ppf(0.999, 2000, ALPHA)
     assert ends["any fail"] <= most_alarms
@@ -60,32 +60,32 @@ def test_identical_sides_rarely_fail_over_all_looks_and_quantities(draw: Draw, m
 
 
 def test_a_regression_of_the_threshold_is_found_in_the_cpu_time() -> None:
-    plan = plan_of(looks_up_to(36))
+    plan = looks_of(looks_up_to(36))
     ends = _ends(_normal, plan, {CPU: math.log1p(0.03), WALL: 0.0}, seed=1)
     assert ends[f"{CPU} fail"] >= 0.95 * SEQUENCES
 
 
 @pytest.mark.parametrize("draw", [_normal, _t3])
 def test_a_regression_of_the_threshold_hardly_ever_passes(draw: Draw) -> None:
-    ends = _ends(draw, plan_of(looks_up_to(36)), MARGINS, seed=2)
+    ends = _ends(draw, looks_of(looks_up_to(36)), MARGINS, seed=2)
     assert ends[f"{CPU} pass"] <= ALPHA * SEQUENCES
     assert ends[f"{WALL} pass"] <= ALPHA * SEQUENCES
 
 
 def test_half_the_threshold_fails_less_often_than_not() -> None:
     half = {name: margin / 2 for name, margin in MARGINS.items()}
-    ends = _ends(_normal, plan_of(looks_up_to(36)), half, seed=3)
+    ends = _ends(_normal, looks_of(looks_up_to(36)), half, seed=3)
     assert ends[f"{CPU} fail"] < 0.5 * SEQUENCES
 
 
 def test_a_large_regression_is_found_at_the_first_look() -> None:
     rng = np.random.default_rng(4)
     logs = {CPU: (0.02 * rng.standard_normal(60) + math.log(1.3)).tolist()}
-    assert sequence(logs, MARGINS, plan_of(looks_up_to(60))) == (6, {CPU: Verdict.FAIL})
+    assert sequence(logs, MARGINS, looks_of(looks_up_to(60))) == (6, {CPU: Verdict.FAIL})
 
 
 def test_a_single_pair_is_inconclusive() -> None:
-    assert sequence({CPU: [0.7]}, MARGINS, plan_of((1,))) == (1, {CPU: Verdict.INCONCLUSIVE})
+    assert sequence({CPU: [0.7]}, MARGINS, looks_of((1,))) == (1, {CPU: Verdict.INCONCLUSIVE})
 
 
 def test_something_that_failed_settles_all_and_something_open_does_not() -> None:

@@ -3,7 +3,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perfkit.amounts import SUFFIXES
-from perfkit.check.judge.quantities import QUANTITIES, Quantity
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
 from perfkit.check.judge.thresholds import Threshold, allowed_change, exceeds, margin, parse_threshold
 from perfkit.errors import UsageError
 
@@ -91,7 +91,7 @@ def test_what_is_no_threshold_is_refused_with_the_forms_of_the_quantity(
 
 
 @pytest.mark.parametrize("quantity", [each for each in QUANTITIES if each.default], ids=lambda each: str(each.name))
-def test_the_defaults_of_the_table_are_thresholds_of_their_quantity(quantity: Quantity) -> None:
+def test_the_defaults_of_the_table_are_thresholds_of_their_quantity(quantity: GatedQuantity) -> None:
     assert quantity.default is not None
     assert parse_threshold(quantity.default, quantity.unit, more_is_worse=quantity.more_is_worse)
 
