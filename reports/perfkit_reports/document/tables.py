@@ -1,6 +1,6 @@
 """Tables of anything: columns are functions from a row to a cell, so that every format cuts and sorts the same rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import GenericAlias
 from typing import Any, Generic, TypeVar
@@ -13,6 +13,7 @@ from perfkit_reports.document.weight import Weight
 NOTHING = "–"
 
 Row = TypeVar("Row")
+Owner = TypeVar("Owner")
 
 
 @dataclass(frozen=True)
@@ -78,3 +79,24 @@ def schema_of(struct: type[msgspec.Struct], **first: type | GenericAlias) -> Sch
 def fields(schema: Schema, item: object, **first: Any) -> dict[str, Any]:
     """The fields of `item` that `schema` has columns for, after those of `first`; enumerations are str already."""
     return {name: first[name] if name in first else getattr(item, name) for name in schema}
+
+
+def plain(name: str, struct: type[msgspec.Struct], items: Sequence[object]) -> Data:
+    """A row for each struct."""
+    return owned(name, struct, "", [("", items)], lambda each: each)
+
+
+def owned(
+    name: str,
+    struct: type[msgspec.Struct],
+    owner: str,
+    owners: Sequence[tuple[str, Owner]],
+    pick: Callable[[Owner], Iterable[object]],
+) -> Data:
+    """A row for each struct that `pick` finds in (name, owner), that name before its fields in the column `owner`."""
+    schema = schema_of(struct, **({owner: str} if owner else {}))
+    return Data(
+        name,
+        schema,
+        lambda: [fields(schema, item, **{owner: called}) for called, each in owners for item in pick(each)],
+    )

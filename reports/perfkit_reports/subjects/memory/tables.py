@@ -5,7 +5,7 @@ from typing import Any
 
 from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryAccount, MemoryRow, TimelineBand
 from perfkit.spec import Struct
-from perfkit_reports.document.tables import Data, Schema, fields, schema_of
+from perfkit_reports.document.tables import Data, Schema, owned
 from perfkit_reports.holders import Holder
 
 _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[object]]]] = {
@@ -18,29 +18,13 @@ _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[o
 
 def data(holders: Sequence[Holder], owner: str) -> tuple[Data, ...]:
     """Every table; `owner` is what a holder is (`variant`, `device`), the name of their first column."""
+    accounts = [(holder.name, holder.account) for holder in holders]
     return (
         _table("memory", {owner: str, "category": str, "bytes": int, "in_peak": bool}, holders, owner, _categories),
         _table(
             "memory_timeline", {owner: str, "time_s": float, "category": str, "bytes": int}, holders, owner, _timeline
         ),
-        *(_structs(name, struct, pick, holders, owner) for name, (struct, pick) in _OF_ACCOUNTS.items()),
-    )
-
-
-def _structs(
-    name: str,
-    struct: type[Struct],
-    pick: Callable[[MemoryAccount], Iterable[object]],
-    holders: Sequence[Holder],
-    owner: str,
-) -> Data:
-    schema = schema_of(struct)
-    return _table(
-        name,
-        {owner: str, **schema},
-        holders,
-        owner,
-        lambda account: (fields(schema, item) for item in pick(account)),
+        *(owned(name, struct, owner, accounts, pick) for name, (struct, pick) in _OF_ACCOUNTS.items()),
     )
 
 

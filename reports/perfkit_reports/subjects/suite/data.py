@@ -1,120 +1,81 @@
 """A suite's figures as tables of raw rows, in SI base units (bytes, seconds, FLOPs)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import GenericAlias
 from typing import Any
 
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import Difference, Estimate, Missing
+from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
-from perfkit_reports.document.tables import Data, Schema, fields, schema_of
+from perfkit_reports.document.tables import Data, Schema, owned, plain
 
 _STEPS: Schema = {"variant": str, "repeat": int, "step": int, "warmup": bool, "wall_s": float}
 _LOSSES: Schema = {"variant": str, "step": int, "loss": float}
-_VARIANTS: Schema = {
-    "variant": str,
-    "techniques": list[str],
-    "world_size": int,
-    "is_baseline": bool,
-    "status": str,
-    "reason": str,
-    "step_s": float,
-    "step_low_s": float,
-    "step_high_s": float,
-    "cpu_s": float,
-    "processes": int,
-    "data_wait_s": float,
-    "data_wait_share": float,
-    "throughput": float,
-    "throughput_unit": str,
-    "ratio": float,
-    "ratio_low": float,
-    "ratio_high": float,
-    "verdict": str,
-    "peak_allocated_bytes": float,
-    "peak_reserved_bytes": float,
-    "rss_bytes": float,
-    "memory_ratio": float,
-    "model_flops": float,
-    "hardware_flops": float,
-    "mfu": float,
-    "hfu": float,
-    "energy_per_step": float,
-    "energy_per_unit": float,
-    "power_w": float,
-    "parity": str,
-    "loss_max_relative": float,
-    "engaged": bool,
-    "on_pareto_front": bool,
+# (type, what of a variant) by column.
+_VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = {
+    "variant": (str, lambda each: each.name),
+    "techniques": (list[str], lambda each: list(each.techniques)),
+    "world_size": (int, lambda each: each.world_size),
+    "is_baseline": (bool, lambda each: each.is_baseline),
+    "status": (str, lambda each: each.status.value),
+    "reason": (str, lambda each: each.reason),
+    "step_s": (float, lambda each: _of(each.step_time, "value")),
+    "step_low_s": (float, lambda each: _of(each.step_time, "low")),
+    "step_high_s": (float, lambda each: _of(each.step_time, "high")),
+    "cpu_s": (float, lambda each: _of(each.cpu_time, "value")),
+    "processes": (int, lambda each: len(_of(each.step_time, "per_process") or ())),
+    "data_wait_s": (float, lambda each: _of(each.loop, "data_wait_s")),
+    "data_wait_share": (float, lambda each: _of(each.loop, "data_wait_share")),
+    "throughput": (float, lambda each: _of(each.throughput, "value")),
+    "throughput_unit": (str, lambda each: each.throughput_unit),
+    "ratio": (float, lambda each: _of(each.difference, "ratio")),
+    "ratio_low": (float, lambda each: _of(each.difference, "low")),
+    "ratio_high": (float, lambda each: _of(each.difference, "high")),
+    "verdict": (str, lambda each: _of(each.difference, "verdict")),
+    "peak_allocated_bytes": (float, lambda each: value_of(each.peak_allocated)),
+    "peak_reserved_bytes": (float, lambda each: value_of(each.peak_reserved)),
+    "rss_bytes": (float, lambda each: value_of(each.rss)),
+    "memory_ratio": (float, lambda each: each.memory_ratio),
+    "model_flops": (float, lambda each: value_of(each.model_flops)),
+    "hardware_flops": (float, lambda each: value_of(each.hardware_flops)),
+    "mfu": (float, lambda each: value_of(each.mfu)),
+    "hfu": (float, lambda each: value_of(each.hfu)),
+    "energy_per_step": (float, lambda each: value_of(each.energy_per_step)),
+    "energy_per_unit": (float, lambda each: value_of(each.energy_per_unit)),
+    "power_w": (float, lambda each: value_of(each.power)),
+    "parity": (str, lambda each: each.parity.verdict),
+    "loss_max_relative": (float, lambda each: each.parity.max_relative),
+    "engaged": (bool, lambda each: each.engaged),
 }
+_FRONT = "on_pareto_front"
 
 
 def data(analysis: Analysis) -> tuple[Data, ...]:
     """Every table but those of memory; without rows where there is nothing."""
-    of_ceilings = schema_of(Ceiling)
-    known = analysis.ceilings.ceilings if analysis.ceilings else ()
+    schema = {**{name: kind for name, (kind, _) in _VARIANTS.items()}, _FRONT: bool}
+    variants = [(variant.name, variant) for variant in analysis.variants]
     return (
-        Data("variants", _VARIANTS, lambda: [_variant(variant, analysis) for variant in analysis.variants]),
+        Data("variants", schema, lambda: [_variant(variant, analysis) for variant in analysis.variants]),
         Data("steps", _STEPS, lambda: list(_steps(analysis))),
         Data("losses", _LOSSES, lambda: list(_losses(analysis))),
-        _of_variants("ops", OpRow, analysis, lambda variant: variant.ops),
-        _of_variants("roofline", OpRow, analysis, lambda variant: variant.points),
-        _of_variants("time", TimeShare, analysis, lambda variant: variant.time_split),
-        Data("ceilings", of_ceilings, lambda: [fields(of_ceilings, ceiling) for ceiling in known]),
-    )
-
-
-def _of_variants(name: str, struct: Any, analysis: Analysis, items: Callable[[Variant], Iterable[object]]) -> Data:
-    """What each variant has of one struct."""
-    schema = schema_of(struct, variant=str)
-    return Data(
-        name,
-        schema,
-        lambda: [
-            fields(schema, item, variant=variant.name) for variant in analysis.variants for item in items(variant)
-        ],
+        owned("ops", OpRow, "variant", variants, lambda variant: variant.ops),
+        owned("roofline", OpRow, "variant", variants, lambda variant: variant.points),
+        owned("time", TimeShare, "variant", variants, lambda variant: variant.time_split),
+        plain("ceilings", Ceiling, analysis.ceilings.ceilings if analysis.ceilings else ()),
     )
 
 
 def _variant(variant: Variant, analysis: Analysis) -> dict[str, Any]:
-    step, difference, loop = variant.step_time, variant.difference, variant.loop
-    return {
-        "variant": variant.name,
-        "techniques": list(variant.techniques),
-        "world_size": variant.world_size,
-        "is_baseline": variant.is_baseline,
-        "status": variant.status.value,
-        "reason": variant.reason,
-        "step_s": _value(step),
-        "step_low_s": step.low if isinstance(step, Estimate) else None,
-        "step_high_s": step.high if isinstance(step, Estimate) else None,
-        "cpu_s": _value(variant.cpu_time),
-        "processes": len(step.per_process) if isinstance(step, Estimate) else 0,
-        "data_wait_s": None if loop is None else loop.data_wait_s,
-        "data_wait_share": None if loop is None else loop.data_wait_share,
-        "throughput": _value(variant.throughput),
-        "throughput_unit": variant.throughput_unit,
-        "ratio": difference.ratio if difference else None,
-        "ratio_low": difference.low if difference else None,
-        "ratio_high": difference.high if difference else None,
-        "verdict": difference.verdict if difference else None,
-        "peak_allocated_bytes": value_of(variant.peak_allocated),
-        "peak_reserved_bytes": value_of(variant.peak_reserved),
-        "rss_bytes": value_of(variant.rss),
-        "memory_ratio": variant.memory_ratio,
-        "model_flops": value_of(variant.model_flops),
-        "hardware_flops": value_of(variant.hardware_flops),
-        "mfu": value_of(variant.mfu),
-        "hfu": value_of(variant.hfu),
-        "energy_per_step": value_of(variant.energy_per_step),
-        "energy_per_unit": value_of(variant.energy_per_unit),
-        "power_w": value_of(variant.power),
-        "parity": variant.parity.verdict,
-        "loss_max_relative": variant.parity.max_relative,
-        "engaged": variant.engaged,
-        "on_pareto_front": variant.name in analysis.pareto,
-    }
+    row = {name: pick(variant) for name, (_, pick) in _VARIANTS.items()}
+    return {**row, _FRONT: variant.name in analysis.pareto}
+
+
+def _of(part: Estimate | Missing | Loop | Difference | None, name: str) -> Any:
+    """A field of what was measured of a variant; None where it was not."""
+    return None if part is None or isinstance(part, Missing) else getattr(part, name)
 
 
 def _steps(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
@@ -131,7 +92,3 @@ def _losses(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
     for variant in analysis.variants:
         for step, loss in enumerate(variant.losses):
             yield {"variant": variant.name, "step": step, "loss": loss}
-
-
-def _value(estimate: Estimate | Missing) -> float | None:
-    return estimate.value if isinstance(estimate, Estimate) else None

@@ -1,6 +1,6 @@
 """A report on traces as raw tables, every row of every trace; seconds, bytes and FLOPs as in the analysis."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from perfkit.analysis.model.step import OpRow, TimeShare
@@ -26,7 +26,7 @@ from perfkit.analysis.model.trace import (
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
 from perfkit.spec import Struct
-from perfkit_reports.document.tables import Data, Schema, fields, schema_of
+from perfkit_reports.document.tables import Data, Schema, fields, owned, plain, schema_of
 from perfkit_reports.holders import of_traces
 from perfkit_reports.subjects import memory
 from perfkit_reports.subjects.trace.headline import ceilings_of
@@ -55,7 +55,6 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "roofline": (OpRow, lambda trace: (*trace.points, *trace.level_points)),
 }
 _TIME = schema_of(TimeShare, trace=str, scope=str)
-_CEILINGS = schema_of(Ceiling, device=str)
 _TRACES: Schema = {
     **schema_of(RankTrace),
     "mfu": float,
@@ -67,36 +66,19 @@ _TRACES: Schema = {
 def data(analysis: TraceAnalysis) -> tuple[Data, ...]:
     """Every table, with no rows where there is nothing."""
     traces = every_trace(analysis)
+    named = [(trace.label, trace) for trace in traces]
     fleet, difference = analysis.fleet, analysis.difference
-    known = ceilings_of(traces)
+    devices = [(each.device_name, each) for each in ceilings_of(traces)]
     return (
-        *(_of_traces(name, struct, pick, traces) for name, (struct, pick) in _OF_TRACES.items()),
+        *(owned(name, struct, "trace", named, pick) for name, (struct, pick) in _OF_TRACES.items()),
         Data("time", _TIME, lambda: [row for trace in traces for row in _time(trace)]),
         Data("traces", _TRACES, lambda: [_trace(trace) for trace in traces]),
-        _plain("ranks", RankRow, fleet.ranks if fleet else ()),
-        _plain("skew", SkewRow, fleet.skew if fleet else ()),
-        _plain("changes", ChangeRow, difference.changes if difference else ()),
-        Data(
-            "ceilings",
-            _CEILINGS,
-            lambda: [fields(_CEILINGS, item, device=each.device_name) for each in known for item in each.ceilings],
-        ),
+        plain("ranks", RankRow, fleet.ranks if fleet else ()),
+        plain("skew", SkewRow, fleet.skew if fleet else ()),
+        plain("changes", ChangeRow, difference.changes if difference else ()),
+        owned("ceilings", Ceiling, "device", devices, lambda each: each.ceilings),
         *memory.data(of_traces(traces), "trace"),
     )
-
-
-def _of_traces(
-    name: str, struct: type[Struct], pick: Callable[[RankTrace], Iterable[object]], traces: Sequence[RankTrace]
-) -> Data:
-    schema = schema_of(struct, trace=str)
-    return Data(
-        name, schema, lambda: [fields(schema, item, trace=trace.label) for trace in traces for item in pick(trace)]
-    )
-
-
-def _plain(name: str, struct: type[Struct], items: Sequence[object]) -> Data:
-    schema = schema_of(struct)
-    return Data(name, schema, lambda: [fields(schema, item) for item in items])
 
 
 def _time(trace: RankTrace) -> list[dict[str, Any]]:
