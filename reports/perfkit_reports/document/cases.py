@@ -1,5 +1,6 @@
 """Verdicts, as test reports and pull requests have them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,3 +39,19 @@ class Suite:
     properties: tuple[tuple[str, str], ...] = ()
     host: str = ""
     seconds: float = 0.0
+
+
+def reasons(cases: Sequence[Case]) -> list[str]:
+    """Why they have their outcomes and what would decide: `CPU time, step time: the interval contains 0`. Equal words
+    stand once, with the names of all that have them.
+    """
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for case in cases:
+        word = "" if case.figures else f"{case.word}: "  # figures tell the others' outcome
+        alike.setdefault((word, case.reason or "no reason was recorded", case.to_decide), []).append(case.name)
+    lines = []
+    for (word, reason, to_decide), names in alike.items():
+        titles = ", ".join(names)
+        line = f"{word}{reason if reason.startswith(f'{titles} ') else f'{titles}: {reason}'}"
+        lines.append(f"{line}; to decide: {to_decide}" if to_decide else line)
+    return lines

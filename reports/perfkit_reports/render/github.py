@@ -6,7 +6,7 @@ The escaping of commands is that of actions/toolkit (packages/core/src/command.t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit_reports.document.cases import Case, Outcome, Suite
+from perfkit_reports.document.cases import Outcome, Suite, reasons
 from perfkit_reports.document.document import Document
 from perfkit_reports.names import middle
 from perfkit_reports.render import markdown
@@ -64,25 +64,11 @@ def _annotation(document: Document, level: str, outcomes: Sequence[Outcome], sui
         return None
     lines = [f"{case.word}: {case.name} {case.figures}" for case in cases if case.figures]
     if level != "notice":
-        lines += _reasons(cases)
+        lines += reasons(cases)
     if "fail" in outcomes:
         lines += [f"suspect: {suspect}" for suspect in suite.suspects]
     title = f"perfkit {document.kind}: {middle(suite.name, _TITLE)}"
     return Annotation(level, title, "\n".join(middle(line, _LINE) for line in lines))
-
-
-def _reasons(cases: Sequence[Case]) -> list[str]:
-    """Those of equal words once, with all that have it and what would decide."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
-    for case in cases:
-        word = "" if case.figures else f"{case.word}: "  # the others have a line with their figures
-        alike.setdefault((word, case.reason, case.to_decide), []).append(case.name)
-    lines = []
-    for (word, reason, to_decide), names in alike.items():
-        titles = ", ".join(names)
-        line = f"{word}{reason if reason.startswith(f'{titles} ') else f'{titles}: {reason}'}"
-        lines.append(f"{line}; to decide: {to_decide}" if to_decide else line)
-    return lines
 
 
 def _shown(document: Document, level: str, known: Sequence[Annotation]) -> list[Annotation]:

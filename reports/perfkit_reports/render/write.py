@@ -6,7 +6,6 @@ from pathlib import Path
 from perfkit.files import write_bytes
 from perfkit.store.summary import REPORT_FILE
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.raw import as_json as as_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.junit import Outcome
 

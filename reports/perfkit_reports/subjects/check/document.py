@@ -9,6 +9,7 @@ from perfkit.store.pairs import ALTERNATING, LOCK_STEP
 from perfkit.store.summary import CHECK_FILE, SUMMARY_FILE
 from perfkit_reports.charts.pairs import pairs_chart
 from perfkit_reports.document.blocks import Block, Details, Section, Table, Text, Tile
+from perfkit_reports.document.cases import Case, reasons
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import as_json
@@ -18,7 +19,7 @@ from perfkit_reports.environment import environment_items
 from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import quantities, story, summary, tables, why
-from perfkit_reports.subjects.check.suites import suites
+from perfkit_reports.subjects.check.suites import cases, suites
 from perfkit_reports.wording import plural
 
 DOCUMENTATION = "docs/check.md"
@@ -91,18 +92,19 @@ def _summary(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
     suspects = [_of(variant, text, variants) for variant in eventful for text in story.suspects(variant)[:_OF_EACH]][
         :_SUSPECTS
     ]
-    reasons = [
-        _of(variant, story.line(reason), variants)
-        for variant in variants
-        for reason in story.reasons(variant)
-        if reason.verdict is not Verdict.FAIL or not any(map(quantities.has_change, reason.judged))
-    ]
-    told = (("suspects", "What stands out", suspects), ("reasons", "Reasons", reasons))
+    untold = [(variant, [case for case in cases(variant) if _needs_reason(case)]) for variant in variants]
+    why_so = [_of(variant, reason, variants) for variant, some in untold for reason in reasons(some)]
+    told = (("suspects", "What stands out", suspects), ("reasons", "Reasons", why_so))
     return tuple(
         Text(id=name, title=title, lines=tuple(lines), style="list", weight=Weight.BRIEF)
         for name, title, lines in told
         if lines
     )
+
+
+def _needs_reason(case: Case) -> bool:
+    """It is neither a pass nor better, and no figures tell that it fails."""
+    return case.outcome in ("unsure", "skipped") or (case.outcome == "fail" and not case.figures)
 
 
 def _of(variant: CheckedVariant, text: str, variants: Sequence[CheckedVariant]) -> str:

@@ -1,7 +1,6 @@
 """What a check says in words: its verdict, what was compared, why each verdict that is no pass, what to do."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from perfkit import units
 from perfkit.check.judge.outcome import OUTCOME
@@ -20,20 +19,6 @@ _TO_DO = {
         "perfkit check --update."
     ),
 }
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why quantities of one variant have their verdict; those with equal reasons together."""
-
-    verdict: Verdict
-    judged: tuple[Judged, ...]
-    reason: str
-    to_decide: str
-
-    @property
-    def titles(self) -> str:
-        return ", ".join(one_line(each.title) for each in self.judged)
 
 
 def gated(variant: CheckedVariant) -> tuple[Judged, ...]:
@@ -60,21 +45,9 @@ def name(variant: CheckedVariant) -> str:
     return one_line(variant.name)
 
 
-def reasons(variant: CheckedVariant) -> list[Reason]:
-    """Of the gated quantities that are neither a pass nor better, in their order."""
-    found: dict[tuple[Verdict, str, str], list[Judged]] = {}
-    for each in gated(variant):
-        if each.verdict not in (Verdict.PASS, Verdict.IMPROVED):
-            found.setdefault((each.verdict, each.reason, each.to_decide), []).append(each)
-    return [
-        Reason(verdict, tuple(judged), one_line(reason), one_line(to_decide))
-        for (verdict, reason, to_decide), judged in found.items()
-    ]
-
-
 def notes(variant: CheckedVariant) -> list[str]:
-    """What is known of the variant besides, without what a reason says already."""
-    told = {reason.reason for reason in reasons(variant)}
+    """What is known of the variant besides, without what the reason of a verdict says already."""
+    told = {one_line(each.reason) for each in gated(variant)}
     return [note for note in map(one_line, variant.notes) if note not in told]
 
 
@@ -166,11 +139,3 @@ def warnings(check: Check) -> list[str]:
     """What to know of the comparison as a whole: how the machines differ, and what happened."""
     told = [f"the environments differ: {one_line(each)}" for each in check.differs]
     return [*told, *map(one_line, check.notes)]
-
-
-def line(reason: Reason) -> str:
-    """`CPU time a step, step time: the interval contains 0. To decide: about 107 pairs`."""
-    apart = " not compared: " if reason.verdict is Verdict.NOT_COMPARED else ": "
-    named = len(reason.judged) == 1 and reason.reason.startswith(f"{reason.titles} ")
-    said = reason.reason if named else f"{reason.titles}{apart}{reason.reason or 'no reason was recorded'}"
-    return f"{said.rstrip('.')}. To decide: {reason.to_decide}" if reason.to_decide else said

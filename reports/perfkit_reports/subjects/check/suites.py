@@ -26,17 +26,22 @@ def _suite(check: Check, variant: CheckedVariant, name: str) -> Suite:
     gated = story.gated(variant)
     seconds = sum(pair.seconds for pair in variant.pairs)
     shared = seconds / max(1, sum(each.samples > 0 for each in gated))
-    titles: set[str] = set()
     environment = check.after.environment
     return Suite(
         name=name,
-        cases=tuple(_case(each, _unlike(one_line(each.title), titles), shared) for each in gated),
+        cases=tuple(cases(variant, shared)),
         suspects=tuple(story.suspects(variant)),
         reason="" if gated else "; ".join(story.notes(variant)) or "no quantity of it has a threshold",
         properties=_properties(check, variant),
         host="" if environment is None else one_line(environment.hostname),
         seconds=seconds,
     )
+
+
+def cases(variant: CheckedVariant, seconds: float = 0.0) -> list[Case]:
+    """Of the gated quantities; `seconds` is the time of each that was sampled."""
+    titles: set[str] = set()
+    return [_case(each, _unlike(one_line(each.title), titles), seconds) for each in story.gated(variant)]
 
 
 def _case(judged: Judged, name: str, seconds: float) -> Case:

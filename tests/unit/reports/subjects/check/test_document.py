@@ -105,11 +105,11 @@ def test_reasons_are_told_where_figures_do_not(every_verdict: Check) -> None:
     reasons = blocks(document(every_verdict))["reasons"]
     assert isinstance(reasons, Text)
     assert [line.split(":")[0] for line in reasons.lines] == ["mlp baseline", "mlp baseline", "gpt offload"]
-    assert "To decide: about 107 more pairs" in reasons.lines[0]
-    assert "peak allocated, CPU time a step, step time not compared: after the change it ended with" in reasons.lines[2]
+    assert "to decide: about 107 more pairs" in reasons.lines[0]
+    assert "not compared: peak allocated, CPU time a step, step time: after the change it" in reasons.lines[2]
     stopped = blocks(document(sample.stopped()))["reasons"]
     assert isinstance(stopped, Text)
-    assert stopped.lines[0] == "training to the end: now: out of memory: at step 3, peak 1.93 GiB of 2.00 GiB"
+    assert stopped.lines[0] == "fail: training to the end: now: out of memory: at step 3, peak 1.93 GiB of 2.00 GiB"
     assert "reasons" not in blocks(document(sample.better()))
 
 
