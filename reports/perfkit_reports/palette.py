@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfkit import allocations
+from perfkit.analysis.model import time_split
 
 NEUTRAL = "#7d848f"
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
@@ -52,17 +53,20 @@ class Fill:
 
 _FILLS = {
     # time
-    "compute-bound": Fill(BLUE),
-    "memory-bound": Fill(ORANGE),
+    time_split.COMPUTE_BOUND: Fill(BLUE),
+    time_split.MEMORY_BOUND: Fill(ORANGE),
     "computing": Fill(BLUE),
-    "communication": Fill(VERMILLION, "/"),
-    "copies": Fill(PINK, "\\"),
-    "latency-bound": Fill(GREEN, "|"),
-    "waiting for data": Fill(YELLOW, "\\"),
-    "host": Fill(SKY, "."),
-    "other idle": Fill("#d9dce1", "-"),
+    time_split.COMMUNICATION: Fill(VERMILLION, "/"),
+    time_split.COPIES: Fill(PINK, "\\"),
+    time_split.LATENCY_BOUND: Fill(GREEN, "|"),
+    time_split.DATA: Fill(YELLOW, "\\"),
+    time_split.PYTHON: Fill(SKY, "."),
+    time_split.WAITING_FOR_CPU: Fill(SKY, "."),
+    time_split.IDLE_QUEUED: Fill("#d9dce1", "-"),
+    time_split.IDLE_UNKNOWN: Fill("#d9dce1", "+"),
     "idle": Fill(SKY, "."),
-    "unmodelled": Fill("#b4b9c1", "x"),
+    time_split.NO_ESTIMATE: Fill("#b4b9c1", "x"),
+    time_split.NO_CEILING: Fill("#b4b9c1", "/"),
     # memory: what stays through a step lies at the bottom of a stack; a family shares a colour and differs in pattern
     allocations.PARAMETER: Fill(BLUE),
     allocations.OPTIMIZER_STATE: Fill(GREEN),

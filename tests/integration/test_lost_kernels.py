@@ -56,7 +56,11 @@ def test_half_of_the_kernels(change: Callable[[Event], list[Event]], share: str,
         "at most",
     )
     bounds = {part["category"]: part["bound"] for part in trace["time_split"]}
-    assert (bounds["memory-bound"], bounds["host"], bounds["other idle"]) == ("at least", "at most", "at most")
+    assert (bounds["memory-bound"], bounds["idle waiting for the CPU"], bounds["idle with work queued"]) == (
+        "at least",
+        "at most",
+        "at most",
+    )
 
 
 def test_the_whole_trace_says_nothing(perfkit) -> None:

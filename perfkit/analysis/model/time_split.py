@@ -2,16 +2,22 @@
 
 COMPUTE_BOUND = "compute-bound"
 MEMORY_BOUND = "memory-bound"
-UNMODELLED = "unmodelled"
+NO_ESTIMATE = "no FLOP or byte estimate"
+NO_CEILING = "no ceiling known"  # FLOPs and bytes are known, but nothing to hold them against
 COMMUNICATION = "communication"
 COPIES = "copies"
 LATENCY_BOUND = "latency-bound"  # the device ran calls too small to be bound by arithmetic or bytes
 DATA = "waiting for data"
-HOST = "host"  # idle with nothing to do: the host had launched nothing; on a CPU also dispatch and Python
-OTHER_IDLE = "other idle"  # idle although something was launched: latency, dependencies; or it is not known why
+PYTHON = "Python and dispatch"  # on a CPU: no op worked; what Python waits for is in here too
+WAITING_FOR_CPU = "idle waiting for the CPU"  # a device, with nothing to do: the CPU had launched nothing
+IDLE_QUEUED = "idle with work queued"  # latency, dependencies between streams
+IDLE_UNKNOWN = "idle, cause unknown"  # the trace does not tell whether anything was queued
 
-# In the order in which overlapping work is counted; idle time comes last.
-CPU_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, COMMUNICATION, COPIES, HOST)
-DEVICE_CATEGORIES = (
-    COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, LATENCY_BOUND, COMMUNICATION, COPIES, HOST, OTHER_IDLE
-)  # fmt: skip
+# Work whose bound is not known.
+UNPLACED = (NO_ESTIMATE, NO_CEILING)
+# Of a device only; a CPU is never idle: it dispatches or waits.
+IDLE = (WAITING_FOR_CPU, IDLE_QUEUED, IDLE_UNKNOWN)
+
+# In the order in which overlapping work is counted; what is left comes last.
+CPU_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, COMMUNICATION, COPIES, PYTHON)
+DEVICE_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND, COMMUNICATION, COPIES, *IDLE)

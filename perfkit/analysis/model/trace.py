@@ -11,7 +11,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
-from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNMODELLED
+from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.record import NOT_MEASURED, Quantity
@@ -290,7 +290,7 @@ class RankTrace(Struct):
         """The share of working time with a cost and a ceiling; None where nothing worked."""
         seconds = {part.category: part.seconds for part in self.time_split}
         modelled = sum(seconds.get(category, 0.0) for category in (COMPUTE_BOUND, MEMORY_BOUND, LATENCY_BOUND))
-        working = modelled + seconds.get(UNMODELLED, 0.0)
+        working = modelled + sum(seconds.get(category, 0.0) for category in UNPLACED)
         return modelled / working if working > 0 else None
 
     @property

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from perfkit.analysis.model.time_split import (
     COMPUTE_BOUND,
     DATA,
-    HOST,
+    IDLE,
     LATENCY_BOUND,
     MEMORY_BOUND,
-    OTHER_IDLE,
-    UNMODELLED,
+    PYTHON,
+    UNPLACED,
 )
 from perfkit.analysis.model.trace import Fleet, RankRow, RankTrace, SkewRow
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
@@ -30,8 +30,8 @@ from perfkit.analysis.ranks.skew import Matched, lateness, match
 from perfkit.analysis.ranks.slots import Rows, Slots
 from perfkit.trace.read import NONE, Ints
 
-_COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, UNMODELLED, LATENCY_BOUND)
-_IDLE = (DATA, HOST, OTHER_IDLE)
+_COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND)
+_IDLE = (DATA, PYTHON, *IDLE)
 _COLUMNS = len(Rows._fields)
 
 # A rank stands out if it comes later than the middle one by more than this share of a step.

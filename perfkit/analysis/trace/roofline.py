@@ -20,9 +20,9 @@ FAR = 10
 
 COMPUTE = "compute"
 MEMORY = "memory"
-OVERHEAD = "overhead"
+LATENCY = "latency"
 UNKNOWN = "unknown"
-BOUNDS = (COMPUTE, MEMORY, OVERHEAD, UNKNOWN)
+BOUNDS = (COMPUTE, MEMORY, LATENCY, UNKNOWN)
 
 # Levels of memory, the slowest first.
 LEVELS = (Level.MEMORY, Level.L3, Level.L2)
@@ -33,7 +33,7 @@ class Limit:
     """The least time some work can take: max(FLOPs / peak, bytes / bandwidth), and which of the two it is.
 
     `level` is the memory level whose bandwidth was taken. `attainable_s` is None, and `bound` `unknown`, where
-    the cost or a ceiling is not known; it is `overhead` for calls too small for either to matter.
+    the cost or a ceiling is not known; it is `latency` for calls too small for either to matter.
     """
 
     attainable_s: float | None
@@ -80,7 +80,7 @@ def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roo
     attainable = np.maximum(compute_s, memory_s)  # NaN where either is
     tiny = (attainable < CALL_COST_S * calls) & (seconds > FAR * attainable)
     by_compute = (compute_s >= memory_s) & (compute_s > 0)
-    known = np.where(tiny, BOUNDS.index(OVERHEAD), np.where(by_compute, BOUNDS.index(COMPUTE), BOUNDS.index(MEMORY)))
+    known = np.where(tiny, BOUNDS.index(LATENCY), np.where(by_compute, BOUNDS.index(COMPUTE), BOUNDS.index(MEMORY)))
     return Limits(
         attainable_s=attainable,
         bound=np.where(np.isnan(attainable), BOUNDS.index(UNKNOWN), known).astype(np.int8),

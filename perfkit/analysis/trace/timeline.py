@@ -1,8 +1,8 @@
 """Where wall time goes: parts that never overlap and sum to the whole, to the nanosecond.
 
 At every moment one thing counts: arithmetic first, then communication, then copies. Communication and copies that run
-beside arithmetic cost nothing and are not shown: what is shown is exposed. Where none of these runs, a CPU was
-dispatching or waiting, which is the host's; a device was idle, and that is the host's too unless something was queued.
+beside arithmetic cost nothing and are not shown: what is shown is exposed. Where none of these runs, a CPU was in
+Python or dispatching; a device was idle: with work queued, waiting for the CPU, or the trace does not tell which.
 
 Where a trace tells when the loop fetched its batches, that is a part of its own: on a CPU all of it, whatever ran
 meanwhile (the loop makes the batch itself, or waits for whoever does), on a device what is idle with nothing queued.
@@ -22,27 +22,29 @@ from perfkit.analysis.model.time_split import (
     CPU_CATEGORIES,
     DATA,
     DEVICE_CATEGORIES,
-    HOST,
+    IDLE,
     LATENCY_BOUND,
     MEMORY_BOUND,
-    OTHER_IDLE,
-    UNMODELLED,
+    PYTHON,
+    UNPLACED,
+    WAITING_FOR_CPU,
 )
 from perfkit.analysis.trace.intervals import EMPTY, Intervals, Ints, ascending, inside
 
 # What the shares are where kernels were lost. What is exposed seems more without what ran beside it, and less without
 # itself.
 BOUNDS = {
-    COMPUTE_BOUND: AT_LEAST, MEMORY_BOUND: AT_LEAST, UNMODELLED: AT_LEAST, LATENCY_BOUND: AT_LEAST,
-    COMMUNICATION: ABOUT, COPIES: ABOUT, DATA: AT_MOST, HOST: AT_MOST, OTHER_IDLE: AT_MOST,
-}  # fmt: skip
+    **dict.fromkeys((COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND), AT_LEAST),
+    **dict.fromkeys((COMMUNICATION, COPIES), ABOUT),
+    **dict.fromkeys((DATA, PYTHON, *IDLE), AT_MOST),
+}
 
 
 def categories(*, on_cpu: bool, with_data: bool) -> tuple[str, ...]:
     """In that order; `with_data` of a trace that tells when data was fetched."""
     if on_cpu:
         return (DATA, *CPU_CATEGORIES) if with_data else CPU_CATEGORIES
-    return (*DEVICE_CATEGORIES[:-2], DATA, HOST, OTHER_IDLE) if with_data else DEVICE_CATEGORIES
+    return (*DEVICE_CATEGORIES[: -len(IDLE)], DATA, *IDLE) if with_data else DEVICE_CATEGORIES
 
 
 @dataclass(frozen=True)
@@ -78,29 +80,22 @@ class Split:
         return int(self.ns[:, chosen].sum())
 
 
-def split(
-    windows: Intervals, work: Mapping[str, Intervals], categories: tuple[str, ...], queued: Intervals | None = EMPTY
-) -> Split:
-    """Split the time of each window among the categories of `work`; what is left is idle.
+def split(windows: Intervals, work: Mapping[str, Intervals], categories: tuple[str, ...]) -> Split:
+    """Split the time of each window among the categories of `work`; what is left is the CPU's.
 
     Args:
         windows: disjoint, ascending.
-        work: per category, when it was going on, on whatever thread or stream.
+        work: per category, when it was going on, on whatever thread or stream; of `IDLE_QUEUED` and `IDLE_UNKNOWN`
+            when it was the case, whether or not the device was idle then.
         categories: as from `categories`; where several overlap the first one counts.
-        queued: when the device had something to do that it had not begun. What is idle then is `OTHER_IDLE`, all
-            other idle time the `HOST`'s. None where that is not known: all of it is `OTHER_IDLE`.
     """
-    working = categories[: categories.index(HOST)]
-    sets = [work.get(category, EMPTY) for category in working]
-    edges = ascending(np.concatenate([each.ravel() for each in (windows, *sets, EMPTY if queued is None else queued)]))
+    rest = categories.index(PYTHON if PYTHON in categories else WAITING_FOR_CPU)
+    sets = [EMPTY if index == rest else work.get(category, EMPTY) for index, category in enumerate(categories)]
+    edges = ascending(np.concatenate([each.ravel() for each in (windows, *sets)]))
     if len(windows) == 0 or len(edges) < 2:
         return Split(categories, np.zeros((len(windows), len(categories)), np.int64))
     begin, lengths = edges[:-1], np.diff(edges)
-    label = np.full(len(begin), categories.index(HOST), np.int8)
-    if queued is None:
-        label[:] = categories.index(OTHER_IDLE)
-    elif len(queued):
-        label[inside(begin, queued)] = categories.index(OTHER_IDLE)
+    label = np.full(len(begin), rest, np.int8)
     for index in reversed(range(len(sets))):
         label[inside(begin, sets[index])] = index
     window = np.searchsorted(windows[:, 0], begin, side="right") - 1

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.suite.view import SuiteView, share
+from perfkit.analysis.findings.suite.view import SuiteView
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.time_split import UNMODELLED
+from perfkit.analysis.model.time_split import UNPLACED
 from perfkit.units import percent
 
 
@@ -57,22 +57,22 @@ def low_confidence_ceilings(suite: SuiteView) -> Iterator[Finding]:
 def unmodelled(suite: SuiteView) -> Iterator[Finding]:
     """Op time without a cost formula."""
     for variant in suite.baselines:
-        part = share(variant, UNMODELLED)
-        if part is not None and part.share > 0.1:
+        part = sum(part.share for part in variant.time_split if part.category in UNPLACED)
+        if part > 0.1:
             rows = [row for row in variant.ops if row.bound == "unknown"]
             no_model = dict.fromkeys(row.name for row in rows if row.flops is None or row.bytes is None)
             no_ceiling = dict.fromkeys(row.name for row in rows if row.name not in no_model)
             parts = [
                 f"{what}: {', '.join(list(names)[:8])}{' ...' if len(names) > 8 else ''}"
-                for what, names in (("without a formula", no_model), ("without a ceiling", no_ceiling))
+                for what, names in (("without an estimate", no_model), ("without a ceiling", no_ceiling))
                 if names
             ]
             yield Finding(
                 severity="note",
-                title=f"{percent(part.share, 0)} of {variant.name}'s step is in ops without a cost model or ceiling",
+                title=f"{percent(part, 0)} of {variant.name}'s step is in ops without an estimate or a ceiling",
                 variant=variant.name,
                 evidence="; ".join(parts) or "no op is named",
                 action="Run `perfkit calibrate` for this number of threads."
                 if no_ceiling
-                else "Read the roofline as the modelled part only.",
+                else "The roofline shows the rest of the step only.",
             )

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perfkit.analysis.model.estimate import Estimate
-from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.passes import Passes
@@ -80,8 +79,3 @@ def step_s(variant: Variant) -> float | None:
 
 def _has(variant: Variant, technique: str) -> bool:
     return any(name.partition(":")[0] == technique for name in variant.techniques)
-
-
-def share(variant: Variant, category: str) -> TimeShare | None:
-    """A category's part of the variant's traced step."""
-    return next((part for part in variant.time_split if part.category == category), None)

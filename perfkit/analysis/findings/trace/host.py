@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, IDLE, Told, TraceView
-from perfkit.analysis.model.time_split import DATA, HOST
+from perfkit.analysis.model.time_split import DATA, PYTHON, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import Launches
 from perfkit.analysis.trace.host_calls import ALLOCATION, WAIT
 from perfkit.units import percent, seconds
@@ -42,7 +42,7 @@ _FEWER_CALLS = (
 def host_bound(view: TraceView) -> Iterator[Told]:
     """The device idle with nothing queued; on a CPU, time in which no op worked."""
     launches = view.trace.launches
-    idle = sum(part.seconds for part in view.trace.time_split if part.category == HOST)
+    idle = sum(part.seconds for part in view.trace.time_split if part.category in (PYTHON, WAITING_FOR_CPU))
     fetching = sum(part.seconds for part in view.trace.time_split if part.category == DATA)
     if launches is not None and launches.starved_s is not None:
         idle = launches.starved_s - fetching  # which is told by itself

@@ -7,7 +7,7 @@ from perfkit.analysis.findings.trace.thresholds import COMMON, INDEXED_EFFICIENC
 from perfkit.analysis.findings.trace.view import BEYOND_ROOF, CPU, Told, TraceView, above_roof_s, named, shapes, total_s
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, op_class
-from perfkit.analysis.trace.roofline import MEMORY, OVERHEAD
+from perfkit.analysis.trace.roofline import LATENCY, MEMORY
 
 _OPTIMIZER = "optimizer"
 _NORM_PARTS = ("aten::pow", "aten::mean", "aten::rsqrt", "aten::var", "aten::var_mean", "aten::square")
@@ -50,7 +50,7 @@ def _fused_s(view: TraceView, rows: list[OpRow]) -> float | None:
 def pointwise_chain(view: TraceView) -> Iterator[Told]:
     """Neighbouring ops bound by memory, which a compiler fuses so that data is read and written once."""
     classes = (OpClass.POINTWISE, OpClass.REDUCTION, OpClass.NORM, OpClass.SOFTMAX, OpClass.COPY)
-    rows = [row for row in view.ops(*classes) if row.bound in (MEMORY, OVERHEAD) and row.phase != _OPTIMIZER]
+    rows = [row for row in view.ops(*classes) if row.bound in (MEMORY, LATENCY) and row.phase != _OPTIMIZER]
     chains: dict[tuple[str, str, int], list[OpRow]] = defaultdict(list)
     for row in rows:
         numel = max((shape.numel for shape in shapes(row)), default=0)

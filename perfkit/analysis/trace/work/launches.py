@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import AT_MOST
-from perfkit.analysis.model.time_split import DATA, HOST, OTHER_IDLE
+from perfkit.analysis.model.time_split import DATA, IDLE, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import Launches
 from perfkit.analysis.trace.intervals import Intervals, union
 from perfkit.analysis.trace.timeline import Split
@@ -42,36 +42,47 @@ def synchronises(name: str) -> bool:
 class Queue:
     """When kernels were launched and not yet begun: `start_ns` to `end_ns` (its beginning), one row a kernel.
 
-    `known` is False, with the reason in `note`, where the trace does not tell.
+    `launched` marks those of which that is known; the others may have been queued since the kernel before them ended.
+    `known` is False, with the reason in `note`, where the trace tells of none.
     """
 
     known: bool
     note: str
     start_ns: Ints
     end_ns: Ints
+    launched: NDArray[np.bool_]
 
-    def when(self, rows: NDArray[np.int64] | slice = slice(None)) -> Intervals | None:
-        return union(self.start_ns[rows], self.end_ns[rows]) if self.known else None
+    def when(self, rows: NDArray[np.int64] | slice) -> Intervals:
+        """When something was queued."""
+        return self._of(rows, self.launched[rows])
+
+    def perhaps(self, rows: NDArray[np.int64] | slice) -> Intervals:
+        """When something may have been queued: before kernels whose launch is not in the trace."""
+        return self._of(rows, ~self.launched[rows])
+
+    def _of(self, rows: NDArray[np.int64] | slice, chosen: NDArray[np.bool_]) -> Intervals:
+        return union(self.start_ns[rows][chosen], self.end_ns[rows][chosen])
 
 
 def queue(ops: Ops) -> Queue:
     """When kernels were waiting on the device, from the end of the call that launched them until they began.
 
     Kernels that were launched before the recording began waited from its start. What precedes a later kernel without a
-    launch is not known, and is not called the host's either.
+    launch is not known to be either: nobody knows when it was queued.
     """
     trace, kernels = ops.trace, ops.kernels
     begun = trace.start_ns[kernels.event]
     launched = kernels.launch != NONE
     if not launched.any():
-        return Queue(False, "no launches were recorded", begun, begun)
+        return Queue(False, "no launches were recorded", begun, begun, launched)
     early = begun[launched] < trace.start_ns[kernels.launch[launched]]
     if early.mean() > _SKEWED:
         note = f"{early.mean():.0%} of the kernels begin before their launch: the clocks of host and device differ"
-        return Queue(False, note, begun, begun)
+        return Queue(False, note, begun, begun, launched)
     since = np.where(launched, np.append(trace.end_ns, 0)[kernels.launch], idle_since(ops))
-    since = np.where(launched_before(ops), int(trace.start_ns.min()), since)
-    return Queue(True, "", since, begun)
+    before = launched_before(ops)
+    since = np.where(before, int(trace.start_ns.min()), since)
+    return Queue(True, "", since, begun, launched | before)
 
 
 def idle_since(ops: Ops) -> Ints:
@@ -100,8 +111,8 @@ def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launch
         delay_s=None if delay is None else float(np.median(delay)) / 1e9,
         delay_p90_s=None if delay is None else float(np.percentile(delay, 90)) / 1e9,
         queue_depth=None if depth is None else float(np.median(depth)),
-        idle_s=split.of(DATA, HOST, OTHER_IDLE) / 1e9 / parts,
-        starved_s=split.of(DATA, HOST) / 1e9 / parts if waiting.known else None,
+        idle_s=split.of(DATA, *IDLE) / 1e9 / parts,
+        starved_s=split.of(DATA, WAITING_FOR_CPU) / 1e9 / parts if waiting.known else None,
         sync_calls=calls / parts,
         sync_s=waited / 1e9 / parts,
         short_below_s=SHORT_S,

@@ -9,7 +9,7 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import Overlap, StreamRow
 from perfkit.analysis.trace import timeline
 from perfkit.analysis.trace.intervals import EMPTY, Intervals, clipped, difference, length, union
-from perfkit.analysis.trace.roofline import BOUNDS, COMPUTE, MEMORY, OVERHEAD, UNKNOWN
+from perfkit.analysis.trace.roofline import BOUNDS, COMPUTE, LATENCY, MEMORY, UNKNOWN
 from perfkit.analysis.trace.timeline import Split, split
 from perfkit.analysis.trace.work.launches import Queue
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
@@ -23,11 +23,11 @@ MOST_STREAMS = 200
 _OF_BOUND = {
     COMPUTE: time_split.COMPUTE_BOUND,
     MEMORY: time_split.MEMORY_BOUND,
-    OVERHEAD: time_split.LATENCY_BOUND,
-    UNKNOWN: time_split.UNMODELLED,
+    LATENCY: time_split.LATENCY_BOUND,
+    UNKNOWN: time_split.NO_ESTIMATE,
 }
 _OF_KIND = {Kind.COMMUNICATION: time_split.COMMUNICATION, Kind.COPY: time_split.COPIES}
-# Calls of a CPU that are too small for a bound are dispatch, which is the host's.
+# Calls of a CPU that are too small for a bound count as dispatch.
 _NUMBERS = {name: number for number, name in enumerate(time_split.DEVICE_CATEGORIES)}
 
 
@@ -35,7 +35,10 @@ def categories(placed: Placed) -> NDArray[np.int8]:
     """Each piece's category, as an index into `time_split.DEVICE_CATEGORIES`."""
     pieces = placed.pieces
     of_bound = np.asarray([_NUMBERS[_OF_BOUND[bound]] for bound in BOUNDS], np.int8)
-    result: NDArray[np.int8] = of_bound[placed.limits.bound][placed.groups.of]
+    of_group = of_bound[placed.limits.bound]
+    estimated = ~np.isnan(placed.flops) & ~np.isnan(placed.bytes)
+    of_group[estimated & (of_group == _NUMBERS[time_split.NO_ESTIMATE])] = _NUMBERS[time_split.NO_CEILING]
+    result: NDArray[np.int8] = of_group[placed.groups.of]
     for kind, name in _OF_KIND.items():
         result[pieces.of(kind)] = _NUMBERS[name]
     return result
@@ -104,12 +107,17 @@ def _split(
     work = {
         name: union(starts[kinds == number], ends[kinds == number])
         for name, number in _NUMBERS.items()
-        if name not in (time_split.HOST, time_split.OTHER_IDLE)
+        if name not in time_split.IDLE
     }
-    queued = EMPTY if waiting is None else waiting.when(rows)
-    if len(fetching):
-        work[time_split.DATA] = fetching if queued is None else difference(fetching, queued)
-    return split(windows, work, timeline.categories(on_cpu=waiting is None, with_data=len(fetching) > 0), queued)
+    with_data = len(fetching) > 0
+    if waiting is not None and not waiting.known:
+        work[time_split.IDLE_UNKNOWN] = windows
+    elif waiting is not None:
+        queued, perhaps = waiting.when(rows), waiting.perhaps(rows)
+        work |= {time_split.IDLE_QUEUED: queued, time_split.IDLE_UNKNOWN: perhaps}
+        fetching = difference(difference(fetching, queued), perhaps)
+    work[time_split.DATA] = fetching
+    return split(windows, work, timeline.categories(on_cpu=waiting is None, with_data=with_data))
 
 
 def overlap(pieces: Pieces, parts: int) -> Overlap:

@@ -16,12 +16,12 @@ _LARGE = 0.1
 _SLOWED = 1.05
 _WAITS = 0.05  # of the time: from here on waiting for data is told first
 _WORDS = {
-    time_split.UNMODELLED: "without a cost model",
+    time_split.NO_ESTIMATE: "without a FLOP or byte estimate",
+    time_split.NO_CEILING: "without a known ceiling",
     time_split.COMMUNICATION: "exposed communication",
     time_split.COPIES: "exposed copies",
-    time_split.HOST: "the host's (Python, dispatch, waiting)",
+    time_split.PYTHON: "Python, dispatch and waiting",
     time_split.DATA: "waiting for data",
-    time_split.OTHER_IDLE: "idle",
 }
 _ENDED = {
     Status.OUT_OF_MEMORY: "ran out of memory",
@@ -85,7 +85,7 @@ def _parts(variant: Variant) -> str:
     waiting = f"{units.percent(share, 0)} waiting for data" if share >= _WAITS else ""
     split = [part for part in variant.time_split if not (waiting and part.category == time_split.DATA)]
     fetches = any(part.category == time_split.DATA for part in variant.time_split)
-    words = _WORDS | ({time_split.HOST: "the host's (Python, dispatch)"} if fetches else {})
+    words = _WORDS | ({time_split.PYTHON: time_split.PYTHON} if fetches else {})
     named = [
         f"{bounded(units.percent(part.share, 0), part.bound)} {words.get(part.category, part.category)}"
         for part in sorted(split, key=lambda part: -part.share)[:_PARTS]

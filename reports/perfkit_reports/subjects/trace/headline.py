@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit import units
 from perfkit.analysis.model import time_split
-from perfkit.analysis.model.step import AT_LEAST, OUTSIDE
+from perfkit.analysis.model.step import AT_LEAST, OUTSIDE, TimeShare
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
 from perfkit.devices.ceiling import DeviceCeilings
@@ -18,12 +18,11 @@ from perfkit_reports.subjects.trace.story import per
 from perfkit_reports.wording import bounded, sentence
 
 _WORDS = {
-    time_split.UNMODELLED: "without a cost model",
+    time_split.NO_ESTIMATE: "without a FLOP or byte estimate",
+    time_split.NO_CEILING: "without a known ceiling",
     time_split.COMMUNICATION: "exposed communication",
     time_split.COPIES: "exposed copies",
-    time_split.HOST: "waiting for the host",
     time_split.DATA: "waiting for data",
-    time_split.OTHER_IDLE: "idle with work queued",
 }
 _NAMED = 3  # parts of the step in the headline, if each is at least `_LARGE` of it
 _LARGE = 0.1
@@ -39,7 +38,7 @@ def headline(analysis: TraceAnalysis) -> str:
     fleet = analysis.fleet
     if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
         subject += f" ({trace.label}, the latest of {len(fleet.ranks):,})"
-    parts = sorted(trace.time_split, key=lambda share: -share.share)[:_NAMED]
+    parts = sorted(_parts(trace), key=lambda share: -share.share)[:_NAMED]
     large = [share for share in parts if share.share >= _LARGE] or parts[:1]
     split = ", ".join(
         f"{bounded(units.percent(share.share, 0), share.bound)} {_word(trace, share.category)}" for share in large
@@ -51,16 +50,24 @@ def headline(analysis: TraceAnalysis) -> str:
     return f"{sentence}; {way} could save {much} {units.seconds(saving)}."
 
 
+def _parts(trace: RankTrace) -> Sequence[TimeShare]:
+    """The split; where no ceiling is known, whether work has an estimate makes no difference to a headline."""
+    unplaced = [share for share in trace.time_split if share.category in time_split.UNPLACED]
+    if not unplaced or (has_roofs(trace) and not trace.unseen_device):
+        return trace.time_split
+    works = "in ops that start work" if trace.unseen_device else "in ops" if trace.device == "cpu" else "in kernels"
+    together = TimeShare(
+        category=works,
+        seconds=sum(share.seconds for share in unplaced),
+        share=sum(share.share for share in unplaced),
+        bound=unplaced[0].bound,
+    )
+    return (*(share for share in trace.time_split if share.category not in time_split.UNPLACED), together)
+
+
 def _word(trace: RankTrace, category: str) -> str:
-    if category == time_split.UNMODELLED and trace.unseen_device:
-        return "in ops that start work"
-    if category == time_split.HOST and trace.device == "cpu":
-        fetches = any(part.category == time_split.DATA for part in trace.time_split)
-        return "Python and dispatch" if fetches else "Python, dispatch and waiting"
-    if category == time_split.UNMODELLED and not has_roofs(trace):
-        return "in ops" if trace.device == "cpu" else "in kernels"
-    if category == time_split.OTHER_IDLE and (trace.launches is None or trace.launches.starved_s is None):
-        return "idle"  # whether work was queued is not known
+    if category == time_split.PYTHON and not any(part.category == time_split.DATA for part in trace.time_split):
+        return "Python, dispatch and waiting"
     return _WORDS.get(category, category)
 
 
@@ -70,7 +77,8 @@ def _ways(trace: RankTrace) -> list[tuple[str, float, str]]:
         return []
     ways = {
         time_split.DATA: "loading data sooner",
-        time_split.HOST: "fewer ops and less Python" if trace.device == "cpu" else "launching sooner",
+        time_split.PYTHON: "fewer ops and less Python",
+        time_split.WAITING_FOR_CPU: "launching sooner",
         time_split.COMMUNICATION: "hiding communication",
         time_split.COPIES: "hiding copies",
     }

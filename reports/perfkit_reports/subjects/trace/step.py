@@ -26,6 +26,14 @@ from perfkit_reports.subjects.trace.series import (
 
 _ROWS = 80  # of a table of costs of one trace
 
+# What a part of the step is whose name does not say all.
+_MEANING = {
+    time_split.NO_CEILING: f"“{time_split.NO_CEILING}” is work whose FLOPs and bytes are known, but not the roof.",
+    time_split.PYTHON: f"“{time_split.PYTHON}” is time in which no op worked, waiting included.",
+    time_split.WAITING_FOR_CPU: f"“{time_split.WAITING_FOR_CPU}” is time in which the device had nothing queued.",
+    time_split.IDLE_UNKNOWN: f"“{time_split.IDLE_UNKNOWN}”: the trace does not tell whether work was queued.",
+}
+
 
 def changes(analysis: TraceAnalysis) -> Section | None:
     """What changed since another trace, op by op."""
@@ -63,19 +71,16 @@ def time(analysis: TraceAnalysis) -> Section:
         else "",
         weight=Weight.BRIEF,
     )
-    return Section("time", title, (split, *_closer(analysis, bars)), nav="Time", intro=_parts(analysis, bars))
+    return Section("time", title, (split, *_closer(analysis, bars)), nav="Time", intro=_parts(bars))
 
 
-def _parts(analysis: TraceAnalysis, bars: Sequence[Bar]) -> tuple[str, ...]:
-    trace = focus(analysis)
-    why = "CPU was dispatching or waiting" if trace and trace.device == "cpu" else "device had nothing queued"
+def _parts(bars: Sequence[Bar]) -> tuple[str, ...]:
     lines = [
         "The parts sum to 100 %. Computing counts first; communication and copies only where nothing was computed "
-        f"beside them. “{time_split.HOST}” is time in which the {why}."
+        "beside them."
     ]
-    if any(time_split.UNMODELLED in bar.categories for bar in bars):
-        lines.append(f"“{time_split.UNMODELLED}” is work whose cost or roof is not known.")
-    return tuple(lines)
+    shown = {category for bar in bars for category in bar.categories}
+    return (*lines, *(text for category, text in _MEANING.items() if category in shown))
 
 
 def _closer(analysis: TraceAnalysis, whole: Sequence[Bar]) -> tuple[Block, ...]:

@@ -213,12 +213,12 @@ def test_warnings_come_first(analysis: Analysis) -> None:
     assert [finding.severity for finding in found] == ["warning", "gain"]
 
 
-def test_unmodelled_time_says_whether_a_formula_or_a_ceiling_is_missing(analysis: Analysis) -> None:
-    split = (TimeShare(category="unmodelled", seconds=0.5, share=0.5),)
+def test_work_without_a_bound_says_whether_an_estimate_or_a_ceiling_is_missing(analysis: Analysis) -> None:
+    split = (TimeShare(category="no FLOP or byte estimate", seconds=0.5, share=0.5),)
     ops = (row("aten::mm", 0.4, bound="unknown", flops=1.0, bytes=1.0), row("mine::op", 0.1, bound="unknown"))
     base = {"trace": rank_trace(ops=ops, time_split=split)}
-    (finding,) = [each for each in told(analysis, base=base) if "cost model" in each.title]
-    assert finding.evidence == "without a formula: mine::op; without a ceiling: aten::mm"
+    (finding,) = [each for each in told(analysis, base=base) if "estimate" in each.title]
+    assert finding.evidence == "without an estimate: mine::op; without a ceiling: aten::mm"
     assert "calibrate" in finding.action
 
 

@@ -8,7 +8,7 @@ import pytest
 from perfkit.analysis.findings.of_traces import trace_findings
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
-from perfkit.analysis.model.time_split import HOST
+from perfkit.analysis.model.time_split import PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute, Uncovered
 from perfkit.devices.ceiling import Level
 from tests.fixtures.rank_traces import (
@@ -284,7 +284,7 @@ def test_where_graphs_are_in_use_the_advice_is_to_use_more_of_them() -> None:
 
 
 def test_on_a_cpu_the_split_says_what_is_the_hosts() -> None:
-    share = split(**{"memory-bound": 0.6, HOST: 0.4})
+    share = split(**{"memory-bound": 0.6, PYTHON: 0.4})
     assert (
         of(
             rank_trace(device="cpu", launches=None, time_split=share),

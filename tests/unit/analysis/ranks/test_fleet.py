@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from perfkit.analysis.model.step import TimeShare
-from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND, HOST, MEMORY_BOUND, OTHER_IDLE
+from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND, IDLE_QUEUED, MEMORY_BOUND, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import Fleet, Overlap, RankTrace, StepRow
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.fleet import FleetReducer
@@ -213,7 +213,7 @@ def test_without_steps_figures_are_of_the_whole_trace() -> None:
 
 
 def test_a_ranks_row_holds_its_own_figures() -> None:
-    parts = {COMPUTE_BOUND: 0.2, MEMORY_BOUND: 0.3, COMMUNICATION: 0.1, HOST: 0.25, OTHER_IDLE: 0.15}
+    parts = {COMPUTE_BOUND: 0.2, MEMORY_BOUND: 0.3, COMMUNICATION: 0.1, WAITING_FOR_CPU: 0.25, IDLE_QUEUED: 0.15}
     split = tuple(TimeShare(category=name, seconds=value, share=value) for name, value in parts.items())
     overlap = Overlap(communication_s=0.4, exposed_communication_s=0.1, copies_s=0.0, exposed_copies_s=0.0)
     traces = three()

@@ -290,7 +290,11 @@ def test_who_waits_for_whom_in_numbers_that_can_be_added_up_by_hand(tmp_path: Pa
     (train,) = analysis.variants
     split = {part.category: round(part.seconds * 1e6) for part in train.time_split}
     assert train.traced_step is not None
-    assert (split["communication"], split["host"], train.traced_step.step_s) == (400, 350, pytest.approx(0.001))
+    assert (split["communication"], split["Python and dispatch"], train.traced_step.step_s) == (
+        400,
+        350,
+        pytest.approx(0.001),
+    )
     late = told(analysis, "The other ranks wait for train, rank 1")
     assert late.gain_s == pytest.approx(0.0003 / 2)  # a timed step takes half as long
     assert "300 us a step after the first rank (30.0 % of the step)" in late.evidence

@@ -114,8 +114,8 @@ def test_time_split(tmp_path: Path) -> None:
     assert found["communication"] == pytest.approx(95)
     assert found["copies"] == pytest.approx(10)
     # From 15 something was queued until 50; the copy was queued from 63 to 70, relu from 113 to 120.
-    assert found["other idle"] == pytest.approx(10 + 7 + 7)
-    assert found["host"] == pytest.approx(3 + 20 + 13)
+    assert found["idle with work queued"] == pytest.approx(10 + 7 + 7)
+    assert found["idle waiting for the CPU"] == pytest.approx(3 + 20 + 13)
     assert sum(found.values()) == pytest.approx(205)
     assert sum(part.share for part in result.time_split) == pytest.approx(1)
     for step in result.steps:
@@ -294,14 +294,14 @@ def test_an_unknown_device_gets_no_percentages_but_all_else(tmp_path: Path) -> N
         assert isinstance(result.mfu, Unknown)
         row = by_name(result.kernels)["ampere_sgemm_128x64_nn"]
         assert (row.efficiency, row.attainable_s, row.bound, row.flops) == (None, None, "unknown", 1e6)
-        assert shares(result)["unmodelled"] == pytest.approx(40)
+        assert shares(result)["no ceiling known"] == pytest.approx(40)
 
 
 def test_kernels_alone_give_a_result_with_reasons(tmp_path: Path) -> None:
     result = analysed(tmp_path, [kernel("fusion", 1, 10, 20), kernel("fusion", 2, 40, 20)])
     assert (result.steps, result.step_s, result.span_s) == ((), pytest.approx(50e-6), pytest.approx(50e-6))
-    assert shares(result)["other idle"] == pytest.approx(10)  # nothing tells what the host did
-    assert shares(result)["host"] == 0
+    assert shares(result)["idle, cause unknown"] == pytest.approx(10)  # nothing tells what the host did
+    assert shares(result)["idle waiting for the CPU"] == shares(result)["idle with work queued"] == 0
     assert result.launches is not None
     assert (result.launches.delay_s, result.launches.starved_s) == (None, None)
     assert "no launches" in result.launches.note
@@ -352,10 +352,11 @@ def test_on_a_cpu_threads_take_the_place_of_streams(tmp_path: Path) -> None:
     assert shares(result) == {
         "compute-bound": pytest.approx(40),
         "memory-bound": 0.0,
-        "unmodelled": 0.0,
+        "no FLOP or byte estimate": 0.0,
+        "no ceiling known": 0.0,
         "communication": pytest.approx(28),
         "copies": 0.0,
-        "host": pytest.approx(32),
+        "Python and dispatch": pytest.approx(32),
     }
     assert isinstance(result.mfu, Measurement)
     assert result.mfu.value == pytest.approx(2e6 / (100e-6 * 1e11))

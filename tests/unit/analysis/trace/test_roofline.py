@@ -94,10 +94,10 @@ def test_a_cache_serves_what_it_holds(
     assert found.bound == "memory"
 
 
-def test_calls_too_small_to_matter_are_overhead() -> None:
-    assert limit(work(64, 512), 50e-6, ROOFS).bound == "overhead"
+def test_calls_too_small_to_matter_are_bound_by_latency() -> None:
+    assert limit(work(64, 512), 50e-6, ROOFS).bound == "latency"
     assert limit(work(64e3, 512e3), 500e-6, ROOFS, calls=1.0).bound == "memory"
-    assert limit(work(64e3, 512e3), 50e-3, ROOFS, calls=1000.0).bound == "overhead"
+    assert limit(work(64e3, 512e3), 50e-3, ROOFS, calls=1000.0).bound == "latency"
 
 
 def test_without_a_cost_or_a_ceiling_nothing_is_claimed() -> None:

@@ -3,12 +3,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.analysis.model.time_split import CPU_CATEGORIES, DEVICE_CATEGORIES
+from perfkit.analysis.model.time_split import (
+    CPU_CATEGORIES,
+    DEVICE_CATEGORIES,
+    IDLE,
+    IDLE_QUEUED,
+    IDLE_UNKNOWN,
+    WAITING_FOR_CPU,
+)
 from perfkit.analysis.trace.intervals import length, union
 from perfkit.analysis.trace.timeline import categories, split
 
 
-def test_overlapping_work_is_counted_once_and_the_rest_is_the_hosts() -> None:
+def test_overlapping_work_is_counted_once_and_the_rest_is_python_and_dispatch() -> None:
     work = {
         "compute-bound": union([0], [4]),
         "communication": union([2], [7]),  # exposed from 4 to 7
@@ -19,7 +26,7 @@ def test_overlapping_work_is_counted_once_and_the_rest_is_the_hosts() -> None:
     assert parts["compute-bound"].seconds == pytest.approx(2e-9)
     assert parts["communication"].seconds == pytest.approx(1.5e-9)
     assert parts["copies"].seconds == pytest.approx(0.5e-9)
-    assert parts["host"].share == pytest.approx(0.2)
+    assert parts["Python and dispatch"].share == pytest.approx(0.2)
     assert sum(part.share for part in parts.values()) == pytest.approx(1.0)
     assert tuple(parts) == CPU_CATEGORIES
 
@@ -31,8 +38,14 @@ def test_work_outside_of_the_windows_does_not_count() -> None:
 
 def test_every_window_has_its_own_split() -> None:
     found = split(union([0, 20], [10, 25]), {"compute-bound": union([8], [22])}, CPU_CATEGORIES)
-    assert [part.seconds for part in found.shares(0) if part.category in ("compute-bound", "host")] == [2e-9, 8e-9]
-    assert [part.seconds for part in found.shares(1) if part.category in ("compute-bound", "host")] == [2e-9, 3e-9]
+    assert [part.seconds for part in found.shares(0) if part.category in ("compute-bound", "Python and dispatch")] == [
+        2e-9,
+        8e-9,
+    ]
+    assert [part.seconds for part in found.shares(1) if part.category in ("compute-bound", "Python and dispatch")] == [
+        2e-9,
+        3e-9,
+    ]
 
 
 def test_windows_that_touch_are_kept_apart() -> None:
@@ -42,20 +55,29 @@ def test_windows_that_touch_are_kept_apart() -> None:
     assert found.ns[:, 0].tolist() == [5, 2]
 
 
-def test_idle_time_is_the_hosts_only_while_nothing_is_queued() -> None:
+def test_a_device_waits_for_the_cpu_only_while_nothing_is_queued() -> None:
     work = {"memory-bound": union([10], [20])}
-    known = split(union([0], [30]), work, DEVICE_CATEGORIES, union([6], [12]))
-    assert (known.of("host"), known.of("other idle"), known.of("memory-bound")) == (16, 4, 10)
-    unknown = split(union([0], [30]), work, DEVICE_CATEGORIES, None)
-    assert (unknown.of("host"), unknown.of("other idle")) == (0, 20)
+    known = split(union([0], [30]), work | {IDLE_QUEUED: union([6], [12])}, DEVICE_CATEGORIES)
+    assert (known.of(WAITING_FOR_CPU), known.of(IDLE_QUEUED), known.of("memory-bound")) == (16, 4, 10)
+    unknown = split(union([0], [30]), work | {IDLE_UNKNOWN: union([0], [30])}, DEVICE_CATEGORIES)
+    assert (unknown.of(WAITING_FOR_CPU), unknown.of(IDLE_QUEUED), unknown.of(IDLE_UNKNOWN)) == (0, 0, 20)
+
+
+def test_what_is_known_to_be_queued_comes_before_what_may_be() -> None:
+    found = split(union([0], [10]), {IDLE_QUEUED: union([2], [6]), IDLE_UNKNOWN: union([4], [9])}, DEVICE_CATEGORIES)
+    assert [found.of(category) for category in IDLE] == [3, 4, 3]
 
 
 def test_fetching_data_is_all_of_it_on_a_cpu_and_what_is_idle_with_nothing_queued_on_a_device() -> None:
     work = {"waiting for data": union([0], [12]), "memory-bound": union([8], [20])}
     on_cpu = split(union([0], [30]), work, categories(on_cpu=True, with_data=True))
-    assert (on_cpu.of("waiting for data"), on_cpu.of("memory-bound"), on_cpu.of("host")) == (12, 8, 10)
+    assert (on_cpu.of("waiting for data"), on_cpu.of("memory-bound"), on_cpu.of("Python and dispatch")) == (12, 8, 10)
     on_device = split(union([0], [30]), work, categories(on_cpu=False, with_data=True))
-    assert (on_device.of("waiting for data"), on_device.of("memory-bound"), on_device.of("host")) == (8, 12, 10)
+    assert (on_device.of("waiting for data"), on_device.of("memory-bound"), on_device.of(WAITING_FOR_CPU)) == (
+        8,
+        12,
+        10,
+    )
     assert "waiting for data" not in categories(on_cpu=True, with_data=False)
 
 
@@ -66,15 +88,15 @@ def test_no_windows_no_split() -> None:
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6)
 
 
-@given(st.dictionaries(st.sampled_from(DEVICE_CATEGORIES[:6]), spans, max_size=6), spans, spans)
+@given(st.dictionaries(st.sampled_from([*DEVICE_CATEGORIES[:7], IDLE_QUEUED, IDLE_UNKNOWN]), spans), spans)
 def test_parts_sum_to_the_windows_to_the_nanosecond(
-    work: dict[str, list[tuple[int, int]]], windows: list[tuple[int, int]], queued: list[tuple[int, int]]
+    work: dict[str, list[tuple[int, int]]], windows: list[tuple[int, int]]
 ) -> None:
     def of(pairs: list[tuple[int, int]]):
         return union([start for start, _ in pairs], [end for _, end in pairs])
 
     chosen = of(windows)
-    found = split(chosen, {name: of(pairs) for name, pairs in work.items()}, DEVICE_CATEGORIES, of(queued))
+    found = split(chosen, {name: of(pairs) for name, pairs in work.items()}, DEVICE_CATEGORIES)
     assert found.ns.sum(axis=1).tolist() == (chosen[:, 1] - chosen[:, 0]).tolist()
     assert int(found.ns.sum()) == length(chosen)
     for name, pairs in work.items():

@@ -46,9 +46,9 @@ def test_time_split_on_a_cpu(tmp_path: Path) -> None:
     assert result.step_s == pytest.approx(1000e-6)
     assert seconds["compute-bound"] == pytest.approx(300e-6)
     assert seconds["memory-bound"] == pytest.approx(50e-6)
-    assert seconds["unmodelled"] == pytest.approx(60e-6)
+    assert seconds["no FLOP or byte estimate"] == pytest.approx(60e-6)
     assert seconds["communication"] == pytest.approx(80e-6)  # 20 of its 100 us ran beside an op
-    assert seconds["host"] == pytest.approx(510e-6)
+    assert seconds["Python and dispatch"] == pytest.approx(510e-6)
     assert sum(part.share for part in result.time_split) == pytest.approx(1)
     assert result.modelled_share == pytest.approx(350 / 410)
 
@@ -119,8 +119,10 @@ def test_on_a_gpu_kernels_are_the_work_and_only_exposed_time_counts(tmp_path: Pa
     assert seconds["compute-bound"] == pytest.approx(300e-6)
     assert seconds["copies"] == pytest.approx(50e-6)  # 50 of its 100 us ran beside the product
     assert seconds["communication"] == pytest.approx(100e-6)
-    assert seconds["host"] == pytest.approx(16e-6)  # until the first launch was done
-    assert seconds["other idle"] == pytest.approx((84 + 50) * 1e-6)  # from then on something was always queued
+    assert seconds["idle waiting for the CPU"] == pytest.approx(16e-6)  # until the first launch was done
+    assert seconds["idle with work queued"] == pytest.approx(
+        (84 + 50) * 1e-6
+    )  # from then on something was always queued
     assert result.ops[0].name == "aten::mm"
     assert result.ops[0].seconds == pytest.approx(300e-6)
 

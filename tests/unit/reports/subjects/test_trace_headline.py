@@ -35,16 +35,16 @@ def test_without_steps_the_length_of_the_trace_is_named_as_such() -> None:
 
 def test_the_way_that_saves_most_is_named() -> None:
     split = (
-        TimeShare(category="host", seconds=0.9, share=0.9),
+        TimeShare(category="idle waiting for the CPU", seconds=0.9, share=0.9),
         TimeShare(category="memory-bound", seconds=0.1, share=0.1),
     )
     trace = headline(sample.alone(step_s=1.0, time_split=split))
-    assert trace.endswith("90 % waiting for the host, 10 % memory-bound; launching sooner could save up to 900 ms.")
+    assert trace.endswith("90 % idle waiting for the CPU, 10 % memory-bound; launching sooner could save up to 900 ms.")
 
 
 def test_without_roofs_work_is_not_said_to_lack_a_cost_model() -> None:
-    split = (TimeShare(category="unmodelled", seconds=1.0, share=1.0),)
-    assert "100 % without a cost model" in headline(sample.alone(step_s=1.0, time_split=split))
+    split = (TimeShare(category="no FLOP or byte estimate", seconds=1.0, share=1.0),)
+    assert "100 % without a FLOP or byte estimate" in headline(sample.alone(step_s=1.0, time_split=split))
     assert "100 % in kernels" in headline(sample.alone(step_s=1.0, time_split=split, ceilings=None))
 
 

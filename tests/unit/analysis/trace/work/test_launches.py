@@ -83,7 +83,11 @@ def test_the_device_without_data_is_starved_but_not_by_the_host(tmp_path: Path) 
     found = analyse_work(ops, Roofs(None, "cuda"))
     parts = {share.category: round(share.seconds * 1e6) for share in found.split.shares()}
     # Idle from 0 to 20, queued from 9 on, and from 30 to 80, queued from 71 on; fetching lasts until 60.
-    assert (parts["waiting for data"], parts["other idle"], parts["host"]) == (39, 20, 31)
+    assert (parts["waiting for data"], parts["idle with work queued"], parts["idle waiting for the CPU"]) == (
+        39,
+        20,
+        31,
+    )
     assert found.waiting is not None
     result = launches(ops, found.windows, found.waiting, found.split)
     assert result is not None

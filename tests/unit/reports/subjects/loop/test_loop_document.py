@@ -42,7 +42,7 @@ def with_split(*split: TimeShare, **fields: Any) -> Analysis:
 
 def test_the_headline_tells_step_time_waiting_and_the_largest_parts() -> None:
     assert document(sample_loops.alone()).headline == (
-        "train takes 23.4 ms a step, 31 % waiting for data; traced: 45 % the host's (Python, dispatch, waiting), "
+        "train takes 23.4 ms a step, 31 % waiting for data; traced: 45 % Python, dispatch and waiting, "
         "40 % memory-bound."
     )
     assert list(document(sample_loops.alone()).lead) == [
@@ -53,7 +53,9 @@ def test_the_headline_tells_step_time_waiting_and_the_largest_parts() -> None:
 
 def test_the_headline_of_a_loop_that_waits_for_nothing_and_was_not_traced() -> None:
     idle = msgspec.structs.replace(sample_loops.LOOP, data_wait_share=0.01)
-    assert document(first_with(loop=idle)).headline.startswith("train takes 23.4 ms a step: 45 % the host's")
+    assert document(first_with(loop=idle)).headline.startswith(
+        "train takes 23.4 ms a step: 45 % Python, dispatch and waiting"
+    )
     assert document(first_with(loop=idle, trace=None)).headline == "train takes 23.4 ms a step."
     assert document(first_with(trace=None)).headline == "train takes 23.4 ms a step: 31 % waiting for data."
 
@@ -173,10 +175,10 @@ def test_tables_carry_the_waiting() -> None:
 def test_the_headline_tells_waiting_as_timed_and_not_again_as_traced() -> None:
     split = tuple(
         TimeShare(category=category, seconds=share * 0.03, share=share)
-        for category, share in (("waiting for data", 0.4), ("memory-bound", 0.3), ("host", 0.3))
+        for category, share in (("waiting for data", 0.4), ("memory-bound", 0.3), ("Python and dispatch", 0.3))
     )
     assert document(with_split(*split)).headline.endswith(
-        "31 % waiting for data; traced: 30 % memory-bound, 30 % the host's (Python, dispatch)."
+        "31 % waiting for data; traced: 30 % memory-bound, 30 % Python and dispatch."
     )
     unknown = msgspec.structs.replace(sample_loops.LOOP, data_wait_share=None)
     assert ": 40 % waiting for data, 30 %" in document(with_split(*split, loop=unknown)).headline
@@ -211,11 +213,11 @@ def test_a_reason_is_told_once() -> None:
 def test_parts_of_no_time_have_no_bar() -> None:
     split = tuple(
         TimeShare(category=category, seconds=share, share=share)
-        for category, share in (("copies", 0.0), ("memory-bound", 0.6), ("host", 0.4))
+        for category, share in (("copies", 0.0), ("memory-bound", 0.6), ("Python and dispatch", 0.4))
     )
     bars = blocks(document(with_split(*split)))["time-split"]
     assert isinstance(bars, Bars)
-    assert bars.bars[0].categories == ["memory-bound", "host"]
+    assert bars.bars[0].categories == ["memory-bound", "Python and dispatch"]
     assert ">copies<" not in html.render(document(with_split(*split)))
 
 
