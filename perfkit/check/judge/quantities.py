@@ -1,7 +1,12 @@
 """The quantities that a check compares: what they are called, which way is worse, and how they can be judged."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+
+from perfkit.analysis.model.suite import Variant
+from perfkit.check.judge import readings
+from perfkit.check.judge.readings import Reading, one, per_process
 
 
 class Judging(Enum):
@@ -12,37 +17,41 @@ class Judging(Enum):
     PROCESSES = auto()  # one figure a process: needs several processes of each side
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class GatedQuantity:
     """`unit` is `s`, `bytes`, `FLOP`, `J`, `1` (a share) or "" (a count); `default` the threshold where none is set.
 
-    `default` None: it is reported, and gated only where a threshold is set.
+    `default` None: it is reported, and gated only where a threshold is set. `read` finds it in a variant; None for
+    losses, which are no figure, and for what tests measure themselves.
     """
 
     name: str
     title: str
     unit: str
     judging: Judging
-    more_is_worse: bool = True
+    read: Callable[[Variant], Reading] | None = None
     default: str | None = None
+    more_is_worse: bool = True
 
 
 # What is exact came out the same to the byte, and losses to the bit, in all three or four processes of each of eight
 # variants on a CPU (gpt, resnet, a Transformers model; plain, amp, ckpt, compiled), after 10 to 30 steps of warming up.
 # The thresholds of memory leave room for tensors that nobody minds; what is reserved depends on all requests before.
 QUANTITIES = (
-    GatedQuantity(name="peak_allocated", title="peak allocated", unit="bytes", judging=Judging.EXACT, default="0.5%"),
-    GatedQuantity(name="peak_reserved", title="peak reserved", unit="bytes", judging=Judging.EXACT, default="2%"),
-    GatedQuantity(name="flops", title="FLOPs a step", unit="FLOP", judging=Judging.EXACT, default="0%"),
-    GatedQuantity(name="kernel_count", title="kernels a step", unit="", judging=Judging.EXACT, default="0%"),
-    GatedQuantity(name="graph_breaks", title="graph breaks", unit="", judging=Judging.EXACT, default="+0"),
-    GatedQuantity(name="parity", title="distance of the losses", unit="1", judging=Judging.EXACT, default="<=0.001"),
-    GatedQuantity(name="cpu_time", title="CPU time a step", unit="s", judging=Judging.PAIRED, default="3%"),
-    GatedQuantity(name="step_time", title="step time", unit="s", judging=Judging.PAIRED, default="5%"),
-    GatedQuantity(name="throughput", title="throughput", unit="1/s", judging=Judging.PAIRED, more_is_worse=False),
-    GatedQuantity(name="mfu", title="MFU", unit="1", judging=Judging.PAIRED, more_is_worse=False),
-    GatedQuantity(name="compile_time", title="compile time", unit="s", judging=Judging.PROCESSES),
-    GatedQuantity(name="data_wait", title="waiting for data", unit="s", judging=Judging.PROCESSES),
-    GatedQuantity(name="exposed_communication", title="exposed communication", unit="s", judging=Judging.PROCESSES),
-    GatedQuantity(name="energy", title="energy a step", unit="J", judging=Judging.PROCESSES),
+    GatedQuantity("peak_allocated", "peak allocated", "bytes", Judging.EXACT, one("peak_allocated"), "0.5%"),
+    GatedQuantity("peak_reserved", "peak reserved", "bytes", Judging.EXACT, one("peak_reserved"), "2%"),
+    GatedQuantity("flops", "FLOPs a step", "FLOP", Judging.EXACT, one("hardware_flops"), "0%"),
+    GatedQuantity("kernel_count", "kernels a step", "", Judging.EXACT, readings.kernels, "0%"),
+    GatedQuantity("graph_breaks", "graph breaks", "", Judging.EXACT, readings.graph_breaks, "+0"),
+    GatedQuantity("parity", "distance of the losses", "1", Judging.EXACT, None, "<=0.001"),
+    GatedQuantity("cpu_time", "CPU time a step", "s", Judging.PAIRED, per_process("cpu_time"), "3%"),
+    GatedQuantity("step_time", "step time", "s", Judging.PAIRED, per_process("step_time"), "5%"),
+    GatedQuantity("throughput", "throughput", "1/s", Judging.PAIRED, per_process("throughput"), more_is_worse=False),
+    GatedQuantity("mfu", "MFU", "1", Judging.PAIRED, readings.mfu, more_is_worse=False),
+    GatedQuantity("compile_time", "compile time", "s", Judging.PROCESSES, readings.compile_time),
+    GatedQuantity("data_wait", "waiting for data", "s", Judging.PROCESSES, readings.data_wait),
+    GatedQuantity(
+        "exposed_communication", "exposed communication", "s", Judging.PROCESSES, readings.exposed_communication
+    ),
+    GatedQuantity("energy", "energy a step", "J", Judging.PROCESSES, one("energy_per_step")),
 )
