@@ -91,11 +91,11 @@ def command(
     verbose: bool,
     quiet: bool,
 ) -> None:
-    """Find out where the time of a recorded trace went, and what could be won.
+    """Find out where the time of a recorded trace went, and what could be saved.
 
     TRACE is a trace of torch.profiler (or of JAX's profiler), from any machine: a file (.json, .json.gz, .json.zst), a
     folder of ranks, a pattern or a URL. Nothing is run and no GPU is needed. Every kernel's time is counted and split,
-    held against the device's peaks, and ranked by what would be won at the roofline.
+    held against the device's peaks, and ranked by what reaching the roofline would save.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""`amp`: automatic mixed precision. Matrix products in 16 bits, parameters and reductions in fp32."""
+"""`amp`: automatic mixed precision. GEMMs in 16 bits, parameters and reductions in fp32."""
 
 from collections.abc import Callable
 from typing import ClassVar, Literal
@@ -21,7 +21,7 @@ _ROUNDINGS = 8
 
 class Amp(Technique):
     name: ClassVar[str] = "amp"
-    summary: ClassVar[str] = "mixed precision: matrix products in bf16, or in fp16 with a gradient scaler"
+    summary: ClassVar[str] = "mixed precision: GEMMs in bf16, or in fp16 with a gradient scaler"
     # First of all, so that what follows knows the dtype it will meet (attention kernels depend on it).
     stage: ClassVar[Stage] = Stage.MODEL
 
@@ -44,7 +44,7 @@ class Amp(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        claims = [self._claim("matrix products take 16-bit operands", f"matmul_flops_share:{self.dtype}", 0.9)]
+        claims = [self._claim("GEMMs take 16-bit operands", f"matmul_flops_share:{self.dtype}", 0.9)]
         if self.dtype == "fp16":
             unscaling = "op_calls:aten::_amp_foreach_non_finite_check_and_unscale_"
             claims.append(self._claim("gradients are scaled back and checked for overflow", unscaling, 1.0))

@@ -1,4 +1,4 @@
-"""`zero1`: optimizer state is dealt out over the ranks (ZeRO stage 1, arXiv 1910.02054, section 5.1)."""
+"""`zero1`: optimizer state is sharded over the ranks (ZeRO stage 1, arXiv 1910.02054, section 5.1)."""
 
 from collections.abc import Iterable
 from typing import ClassVar
@@ -49,7 +49,7 @@ class Zero1(Technique):
 
 
 def largest_share(sizes: Iterable[int], ranks: int) -> float:
-    """The largest rank's share when tensors are dealt out whole, the largest first, each to the emptiest rank.
+    """The largest rank's share when tensors are sharded whole, the largest first, each to the emptiest rank.
 
     This is ZeroRedundancyOptimizer's rule. It is 1/ranks where sizes allow it, and more where one tensor is larger.
     """

@@ -45,7 +45,7 @@ class Shape:
 
 
 # nano: one fp32 step fills two CPU cores for well under 0.1 s; its bytes halve exactly over two ranks, also where
-# whole tensors are dealt out, since every size of tensor occurs an even number of times (the token table, the position
+# whole tensors are sharded, since every size of tensor occurs an even number of times (the token table, the position
 # table and the attention outputs are equally large). micro lies between nano and GPT-2.
 SIZES = {
     "nano": Shape(layers=4, heads=4, width=256, positions=256, vocab=256, batch_size=2),
@@ -116,7 +116,7 @@ def flops_per_token(shape: Shape, seq_len: int) -> int:
 
 
 class Attention(nn.Module):
-    """Causal self-attention, written out: two matrix products with a mask and a softmax between them."""
+    """Causal self-attention, unfused: two matrix products with a mask and a softmax between them."""
 
     causal_mask: torch.Tensor
 

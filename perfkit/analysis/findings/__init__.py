@@ -1,4 +1,4 @@
-"""What to do next: rules, each with evidence in numbers, an action and what it would win, in one table.
+"""What to do next: rules, each with evidence in numbers, an action and what it could save, in one table.
 
 A rule is a function from what it reads (a suite's variants, a trace, what its ranks wait for, a difference, an account
 of memory) to what it found. The modules `of_suite`, `of_traces` and `of_memory` put the table to use.

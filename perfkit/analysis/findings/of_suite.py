@@ -39,7 +39,7 @@ def suite_findings(
 def _of_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
     """What the traces say, with gains as the same parts of a timed step, and what came of what they advise.
 
-    Of what several have in common the baseline's is told: what it could win the others could too.
+    Of what several have in common the baseline's is told: what it could save the others could too.
     """
     views = [
         TraceView(trace, step_s(variant), variant.loop)

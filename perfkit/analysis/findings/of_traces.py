@@ -1,4 +1,4 @@
-"""What to do about traces: one finding a rule, of the trace with the most to win."""
+"""What to do about traces: one finding a rule, of the trace with the largest potential savings."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -34,10 +34,10 @@ def trace_findings(
 
 
 def of_views(views: Sequence[TraceView], first: Collection[str] | None = None) -> list[tuple[Rule, Finding]]:
-    """What traces of one kind of device have in common, told once, for the one with the most to win.
+    """What traces of one kind of device have in common, told once, for the one with the largest potential savings.
 
     No gain below 1 % of the step is told. `first` is given of traces of different work: one of those labelled so is
-    told before others, and what each of them would win is said.
+    told before others, and what each of them could save is said.
     """
     together: dict[tuple[Rule, str], list[Finding]] = {}
     for view in views:
@@ -56,7 +56,7 @@ def _of(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
 
 
 def _bounded(each: Told, view: TraceView) -> Told:
-    """Where kernels were lost, more may be won in the time of kernels; less in what seems idle without them."""
+    """Where kernels were lost, more may be saved in the time of kernels; less in what seems idle without them."""
     lost = view.trace.lost
     if each.finding.gain_s is None or lost is None or not lost.matters or each.scope & NOT_OF_ROWS:
         return each

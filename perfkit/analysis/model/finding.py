@@ -8,8 +8,8 @@ from perfkit.spec import Struct
 class Finding(Struct):
     """What to do next.
 
-    `severity` is `gain`, `warning` or `note`; the gain is in seconds per step (of a trace without steps: in all, and
-    `per_step` is False) or bytes, where it is known, and is the most that can be won (`gain_bound`; at least so much
+    `severity` is `gain`, `warning` or `note`; the gain is in seconds per step (of a trace without steps: in total, and
+    `per_step` is False) or bytes, where it is known, and is the most that can be saved (`gain_bound`; at least so much
     where kernels were lost). `evidence` is short; `details` say what the gain rests on and where else the same was
     found.
     """

@@ -47,7 +47,7 @@ class ClaimResult(Struct):
 class CompileSummary(Struct):
     """torch.compile of a variant.
 
-    `break_even_step` is where the time won has paid for compiling; None means never or unknown, and `break_even`
+    `break_even_step` is where the time saved has paid for compiling; None means never or unknown, and `break_even`
     says in words which.
     """
 

@@ -38,7 +38,7 @@ class Reading(Struct):
 
 
 class ComputedIn(Struct):
-    """FLOPs of matrix products that were computed on one unit in one dtype (`matrix` `tf32`, `vector` `fp32`)."""
+    """FLOPs of GEMMs and the like that were computed on one unit in one dtype (`matrix` `tf32`, `vector` `fp32`)."""
 
     unit: str
     dtype: str
@@ -222,7 +222,7 @@ class RankTrace(Struct):
         kernels_per_step: kernels and copies of a device, on a CPU ops that do work themselves: the median over steps,
             of the whole trace where it has no steps.
         span_s: from the first event to the last; `outside_s` of it lies before the first step or after the last.
-        kernels, ops, modules, phases: rows ranked by what could be won (`seconds - attainable_s`). Kernel rows and op
+        kernels, ops, modules, phases: rows ranked by what could be saved (`seconds - attainable_s`). Kernel rows and op
             rows each sum to the time of all kernels; work outside of every step is in rows of the phase
             `outside steps`, what no op is known to have launched is the op `(no op recorded)`, or `aten::mm (inferred)`
             where equal kernels are known to be of that op (each kernel counts as a call there). A row of

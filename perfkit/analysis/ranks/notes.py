@@ -39,7 +39,7 @@ def _ranks(rows: Sequence[RankRow], paths: Sequence[str], world_sizes: Sequence[
         missing = [rank for rank in range(sizes[0]) if rank not in numbers]
         yield (
             f"{len(missing)} of {sizes[0]} ranks are not among the traces ({_listed(missing)}): "
-            "one of them may be later than all that are"
+            "the straggler may be one of them"
         )
     unnamed = sum(row.rank is None for row in rows)
     if unnamed:
@@ -52,10 +52,10 @@ def _ranks(rows: Sequence[RankRow], paths: Sequence[str], world_sizes: Sequence[
 
 def _matching(matched: Matched, kinds: Sequence[CollectiveKind], with_collectives: int) -> Iterator[str]:
     if not len(matched):
-        yield "no trace holds a collective in which ranks wait for each other: nothing tells which rank is late"
+        yield "no trace holds a collective in which ranks wait for each other: nothing tells the straggler"
         return
     if with_collectives < 2:
-        yield "only one trace holds collectives in which ranks wait for each other: nothing tells which rank is late"
+        yield "only one trace holds collectives in which ranks wait for each other: nothing tells the straggler"
         return
     alone = int((matched.ranks == 1).sum())
     if alone:
@@ -73,7 +73,7 @@ def _matching(matched: Matched, kinds: Sequence[CollectiveKind], with_collective
         )
     if matched.apart.any():
         yield (
-            f"{int(matched.apart.sum())} collectives are left out: with clocks aligned (within "
+            f"{int(matched.apart.sum())} collectives are left out: with the clock skew removed (to within "
             f"{seconds(CLOCK_ERROR_NS / 1e9)}) not all ranks are in them at one time, so they are not the same ones"
         )
     used = np.unique(matched.kind[matched.counted]).tolist()
@@ -89,7 +89,7 @@ def _partly(matched: Matched, kind: int) -> int:
 def _clocks(clocks: Sequence[Clock | None]) -> Iterator[str]:
     islands = {clock.island for clock in clocks if clock is not None}
     if len(islands) > 1:
-        yield f"the ranks fall into {len(islands)} sets without common collectives: their clocks cannot be compared"
+        yield f"the ranks fall into {len(islands)} sets without common collectives: their clock skew is not known"
 
 
 def _listed(numbers: Sequence[int]) -> str:

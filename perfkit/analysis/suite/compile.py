@@ -31,7 +31,7 @@ def compile_summary(
         decided: whether the comparison of step times reached a verdict; else the words say that it did not.
 
     The cost is the fact `compile_s`, else the difference between the two set-up times. The break-even step is
-    cost / time won per step, rounded up.
+    cost / time saved per step, rounded up.
     """
     if "graphs" not in facts:
         return None
@@ -59,7 +59,7 @@ def _break_even(cost_s: float | None, saved_s: float | None) -> tuple[int | None
     if saved_s <= 0:
         return None, f"never: a step takes {seconds(-saved_s)} longer than the baseline's"
     step = max(0, math.ceil(cost_s / saved_s))
-    return step, f"after {step:,} steps: {seconds(cost_s)} spent, {seconds(saved_s)} won per step"
+    return step, f"after {step:,} steps: {seconds(cost_s)} spent, {seconds(saved_s)} saved per step"
 
 
 def _cache(hits: float | None, misses: float | None) -> str:

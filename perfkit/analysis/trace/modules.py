@@ -19,7 +19,7 @@ _LEVEL = "/"
 
 
 def module_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
-    """Each module with all within it, in all phases, ranked by what could be won. `ops` groups by op and module."""
+    """Each module with all within it, in all phases, ranked by what could be saved. `ops` groups by op and module."""
     module = np.where(ops.pieces.step[ops.first] != NONE, ops.pieces.module[ops.first], NONE)
     order = np.argsort(module, kind="stable")
     beneath: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
@@ -53,7 +53,7 @@ def phase_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
 
 
 def ranked(rows: list[OpRow]) -> tuple[OpRow, ...]:
-    """Rows by what could be won, then those of which that is not known by their time; of the steps first."""
+    """Rows by what could be saved, then those of which that is not known by their time; of the steps first."""
 
     def key(row: OpRow) -> tuple[bool, bool, float, float]:
         unknown = row.attainable_s is None

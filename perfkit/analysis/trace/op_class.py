@@ -8,7 +8,7 @@ from functools import lru_cache
 class OpClass(StrEnum):
     """What kind of work an op does."""
 
-    MATMUL = "matrix product"
+    MATMUL = "GEMM"
     CONVOLUTION = "convolution"
     ATTENTION = "attention"  # fused
     SOFTMAX = "softmax"

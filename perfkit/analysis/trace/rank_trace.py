@@ -1,4 +1,4 @@
-"""One trace analysed: where its time went, how far its work is from the roofline, and what would be won."""
+"""One trace analysed: where its time went, how far its work is from the roofline, and what could be saved."""
 
 import numpy as np
 

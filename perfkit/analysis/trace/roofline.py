@@ -70,7 +70,7 @@ def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roo
     than the memory can. Work that is faster than the memory's bandwidth is therefore held against the next
     faster level that is known, and only what exceeds them all, or the peak rate, is `above_roof`. A cache of known
     capacity serves no more than that of a call: the rest must come from the memory. Where the cache's bandwidth is not
-    known, work that it may have served is as fast as it was: nothing is to be won, as far as is known.
+    known, work that it may have served is as fast as it was: nothing is to be saved, as far as is known.
 
     Args:
         compute_s: FLOPs / peak of each group, 0 for none, NaN where either is not known.

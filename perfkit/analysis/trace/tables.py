@@ -26,12 +26,12 @@ OTHER_KERNELS, OTHER_OPS = "(other kernels)", "(other ops)"
 
 
 def kernel_rows(kernels: Placed, step_s: float) -> tuple[OpRow, ...]:
-    """Groups of kernels, ranked by what could be won."""
+    """Groups of kernels, ranked by what could be saved."""
     return _rows(kernels, step_s, OTHER_KERNELS, of_kernels=True)
 
 
 def op_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
-    """Groups of ops, ranked by what could be won."""
+    """Groups of ops, ranked by what could be saved."""
     return _rows(ops, step_s, OTHER_OPS, of_kernels=False)
 
 

@@ -55,15 +55,15 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs, *, so
     known = matrix & ~np.isnan(costs.flops)
     if not known.any():
         why = (
-            "no matrix product with known FLOPs was recorded"
+            "no GEMM, convolution or attention with known FLOPs was recorded"
             if not matrix.any()
-            else "the FLOPs of its matrix products are not known: no shapes were recorded, or no op for the kernels "
+            else "the FLOPs of its GEMMs are not known: no shapes were recorded, or no op for the kernels "
             "(CUDA graphs replay them without)"
         )
         return _unknown(why)
     covered = int(pieces.busy_ns[known].sum()) / max(int(pieces.busy_ns[matrix].sum()), 1)
     if covered < _LEAST_COVERED:
-        why = f"FLOPs are known for only {covered:.0%} of the time of matrix products"
+        why = f"FLOPs are known for only {covered:.0%} of the time of GEMMs"
         why += " (CUDA graphs replay theirs without ops)" if replays(pieces.ops) else ""
         return _unknown(why)
     sums = np.bincount(costs.precision[known], costs.flops[known]) / parts_of(pieces)

@@ -68,7 +68,7 @@ class Worsening:
         return abs(self.change(least + t_quantile(POWER, self.mean.freedom) * self.mean.error))
 
     def samples_to_decide(self, alpha: float) -> int | None:
-        """How many samples in all would decide; None where that is too many or there is nothing to decide.
+        """How many samples in total would decide; None where that is too many or there is nothing to decide.
 
         So many tell a worsening of the threshold's size from none. If there are that many, the change lies between, and
         it is what tells the estimate from the farther of the two.

@@ -111,7 +111,7 @@ def _large(view: AccountView, category: str, subject: str, remedies: Sequence[Re
         action,
         won,
         details=(
-            f"the most that can be won: without any of them the peak would be {nbytes(view.account.peak_bytes - won)}"
+            f"an upper bound: without any of them the peak would be {nbytes(view.account.peak_bytes - won)}"
             + (", at another moment of the step" if won < size else ""),
         ),
     )

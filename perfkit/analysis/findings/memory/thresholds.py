@@ -3,7 +3,7 @@
 # Of the peak: a category below this wins too little to change a program for.
 LARGE = 0.1
 
-# Of the peak: tensors that one change removes for good (scores, logits), and the least that a change must win.
+# Of the peak: tensors that one change removes for good (scores, logits), and the least that a change must save.
 NOTABLE = 0.05
 
 # Of the peak: what may stay without a category before the balance is told with what it lacks.

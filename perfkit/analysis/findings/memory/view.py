@@ -82,7 +82,7 @@ class AccountView:
     def gain(
         self, title: str, evidence: str, action: str, gain_bytes: int | None, *, details: Iterable[str] = ()
     ) -> Finding:
-        """A finding of what could be won at most."""
+        """A finding of what could be saved at most."""
         return Finding(
             severity="gain",
             title=title,

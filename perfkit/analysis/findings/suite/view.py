@@ -38,7 +38,7 @@ class SuiteView:
 
     @property
     def advised(self) -> tuple[Variant, ...]:
-        """The baseline of the fewest ranks: what it could win the others could too, and it is told once."""
+        """The baseline of the fewest ranks: what it could save the others could too, and it is told once."""
         return tuple(sorted(self.baselines, key=lambda variant: variant.world_size)[:1])
 
     @property
@@ -57,7 +57,7 @@ class SuiteView:
         return next((each for each in self.variants if each.name == variant.difference.baseline), None)
 
     def outcome_of(self, technique: str, owner: str) -> str:
-        """What came of a technique that `owner` could win by, or that it may be tried; empty where that says nothing:
+        """What came of a technique that `owner` could gain by, or that it may be tried; empty where that says nothing:
         `owner` has it on, or is a loop that perfkit does not run itself."""
         variant = next((each for each in self.variants if each.name == owner), None)
         if not technique or variant is None or variant.loop is not None or _has(variant, technique):

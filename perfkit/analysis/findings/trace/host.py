@@ -54,7 +54,7 @@ def host_bound(view: TraceView) -> Iterator[Told]:
         beside = " beside fetching data" if fetching else ""
         evidence, action = f"no op works for {view.took(idle)}{beside}", _FEWER_CALLS
     else:
-        title = f"The device waits for the host {percent(view.share(idle), 0)} of the {view.whole}"
+        title = f"The device waits for the CPU {percent(view.share(idle), 0)} of the {view.whole}"
         evidence = f"idle with nothing queued for {view.took(idle)}; {_feeding(launches)}"
         action = _MORE_IN_GRAPHS if launches.graph_launches else _FEWER_LAUNCHES
     yield view.gain(
@@ -62,7 +62,7 @@ def host_bound(view: TraceView) -> Iterator[Told]:
         evidence,
         action,
         idle,
-        basis="the profiler itself slows the host down, so that less is won without it",
+        basis="the profiler itself slows the host down, so that less is saved without it",
         scope=(IDLE,),
     )
 

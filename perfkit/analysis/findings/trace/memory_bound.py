@@ -1,4 +1,4 @@
-"""Rules about work that moves more bytes than it must: what fusing, or leaving out, would win."""
+"""Rules about work that moves more bytes than it must: what fusing, or leaving out, would save."""
 
 from collections import defaultdict
 from collections.abc import Iterator

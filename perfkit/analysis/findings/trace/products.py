@@ -1,4 +1,4 @@
-"""Rules about matrix products, attention and convolutions: the right unit, dims, layout and algorithm."""
+"""Rules about GEMMs, attention and convolutions: the right unit, dims, layout and algorithm."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ _STAY_IN_FP32 = (
     "or a result of an op that it keeps in fp32."
 )
 
-# For matrix products and for convolutions. The older switches: torch.compile still reads them (2.13), and fails once
+# For GEMMs and for convolutions. The older switches: torch.compile still reads them (2.13), and fails once
 # the newer `fp32_precision` was set to something else.
 _ALLOW_TF32 = {
     False: 'call torch.set_float32_matmul_precision("high")',
@@ -52,7 +52,7 @@ def vector_units(view: TraceView) -> Iterator[Told]:
     if now is None or not higher:
         if view.trace.device != CPU:
             yield view.gain(
-                "Matrix products run in fp32",
+                "GEMMs run in fp32",
                 f"{evidence}; how much faster they could be is not known, since the device's peaks are not",
                 _reduced(view, rows, {"tf32": 0.0, "bf16": 0.0}),
                 None,
@@ -64,7 +64,7 @@ def vector_units(view: TraceView) -> Iterator[Told]:
         return
     fastest = max(higher, key=higher.__getitem__)
     yield view.gain(
-        f"Matrix products run in fp32; the device is {best / now:.1f} times faster in {fastest}",
+        f"GEMMs run in fp32; the device is {best / now:.1f} times faster in {fastest}",
         f"{evidence}; peaks {flops_per_s(now)} in fp32, "
         + ", ".join(f"{flops_per_s(peak)} in {dtype}" for dtype, peak in higher.items()),
         _STAY_IN_FP32 if _some_reduced(view) else _reduced(view, rows, higher),
@@ -115,9 +115,9 @@ def odd_dims(view: TraceView) -> Iterator[Told]:
     multiple = max(_MULTIPLES[row.dtype] for row in rows)
     padded = ", ".join(f"{size} to {-(-size // multiple) * multiple}" for size in list(odd)[:4])
     yield view.gain(
-        f"Matrix products with dims that are no multiple of {multiple}",
+        f"GEMMs with dims that are no multiple of {multiple}",
         f"they take {view.took(took)}: {named(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
-        f"Pad these dims ({padded}): the vocabulary, the head or hidden size; tensor cores read 16 bytes at once.",
+        f"Pad these dims ({padded}): the vocabulary, the head or hidden size; Tensor Cores read 16 bytes at once.",
         above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,

@@ -23,7 +23,7 @@ def straggler(fleet: Fleet) -> Iterator[Finding]:
         severity="gain",
         title=f"The other ranks wait for {slow.label}",
         variant=slow.label,
-        evidence=f"it comes to collectives {seconds(slow.late_s)} a step after the first rank "
+        evidence=f"straggler delay: it reaches collectives {seconds(slow.late_s)} a step after the first rank "
         f"({percent(slow.late_s / slow.step_s)} of the step){where}{beside}",
         details=(_IN_COMMUNICATION,),
         action="Give every rank equal work (batch, sequence lengths, experts); if it computes the same for longer, "

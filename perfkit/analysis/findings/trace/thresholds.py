@@ -12,14 +12,14 @@ COVERED = 0.9
 # Of kernel time: above this much beyond the roofs a formula or a ceiling is wrong, not a clock.
 ABOVE_ROOF = 0.01
 
-# Of its roof: a product or convolution above this has little left to win from another layout or algorithm
+# Of its roof: a product or convolution above this has little left to save by another layout or algorithm
 # (measured matrix peaks are themselves at 80 to 90 % of the datasheet's).
 CLOSE_TO_ROOF = 0.6
 
 # A peak must be this many times another before changing to it is advised.
 HIGHER_PEAK = 1.3
 
-# Of the link's rate: large messages below this are slowed by something (waiting for a late rank, a wrong path).
+# Of the link's rate: large messages below this are slowed by something (waiting for a straggler, a wrong path).
 BUS_SHARE = 0.5
 LARGE_MESSAGE_BYTES = 16 * 2**20  # nccl-tests reach a link's rate from about here on
 SMALL_MESSAGE_BYTES = 2**20  # below it a collective's latency outweighs its transfer

@@ -28,7 +28,7 @@ def exposed_communication(view: TraceView) -> Iterator[Told]:
         "communication is hidden",
         _overlapping(rows),
         exposed,
-        basis="part of it may be waiting for a late rank",
+        basis="part of it may be waiting for a straggler",
         scope=(COMMUNICATION,),
     )
 
@@ -76,7 +76,7 @@ def slow_link(view: TraceView) -> Iterator[Told]:
         "Check the path with nccl-tests and NCCL_DEBUG=INFO (NVLink or PCIe, GPUDirect RDMA, NCCL_IB_HCA), and that "
         "ranks which talk most sit on one node.",
         won,
-        basis=f"a rank that comes late looks the same; the link: {worst.ceiling_source}",
+        basis=f"a straggler looks the same; the link: {worst.ceiling_source}",
         scope=(COMMUNICATION,),
     )
 

@@ -127,7 +127,7 @@ class TraceView:
         rows: Iterable[OpRow] = (),
         scope: Iterable[str] = (),
     ) -> Told:
-        """A finding of what could be won, in the time of some rows or of a named part of the step.
+        """A finding of what could be saved, in the time of some rows or of a named part of the step.
 
         `evidence` is a line or two; `basis` says what the gain assumes.
         """
@@ -150,13 +150,13 @@ class TraceView:
 
     def took(self, time_s: float) -> str:
         """`12.3 ms a step (4.5 %)`."""
-        whole = "a step" if self.trace.steps else "in all"
+        whole = "a step" if self.trace.steps else "in total"
         return f"{seconds(time_s)} {whole} ({percent(self.share(time_s))})"
 
     def calls(self, number: float) -> str:
-        """`12 calls a step`, `1 call in all`."""
+        """`12 calls a step`, `1 call in total`."""
         shown = f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
-        return f"{shown} {'call' if number == 1 else 'calls'} {'a step' if self.trace.steps else 'in all'}"
+        return f"{shown} {'call' if number == 1 else 'calls'} {'a step' if self.trace.steps else 'in total'}"
 
 
 class ForeignView(TraceView):

@@ -77,7 +77,7 @@ def queue(ops: Ops) -> Queue:
         return Queue(False, "no launches were recorded", begun, begun, launched)
     early = begun[launched] < trace.start_ns[kernels.launch[launched]]
     if early.mean() > _SKEWED:
-        note = f"{early.mean():.0%} of the kernels begin before their launch: the clocks of host and device differ"
+        note = f"{early.mean():.0%} of the kernels begin before their launch: clock skew between host and device"
         return Queue(False, note, begun, begun, launched)
     since = np.where(launched, np.append(trace.end_ns, 0)[kernels.launch], idle_since(ops))
     before = launched_before(ops)

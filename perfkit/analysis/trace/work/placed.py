@@ -57,11 +57,11 @@ class Placed:
 
     @property
     def wasted(self) -> Floats:
-        """What could be won of each group, seconds; NaN where that is not known."""
+        """What could be saved of each group, seconds; NaN where that is not known."""
         return np.maximum(self.seconds - self.limits.attainable_s, 0.0)
 
     def ranked(self) -> NDArray[np.int64]:
-        """Groups by what could be won, then those of which that is not known by their time; of the steps first."""
+        """Groups by what could be saved, then those of which that is not known by their time; of the steps first."""
         outside = self.pieces.step[self.first] == NONE
         return np.lexsort((-self.seconds, -np.nan_to_num(self.wasted, nan=-1.0), outside))
 

@@ -76,12 +76,12 @@ def total_row(
     phase: str = "",
     bound: str = "",
 ) -> OpRow:
-    """A row for many groups. What could be won is known for what is modelled; the rest is taken as it is.
+    """A row for many groups. What could be saved is known for what is modelled; the rest is taken as it is.
 
     They are bound by what bounds most of their time, unless `bound` is given.
     """
     parts = parts_of(placed.pieces)
-    # Time of what is not modelled could be won or not: it counts as attainable, so that no gain is claimed for it.
+    # Time of what is not modelled could be saved or not: it counts as attainable, so that no gain is claimed for it.
     rest = found.seconds - found.modelled_s
     attainable = None if found.attainable_s is None else (found.attainable_s + rest) / parts
     unit, dtype = ("", "") if found.precision is None else (str(found.precision[0]), found.precision[1])
@@ -113,7 +113,7 @@ def dot(kind: str, name: str, found: Total, seconds: float, step_s: float, parts
 
     None without FLOPs, bytes or time: two log axes have no place for it.
     """
-    if found.precision is None or not found.flops or not found.bytes or seconds <= 0 or step_s <= 0:
+    if found.precision is None or not found.flops or not found.bytes or min(seconds, step_s, found.seconds) <= 0:
         return []
     unit, dtype = found.precision
     attainable = None if found.attainable_s is None else found.attainable_s / parts

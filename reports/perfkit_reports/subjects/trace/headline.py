@@ -191,7 +191,7 @@ def tiles(analysis: TraceAnalysis) -> list[Tile]:
     if launches is not None and trace.step_s > 0:
         starved = launches.starved_s
         detail = (
-            launches.note or "not known how much of it waits for the host"
+            launches.note or "not known how much of it waits for the CPU"
             if starved is None
             else f"{units.seconds(launches.idle_s)} {per(trace)}, {units.seconds(starved)} with nothing queued"
         )

@@ -170,7 +170,7 @@ def test_every_variants_trace_is_judged_by_the_rules_of_analyze(analysis: Analys
     # Gains are parts of a traced second; a timed step takes a tenth of that.
     assert gains["Attention is not fused: its score matrix goes through memory"].gain_s == pytest.approx(0.02)
     assert gains["The optimizer is not fused"].gain_s == pytest.approx(0.02)
-    fp32 = gains["Matrix products run in fp32; the device is 8.0 times faster in bf16"]
+    fp32 = gains["GEMMs run in fp32; the device is 8.0 times faster in bf16"]
     assert fp32.gain_s == pytest.approx(0.03 * 7 / 8)
     assert fp32.action.endswith("Tried as amp: faster, 0.80 times the step time.")
     assert gains["Attention is not fused: its score matrix goes through memory"].action.endswith("--technique flash.")

@@ -56,7 +56,7 @@ def mm(dtype: str, seconds: float = 0.4, **fields: Any) -> Any:
 def test_fp32_products_gain_what_the_higher_peak_allows_but_not_more_than_memory_does() -> None:
     finding = of(ops(mm("fp32", bytes=0.1e12)), "run in fp32")
     assert finding is not None
-    assert finding.title == "Matrix products run in fp32; the device is 8.0 times faster in bf16"
+    assert finding.title == "GEMMs run in fp32; the device is 8.0 times faster in bf16"
     assert "torch.autocast(" in finding.action
     beside = of(ops(mm("fp32", bytes=0.1e12), mm("bf16")), "run in fp32")
     assert beside is not None
@@ -72,7 +72,7 @@ def test_fp32_products_run_at_the_matrix_rate_of_a_cpu_and_on_the_cuda_cores_of_
     known = ceilings({(Level.VECTOR, "fp32"): 10e12, (Level.MATRIX, "fp32"): 40e12, (Level.MATRIX, "bf16"): 80e12})
     finding = of(msgspec.structs.replace(ops(mm("fp32")), device=device), "run in fp32", known)
     assert finding is not None
-    assert finding.title == f"Matrix products run in fp32; the device is {times} times faster in bf16"
+    assert finding.title == f"GEMMs run in fp32; the device is {times} times faster in bf16"
 
 
 def test_convolutions_have_a_switch_of_their_own_for_tf32() -> None:
@@ -269,16 +269,16 @@ def test_recomputation() -> None:
 
 
 def test_a_starved_device_is_host_bound() -> None:
-    finding = of(rank_trace(launches=launches(starved_s=0.3)), "waits for the host 30 % of the step")
+    finding = of(rank_trace(launches=launches(starved_s=0.3)), "waits for the CPU 30 % of the step")
     assert finding is not None
     assert finding.gain_s == 0.3
     assert 'torch.compile(mode="reduce-overhead")' in finding.action
     # Idle with work queued is not the host's.
-    assert of(rank_trace(launches=launches(idle_s=0.3, starved_s=0.0)), "waits for the host") is None
+    assert of(rank_trace(launches=launches(idle_s=0.3, starved_s=0.0)), "waits for the CPU") is None
 
 
 def test_where_graphs_are_in_use_the_advice_is_to_use_more_of_them() -> None:
-    finding = of(rank_trace(launches=launches(starved_s=0.3, graph_launches=2.0)), "waits for the host")
+    finding = of(rank_trace(launches=launches(starved_s=0.3, graph_launches=2.0)), "waits for the CPU")
     assert finding is not None
     assert finding.action.startswith("CUDA graphs are in use")
 
@@ -485,4 +485,4 @@ def test_gains_in_kernels_are_at_least_and_in_idle_time_at_most_where_kernels_we
         found = told(rank_trace(ops=rows, launches=launches(starved_s=0.3), lost=lost(count)))
         gains = {finding.title.split(":")[0]: finding.gain_bound for finding in found if finding.gain_s is not None}
         assert set(gains.values()) == {AT_MOST, bound}
-        assert next(each for title, each in gains.items() if "waits for the host" in title) == AT_MOST
+        assert next(each for title, each in gains.items() if "waits for the CPU" in title) == AT_MOST

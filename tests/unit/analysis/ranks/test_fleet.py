@@ -255,7 +255,7 @@ def test_ranks_without_collectives_are_still_compared() -> None:
     fleet = reduced((rank(0, step_s=1.0), nothing), (rank(1, step_s=1.5), nothing))
     assert fleet.step_spread == pytest.approx(0.5 / 1.25)
     assert fleet.straggler == ""
-    assert any("nothing tells which rank is late" in note for note in fleet.notes)
+    assert any("nothing tells the straggler" in note for note in fleet.notes)
 
 
 def test_the_same_numbers_of_other_steps_are_not_matched() -> None:

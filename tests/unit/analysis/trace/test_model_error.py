@@ -38,7 +38,7 @@ def test_counts_replace_the_model_and_the_ratio_is_told(tmp_path: Path) -> None:
     assert (row.flops, row.bytes) == (2 * flops, moved)
     assert found.coverage.counted_s == pytest.approx(10e-6)
     ratios = {each.quantity: each for each in found.coverage.model_error}
-    assert ratios["FLOPs"].op_class == "matrix product"
+    assert ratios["FLOPs"].op_class == "GEMM"
     assert (ratios["FLOPs"].ratio, ratios["bytes"].ratio) == (0.5, 1.0)
     assert (ratios["FLOPs"].kernels, ratios["FLOPs"].seconds) == (1, pytest.approx(10e-6))
 

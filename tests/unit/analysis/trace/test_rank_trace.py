@@ -314,7 +314,7 @@ def test_clocks_that_disagree_leave_launches_unknown(tmp_path: Path) -> None:
     launches = analysed(tmp_path, events).launches
     assert launches is not None
     assert (launches.delay_s, launches.queue_depth, launches.starved_s) == (None, None, None)
-    assert "clocks" in launches.note
+    assert "clock skew" in launches.note
 
 
 def test_traces_without_any_work(tmp_path: Path) -> None:
