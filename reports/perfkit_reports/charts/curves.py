@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit import units
-from perfkit_reports.charts.frame import Trace, figure, hover, safe
+from perfkit_reports.charts.frame import Trace, figure, hover, safe, scatter
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
@@ -61,18 +61,16 @@ def losses(curves: Sequence[Curve]) -> Chart | None:
 
 def _line(curve: Curve, run: Sequence[float | None], told: Callable[[int, float | None], str]) -> Trace:
     style = curve.style
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": safe(curve.name, 28),
-        "x": list(range(1, len(run) + 1)),
-        "y": [None if value is None else round(value, 6) for value in run],
-        "line": {"color": style.colour, "dash": style.dash, "width": 6 if curve.reference else 1.6},
-        "opacity": 0.45 if curve.reference else 1,
-        "marker": {"color": style.colour, "symbol": style.symbol, "size": 6},
-        "hovertext": [hover(curve.name, told(step, value)) for step, value in enumerate(run, 1)],
-        "hoverinfo": "text",
-    }
+    return scatter(
+        "lines+markers",
+        range(1, len(run) + 1),
+        [None if value is None else round(value, 6) for value in run],
+        [hover(curve.name, told(step, value)) for step, value in enumerate(run, 1)],
+        name=safe(curve.name, 28),
+        line={"color": style.colour, "dash": style.dash, "width": 6 if curve.reference else 1.6},
+        opacity=0.45 if curve.reference else 1,
+        marker={"color": style.colour, "symbol": style.symbol, "size": 6},
+    )
 
 
 def _chart(

@@ -6,7 +6,7 @@ figure against graph_objects.
 """
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perfkit import units
@@ -25,6 +25,12 @@ def figure(traces: list[Trace], **layout: Any) -> Figure:
         "barcornerradius": 3,
     }
     return {"data": traces, "layout": {**base, **layout}}
+
+
+def scatter(mode: str, xs: Iterable[object], ys: Iterable[object], told: Sequence[str] = (), **style: Any) -> Trace:
+    """A trace of points with the hover text of each; without any, the pointer finds nothing."""
+    hovered = {"hovertext": list(told), "hoverinfo": "text"} if told else {"hoverinfo": "skip"}
+    return {"type": "scatter", "mode": mode, "x": list(xs), "y": list(ys), **hovered, **style}
 
 
 def safe(text: str, limit: int = 48) -> str:

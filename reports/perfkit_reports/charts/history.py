@@ -4,7 +4,7 @@ from typing import Any
 
 from perfkit.amounts import amount
 from perfkit.check.history.result import ChangePoint, Point, Series
-from perfkit_reports.charts.frame import Figure, Trace, byte_scale, figure, hover, safe, time_scale
+from perfkit_reports.charts.frame import Figure, Trace, byte_scale, figure, hover, safe, scatter, time_scale
 from perfkit_reports.document.blocks import Chart, Tags
 from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION
 from perfkit_reports.subjects.check.quantities import signed
@@ -80,15 +80,13 @@ def _runs_axis(series: Series) -> dict[str, Any]:
 def _points(series: Series, scale: float) -> Trace:
     """Runs far off their level are crosses, runs with uncommitted changes open circles."""
     symbols = ["x" if point.far else "circle-open" if point.dirty else "circle" for point in series.points]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": list(range(len(series.points))),
-        "y": [point.value / scale for point in series.points],
-        "marker": {"color": BLUE, "size": 6, "symbol": symbols, "opacity": 0.85},
-        "hovertext": [_hover(point, place, series) for place, point in enumerate(series.points)],
-        "hoverinfo": "text",
-    }
+    return scatter(
+        "markers",
+        range(len(series.points)),
+        [point.value / scale for point in series.points],
+        [_hover(point, place, series) for place, point in enumerate(series.points)],
+        marker={"color": BLUE, "size": 6, "symbol": symbols, "opacity": 0.85},
+    )
 
 
 def _hover(point: Point, place: int, series: Series) -> str:
@@ -110,31 +108,15 @@ def _hover(point: Point, place: int, series: Series) -> str:
 
 def _levels(series: Series, scale: float) -> list[Trace]:
     ends = [(level.first - 0.5, level.last + 0.5, level) for level in series.levels]
-    bands: list[Trace] = []
-    for left, right, level in ends:
-        if level.low is not None and level.high is not None:
-            low, high = level.low / scale, level.high / scale
-            bands.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "x": [left, right, right, left],
-                    "y": [low, low, high, high],
-                    "fill": "toself",
-                    "fillcolor": "rgba(125, 132, 143, 0.22)",
-                    "line": {"width": 0},
-                    "hoverinfo": "skip",
-                }
-            )
-    line = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [x for left, right, _ in ends for x in (left, right, None)],
-        "y": [y for _, _, level in ends for y in (level.value / scale, level.value / scale, None)],
-        "line": {"color": NEUTRAL, "width": 2.5},
-        "hoverinfo": "skip",
-    }
-    return [*bands, line]
+    band = {"fill": "toself", "fillcolor": "rgba(125, 132, 143, 0.22)", "line": {"width": 0}}
+    bands = [
+        scatter("lines", [left, right, right, left], [end / scale for end in (low, low, high, high)], **band)
+        for left, right, level in ends
+        if (low := level.low) is not None and (high := level.high) is not None
+    ]
+    xs = [x for left, right, _ in ends for x in (left, right, None)]
+    ys = [y for *_, level in ends for y in (level.value / scale, level.value / scale, None)]
+    return [*bands, scatter("lines", xs, ys, line={"color": NEUTRAL, "width": 2.5})]
 
 
 def _shapes(change: ChangePoint) -> list[dict[str, Any]]:

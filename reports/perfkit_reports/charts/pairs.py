@@ -8,7 +8,7 @@ from itertools import accumulate
 from perfkit import units
 from perfkit.check.judge.paired import pair_ratio
 from perfkit.check.result import CheckedVariant
-from perfkit_reports.charts.frame import Figure, Trace, figure, hover
+from perfkit_reports.charts.frame import Figure, Trace, figure, hover, scatter
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, ORANGE
 
@@ -74,31 +74,25 @@ def _traces(variant: CheckedVariant, clock: Clock) -> list[Trace]:
     sums = accumulate(ratio for _, ratio in changes)
     running = [100 * math.expm1(total / count) for count, total in enumerate(sums, 1)]
     return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": numbers,
-            "y": [round(value, 4) for value in percents],
-            "marker": {"color": clock.colour, "symbol": clock.symbol, "size": 8, "opacity": 0.75},
-            "hovertext": [
-                hover(f"pair {number}", f"{clock.name} {units.signed_percent(value / 100)}")
-                for number, value in zip(numbers, percents, strict=True)
-            ],
-            "hoverinfo": "text",
-        },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": numbers,
-            "y": [round(value, 4) for value in running],
-            "line": {"color": clock.colour, "dash": clock.dash, "width": 2},
-            "hovertext": [
-                hover(f"mean of {number} pairs", f"{clock.name} {units.signed_percent(value / 100)}")
-                for number, value in enumerate(running, 1)
-            ],
-            "hoverinfo": "text",
-        },
+        scatter(
+            "markers",
+            numbers,
+            [round(value, 4) for value in percents],
+            [_told(f"pair {number}", clock, value) for number, value in zip(numbers, percents, strict=True)],
+            marker={"color": clock.colour, "symbol": clock.symbol, "size": 8, "opacity": 0.75},
+        ),
+        scatter(
+            "lines",
+            numbers,
+            [round(value, 4) for value in running],
+            [_told(f"mean of {number} pairs", clock, value) for number, value in enumerate(running, 1)],
+            line={"color": clock.colour, "dash": clock.dash, "width": 2},
+        ),
     ]
+
+
+def _told(of: str, clock: Clock, percent: float) -> str:
+    return hover(of, f"{clock.name} {units.signed_percent(percent / 100)}")
 
 
 def _threshold(variant: CheckedVariant, clock: Clock) -> list[dict[str, object]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from perfkit import units
-from perfkit_reports.charts.frame import ROWS_AXIS, Trace, figure, hover, row_labels, time_scale
+from perfkit_reports.charts.frame import ROWS_AXIS, Trace, figure, hover, row_labels, scatter, time_scale
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
@@ -91,12 +91,4 @@ def _row(row: Row, place: int, scale: float) -> list[Trace]:
 
 
 def _dots(xs: list[float], ys: list[float], told: list[str], marker: dict[str, object]) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [round(x, 5) for x in xs],
-        "y": ys,
-        "marker": marker,
-        "hovertext": told,
-        "hoverinfo": "text",
-    }
+    return scatter("markers", [round(x, 5) for x in xs], ys, told, marker=marker)
