@@ -122,14 +122,14 @@ def saved(page: Page, button: Any) -> str:
 def test_json_and_csv_can_be_saved(open_report: Any) -> None:
     page = open_report(sample_analysis.realistic()).page
     assert json.loads(saved(page, page.get_by_role("button", name="Save JSON")))["title"] == "gpt:size=nano"
-    rows = list(csv.reader(io.StringIO(saved(page, page.locator("[data-csv=variants-rows]")))))
+    rows = list(csv.reader(io.StringIO(saved(page, page.locator("[data-csv=variants]")))))
     assert rows[0][:3] == ["Variant", "Step time", "Speed-up"]
     assert len(rows) == 1 + 8
     step = sample_analysis.realistic().variants[1].step_time
     assert isinstance(step, sample_analysis.Estimate)
     assert rows[2][0] == "amp"
     assert float(rows[2][1]) == pytest.approx(step.value)
-    ops = list(csv.DictReader(io.StringIO(saved(page, page.locator("[data-csv-shown=operations]")))))
+    ops = list(csv.DictReader(io.StringIO(saved(page, page.locator("[data-csv=operations]")))))
     assert float(ops[0]["Time"]) == pytest.approx(0.043)
     assert ops[-1]["Potential savings"] == "n/a"
 

@@ -1,6 +1,6 @@
 """The blocks that a report is made of. They hold what is said and in what order, and nothing of how it is drawn."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -179,6 +179,17 @@ class Group(Block):
     blocks: tuple[Block, ...]
     title: str = ""
     beside: bool = False
+
+
+def within(blocks: Iterable[Block], most: Weight = Weight.DETAIL, *, every: bool = True) -> Iterator[Block]:
+    """Blocks up to a weight and those in them; of what can be chosen `every` option, or the first only."""
+    for block in blocks:
+        if block.weight <= most:
+            yield block
+            if isinstance(block, Details | Group):
+                yield from within(block.blocks, most, every=every)
+            elif isinstance(block, Choice):
+                yield from within(list(block.options.values())[: None if every else 1], most, every=every)
 
 
 @dataclass(frozen=True)

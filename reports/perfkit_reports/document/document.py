@@ -34,4 +34,8 @@ class Document:
     raw: Mapping[str, bytes] = field(default_factory=dict)
     saves: str = ""
     suites: tuple[Suite, ...] = ()
-    footer: str = ""
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Those of the summary and of all sections, in the order of reading."""
+        return (*self.summary, *(block for section in self.sections for block in section.blocks))

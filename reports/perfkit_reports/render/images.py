@@ -1,12 +1,12 @@
 """The charts and bars of a document as PNG and SVG, named by their ids."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
 from perfkit_reports.charts import time_bars
 from perfkit_reports.charts.canvas import files, saved
-from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Details, Group
+from perfkit_reports.document.blocks import Bars, Chart, within
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 
@@ -19,9 +19,7 @@ def images(document: Document, most: Weight = Weight.DETAIL) -> Iterator[tuple[s
 
 def drawable(document: Document) -> Iterator[Chart | Bars]:
     """The charts and bars of a document, those that are folded among them."""
-    yield from _within(document.summary)
-    for section in document.sections:
-        yield from _within(section.blocks)
+    return (block for block in within(document.blocks) if isinstance(block, Chart | Bars))
 
 
 def figure(block: Chart | Bars) -> Figure | None:
@@ -33,13 +31,3 @@ def figure(block: Chart | Bars) -> Figure | None:
 def png(block: Chart | Bars) -> bytes | None:
     drawn = figure(block)
     return None if drawn is None else saved(drawn, "png")
-
-
-def _within(blocks: Sequence[Block]) -> Iterator[Chart | Bars]:
-    for block in blocks:
-        if isinstance(block, Chart | Bars):
-            yield block
-        elif isinstance(block, Details | Group):
-            yield from _within(block.blocks)
-        elif isinstance(block, Choice):
-            yield from _within(list(block.options.values()))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from perfkit_reports import findings
-from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Details, Findings, Group, Table
+from perfkit_reports.document.blocks import Bars, Block, Chart, Findings, Table, within
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import telling
 from perfkit_reports.document.weight import Weight
@@ -23,7 +23,7 @@ def render(document: Document, report: Path | None = None) -> str:
     It is meant for any notebook: those that show HTML strip scripts or put them in a frame, and may be dark. So the
     text takes the notebook's colour, and figures stand on white.
     """
-    brief = list(_brief([*document.summary, *(block for section in document.sections for block in section.blocks)]))
+    brief = list(within(document.blocks, Weight.BRIEF, every=False))
     found = [finding for block in brief if isinstance(block, Findings) for finding in block.items]
     return (
         templates()
@@ -47,17 +47,6 @@ class _Cut:
         self.title = table.title
         self.rows, self.rest = shown_rows(table, _ROWS)
         self.columns = [column for column in telling(table.columns, self.rows) if column.weight <= Weight.NORMAL]
-
-
-def _brief(blocks: Sequence[Block]) -> Iterator[Block]:
-    for block in blocks:
-        if block.weight > Weight.BRIEF:
-            continue
-        yield block
-        if isinstance(block, Details | Group):
-            yield from _brief(block.blocks)
-        elif isinstance(block, Choice):
-            yield from _brief(list(block.options.values())[:1])
 
 
 def _figures(blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:

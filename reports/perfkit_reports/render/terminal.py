@@ -27,6 +27,7 @@ from perfkit_reports.document.blocks import (
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.names import middle
 from perfkit_reports.palette import legend
 from perfkit_reports.render.columns_that_fit import TONES, drawn, in_words
 from perfkit_reports.render.shown import others, shown_rows
@@ -196,7 +197,7 @@ class _Screen:
         room = 0 if alone else min(24, max(len(bar.name) for bar in block.bars))
         marks = [(name, fill.colour, mark) for (name, fill), mark in zip(categories, cycle(_BLOCKS), strict=False)]
         for bar in block.bars[: _ROWS[self.most]]:
-            line = Line("" if alone else f"{_cut(bar.name, room):<{room}}  ")
+            line = Line("" if alone else f"{middle(bar.name, room):<{room}}  ")
             shares = {share.category: share for share in bar.shares}
             for name, colour, mark in marks:
                 line.append(mark * round(shares[name].share * _BAR) if name in shares else "", style=colour)
@@ -223,7 +224,3 @@ class _Screen:
         self.blocks([first])
         if rest := others(choice):
             self.console.print(Line(rest, style="dim"))
-
-
-def _cut(name: str, room: int) -> str:
-    return name if len(name) <= room else f"{name[: room - 1]}…"

@@ -99,13 +99,12 @@
   labels();
 
   // Panels: one of a group is shown, the one whose id is the group's name and the chosen values. A group has one or
-  // more choosers (a select, radio buttons in a fieldset, or a hidden input), some of several groups; and it may have a
-  // filter with a count.
+  // more choosers (a select, radio buttons in a fieldset, or a hidden input), and it may have a filter with a count.
   const shownPanel = (name) => all(`.${name}-panel`).find((panel) => !panel.hidden);
   const chosen = (chooser) => (chooser.matches("fieldset") ? chooser.querySelector(":checked") : chooser).value;
-  const groups = new Set(all("[data-panels]").flatMap((chooser) => chooser.dataset.panels.split(" ")));
+  const groups = new Set(all("[data-panels]").map((chooser) => chooser.dataset.panels));
   groups.forEach((group) => {
-    const choosers = all(`[data-panels~="${group}"]`);
+    const choosers = all(`[data-panels="${group}"]`);
     const input = document.querySelector(`[data-filter="${group}"]`);
     const filter = () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -158,10 +157,9 @@
     return rows.map((row) => [...row.cells].map((cell) => quoted((raw(cell) ?? words(cell)).trim().replace(/\s+/g, " "))).join(",")).join("\r\n");
   }
   all("[data-save]").forEach((button) => button.addEventListener("click", () => save(byId(button.dataset.save).textContent, "application/json", button.dataset.name)));
-  all("[data-csv]").forEach((button) => button.addEventListener("click", () => save(csv(byId(button.dataset.csv)), "text/csv", button.dataset.name)));
-  all("[data-csv-shown]").forEach((button) =>
+  all("[data-csv]").forEach((button) =>
     button.addEventListener("click", () => {
-      const panel = shownPanel(button.dataset.csvShown);
+      const panel = shownPanel(button.dataset.csv); // a table alone is its only panel
       save(csv(panel.querySelector("table")), "text/csv", panel.dataset.name);
     }),
   );

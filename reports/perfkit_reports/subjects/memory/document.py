@@ -42,7 +42,6 @@ def document(analysis: MemoryAnalysis) -> Document:
         data=data(holders, "device"),
         raw={MEMORY_REPORT_FILE: as_json(analysis), SUMMARY_FILE: as_json(summary(analysis))},
         saves=MEMORY_REPORT_FILE,
-        footer="This file opens without a network; every number is in memory.json and tables/ beside it.",
     )
 
 

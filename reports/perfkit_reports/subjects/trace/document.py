@@ -56,5 +56,4 @@ def document(analysis: TraceAnalysis) -> Document:
         sections=(Section("findings", "Findings", (found,)), *told),
         data=data(analysis),
         raw={TRACE_REPORT_FILE: as_json(analysis), SUMMARY_FILE: as_json(summary(analysis))},
-        footer="This file opens without a network; every number is in analysis.json and tables/ beside it.",
     )

@@ -59,7 +59,8 @@ def test_ids_are_unique_and_every_reference_leads_to_one(page: Page) -> None:
     ids = attributes(page, "id")
     assert len(ids) == len(set(ids))
     local = [value[1:] for value in attributes(page, "href") if value.startswith("#")]
-    assert {*local, *attributes(page, "aria-controls"), *attributes(page, "data-csv")} <= set(ids)
+    assert {*local, *attributes(page, "aria-controls")} <= set(ids)
+    assert set(attributes(page, "data-csv")) <= set(attributes(page, "data-block"))
 
 
 def test_nothing_that_takes_the_focus_lies_in_an_image(text: str) -> None:
