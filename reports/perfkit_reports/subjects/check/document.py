@@ -20,6 +20,7 @@ from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import quantities, story, summary, tables, why
 from perfkit_reports.subjects.check.suites import cases, suites
+from perfkit_reports.subjects.trace.parts import table
 from perfkit_reports.wording import plural
 
 DOCUMENTATION = "docs/check.md"
@@ -119,36 +120,21 @@ def _results(variants: Sequence[CheckedVariant]) -> list[Block]:
     gated.sort(key=lambda row: ORDER.index(row[1].verdict))
     notes = [_of(variant, note, variants) for variant in variants for note in story.notes(variant)]
     ungated = [story.name(variant) for variant in variants if not story.gated(variant)]
-    blocks: list[Block] = []
-    if gated:
-        columns = (*_who(variants), *_GATED)
-        blocks.append(_table("judged", "Gated quantities", columns, gated, Weight.BRIEF))
+    shared = {"what": "quantity", "whats": "quantities", "data": "judged"}
+    columns = (*_who(variants), *_GATED)
+    ranked = {"limit": len(gated), "weight": Weight.BRIEF}
+    blocks: list[Block] = [*table("judged", "Gated quantities", columns, gated, **shared, **ranked)]
     if ungated:
         lines = tuple(f"{name}: no quantity of it has a threshold." for name in ungated)
         blocks.append(Text(id="ungated", lines=lines, style="empty"))
     if notes:
         blocks.append(Text(id="notes", title="Notes", lines=tuple(notes), style="list"))
     if reported:
-        table = _table("reported", "Quantities without a threshold", (*_who(variants), *_REPORTED), reported)
+        columns = (*_who(variants), *_REPORTED)
+        more = table("reported", "Quantities without a threshold", columns, reported, **shared, limit=len(reported))
         title = f"Not gated: {plural(len(reported), 'more quantity', 'more quantities')}"
-        blocks.append(Details(id="not-gated", title=title, blocks=(table,)))
+        blocks.append(Details(id="not-gated", title=title, blocks=more))
     return blocks
-
-
-def _table(
-    name: str, title: str, columns: Sequence[Column[_Row]], rows: Sequence[_Row], weight: Weight = Weight.NORMAL
-) -> Table:
-    return Table(
-        id=name,
-        title=title,
-        columns=columns,
-        rows=rows,
-        what="quantity",
-        whats="quantities",
-        data="judged",
-        limit=len(rows),
-        weight=weight,
-    )
 
 
 def _who(variants: Sequence[CheckedVariant]) -> tuple[Column[_Row], ...]:

@@ -7,16 +7,15 @@ from perfkit.analysis.model.trace import ChangeRow
 from perfkit.check.result import CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange, Why
 from perfkit_reports.cells import count, text
 from perfkit_reports.charts.changes import change_s
-from perfkit_reports.document.blocks import Block, Details, Table, Text
+from perfkit_reports.document.blocks import Block, Details, Text
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.document.tables import NOTHING, Column, Row
+from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import story
+from perfkit_reports.subjects.trace.parts import table
 from perfkit_reports.wording import signed_seconds
-
-MOST_ROWS = 40
 
 # What the evidence of a change of an op is worth, in words.
 _EVIDENCE = {
@@ -54,52 +53,26 @@ def _blocks(variant: CheckedVariant, why: Why, number: int) -> Iterator[Block]:
     else:
         nothing = "Nothing stands out: what differs is no more than these traces vary by."
         yield Text(id=f"suspects-{number}", lines=(nothing,), style="empty")
-    yield from _table(f"compiled-{number}", "torch.compile", COMPILED, why.compiled, "change")
-    yield from _table(f"claims-{number}", "Claims of techniques that changed", CLAIMS, why.claims, "claim")
+    yield from table(f"compiled-{number}", "torch.compile", COMPILED, why.compiled, "change", data="")
+    yield from table(f"claims-{number}", "Claims of techniques that changed", CLAIMS, why.claims, "claim", data="")
     if why.time is not None:
         before, after = units.seconds(why.time.before_step_s), units.seconds(why.time.after_step_s)
         took = f"A step took {before} before and {after} after, under the profiler."
         ops = why.time.changes
-        yield from _table(f"ops-{number}", "Ops", op_columns(ops), ops, "op", caption=took, data="ops")
+        yield from table(f"ops-{number}", "Ops", op_columns(ops), ops, "op", caption=took)
     categories = sorted(
         (each for each in why.memory if each.before or each.after), key=lambda each: -max(each.before, each.after)
     )
     columns, title = _category_columns(categories), "Memory at the peak"
-    yield from _table(f"categories-{number}", title, columns, categories, "category", whats="categories")
+    yield from table(f"categories-{number}", title, columns, categories, "category", whats="categories", data="")
     made, title = "Bytes at the peak by what made them.", "What made the difference"
-    yield from _table(f"memory-{number}", title, MAKERS, why.memory_rows, "change", caption=made, data="memory")
+    yield from table(f"memory-{number}", title, MAKERS, why.memory_rows, "change", caption=made)
     if why.setup:
         title = "Set-up costs, of one process of each side"
-        table = _table(f"setup-costs-{number}", "Set-up costs", SETUP, why.setup, "cost")
-        yield Details(id=f"setup-{number}", title=title, blocks=tuple(table), weight=Weight.DETAIL)
+        costs = table(f"setup-costs-{number}", "Set-up costs", SETUP, why.setup, "cost", data="")
+        yield Details(id=f"setup-{number}", title=title, blocks=costs, weight=Weight.DETAIL)
     if why.notes:
         yield Text(id=f"why-notes-{number}", lines=tuple(map(one_line, why.notes)), style="list")
-
-
-def _table(
-    name: str,
-    title: str,
-    columns: Sequence[Column[Row]],
-    rows: Sequence[Row],
-    what: str,
-    *,
-    whats: str = "",
-    caption: str = "",
-    data: str = "",
-) -> Iterator[Block]:
-    """Nothing without rows."""
-    if rows:
-        yield Table(
-            id=name,
-            title=title,
-            columns=columns,
-            rows=rows,
-            what=what,
-            whats=whats,
-            caption=caption,
-            data=data,
-            limit=MOST_ROWS,
-        )
 
 
 def op_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
