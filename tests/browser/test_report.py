@@ -13,7 +13,7 @@ from tests.fixtures import sample_analysis
 
 pytestmark = pytest.mark.browser
 
-SECTIONS = ["summary", "findings", "tradeoff", "roofline", "time", "memory", "ops", "samples", "environment"]
+SECTIONS = ["summary", "findings", "tradeoff", "roofline", "time", "memory", "savings", "samples", "environment"]
 
 
 @pytest.mark.parametrize("name", ["realistic", "every_status", "nothing_measured"])
@@ -66,15 +66,16 @@ def test_layers_switch_with_the_keyboard(open_report: Any) -> None:
 
 def test_the_table_of_operations_sorts_with_the_unknown_last(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
-    report.visit("ops")
-    times = [float(text.split()[0]) for text in report.column("operations", 2)]
+    report.visit("savings")
+    assert report.sort("costs", "Time") == "descending"
+    times = [float(text.split()[0]) for text in report.column("costs", 2)]
     assert times == sorted(times, reverse=True)
-    assert report.sort("operations", "Potential savings") == "descending"
-    texts = report.column("operations", 4)
+    assert report.sort("costs", "Potential savings") == "descending"
+    texts = report.column("costs", 4)
     known = [float(text.split()[0]) for text in texts if not text.startswith("n/a")]
     assert known == sorted(known, reverse=True)
-    assert report.sort("operations", "Potential savings") == "ascending"
-    texts = report.column("operations", 4)
+    assert report.sort("costs", "Potential savings") == "ascending"
+    texts = report.column("costs", 4)
     assert all(text.startswith("n/a") for text in texts[-2:])
     assert [float(text.split()[0]) for text in texts[:-2]] == sorted(known)
 
@@ -82,14 +83,14 @@ def test_the_table_of_operations_sorts_with_the_unknown_last(open_report: Any) -
 def test_the_filter_narrows_and_follows_the_variant(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
     page = report.page
-    report.visit("ops")
-    page.locator("[data-filter=operations]").fill("softmax BACKWARD")
-    assert report.names("operations") == ["aten::_softmax_backward_data"]
-    assert page.locator("#ops [data-count]").inner_text() == "1 of 15"
-    page.locator("#ops").get_by_role("radio", name="ckpt", exact=True).check(force=True)
-    assert report.names("operations") == ["aten::_softmax_backward_data"]
-    page.locator("[data-filter=operations]").fill("")
-    assert len(report.names("operations")) == 15
+    report.visit("savings")
+    page.locator("[data-filter=costs]").fill("softmax BACKWARD")
+    assert report.names("costs") == ["aten::_softmax_backward_data"]
+    assert page.locator("#savings [data-count]").inner_text() == "1 of 15"
+    page.locator("#savings").get_by_role("radio", name="ckpt", exact=True).check(force=True)
+    assert report.names("costs") == ["aten::_softmax_backward_data"]
+    page.locator("[data-filter=costs]").fill("")
+    assert len(report.names("costs")) == 15
 
 
 def test_claims_and_tracebacks_open_on_demand(open_report: Any) -> None:
@@ -129,7 +130,7 @@ def test_json_and_csv_can_be_saved(open_report: Any) -> None:
     assert isinstance(step, sample_analysis.Estimate)
     assert rows[2][0] == "amp"
     assert float(rows[2][1]) == pytest.approx(step.value)
-    ops = list(csv.DictReader(io.StringIO(saved(page, page.locator("[data-csv=operations]")))))
+    ops = list(csv.DictReader(io.StringIO(saved(page, page.locator("[data-csv=costs]")))))
     assert float(ops[0]["Time"]) == pytest.approx(0.043)
     assert ops[-1]["Potential savings"] == "n/a"
 

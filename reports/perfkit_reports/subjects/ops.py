@@ -23,7 +23,6 @@ def gain_s(row: OpRow) -> float | None:
 
 SAVINGS = "Potential savings"
 
-NAME = Column[OpRow]("Op", lambda row: text(row.name), numeric=False, code=True)
 FIGURES: tuple[Column[OpRow], ...] = (
     Column(
         "Time",
@@ -58,11 +57,6 @@ FIGURES: tuple[Column[OpRow], ...] = (
         weight=Weight.BRIEF,
     ),
     Column("Calls", lambda row: Cell(count(row.calls), value=row.calls), help="per step"),
-)
-PLACE: tuple[Column[OpRow], ...] = (
-    Column("Phase", lambda row: text(row.phase), numeric=False),
-    Column("Module", lambda row: text(row.module), numeric=False),
-    Column("Shapes", lambda row: text(row.shapes), numeric=False),
 )
 COST: tuple[Column[OpRow], ...] = (
     Column("FLOPs", lambda row: known(row.flops, units.flops, _UNMODELLED), help="per step"),

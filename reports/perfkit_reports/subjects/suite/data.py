@@ -6,11 +6,13 @@ from typing import Any
 
 from perfkit.analysis.model.estimate import Difference, Estimate, Missing
 from perfkit.analysis.model.loop import Loop
-from perfkit.analysis.model.step import OpRow, TimeShare
+from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
 from perfkit_reports.document.tables import Data, Schema, owned, plain
+from perfkit_reports.subjects.suite.look import traces
+from perfkit_reports.subjects.trace.data import of_costs
 
 _STEPS: Schema = {"variant": str, "repeat": int, "step": int, "warmup": bool, "wall_s": float}
 _LOSSES: Schema = {"variant": str, "step": int, "loss": float}
@@ -61,8 +63,7 @@ def data(analysis: Analysis) -> tuple[Data, ...]:
         Data("variants", schema, lambda: [_variant(variant, analysis) for variant in analysis.variants]),
         Data("steps", _STEPS, lambda: list(_steps(analysis))),
         Data("losses", _LOSSES, lambda: list(_losses(analysis))),
-        owned("ops", OpRow, "variant", variants, lambda variant: variant.ops),
-        owned("roofline", OpRow, "variant", variants, lambda variant: variant.points),
+        *of_costs(traces(analysis), "variant"),
         owned("time", TimeShare, "variant", variants, lambda variant: variant.time_split),
         plain("ceilings", Ceiling, analysis.ceilings.ceilings if analysis.ceilings else ()),
     )

@@ -1,6 +1,9 @@
 """How the variants of a suite look in charts: their styles, whose memory is shown, what lies on a roofline."""
 
+import msgspec
+
 from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.trace import RankTrace
 from perfkit_reports import palette
 from perfkit_reports.charts.plane import Plane, Series, applicable
 from perfkit_reports.holders import Holder
@@ -20,6 +23,16 @@ def holders(analysis: Analysis) -> list[Holder]:
         Holder(variant.name, variant.memory, look[variant.name])
         for variant in analysis.variants
         if variant.memory is not None
+    ]
+
+
+def traces(analysis: Analysis) -> list[RankTrace]:
+    """The traces of the variants whose steps were traced, called as these, that of the baseline first."""
+    found = sorted(analysis.variants, key=lambda variant: not variant.is_baseline)
+    return [
+        msgspec.structs.replace(variant.traced_step, label=variant.name)
+        for variant in found
+        if variant.traced_step is not None
     ]
 
 

@@ -1,36 +1,27 @@
 """The sections that a bench and a watched loop share: where the time of the traced steps went, and the method."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis
 from perfkit.store.summary import SUMMARY_FILE
-from perfkit_reports.charts import curves, roofline, step_times
+from perfkit_reports.charts import curves, step_times
 from perfkit_reports.charts.curves import Curve
-from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Facts, Findings, Group, Section, Table, Text, Tile
+from perfkit_reports.document.blocks import Bar, Block, Facts, Findings, Group, Section, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import as_json
-from perfkit_reports.document.tables import telling
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.environment import machine_line
-from perfkit_reports.subjects import method, ops
+from perfkit_reports.subjects import method
 from perfkit_reports.subjects.memory.section import section as memory
 from perfkit_reports.subjects.memory.tables import data as memory_tables
 from perfkit_reports.subjects.suite.data import data
-from perfkit_reports.subjects.suite.look import holders, plane, styles
+from perfkit_reports.subjects.suite.look import holders, plane, styles, traces
 from perfkit_reports.subjects.suite.summary import summary as short
+from perfkit_reports.subjects.trace import step
 
 REPORT_JSON = "report.json"
-_ROWS = 200  # of a table of operations on a page
-# On a page, what an operation costs is shown on demand: with it the table would be wider than its box.
-_OPS = (
-    ops.NAME,
-    *ops.FIGURES,
-    *(replace(column, wrap=column.title != "Phase") for column in ops.PLACE),
-    *(replace(column, weight=Weight.DETAIL) for column in ops.COST),
-)
 
 
 def assembled(
@@ -91,70 +82,16 @@ def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tu
 
     `what` is a row of the suite, `arrow` says from what to what one leads, `untraced` why there is no trace.
     """
+    found = traces(analysis)
+    none = "No cost is known for its operations." if any(trace.ops for trace in found) else untraced
+    drawn = plane(analysis)
+    bars = [Bar(trace.label, trace.time_split) for trace in found if trace.time_split]
     return (
-        _roofline(analysis, what, arrow, untraced),
-        _time(analysis, untraced),
+        step.placed(drawn, what, "" if drawn.points else none, arrow if len(found) > 1 else "", Weight.BRIEF),
+        step.split(found, bars, what, untraced),
         memory(holders(analysis), what, peak=Weight.BRIEF, words=False),
-        _ops(analysis, what, untraced),
+        step.costs(found, what, untraced, step.ROWS, Weight.NORMAL),
     )
-
-
-def _roofline(analysis: Analysis, what: str, arrow: str, untraced: str) -> Section:
-    drawn = roofline.chart(plane(analysis), f"{what.capitalize()}s")
-    if drawn is None:
-        known = any(variant.ops for variant in analysis.variants)
-        return empty("roofline", "Roofline", "No cost is known for its operations." if known else untraced)
-    alone = len(analysis.variants) == 1
-    intro = (
-        "How fast each operation runs against what the machine allows.",
-        "Solid roofs were measured here, dashed ones are from a datasheet.",
-        f"A dot's area is its share of the step{'' if alone else f'; an arrow leads from {arrow}'}.",
-    )
-    return Section("roofline", "Roofline", (replace(drawn, weight=Weight.BRIEF),), intro=intro)
-
-
-def _time(analysis: Analysis, untraced: str) -> Section:
-    bars = tuple(Bar(variant.name, variant.time_split) for variant in analysis.variants if variant.time_split)
-    title = "Where a step's time goes"
-    if not bars:
-        return empty("time", title, untraced, nav="Time")
-    block = Bars(id="time-split", title="", bars=bars, label="Shares of a step's time", weight=Weight.BRIEF)
-    intro = (
-        "The parts of a traced step sum to 100 %.",
-        "Communication and copies count only where no arithmetic ran beside them.",
-    )
-    return Section("time", title, (block,), nav="Time", intro=intro)
-
-
-def _ops(analysis: Analysis, what: str, untraced: str) -> Section:
-    """The most expensive operations of each, the baseline first."""
-    title = "Most expensive operations"
-    some = sorted(
-        (variant for variant in analysis.variants if variant.ops), key=lambda variant: not variant.is_baseline
-    )
-    if not some:
-        return empty("ops", title, untraced, nav="Operations")
-    columns = telling(_OPS, [row for variant in some for row in variant.ops])
-    options: dict[tuple[str, ...], Block] = {
-        (variant.name,): Table(
-            id=f"ops-{place}",
-            title=f"Operations of {variant.name}",
-            columns=columns,
-            rows=sorted(variant.ops, key=lambda row: -row.seconds),
-            what="operation",
-            data="ops",
-            limit=_ROWS,
-            sorted="Time",
-        )
-        for place, variant in enumerate(some)
-    }
-    block = Choice(
-        id="operations", keys=(what.capitalize(),), options=options, filter="name, phase, module, shapes, bound"
-    )
-    intro = (
-        "Per step. Potential savings are the time above what the roofs allow: the most a better kernel could save.",
-    )
-    return Section("ops", title, (block,), nav="Operations", intro=intro)
 
 
 def samples(analysis: Analysis, *intro: str) -> Section:

@@ -1,6 +1,6 @@
 """A report on traces as raw tables, every row of every trace; seconds, bytes and FLOPs as in the analysis."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from perfkit.analysis.model.step import OpRow, TimeShare
@@ -40,11 +40,14 @@ _PARTS: dict[str, type[Struct]] = {
     "launches": Launches,
     "recompute": Recompute,
 }
+_COSTS: dict[str, Callable[[RankTrace], Iterable[OpRow]]] = {
+    "kernels": lambda trace: trace.kernels,
+    "ops": lambda trace: trace.ops,
+    "modules": lambda trace: trace.modules,
+    "phases": lambda trace: trace.phases,
+    "roofline": lambda trace: (*trace.points, *trace.level_points),
+}
 _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]]]] = {
-    "kernels": (OpRow, lambda trace: trace.kernels),
-    "ops": (OpRow, lambda trace: trace.ops),
-    "modules": (OpRow, lambda trace: trace.modules),
-    "phases": (OpRow, lambda trace: trace.phases),
     "steps": (StepRow, lambda trace: trace.steps),
     "streams": (StreamRow, lambda trace: trace.streams),
     "collectives": (CollectiveRow, lambda trace: trace.collectives),
@@ -52,7 +55,6 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "host_calls": (HostCallRow, lambda trace: trace.host_calls),
     "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
     "uncovered": (Uncovered, lambda trace: trace.coverage.uncovered),
-    "roofline": (OpRow, lambda trace: (*trace.points, *trace.level_points)),
 }
 _TIME = schema_of(TimeShare, trace=str, scope=str)
 _TRACES: Schema = {
@@ -70,6 +72,7 @@ def data(analysis: TraceAnalysis) -> tuple[Data, ...]:
     fleet, difference = analysis.fleet, analysis.difference
     devices = [(each.device_name, each) for each in ceilings_of(traces)]
     return (
+        *of_costs(traces, "trace"),
         *(owned(name, struct, "trace", named, pick) for name, (struct, pick) in _OF_TRACES.items()),
         Data("time", _TIME, lambda: [row for trace in traces for row in _time(trace)]),
         Data("traces", _TRACES, lambda: [_trace(trace) for trace in traces]),
@@ -79,6 +82,12 @@ def data(analysis: TraceAnalysis) -> tuple[Data, ...]:
         owned("ceilings", Ceiling, "device", devices, lambda each: each.ceilings),
         *memory.data(of_traces(traces), "trace"),
     )
+
+
+def of_costs(traces: Sequence[RankTrace], owner: str) -> tuple[Data, ...]:
+    """Kernels, ops, modules, phases and the dots of the roofline; `owner` is what a trace is of."""
+    named = [(trace.label, trace) for trace in traces]
+    return tuple(owned(name, OpRow, owner, named, pick) for name, pick in _COSTS.items())
 
 
 def _time(trace: RankTrace) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """What changed, where a step's time goes, how it stands to the roofs, and what could be saved."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model import time_split
@@ -8,6 +9,7 @@ from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
 from perfkit_reports.charts import changes as changes_chart
 from perfkit_reports.charts import roofline as roofline_chart
+from perfkit_reports.charts.plane import Plane
 from perfkit_reports.charts.roofs import placeable
 from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Details, Section, Table, Text
 from perfkit_reports.document.weight import Weight
@@ -24,7 +26,7 @@ from perfkit_reports.subjects.trace.series import (
     trace_bars,
 )
 
-_ROWS = 80  # of a table of costs of one trace
+ROWS = 80  # of a table of costs where there are few
 
 # What a part of the step is whose name does not say all.
 _MEANING = {
@@ -55,23 +57,26 @@ def changes(analysis: TraceAnalysis) -> Section | None:
 
 def time(analysis: TraceAnalysis) -> Section:
     """The parts of the step of each trace, and of its steps and streams."""
-    bars = trace_bars(analysis)
+    total = len(every_trace(analysis))
+    few = f"The slowest, the median and the fastest of {total:,} traces; all are in tables/time.parquet."
+    none = "The trace has no work whose time could be split."
+    return split(detailed(analysis), trace_bars(analysis), "trace", none, few if total > BARS else "")
+
+
+def split(traces: Sequence[RankTrace], bars: Sequence[Bar], what: str, none: str, caption: str = "") -> Section:
+    """`bars` sum to a step each; below are those of the steps and streams of `traces`, each of which is a `what`."""
     title = "Where the time went"
     if not bars:
-        none = Text(id="no-time", lines=("The trace has no work whose time could be split.",), style="empty")
-        return Section("time", title, (none,), nav="Time")
-    total = len(every_trace(analysis))
-    split = Bars(
+        return Section("time", title, (Text(id="no-time", lines=(none,), style="empty"),), nav="Time")
+    whole = Bars(
         id="time-split",
         title="",
         bars=tuple(bars),
-        label="Shares of a step's time by trace",
-        caption=f"The slowest, the median and the fastest of {total:,} traces; all are in tables/time.parquet."
-        if total > BARS
-        else "",
+        label=f"Shares of a step's time by {what}",
+        caption=caption,
         weight=Weight.BRIEF,
     )
-    return Section("time", title, (split, *_closer(analysis, bars)), nav="Time", intro=_parts(bars))
+    return Section("time", title, (whole, *_closer(traces, bars)), nav="Time", intro=_parts(bars))
 
 
 def _parts(bars: Sequence[Bar]) -> tuple[str, ...]:
@@ -83,10 +88,10 @@ def _parts(bars: Sequence[Bar]) -> tuple[str, ...]:
     return (*lines, *(text for category, text in _MEANING.items() if category in shown))
 
 
-def _closer(analysis: TraceAnalysis, whole: Sequence[Bar]) -> tuple[Block, ...]:
+def _closer(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tuple[Block, ...]:
     """Steps and streams, without those whose bars would only say again what the trace's bar says."""
     options: dict[tuple[str, ...], Block] = {}
-    for place, trace in enumerate(detailed(analysis)):
+    for place, trace in enumerate(traces):
         streams = "Threads" if trace.device == "cpu" else "Streams"
         for kind, bars, of in (
             ("Steps", step_bars(trace), "of the step"),
@@ -124,9 +129,15 @@ def _alike(one: Bar, other: Bar) -> bool:
 def roofline(analysis: TraceAnalysis) -> Section:
     """How fast the work runs against what the device allows, or why that cannot be drawn."""
     trace = focus(analysis)
-    reason = headline.without_roofline(trace) if trace else ""
-    known = plane(analysis)
-    chart = roofline_chart.chart(known, "Traces")
+    return placed(plane(analysis), "trace", headline.without_roofline(trace) if trace else "")
+
+
+def placed(known: Plane, what: str, reason: str, arrow: str = "", weight: Weight = Weight.NORMAL) -> Section:
+    """The roofline of series that are a `what` each; `reason` says why roofs or dots are missing.
+
+    `arrow` says from what to what one leads.
+    """
+    chart = roofline_chart.chart(known, f"{what.capitalize()}s")
     if chart is None and not reason:
         alone = any(placeable(point) for point in known.points)
         reason = (
@@ -136,7 +147,8 @@ def roofline(analysis: TraceAnalysis) -> Section:
         )
     blocks: list[Block] = [Text(id="no-roofline", lines=(reason,), style="empty")] if reason else []
     if chart is not None:
-        blocks += [Text(id="roofline-told", lines=(_axes(bool(reason)),)), chart]
+        told = (_axes(bool(reason)), *([f"An arrow leads from {arrow}."] if arrow else []))
+        blocks += [Text(id="roofline-told", lines=told), replace(chart, weight=weight)]
     return Section("roofline", "Roofline", tuple(blocks))
 
 
@@ -155,24 +167,30 @@ def _axes(without_roofs: bool) -> str:
 
 def savings(analysis: TraceAnalysis) -> Section:
     """Kernels, ops, modules and phases by the time above their roofs."""
-    traces = detailed(analysis)
+    none = "The trace holds no kernels and no ops."
+    traces, total = detailed(analysis), len(every_trace(analysis))
+    return costs(traces, "trace", none, SHORT if len(traces) > 1 else ROWS, Weight.BRIEF, total)
+
+
+def costs(traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, total: int = 0) -> Section:
+    """Tables of `limit` rows of `traces`, each of them a `what`; `total` says how many there are."""
     options: dict[tuple[str, ...], Block] = {
-        (panel.title.split(" of ")[0], label): panel for label, panel in _panels(traces)
+        (panel.title.split(" of ")[0], label): panel for label, panel in _panels(traces, limit, weight)
     }
     if not options:
-        none = Text(id="no-costs", lines=("The trace holds no kernels and no ops.",), style="empty")
-        return Section("savings", "Potential savings", (none,))
+        empty = Text(id="no-costs", lines=(none,), style="empty")
+        return Section("savings", "Potential savings", (empty,))
     blocks: list[Block] = [
         Choice(
             id="costs",
-            keys=("Table", "Trace"),
+            keys=("Table", what.capitalize()),
             options=options,
-            filter="name, op, module, shapes, bound",
-            weight=Weight.BRIEF,
+            filter="name, op, phase, module, shapes, bound",
+            weight=weight,
         )
     ]
-    if len(every_trace(analysis)) > len(traces):
-        line = f"Tables of {len(traces)} of {len(every_trace(analysis))} traces; all are in tables/."
+    if total > len(traces):
+        line = f"Tables of {len(traces)} of {total} traces; all are in tables/."
         blocks.append(Text(id="costs-cut", lines=(line,), style="caption"))
     intro = (
         "Time above what the roofs allow: the most that a better kernel, fusion or layout could save. Rows are ranked "
@@ -181,7 +199,7 @@ def savings(analysis: TraceAnalysis) -> Section:
     return Section("savings", "Potential savings", tuple(blocks), intro=intro)
 
 
-def _panels(traces: Sequence[RankTrace]) -> Iterator[tuple[str, Table]]:
+def _panels(traces: Sequence[RankTrace], limit: int, weight: Weight) -> Iterator[tuple[str, Table]]:
     """(label of the trace, table)."""
     for place, trace in enumerate(traces):
         for kind, of, rows in (
@@ -192,7 +210,6 @@ def _panels(traces: Sequence[RankTrace]) -> Iterator[tuple[str, Table]]:
         ):
             if not rows or (kind == "kernels" and trace.device == "cpu"):  # there an op is its own kernel
                 continue
-            limit = _ROWS if len(traces) == 1 else SHORT
             caption = ""
             if kind in ("kernels", "ops") and sum(row.share for row in rows[:limit] if row.phase != OUTSIDE) > 1.001:
                 many = "threads" if trace.device == "cpu" else "streams"
@@ -211,6 +228,6 @@ def _panels(traces: Sequence[RankTrace]) -> Iterator[tuple[str, Table]]:
                     limit=limit,
                     sorted=columns.SAVINGS,
                     caption=caption,
-                    weight=Weight.BRIEF,
+                    weight=weight,
                 ),
             )

@@ -37,7 +37,7 @@ def with_split(*split: TimeShare, **fields: Any) -> Analysis:
     """The loop with a trace of such parts."""
     trace = sample_loops.alone().variants[0].trace
     assert trace is not None
-    return first_with(trace=msgspec.structs.replace(trace, time_split=split), **fields)
+    return first_with(trace=sample_loops.with_parts(trace, *split), **fields)
 
 
 def test_the_headline_tells_step_time_waiting_and_the_largest_parts() -> None:
@@ -119,7 +119,7 @@ def test_counts_that_vary_are_a_span_and_a_gan_accumulates_nothing() -> None:
 def test_it_has_a_section_on_the_watching_and_none_on_trade_offs() -> None:
     told = document(sample_loops.alone())
     assert [section.id for section in told.sections] == [
-        "findings", "roofline", "time", "memory", "ops", "samples", "watched", "environment",
+        "findings", "roofline", "time", "memory", "savings", "samples", "watched", "environment",
     ]  # fmt: skip
     text = Page(html.render(told)).text
     for part in ("How this loop was watched", "the steps of AdamW", "gradients of 4 microbatches", "31.2 %"):

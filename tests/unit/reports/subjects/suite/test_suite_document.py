@@ -28,7 +28,7 @@ def only(analysis: Analysis, *places: int) -> Analysis:
 
 
 def test_the_sections_in_order(realistic: Analysis, nothing_measured: Analysis) -> None:
-    every = ["findings", "tradeoff", "roofline", "time", "memory", "ops", "samples", "environment"]
+    every = ["findings", "tradeoff", "roofline", "time", "memory", "savings", "samples", "environment"]
     assert [section.id for section in document(realistic).sections] == every
     alone = [section.id for section in document(nothing_measured).sections]
     assert alone == [name for name in every if name != "tradeoff"]  # a lone variant is compared with nothing
@@ -106,16 +106,17 @@ def test_a_row_unfolds_to_what_lies_behind_it(every_status: Analysis) -> None:
 
 def test_operations_can_be_chosen_by_variant_the_baseline_first(realistic: Analysis) -> None:
     found = blocks(document(realistic))
-    choice = found["operations"]
+    choice = found["costs"]
     assert isinstance(choice, Choice)
-    assert [name for (name,) in choice.options] == ["baseline", "amp", "ckpt", "flash", "compile", "amp+ckpt"]
-    times = [row.seconds for row in choice.options[("baseline",)].rows]  # type: ignore[attr-defined]
-    assert times == sorted(times, reverse=True)
+    assert list(choice.options) == [
+        ("Ops", name) for name in ("baseline", "amp", "ckpt", "flash", "compile", "amp+ckpt")
+    ]
+    assert choice.options["Ops", "baseline"].sorted == "Potential savings"  # type: ignore[attr-defined]
 
 
 def test_what_was_not_traced_says_so(nothing_measured: Analysis) -> None:
     found = blocks(document(nothing_measured))
-    for name in ("roofline-empty", "time-empty", "ops-empty"):
+    for name in ("no-roofline", "no-time", "no-costs"):
         told = found[name]
         assert isinstance(told, Text)
         assert told.lines == ("No variant was traced.",)
