@@ -16,6 +16,7 @@ from perfkit.cost.fp32_products import MATMUL, computed_in
 from perfkit.devices.ceiling import Ceiling
 from perfkit.devices.mixed_peak import mixed_peak
 from perfkit.devices.peak import conventional_kind
+from perfkit.devices.unit_names import unit_name
 from perfkit.record import How, Measurement, Quantity, Unknown
 from perfkit.units import percent
 
@@ -39,20 +40,21 @@ def peak(roofs: Roofs, dtype: str, world_size: int) -> Peak | Unknown:
 def peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) -> Peak | Unknown:
     """As `peak`, for a step whose FLOPs are computed on several units or in several dtypes (`mixed_peak`)."""
     conventional = conventional_kind(roofs.device)
+    name = roofs.device_name or (roofs.ceilings.device_name if roofs.ceilings is not None else "")
     found = mixed_peak(flops, lambda each: roofs.compute(*each, conventional))
     if found.value is None:
         assert found.missing is not None
         unit, dtype = found.missing
-        return Unknown(reason=f"no {conventional} {dtype} {unit} peak: {roofs.reason}")
+        return Unknown(reason=f"no {conventional} {dtype} {unit_name(unit, name)} peak: {roofs.reason}")
     ranks = f" x {world_size} ranks" if world_size > 1 else ""
-    return Peak(found.value * world_size, _text(found.parts) + ranks)
+    return Peak(found.value * world_size, _text(found.parts, name) + ranks)
 
 
-def _text(parts: Sequence[tuple[float, Ceiling]]) -> str:
+def _text(parts: Sequence[tuple[float, Ceiling]], device_name: str) -> str:
     """The ceilings in words, with the share of the FLOPs that each is for where there are several."""
     flops: dict[str, float] = {}
     for amount, ceiling in parts:
-        text = describe(ceiling)
+        text = describe(ceiling, device_name)
         flops[text] = flops.get(text, 0.0) + amount
     if len(flops) == 1:
         return next(iter(flops))

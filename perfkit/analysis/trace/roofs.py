@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings, matrix_ceiling
+from perfkit.devices.unit_names import unit_name
 from perfkit.record import Environment
 from perfkit.units import bandwidth, flops_per_s
 
@@ -79,10 +80,11 @@ def _fp32_settings(environment: Environment) -> Fp32Settings | None:
     return Fp32Settings(matmul, environment.conv_precision or IEEE, environment.rnn_precision or IEEE)
 
 
-def describe(ceiling: Ceiling) -> str:
-    """A ceiling in words: `bf16 matrix peak 989 TFLOP/s (datasheet: ...)`."""
+def describe(ceiling: Ceiling, device_name: str = "") -> str:
+    """A ceiling of a device in words: `bf16 Tensor Core peak 989 TFLOP/s (datasheet: ...)`."""
     value = flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else bandwidth(ceiling.value)
     threads = "" if ceiling.threads is None else f", {ceiling.threads} thread{'s' if ceiling.threads != 1 else ''}"
     doubt = ", low confidence" if ceiling.confidence == "low" else ""
-    name = f"{ceiling.dtype} {ceiling.level}" if ceiling.dtype else str(ceiling.level)
+    level = unit_name(ceiling.level, device_name)
+    name = f"{ceiling.dtype} {level}" if ceiling.dtype else level
     return f"{name} peak {value} ({ceiling.kind}{threads}{doubt}: {ceiling.source})"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit import units
 from perfkit.analysis.model.step import OpRow
+from perfkit.devices.unit_names import unit_name
 from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe
 from perfkit_reports.charts.plane import Plane, Series, coordinates
 from perfkit_reports.charts.roofs import Roof, limits, placeable, roofs
@@ -183,7 +184,7 @@ def _hover(series: Series, point: OpRow) -> str:
         middle(point.shapes, 96),
         f"{units.seconds(point.seconds)} a step ({units.percent(point.share)}), {units.significant(point.calls)} calls",
         f"{units.flops_per_s(coordinates(point)[1])} at {units.significant(coordinates(point)[0])} FLOP/byte",
-        f"{point.dtype}, {point.unit} unit",
+        f"{point.dtype}, {unit_name(point.unit, series.device)}",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
         "" if gain is None else f"reaching the roof would save {units.seconds(max(0.0, gain))} a step",
         "above the roof: the model of its cost must be wrong" if point.above_roof else "",

@@ -51,7 +51,8 @@ def plane(analysis: Analysis) -> Plane:
                 look[variant.name],
                 variant.name in shown,
                 "" if variant.is_baseline else variant.difference.baseline if variant.difference else baseline,
-                ceilings=ceilings,
+                analysis.ceilings.device_name if analysis.ceilings else "",
+                ceilings,
             )
             for variant in analysis.variants
         )

@@ -57,8 +57,8 @@ def test_a_resnet_in_fp32_is_held_against_the_mix_of_tf32_and_fp32() -> None:
     assert isinstance(limit, Peak)
     assert limit.flops_per_s == pytest.approx(2 * 799.5e12 / 6)
     assert limit.text == (
-        "the mix of 97.6 % at the tf32 matrix peak 156 TFLOP/s (datasheet: test), "
-        "2.4 % at the fp32 vector peak 19.5 TFLOP/s (datasheet: test) x 2 ranks"
+        "the mix of 97.6 % at the tf32 Tensor Core peak 156 TFLOP/s (datasheet: test), "
+        "2.4 % at the fp32 CUDA core peak 19.5 TFLOP/s (datasheet: test) x 2 ranks"
     )
     whole = utilisation(counted(799.5e12), 6.0, peak_of_mix(roofs_of(A100, GPU), flops, 1))
     assert isinstance(whole, Measurement)
@@ -68,14 +68,14 @@ def test_a_resnet_in_fp32_is_held_against_the_mix_of_tf32_and_fp32() -> None:
 def test_parts_with_one_ceiling_are_told_as_one() -> None:
     flops = {(Unit.MATRIX, "fp32"): 1.0, (Unit.VECTOR, "fp32"): 3.0}
     limit = peak_of_mix(roofs_of(A100, GPU), flops, 1)
-    assert limit == Peak(19.5e12, "fp32 vector peak 19.5 TFLOP/s (datasheet: test)")
+    assert limit == Peak(19.5e12, "fp32 CUDA core peak 19.5 TFLOP/s (datasheet: test)")
 
 
 def test_a_part_of_the_mix_without_a_peak_is_named() -> None:
     flops = {(Unit.MATRIX, "tf32"): 1.0, (Unit.MATRIX, "fp64"): 1.0}
     limit = peak_of_mix(roofs_of(A100, GPU), flops, 1)
     assert isinstance(limit, Unknown)
-    assert limit.reason.startswith("no datasheet fp64 matrix peak: ")
+    assert limit.reason.startswith("no datasheet fp64 Tensor Core peak: ")
 
 
 def test_an_unknown_device_gets_no_percentage() -> None:
