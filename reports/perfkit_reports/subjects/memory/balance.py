@@ -42,11 +42,6 @@ def device_line(account: MemoryAccount) -> str:
     return f"{_sum(parts)} = {units.nbytes(account.device_bytes)} of the device"
 
 
-def balance_lines(account: MemoryAccount) -> list[str]:
-    """All of them, without those of which nothing is known."""
-    return [line for line in (balance_line(account), beyond_line(account), device_line(account)) if line]
-
-
 def _by_size(parts: Iterable[MemoryShare]) -> list[MemoryShare]:
     return sorted(parts, key=lambda part: -part.bytes)
 

@@ -125,32 +125,16 @@ def _holder(holder: Holder, place: int, most: int) -> list[Block]:
                 caption=story.fragmentation(account),
             )
         )
-    if account.growth:
-        blocks.append(
-            Table(
-                id=f"memory-growth-{place}",
-                title="What grows from step to step",
-                columns=columns.GROWTH,
-                rows=account.growth,
-                what="origin",
-                data="memory_growth",
-                limit=most,
-                sorted="Grows by",
+    tables = (
+        ("growth", "What grows from step to step", columns.GROWTH, account.growth, "origin", most, "Grows by"),
+        ("largest", "Largest allocations at the peak", columns.LARGEST, account.largest, "allocation", ROWS, "Size"),
+    )
+    for name, title, of, rows, what, limit, by in tables:
+        if rows:
+            data, block = f"memory_{name}", f"memory-{name}-{place}"
+            blocks.append(
+                Table(id=block, title=title, columns=of, rows=rows, what=what, data=data, limit=limit, sorted=by)
             )
-        )
-    if account.largest:
-        blocks.append(
-            Table(
-                id=f"memory-largest-{place}",
-                title="Largest allocations at the peak",
-                columns=columns.LARGEST,
-                rows=account.largest,
-                what="allocation",
-                data="memory_largest",
-                limit=ROWS,
-                sorted="Size",
-            )
-        )
     return [*blocks, *_bytes(holder, place, most)]
 
 
