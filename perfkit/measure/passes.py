@@ -162,7 +162,7 @@ def _count_step(session: Session) -> None:
     compiled = "graphs" in session.recorder.record.facts
     count = count_flops(lambda: train_step(session.state, batches, index))
     session.next_step = index + 1
-    source = "matrix products, convolutions and attention of one step as run"
+    source = "GEMMs, convolutions and attention of one step as run"
     hardware = Measurement(
         value=count.matrix,
         unit="FLOP",

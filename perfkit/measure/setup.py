@@ -151,7 +151,7 @@ def _measure_reference(
             value=count.matrix * spec.accumulation,
             unit="FLOP",
             how=How.COUNTED,
-            source="matrix products, convolutions and attention of one forward and backward of the unmodified model",
+            source="GEMMs, convolutions and attention of one forward and backward of the unmodified model",
         )
         uncounted = count.uncounted
     except (RuntimeError, MemoryError) as error:

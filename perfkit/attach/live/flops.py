@@ -56,8 +56,8 @@ def _is_compiled(module: nn.Module) -> bool:
 
 def _quantity(count: FlopCount) -> Quantity:
     if not count.matrix:
-        return Unknown(reason="no matrix product was seen in a step: CUDA graphs and custom kernels do not tell theirs")
-    source = "matrix products, convolutions and attention of one step as run"
+        return Unknown(reason="no GEMM was seen in a step: CUDA graphs and custom kernels do not tell theirs")
+    source = "GEMMs, convolutions and attention of one step as run"
     if count.uncounted:
         names = sorted(count.uncounted)
         source += f"; without {', '.join(names[:NAMED])}{' and others' if len(names) > NAMED else ''}"

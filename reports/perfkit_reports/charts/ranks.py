@@ -31,7 +31,7 @@ def chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) ->
             id="ranks-chart",
             figure=bars(rows),
             label="Step time by rank; the table below holds the same figures",
-            caption="◇ how late a rank comes to collectives: the others wait that long for it.",
+            caption="◇ straggler delay: how long the others wait for a rank at collectives.",
             height=340,
             legend=[(name, fill.colour, fill.pattern) for name, fill in legend([_used(rows)])],
         )
@@ -200,7 +200,7 @@ def _hover(row: RankRow) -> str:
         f"computing {units.seconds(row.compute_s)}, idle {units.seconds(row.idle_s)}",
         f"communication {units.seconds(row.communication_s)}, "
         f"{units.seconds(row.exposed_communication_s)} of it exposed",
-        "how late it comes to collectives is not known"
+        "its straggler delay is not known"
         if row.late_s is None
         else f"comes {units.seconds(row.late_s)} after the first rank to collectives",
     )

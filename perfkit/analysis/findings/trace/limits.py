@@ -75,7 +75,7 @@ def unmodelled(view: TraceView) -> Iterator[Told]:
             "note",
             f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of kernel time are known",
             f"without: {names or 'no kernel is named'}",
-            "Read the roofline as the modelled part only; hardware counters fill the rest (--counters).",
+            "The roofline shows the part with an estimate only; hardware counters fill the rest (--counters).",
         )
 
 

@@ -227,7 +227,7 @@ SKEW: tuple[Column[SkewRow], ...] = (
     Column("Calls", lambda row: _count(row.calls), help="per step"),
     Column("Waiting", lambda row: _seconds(row.wait_s), help="mean over ranks, per step"),
     Column("At worst", lambda row: _seconds(row.worst_wait_s)),
-    Column("Last to come", lambda row: text(row.latest_rank), numeric=False),
+    Column("Last to arrive", lambda row: text(row.latest_rank), numeric=False),
     Column("How often", lambda row: Cell(units.percent(row.latest_share, 0), value=row.latest_share)),
 )
 

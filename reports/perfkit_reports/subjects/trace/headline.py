@@ -37,7 +37,7 @@ def headline(analysis: TraceAnalysis) -> str:
     subject = f"{'Step' if trace.steps else 'Trace of'} {units.seconds(trace.step_s)} on {device(trace)}"
     fleet = analysis.fleet
     if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
-        subject += f" ({trace.label}, the latest of {len(fleet.ranks):,})"
+        subject += f" ({trace.label}, the straggler of {len(fleet.ranks):,} ranks)"
     parts = sorted(_parts(trace), key=lambda share: -share.share)[:_NAMED]
     large = [share for share in parts if share.share >= _LARGE] or parts[:1]
     split = ", ".join(

@@ -113,7 +113,7 @@ def test_data_parallel_threads_are_not_seen(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_step_without_products_is_not_zero() -> None:
     found = drive(counted({"": mlp()}), lambda index: None, 0).total
     assert isinstance(found, Unknown)
-    assert "no matrix product" in found.reason
+    assert "no GEMM" in found.reason
 
 
 def test_ops_without_a_formula_are_named() -> None:

@@ -50,7 +50,7 @@ def test_without_roofs_work_is_not_said_to_lack_a_cost_model() -> None:
 
 def test_the_latest_rank_leads_and_says_so() -> None:
     assert headline(sample.many_ranks()).startswith(
-        "Step 37.1 ms on NVIDIA H100 80GB HBM3 (rank 63, the latest of 64): "
+        "Step 37.1 ms on NVIDIA H100 80GB HBM3 (rank 63, the straggler of 64 ranks): "
     )
 
 
