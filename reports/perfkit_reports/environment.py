@@ -1,5 +1,8 @@
 """The machine and its ceilings as rows of text."""
 
+from collections.abc import Callable
+from typing import Any
+
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis
 from perfkit.devices.ceiling import Ceiling
@@ -40,18 +43,8 @@ def environment_items(environment: Environment) -> list[tuple[str, Cell]]:
         ("Affinity", _known(None if affinity is None else _ranges(affinity))),
         ("Threads", _known(environment.threads)),
         ("Memory", _bytes(environment.memory_total_bytes)),
-        (
-            "Container CPU limit",
-            Cell("none")
-            if environment.container_cpu_limit is None
-            else Cell(f"{environment.container_cpu_limit:g} cores"),
-        ),
-        (
-            "Container memory limit",
-            Cell("none")
-            if environment.container_memory_limit_bytes is None
-            else _bytes(environment.container_memory_limit_bytes),
-        ),
+        ("Container CPU limit", _given(environment.container_cpu_limit, "{:g} cores".format, "none")),
+        ("Container memory limit", _given(environment.container_memory_limit_bytes, units.nbytes, "none")),
         ("Git revision", _known(environment.git_revision)),
     ]
     items += [(f"${name}", Cell(value)) for name, value in sorted(environment.variables.items())]
@@ -66,16 +59,8 @@ CEILINGS: tuple[Column[Ceiling], ...] = (
     Column("Ceiling", lambda ceiling: Cell(f"{ceiling.dtype or ''} {ceiling.level.value}".strip()), numeric=False),
     Column("Value", lambda ceiling: Cell(_rate(ceiling), value=ceiling.value)),
     Column("Kind", lambda ceiling: Cell(ceiling.kind.value), numeric=False),
-    Column(
-        "Threads",
-        lambda ceiling: Cell(NOTHING if ceiling.threads is None else str(ceiling.threads), value=ceiling.threads),
-    ),
-    Column(
-        "Spread",
-        lambda ceiling: Cell(
-            NOTHING if ceiling.spread is None else units.percent(ceiling.spread), value=ceiling.spread
-        ),
-    ),
+    Column("Threads", lambda ceiling: _given(ceiling.threads, str)),
+    Column("Spread", lambda ceiling: _given(ceiling.spread, units.percent)),
     Column(
         "Confidence",
         lambda ceiling: Cell(
@@ -103,6 +88,11 @@ def machine_line(analysis: Analysis) -> str:
 
 def _rate(ceiling: Ceiling) -> str:
     return units.flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else units.bandwidth(ceiling.value)
+
+
+def _given(value: float | None, show: Callable[[Any], str], absent: str = NOTHING) -> Cell:
+    """What may be missing and is then not unknown, but absent."""
+    return Cell(absent if value is None else show(value), value=value)
 
 
 def _known(value: str | int | None) -> Cell:
