@@ -108,7 +108,7 @@ def _hover(point: Point, place: int, series: Series) -> str:
 
 def _levels(series: Series, scale: float) -> list[Trace]:
     ends = [(level.first - 0.5, level.last + 0.5, level) for level in series.levels]
-    band = {"fill": "toself", "fillcolor": "rgba(125, 132, 143, 0.22)", "line": {"width": 0}}
+    band: dict[str, Any] = {"fill": "toself", "fillcolor": "rgba(125, 132, 143, 0.22)", "line": {"width": 0}}
     bands = [
         scatter("lines", [left, right, right, left], [end / scale for end in (low, low, high, high)], **band)
         for left, right, level in ends
