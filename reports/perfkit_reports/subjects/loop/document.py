@@ -8,7 +8,7 @@ from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table,
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.loop import headline, watched
-from perfkit_reports.subjects.suite import cells, columns, details, sections
+from perfkit_reports.subjects.suite import cells, columns, sections
 
 _UNTRACED = "No step of the loop was traced: “How this loop was watched” says how far it came."
 _UNFOUND = "No step was traced and no memory recorded, so there is nothing yet to find anything in."
@@ -52,19 +52,9 @@ def _tiles(first: Variant) -> Iterator[Tile]:
 
 def _loops(analysis: Analysis) -> Table:
     alone = len(analysis.variants) == 1
-    unfolded = {variant.name: details.blocks(variant, place) for place, variant in enumerate(analysis.variants)}
-    compared = "" if alone else "Memory changes are against the first row. "
-    return Table(
-        id="variants",
-        title="The loop" if alone else "The loop and later captures",
-        columns=columns.loops(analysis),
-        rows=analysis.variants,
-        what="capture",
-        data="variants",
-        caption=f"{compared}MFU counts the model's own FLOPs, HFU also recomputed ones.",
-        details=lambda variant: unfolded[variant.name],
-        weight=Weight.BRIEF,
-    )
+    title = "The loop" if alone else "The loop and later captures"
+    compared = () if alone else ("Memory changes are against the first row.",)
+    return sections.table(analysis, title, columns.loops(analysis), "capture", *compared)
 
 
 def _steps(analysis: Analysis) -> Iterator[Block]:

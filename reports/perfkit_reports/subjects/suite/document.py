@@ -13,7 +13,7 @@ from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.loop.document import document as of_loop
 from perfkit_reports.subjects.memory import story
-from perfkit_reports.subjects.suite import cells, columns, details, headline, sections
+from perfkit_reports.subjects.suite import cells, columns, headline, sections
 from perfkit_reports.subjects.suite.look import styles
 from perfkit_reports.wording import sentence
 
@@ -65,20 +65,9 @@ def _variants(analysis: Analysis) -> Table:
     level = cells.interval_level(analysis)
     caption = [f"Intervals are at the {level} level, over processes, not over steps."] if level else []
     caption += [] if alone else ["Memory changes are against the baseline."]
-    unfolded = {variant.name: details.blocks(variant, place) for place, variant in enumerate(analysis.variants)}
-    return Table(
-        id="variants",
-        title="The variant" if alone else "Variants against the baseline",
-        columns=columns.variants(analysis),
-        rows=analysis.variants,
-        what="variant",
-        data="variants",
-        caption=" ".join([*caption, "MFU counts the model's own FLOPs, HFU also recomputed ones."]),
-        show_title=True,
-        details=lambda variant: unfolded[variant.name],
-        emphasis=lambda variant: variant.is_baseline and not alone,
-        weight=Weight.BRIEF,
-    )
+    title = "The variant" if alone else "Variants against the baseline"
+    made = sections.table(analysis, title, columns.variants(analysis), "variant", *caption)
+    return replace(made, emphasis=lambda variant: variant.is_baseline and not alone)
 
 
 def _not_measured(analysis: Analysis) -> Iterator[Block]:

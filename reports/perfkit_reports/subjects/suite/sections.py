@@ -3,19 +3,21 @@
 from collections.abc import Iterator, Sequence
 
 from perfkit import units
-from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.store.summary import SUMMARY_FILE
 from perfkit_reports.charts import curves, step_times
 from perfkit_reports.charts.curves import Curve
-from perfkit_reports.document.blocks import Bar, Block, Facts, Findings, Group, Section, Text, Tile
+from perfkit_reports.document.blocks import Bar, Block, Facts, Findings, Group, Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.environment import machine_line
 from perfkit_reports.subjects import method
 from perfkit_reports.subjects.memory.section import section as memory
 from perfkit_reports.subjects.memory.tables import data as memory_tables
+from perfkit_reports.subjects.suite import details
 from perfkit_reports.subjects.suite.data import data
 from perfkit_reports.subjects.suite.look import holders, plane, styles, traces
 from perfkit_reports.subjects.suite.summary import summary as short
@@ -53,6 +55,22 @@ def assembled(
         data=(*data(analysis), *memory_tables(holders(analysis), "variant")),
         raw={REPORT_JSON: as_json(analysis), SUMMARY_FILE: as_json(short(analysis))},
         saves=REPORT_JSON,
+    )
+
+
+def table(analysis: Analysis, title: str, columns: Sequence[Column[Variant]], what: str, *caption: str) -> Table:
+    """A row a variant, that unfolds to what lies behind it."""
+    unfolded = {variant.name: details.blocks(variant, place) for place, variant in enumerate(analysis.variants)}
+    return Table(
+        id="variants",
+        title=title,
+        columns=columns,
+        rows=analysis.variants,
+        what=what,
+        data="variants",
+        caption=" ".join((*caption, "MFU counts the model's own FLOPs, HFU also recomputed ones.")),
+        details=lambda variant: unfolded[variant.name],
+        weight=Weight.BRIEF,
     )
 
 
