@@ -55,10 +55,10 @@ def products(capability: tuple[int, int], *, rocm: bool) -> list[Product]:
     only in the data-centre parts (8.0, 9.0, 10.0). AMD Instinct GPUs have matrix units for both.
     """
     fp64_matrix = rocm or capability in ((8, 0), (9, 0), (10, 0))
-    no_bf16 = "" if rocm or capability >= (8, 0) else "no bf16 matrix units before compute capability 8.0"
+    no_bf16 = "" if rocm or capability >= (8, 0) else "no bf16 Tensor Cores before compute capability 8.0"
     no_tf32 = "no TF32 mode in torch for ROCm" if rocm else no_bf16.replace("bf16", "TF32")
-    no_int8 = "left out on ROCm" if rocm else ("" if capability >= (7, 5) else "no int8 matrix units before 7.5")
-    no_fp8 = "left out on ROCm" if rocm else ("" if capability >= (8, 9) else "no fp8 matrix units before 8.9")
+    no_int8 = "left out on ROCm" if rocm else ("" if capability >= (7, 5) else "no int8 Tensor Cores before 7.5")
+    no_fp8 = "left out on ROCm" if rocm else ("" if capability >= (8, 9) else "no fp8 Tensor Cores before 8.9")
     return [
         Product("fp16", Level.MATRIX, lambda size: _mm(size, torch.float16)),
         Product("bf16", Level.MATRIX, lambda size: _mm(size, torch.bfloat16), no_bf16),

@@ -228,7 +228,7 @@ def test_hopper_has_fp8_and_an_fp64_matrix_unit_and_runs_fp32_on_the_vector_unit
 def test_volta_has_fp16_only_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert levels((7, 0)) == {"fp16": "matrix", "fp32": "vector", "fp64": "vector"}
     found = calibrated(installed(FakeTorch(HOPPER, capability=(7, 0)), monkeypatch))
-    assert "bf16 products are not measured: no bf16 matrix units before compute capability 8.0" in found.notes
+    assert "bf16 products are not measured: no bf16 Tensor Cores before compute capability 8.0" in found.notes
 
 
 def test_geforce_runs_fp64_on_the_vector_unit() -> None:
