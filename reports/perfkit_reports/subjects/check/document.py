@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from perfkit import units
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
@@ -122,7 +123,7 @@ def _results(variants: Sequence[CheckedVariant]) -> list[Block]:
     ungated = [story.name(variant) for variant in variants if not story.gated(variant)]
     shared = {"what": "quantity", "whats": "quantities", "data": "judged"}
     columns = (*_who(variants), *_GATED)
-    ranked = {"limit": len(gated), "weight": Weight.BRIEF}
+    ranked: dict[str, Any] = {"limit": len(gated), "weight": Weight.BRIEF}
     blocks: list[Block] = [*table("judged", "Gated quantities", columns, gated, **shared, **ranked)]
     if ungated:
         lines = tuple(f"{name}: no quantity of it has a threshold." for name in ungated)
