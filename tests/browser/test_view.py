@@ -172,7 +172,7 @@ def test_a_report_opens_and_works(show: Show) -> None:
 def test_a_missing_report_is_drawn_while_one_waits(show: Show) -> None:
     shown = show("report/unreported")
     shown.page.locator("#summary").wait_for(timeout=60_000)
-    assert "baseline takes 70.0 ms a step" in shown.page.locator("h1").inner_text()
+    assert "baseline takes 70.0\u00a0ms a step" in shown.page.locator("h1").inner_text()
     assert not (shown.folder / "unreported" / "report.html").exists()
     shown.page.get_by_role("link", name="All runs").click()
     expect(shown.page.locator('#list tr[data-path="unreported"]')).to_be_visible()
