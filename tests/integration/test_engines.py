@@ -99,7 +99,7 @@ def _is_alive(process: int) -> bool:
 
 def test_a_parent_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
     program = (
-        "from perfkit.analysis.ranks import engines\nfrom tests.fixtures.engine_functions import sleep_long\n"
+        "from perfkit.analysis.parallel import engines\nfrom tests.fixtures.engine_functions import sleep_long\n"
         f"if __name__ == '__main__':\n    list(engines.run(sleep_long, [{str(tmp_path)!r}] * 2, jobs=2))\n"
     )
     # Its children work on an item for ten minutes; they must end with it all the same once it is interrupted.
