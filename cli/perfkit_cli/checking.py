@@ -124,6 +124,7 @@ def _calibration(given: Options, folder: Path) -> int:
     from rich.console import Console
 
     from perfkit.check.calibration import calibrate_here
+    from perfkit_reports.document.raw import as_json, raw_files
     from perfkit_reports.render import markdown, terminal
     from perfkit_reports.render.write import written
     from perfkit_reports.subjects.calibration import CALIBRATION_FILE, document
@@ -131,9 +132,9 @@ def _calibration(given: Options, folder: Path) -> int:
     config = _config(given)
     with _ordered(given, config) as order:
         said = document(calibrate_here(config, folder, order))
-    written(said.raw.items(), folder)
+    written(raw_files(said), folder)
     if given.as_json:
-        click.echo(said.raw[CALIBRATION_FILE], nl=False)
+        click.echo(as_json(said.raw[CALIBRATION_FILE]), nl=False)
         return 0
     terminal.render(said, Console(), verbose=given.verbose)
     if given.markdown is not None:
@@ -147,6 +148,7 @@ def _history(given: Options, folder: Path) -> int:
     from perfkit.check.history.history import latest_regressions, read_history
     from perfkit.check.history.result import HISTORY_FILE
     from perfkit.check.judge.thresholds import default_thresholds
+    from perfkit_reports.document.raw import as_json
     from perfkit_reports.render import terminal
     from perfkit_reports.render.write import write
     from perfkit_reports.subjects.history.document import document
@@ -156,7 +158,7 @@ def _history(given: Options, folder: Path) -> int:
     said = document(history)
     write(said, folder)
     if given.as_json:
-        click.echo(said.raw[HISTORY_FILE], nl=False)
+        click.echo(as_json(said.raw[HISTORY_FILE]), nl=False)
     else:
         terminal.render(said, Console(), report=folder / REPORT_FILE, verbose=given.verbose)
     return EXIT_FAILED if latest_regressions(history) else 0
@@ -166,6 +168,7 @@ def _finish(check: "Check", folder: Path, given: Options, config: "CheckConfig")
     """Write and show the check; its exit code."""
     from rich.console import Console
 
+    from perfkit_reports.document.raw import as_json
     from perfkit_reports.render import terminal
     from perfkit_reports.render.github import COMMENT_FILE
     from perfkit_reports.render.junit import JUNIT_FILE
@@ -178,7 +181,7 @@ def _finish(check: "Check", folder: Path, given: Options, config: "CheckConfig")
         if target is not None:
             write_bytes(target, (folder / name).read_bytes())
     if given.as_json:
-        click.echo(said.raw[CHECK_FILE], nl=False)
+        click.echo(as_json(said.raw[CHECK_FILE]), nl=False)
     elif not given.quiet:
         terminal.render(said, Console(), report=folder / REPORT_FILE, verbose=given.verbose)
     if given.quiet:

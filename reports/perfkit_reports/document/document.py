@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from perfkit.spec import Struct
 from perfkit_reports.document.blocks import Block, Section, Tile
 from perfkit_reports.document.cases import Suite
 from perfkit_reports.document.cells import Cell
@@ -14,8 +15,8 @@ class Document:
     """What an analysis says: `sections` in the order of reading, `data` with every raw row behind them.
 
     `kind` is what it is about (`trace`), `eyebrow` the small line above the headline, `lead` the sentences below it,
-    `verdict` the word that it comes to, `warnings` what to know before relying on it. `raw` are the files that hold the
-    analysis itself, by name; a page holds the one that it `saves`. `suites` hold the verdicts of a check.
+    `verdict` the word that it comes to, `warnings` what to know before relying on it. `raw` are the structs
+    whose JSON is written beside it, by file; a page holds the one that it `saves`. `suites` are verdicts of a check.
     """
 
     kind: str
@@ -31,7 +32,7 @@ class Document:
     summary: tuple[Block, ...] = ()
     warnings: tuple[str, ...] = ()
     data: tuple[Data, ...] = ()
-    raw: Mapping[str, bytes] = field(default_factory=dict)
+    raw: Mapping[str, Struct] = field(default_factory=dict)
     saves: str = ""
     suites: tuple[Suite, ...] = ()
 

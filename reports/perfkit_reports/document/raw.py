@@ -1,8 +1,17 @@
 """Files that hold an analysis itself."""
 
+from collections.abc import Iterator
+
 import msgspec
+
+from perfkit_reports.document.document import Document
 
 
 def as_json(analysis: msgspec.Struct) -> bytes:
     """An analysis as JSON; `msgspec.json.decode(data, type=...)` gives it back."""
     return msgspec.json.format(msgspec.json.encode(analysis), indent=1) + b"\n"
+
+
+def raw_files(document: Document) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of the files that hold what a document is about."""
+    return ((name, as_json(held)) for name, held in document.raw.items())

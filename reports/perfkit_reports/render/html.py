@@ -10,6 +10,7 @@ from perfkit_reports import findings
 from perfkit_reports.charts import time_bars
 from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Table
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.tables import Column, telling
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.footnotes import Footnotes
@@ -36,7 +37,7 @@ def render(document: Document) -> str:
             style=Markup(read_template("style.css")),
             script=Markup(read_template("theme.js") + read_template("report.js")),
             plotly=Markup(plotly_js()),
-            saved=embed(document.raw[document.saves].decode()) if document.saves else "",
+            saved=embed(as_json(document.raw[document.saves]).decode()) if document.saves else "",
         )
     )
 

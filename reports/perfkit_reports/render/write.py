@@ -6,6 +6,7 @@ from pathlib import Path
 from perfkit.files import write_bytes
 from perfkit.store.summary import REPORT_FILE
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.raw import raw_files
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.junit import Outcome
 
@@ -43,7 +44,7 @@ def _files(document: Document, figures: Weight | None, unsure: Outcome, report: 
     from perfkit_reports.render import github, html, junit, markdown
 
     yield REPORT_FILE, html.render(document).encode()
-    yield from document.raw.items()
+    yield from raw_files(document)
     if document.suites:
         yield github.COMMENT_FILE, github.comment(document, report=report).encode()
         yield junit.JUNIT_FILE, junit.render(document, unsure=unsure).encode()

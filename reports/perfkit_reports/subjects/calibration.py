@@ -11,7 +11,6 @@ from perfkit.check.result import Calibration, DetectableRow, Noise
 from perfkit_reports.document.blocks import Section, Table
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.tables import Column, Data, fields, schema_of
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.plain import one_line
@@ -63,7 +62,7 @@ def document(calibration: Calibration) -> Document:
             Data("budgets", _BUDGETS, lambda: list(_budget_rows(calibration))),
             Data("noise", _NOISE, lambda: [fields(_NOISE, noise) for noise in calibration.noise]),
         ),
-        raw={CALIBRATION_FILE: as_json(calibration)},
+        raw={CALIBRATION_FILE: calibration},
         saves=CALIBRATION_FILE,
     )
 

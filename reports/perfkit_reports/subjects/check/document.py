@@ -13,7 +13,6 @@ from perfkit_reports.document.blocks import Block, Details, Section, Table, Text
 from perfkit_reports.document.cases import Case, reasons
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.environment import environment_items
@@ -64,7 +63,7 @@ def document(check: Check) -> Document:
         warnings=tuple(story.warnings(check)),
         sections=tuple(section for section in sections if section.blocks),
         data=tables.data(check),
-        raw={CHECK_FILE: as_json(check), SUMMARY_FILE: as_json(summary.of_check(check))},
+        raw={CHECK_FILE: check, SUMMARY_FILE: summary.of_check(check)},
         saves=CHECK_FILE,
         suites=suites(check),
     )

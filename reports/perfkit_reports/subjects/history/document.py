@@ -9,7 +9,6 @@ from perfkit_reports.charts.history import history_chart
 from perfkit_reports.document.blocks import Block, Details, Group, Narrow, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.tables import NOTHING, Column, Data, fields, schema_of
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.plain import one_line
@@ -46,7 +45,7 @@ def document(history: History) -> Document:
             Data("points", _POINTS, partial(_point_rows, history)),
             Data("changes", _CHANGES, partial(_change_rows, history)),
         ),
-        raw={HISTORY_FILE: as_json(history)},
+        raw={HISTORY_FILE: history},
         saves=HISTORY_FILE,
     )
 

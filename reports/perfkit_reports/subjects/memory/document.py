@@ -6,7 +6,6 @@ from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, RowFigures, 
 from perfkit_reports.document.blocks import Facts, Findings, Section, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import of_devices
 from perfkit_reports.subjects.memory import story
@@ -40,7 +39,7 @@ def document(analysis: MemoryAnalysis) -> Document:
             Section("method", "How it was read", (_method(analysis), provenance(analysis.provenance)), nav="Method"),
         ),
         data=data(holders, "device"),
-        raw={MEMORY_REPORT_FILE: as_json(analysis), SUMMARY_FILE: as_json(summary(analysis))},
+        raw={MEMORY_REPORT_FILE: analysis, SUMMARY_FILE: summary(analysis)},
         saves=MEMORY_REPORT_FILE,
     )
 

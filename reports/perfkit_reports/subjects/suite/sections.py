@@ -10,7 +10,6 @@ from perfkit_reports.charts.curves import Curve
 from perfkit_reports.document.blocks import Bar, Block, Facts, Findings, Group, Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.environment import machine_line
@@ -53,7 +52,7 @@ def assembled(
         sections=(found, *instrumented, samples, *last, environment(analysis)),
         warnings=analysis.warnings,
         data=(*data(analysis), *memory_tables(holders(analysis), "variant")),
-        raw={REPORT_JSON: as_json(analysis), SUMMARY_FILE: as_json(short(analysis))},
+        raw={REPORT_JSON: analysis, SUMMARY_FILE: short(analysis)},
         saves=REPORT_JSON,
     )
 

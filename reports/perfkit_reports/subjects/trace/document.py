@@ -4,7 +4,6 @@ from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE
 from perfkit_reports.document.blocks import Findings, Section
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects import memory
 from perfkit_reports.subjects.trace import device, explained, headline, ranks, step
@@ -55,5 +54,5 @@ def document(analysis: TraceAnalysis) -> Document:
         warnings=analysis.warnings,
         sections=(Section("findings", "Findings", (found,)), *told),
         data=data(analysis),
-        raw={TRACE_REPORT_FILE: as_json(analysis), SUMMARY_FILE: as_json(summary(analysis))},
+        raw={TRACE_REPORT_FILE: analysis, SUMMARY_FILE: summary(analysis)},
     )
