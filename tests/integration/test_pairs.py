@@ -107,7 +107,9 @@ def alive(pids):
 def workers_of(pid):
     """The worker processes below a process."""
     return [
-        child.pid for child in psutil.Process(pid).children(recursive=True) if "perfkit" in " ".join(child.cmdline())
+        child.pid
+        for child in psutil.Process(pid).children(recursive=True)
+        if "perfkit.measure.worker" in child.cmdline() or "perfkit.check.sides.worker" in child.cmdline()
     ]
 
 

@@ -327,7 +327,7 @@ def test_without_its_fixture_nothing_is_imported(folder: pytest.Pytester) -> Non
 import sys
 
 def test_nothing():
-    loaded = {"torch", "msgspec", "perfkit.check.pytest"} & set(sys.modules)
+    loaded = {"torch", "msgspec", "perfkit.check.pytest.check"} & set(sys.modules)
     assert "perfkit.check.pytest.plugin" in sys.modules
     assert not loaded
 """,
