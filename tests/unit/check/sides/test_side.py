@@ -64,7 +64,7 @@ def test_perfkits_own_repository_brings_its_own_perfkit(trees, monkeypatch):
     before, after = places(side(old), side(new))
     assert before.environment["PYTHONPATH"] == str(old / "src")
     assert after.environment["PYTHONPATH"] == str(new / "src")
-    shutil.rmtree(old / "src" / "perfkit" / "pairs")
+    shutil.rmtree(old / "src" / "perfkit" / "check" / "sides")
     with pytest.raises(PerfkitError, match=r"old: the perfkit in .*/old/src/perfkit is older"):
         places(side(old), side(new))
 
