@@ -368,6 +368,11 @@ class ChangeRow(Struct):
     after_bytes: float | None
     evidence: str = ""
 
+    @property
+    def change_s(self) -> float:
+        """Seconds per step that it takes more (or less) than before."""
+        return (self.after_s or 0.0) - (self.before_s or 0.0)
+
 
 class TraceDifference(Struct):
     """Trace `after` (A) against `before` (B): what changed, the largest change first; rows sum to the total.

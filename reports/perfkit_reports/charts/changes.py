@@ -1,6 +1,6 @@
 """What made a step slower or faster: bars to the right and to the left that add up to the whole change."""
 
-from perfkit.analysis.model.trace import ChangeRow, TraceDifference
+from perfkit.analysis.model.trace import TraceDifference
 from perfkit_reports.charts.frame import (
     ROWS_AXIS,
     Figure,
@@ -21,11 +21,6 @@ _SHOWN = 10
 SLOWER, FASTER, TOTAL = Fill(VERMILLION, "/"), Fill(BLUE), Fill(NEUTRAL, ".")
 
 
-def change_s(row: ChangeRow) -> float:
-    """Seconds per step that an op takes more (or less) than before."""
-    return (row.after_s or 0.0) - (row.before_s or 0.0)
-
-
 def chart(difference: TraceDifference) -> Chart | None:
     """None where nothing can be compared."""
     figure = changes(difference)
@@ -41,11 +36,11 @@ def chart(difference: TraceDifference) -> Chart | None:
 
 def parts(difference: TraceDifference) -> list[tuple[str, float]]:
     """(name, change in seconds per step): the largest changes, all others, what is no op; they sum to the total."""
-    ordered = sorted(difference.changes, key=lambda row: -abs(change_s(row)))
+    ordered = sorted(difference.changes, key=lambda row: -abs(row.change_s))
     shown, others = ordered[:_SHOWN], ordered[_SHOWN:]
-    named = [(_name(place, row.name, row.phase, row.module), change_s(row)) for place, row in enumerate(shown, 1)]
+    named = [(_name(place, row.name, row.phase, row.module), row.change_s) for place, row in enumerate(shown, 1)]
     if others:
-        named.append((f"{plural(len(others), 'other op')}", sum(map(change_s, others))))
+        named.append((f"{plural(len(others), 'other op')}", sum(row.change_s for row in others)))
     total = difference.after_step_s - difference.before_step_s
     return [*named, ("all that is no op: waiting, overlap", total - sum(seconds for _, seconds in named))]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.thresholds import CHANGE, NOTABLE
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.trace import ChangeRow, Fleet, TraceDifference
+from perfkit.analysis.model.trace import Fleet, TraceDifference
 from perfkit.units import percent, seconds
 
 _IN_COMMUNICATION = "the gain is part of the exposed communication"
@@ -58,7 +58,7 @@ def changed(difference: TraceDifference) -> Iterator[Finding]:
     if before <= 0 or abs(after / before - 1) < CHANGE:
         return
     slower = after > before
-    parts = [(" ".join(filter(None, (row.name, row.phase))), _change(row)) for row in difference.changes]
+    parts = [(" ".join(filter(None, (row.name, row.phase))), row.change_s) for row in difference.changes]
     parts.append(("other ops", difference.rest_after_s - difference.rest_before_s))
     parts.append(("time without ops", after - before - sum(change for _, change in parts)))
     ranked = sorted(parts, key=lambda part: part[1], reverse=slower)
@@ -73,10 +73,6 @@ def changed(difference: TraceDifference) -> Iterator[Finding]:
         details=difference.notes,
         action="See the rows of the difference." if slower else "",
     )
-
-
-def _change(row: ChangeRow) -> float:
-    return (row.after_s or 0.0) - (row.before_s or 0.0)
 
 
 def _signed(value: float) -> str:

@@ -6,7 +6,6 @@ from perfkit import units
 from perfkit.analysis.model.trace import ChangeRow
 from perfkit.check.result import CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange, Why
 from perfkit_reports.cells import count, text
-from perfkit_reports.charts.changes import change_s
 from perfkit_reports.document.blocks import Block, Details, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
@@ -117,7 +116,7 @@ def _bytes(value: int) -> Cell:
 
 
 def _grown_s(row: ChangeRow) -> Cell:
-    change = change_s(row)
+    change = row.change_s
     return Cell(signed_seconds(change), value=change, tone="bad" if change > 0 else "good" if change < 0 else "")
 
 
@@ -128,7 +127,7 @@ def _seconds(value: float | None) -> Cell:
 def _evidence(row: ChangeRow) -> Cell:
     if not row.evidence:
         return Cell(NOTHING)
-    worse = "bad" if change_s(row) > 0 else "good"
+    worse = "bad" if row.change_s > 0 else "good"
     tone = "" if row.evidence == "noise" else worse
     return Cell(row.evidence, reason=_EVIDENCE.get(row.evidence, ""), value=row.evidence, tone=tone)
 

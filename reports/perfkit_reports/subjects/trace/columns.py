@@ -18,7 +18,6 @@ from perfkit.analysis.model.trace import (
     Uncovered,
 )
 from perfkit_reports.cells import count, known, text
-from perfkit_reports.charts.changes import change_s
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
@@ -237,7 +236,7 @@ def _side(value: float | None, show: Callable[[float], str]) -> Cell:
 
 
 def _change(row: ChangeRow) -> Cell:
-    change = change_s(row)
+    change = row.change_s
     return Cell(signed_seconds(change), value=change, tone="bad" if change > 0 else "good" if change < 0 else "")
 
 
