@@ -10,6 +10,7 @@ from rich.console import Console
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.store.summary import MEMORY_REPORT_FILE
 from perfkit_reports.document.blocks import Chart, Facts, Text
+from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, parquet, terminal
 from perfkit_reports.render.write import write
@@ -44,7 +45,7 @@ def test_every_form_is_written(analysis: MemoryAnalysis, tmp_path: Path) -> None
 
 
 def test_the_json_comes_back(analysis: MemoryAnalysis) -> None:
-    assert msgspec.json.decode(document(analysis).raw[MEMORY_REPORT_FILE], type=MemoryAnalysis) == analysis
+    assert msgspec.json.decode(as_json(document(analysis).raw[MEMORY_REPORT_FILE]), type=MemoryAnalysis) == analysis
 
 
 def test_the_fullest_device_comes_first_with_all_of_its_parts() -> None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings, Table, Text
+from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, notebook, terminal
 from perfkit_reports.subjects.suite.document import document
@@ -147,7 +148,7 @@ def test_bars_of_time_sum_to_the_step(realistic: Analysis) -> None:
 def test_the_analysis_itself_is_kept(every_status: Analysis) -> None:
     told = document(every_status)
     assert told.saves == "report.json"
-    assert msgspec.json.decode(told.raw["report.json"], type=Analysis) == every_status
+    assert msgspec.json.decode(as_json(told.raw["report.json"]), type=Analysis) == every_status
     page = Page(html.render(told))
     assert msgspec.json.decode(page.scripts["saved"], type=Analysis) == every_status
 
