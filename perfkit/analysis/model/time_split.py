@@ -9,6 +9,7 @@ COPIES = "copies"
 LATENCY_BOUND = "latency-bound"  # the device ran calls too small to be bound by arithmetic or bytes
 DATA = "waiting for data"
 PYTHON = "Python and dispatch"  # on a CPU: no op worked; what Python waits for is in here too
+UNRECORDED = "not recorded"  # a device may have worked or not: the trace does not hold what it did
 WAITING_FOR_CPU = "idle waiting for the CPU"  # a device, with nothing to do: the CPU had launched nothing
 IDLE_QUEUED = "idle with work queued"  # latency, dependencies between streams
 IDLE_UNKNOWN = "idle, cause unknown"  # the trace does not tell whether anything was queued
@@ -20,4 +21,4 @@ IDLE = (WAITING_FOR_CPU, IDLE_QUEUED, IDLE_UNKNOWN)
 
 # In the order in which overlapping work is counted; what is left comes last.
 CPU_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, COMMUNICATION, COPIES, PYTHON)
-DEVICE_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND, COMMUNICATION, COPIES, *IDLE)
+DEVICE_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND, COMMUNICATION, COPIES, UNRECORDED, *IDLE)

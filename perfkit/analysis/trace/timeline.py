@@ -2,7 +2,8 @@
 
 At every moment one thing counts: arithmetic first, then communication, then copies. Communication and copies that run
 beside arithmetic cost nothing and are not shown: what is shown is exposed. Where none of these runs, a CPU was in
-Python or dispatching; a device was idle: with work queued, waiting for the CPU, or the trace does not tell which.
+Python or dispatching; a device was idle: with work queued, waiting for the CPU, or the trace does not tell which. Where
+the trace cannot hold what a device did, nothing is said of it.
 
 Where a trace tells when the loop fetched its batches, that is a part of its own: on a CPU all of it, whatever ran
 meanwhile (the loop makes the batch itself, or waits for whoever does), on a device what is idle with nothing queued.
@@ -27,6 +28,7 @@ from perfkit.analysis.model.time_split import (
     MEMORY_BOUND,
     PYTHON,
     UNPLACED,
+    UNRECORDED,
     WAITING_FOR_CPU,
 )
 from perfkit.analysis.trace.intervals import EMPTY, Intervals, Ints, ascending, inside
@@ -36,7 +38,7 @@ from perfkit.analysis.trace.intervals import EMPTY, Intervals, Ints, ascending, 
 BOUNDS = {
     **dict.fromkeys((COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND), AT_LEAST),
     **dict.fromkeys((COMMUNICATION, COPIES), ABOUT),
-    **dict.fromkeys((DATA, PYTHON, *IDLE), AT_MOST),
+    **dict.fromkeys((DATA, PYTHON, UNRECORDED, *IDLE), AT_MOST),
 }
 
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.analysis.model.time_split import DATA, IDLE, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import Launches
-from perfkit.analysis.trace.intervals import Intervals, union
+from perfkit.analysis.trace.intervals import Intervals, covered, union
 from perfkit.analysis.trace.timeline import Split
+from perfkit.analysis.trace.work.unrecorded import unrecorded
 from perfkit.analysis.trace.work.windows import Windows, launched_before
 from perfkit.device_calls import launches_graph
 from perfkit.trace.naming import named
@@ -43,7 +44,8 @@ class Queue:
     """When kernels were launched and not yet begun: `start_ns` to `end_ns` (its beginning), one row a kernel.
 
     `launched` marks those of which that is known; the others may have been queued since the kernel before them ended.
-    `known` is False, with the reason in `note`, where the trace tells of none.
+    `known` is False, with the reason in `note`, where the trace tells of none. `unrecorded` is when the device may have
+    run what the trace does not hold, so that it is not known to be idle.
     """
 
     known: bool
@@ -51,6 +53,7 @@ class Queue:
     start_ns: Ints
     end_ns: Ints
     launched: NDArray[np.bool_]
+    unrecorded: Intervals
 
     def when(self, rows: NDArray[np.int64] | slice) -> Intervals:
         """When something was queued."""
@@ -73,16 +76,17 @@ def queue(ops: Ops) -> Queue:
     trace, kernels = ops.trace, ops.kernels
     begun = trace.start_ns[kernels.event]
     launched = kernels.launch != NONE
+    hidden = unrecorded(ops)
     if not launched.any():
-        return Queue(False, "no launches were recorded", begun, begun, launched)
+        return Queue(False, "no launches were recorded", begun, begun, launched, hidden)
     early = begun[launched] < trace.start_ns[kernels.launch[launched]]
     if early.mean() > _SKEWED:
         note = f"{early.mean():.0%} of the kernels begin before their launch: clock skew between host and device"
-        return Queue(False, note, begun, begun, launched)
+        return Queue(False, note, begun, begun, launched, hidden)
     since = np.where(launched, np.append(trace.end_ns, 0)[kernels.launch], idle_since(ops))
     before = launched_before(ops)
     since = np.where(before, int(trace.start_ns.min()), since)
-    return Queue(True, "", since, begun, launched | before)
+    return Queue(True, "", since, begun, launched | before, hidden)
 
 
 def idle_since(ops: Ops) -> Ints:
@@ -104,7 +108,8 @@ def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launch
     delay, depth = _delays(trace, ops, waiting, within)
     durations = trace.end_ns[kernels.event] - begun
     short = within & (trace.category[kernels.event] == Category.KERNEL) & (durations < SHORT_S * 1e9)
-    gaps = (begun - idle_since(ops))[short]
+    since = idle_since(ops)
+    gaps = (begun - since - covered(since, begun, waiting.unrecorded))[short]
     calls, waited = _synchronising(ops, windows)
     return Launches(
         kernels=float(within.sum()) / parts,

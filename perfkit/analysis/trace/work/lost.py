@@ -55,8 +55,8 @@ def lost_kernels(ops: Ops, windows: Windows) -> LostKernels | None:
     inside = _within(ops, windows, calls)
     silent = _silent(trace, calls, found + untimed > 0, _ends_with(ops, calls)) & inside
     graphs = silent & named(trace, calls, launches_cuda_graph)
-    mixed_up = _are_mixed_up(ops, calls[graphs])
-    of_graph = 0 if mixed_up else int(graphs.sum()) * _kernels_of_a_graph(trace, calls, found)
+    are_mixed_up = mixed_up(ops, calls[graphs])
+    of_graph = 0 if are_mixed_up else int(graphs.sum()) * _kernels_of_a_graph(trace, calls, found)
     without_record = int((silent & ~graphs).sum()) + of_graph
     without_time = int(untimed[inside].sum())
     lost = without_record + without_time
@@ -67,7 +67,7 @@ def lost_kernels(ops: Ops, windows: Windows) -> LostKernels | None:
         lost=lost,
         without_time=without_time,
         share=lost / launched if launched else 0.0,
-        mixed_up_graphs=int(graphs.sum()) if mixed_up else 0,
+        mixed_up_graphs=int(graphs.sum()) if are_mixed_up else 0,
         profiler="" if version is None else str(version),
         known_fault=version is not None and version.loses_records,
     )
@@ -127,7 +127,7 @@ def _captured(trace: Trace, calls: Ints, times: Ints) -> Flags:
     return captured
 
 
-def _are_mixed_up(ops: Ops, graphs: Ints) -> bool:
+def mixed_up(ops: Ops, graphs: Ints) -> bool:
     """Whether kernels without a launch make up for these launches of graphs, which have no kernels."""
     if not len(graphs):
         return False

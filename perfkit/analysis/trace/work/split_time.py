@@ -107,9 +107,11 @@ def _split(
     work = {
         name: union(starts[kinds == number], ends[kinds == number])
         for name, number in _NUMBERS.items()
-        if name not in time_split.IDLE
+        if name not in (time_split.UNRECORDED, *time_split.IDLE)
     }
     with_data = len(fetching) > 0
+    if waiting is not None:
+        work[time_split.UNRECORDED] = waiting.unrecorded
     if waiting is not None and not waiting.known:
         work[time_split.IDLE_UNKNOWN] = windows
     elif waiting is not None:

@@ -1,0 +1,91 @@
+"""When a device may have run work that its trace does not hold: whether it was idle then, nobody knows.
+
+- Before its first recorded kernel: what was launched before the recording began may still have run. It is over once the
+  host has waited for the whole device.
+- From the launch of a graph of which no kernel was recorded, until a kernel begins that was launched after it on the
+  busiest stream, or the host has waited for the whole device.
+"""
+
+import numpy as np
+
+from perfkit.analysis.trace.intervals import EMPTY, Intervals, joined, union
+from perfkit.analysis.trace.work.lost import mixed_up
+from perfkit.device_calls import launches_graph, waits_for_all
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category, Ints
+
+
+def unrecorded(ops: Ops) -> Intervals:
+    """When nothing tells whether the device was idle, where no recorded kernel ran."""
+    if not len(ops.kernels):
+        return EMPTY
+    return joined(_before_the_first(ops), _in_silent_graphs(ops))
+
+
+def _before_the_first(ops: Ops) -> Intervals:
+    trace = ops.trace
+    begun = int(trace.start_ns[ops.kernels.event].min())
+    waited = _waits_for_all(ops)
+    return union([int(trace.start_ns.min())], [min(begun, int(trace.end_ns[waited].min(initial=begun)))])
+
+
+def _in_silent_graphs(ops: Ops) -> Intervals:
+    trace = ops.trace
+    calls = trace.of(Category.LAUNCH)
+    calls = calls[(trace.correlation[calls] != NONE) & named(trace, calls, launches_graph)]
+    graphs = calls[~np.isin(calls, ops.kernels.launch)]
+    # A call of the driver within the runtime's has the other's kernels, or the other way round.
+    answered = calls[np.isin(calls, ops.kernels.launch)]
+    graphs = graphs[~_overlap(ops, graphs, answered)]
+    if not len(graphs) or mixed_up(ops, graphs):
+        return EMPTY
+    begun = trace.start_ns[graphs]
+    last = int(trace.end_ns.max())
+    waited = _waits_for_all(ops)
+    until = np.minimum(
+        _first_after(begun, *_of_busiest_stream(ops), last),
+        _first_after(begun, trace.start_ns[waited], trace.end_ns[waited], last),
+    )
+    return union(begun, until)
+
+
+def _overlap(ops: Ops, calls: Ints, others: Ints) -> Ints:
+    """Which calls share time with one of the others on their thread."""
+    trace = ops.trace
+    found = np.zeros(len(calls), np.bool_)
+    for thread in np.unique(trace.thread[calls]).tolist():
+        mine = np.flatnonzero(trace.thread[calls] == thread)
+        theirs = others[trace.thread[others] == thread]
+        if len(theirs):
+            # The last of them that began before the end of the call: they follow each other.
+            last = np.searchsorted(trace.start_ns[theirs], trace.end_ns[calls[mine]], side="left") - 1
+            found[mine] = (last >= 0) & (trace.end_ns[theirs[np.maximum(last, 0)]] > trace.start_ns[calls[mine]])
+    return found
+
+
+def _of_busiest_stream(ops: Ops) -> tuple[Ints, Ints]:
+    """Of the kernels of the stream that has most of them when they were launched and when they began."""
+    trace, kernels = ops.trace, ops.kernels
+    known = np.flatnonzero(kernels.launch != NONE)
+    event = kernels.event[known]
+    lane = np.column_stack((trace.device[event], trace.stream[event]))
+    if not len(lane):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    _, of, count = np.unique(lane, axis=0, return_inverse=True, return_counts=True)
+    mine = of.ravel() == int(count.argmax())
+    return trace.start_ns[kernels.launch[known[mine]]], trace.start_ns[event[mine]]
+
+
+def _first_after(times: Ints, asked: Ints, done: Ints, last: int) -> Ints:
+    """For each time the earliest `done` of what was `asked` for later; `last` where nothing was."""
+    order = np.argsort(asked, kind="stable")
+    earliest = np.append(np.minimum.accumulate(done[order][::-1])[::-1], last)
+    found: Ints = earliest[np.searchsorted(asked[order], times, side="right")]
+    return found
+
+
+def _waits_for_all(ops: Ops) -> Ints:
+    trace = ops.trace
+    calls = trace.of(Category.LAUNCH)
+    return calls[named(trace, calls, waits_for_all)]
