@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from perfkit.analysis.model.trace import Fleet
+from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.analysis.trace.analyse import Job, Outcome, analyse_file

@@ -3,8 +3,8 @@
 from enum import StrEnum
 from typing import ClassVar
 
+from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.shown import Shown
-from perfkit.analysis.model.trace import TraceDifference
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.record import Environment
 from perfkit.spec import Struct

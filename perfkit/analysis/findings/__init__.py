@@ -14,8 +14,9 @@ from perfkit.analysis.findings.suite import loops, measurement, outcomes
 from perfkit.analysis.findings.suite.view import SuiteView
 from perfkit.analysis.findings.trace import data, host, limits, memory_bound, products, several, transfer
 from perfkit.analysis.findings.trace.view import ForeignView, Told, TraceView
+from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.trace import Fleet, TraceDifference
+from perfkit.analysis.model.fleet import Fleet
 
 
 class About(IntEnum):

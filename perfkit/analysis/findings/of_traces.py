@@ -9,9 +9,11 @@ from perfkit.analysis.findings.of_memory import memory_findings
 from perfkit.analysis.findings.order import ordered
 from perfkit.analysis.findings.trace.thresholds import NOTABLE
 from perfkit.analysis.findings.trace.view import NOT_OF_ROWS, ForeignView, Told, TraceView
+from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.step import AT_LEAST
-from perfkit.analysis.model.trace import Fleet, RankTrace, TraceDifference
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.memory import fullness
 from perfkit.units import seconds
 

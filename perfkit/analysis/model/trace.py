@@ -1,23 +1,16 @@
-"""What the analysis of traces yields: data for renderers, exports and comparisons. Nothing here formats or draws.
+"""What the analysis of a trace yields: data for renderers, exports and comparisons. Nothing here formats or draws.
 
 Every struct is written as it is to `analysis.json`. Seconds are per step where the trace has steps, of the whole trace
 where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 """
 
-from typing import ClassVar
-
-from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.analysis.model.provenance import Provenance
-from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.record import NOT_MEASURED, Quantity
 from perfkit.spec import Struct
-
-TRACE_ANALYSIS_VERSION = 3
 
 # Dots of the roofline beyond these are too small to matter and would only make the figure large.
 MOST_POINTS = 120
@@ -305,105 +298,3 @@ def _dots(rows: tuple[OpRow, ...]) -> list[OpRow]:
     """The longest rows of work within steps that have a place on two log axes."""
     placed = (row for row in rows if row.achieved and row.unit and row.phase != OUTSIDE and row.kind != REST)
     return sorted(placed, key=lambda row: -row.seconds)[:MOST_POINTS]
-
-
-class RankRow(Struct):
-    """A rank among the others. `late_s` is how much later than the first rank it comes to collectives, per step."""
-
-    label: str
-    rank: int | None
-    step_s: float
-    compute_s: float
-    communication_s: float
-    exposed_communication_s: float
-    idle_s: float
-    late_s: float | None
-    clock_offset_s: float | None
-
-
-class SkewRow(Struct):
-    """Collectives of one kind over all ranks, per step: `wait_s` is the mean time ranks waited for the last one.
-
-    `worst_wait_s` is the longest wait of a rank at one of them, `latest_rank` the one that was waited for most, and
-    `latest_share` the share of them to which it came last.
-    """
-
-    name: str
-    group: str
-    calls: float
-    wait_s: float
-    worst_wait_s: float
-    latest_rank: str
-    latest_share: float
-
-
-class Fleet(Struct):
-    """Several ranks of one job: who is late, and by how much. `notes` name ranks that are missing or differ."""
-
-    ranks: tuple[RankRow, ...]
-    skew: tuple[SkewRow, ...]
-    straggler: str
-    step_spread: float | None
-    notes: tuple[str, ...] = ()
-
-
-class ChangeRow(Struct):
-    """An op before and after, matched by name, module, phase and shapes; None on the side where it does not occur.
-
-    Seconds and calls are per step. `evidence` is there where a check judged the change: `new`, `gone`, `more calls`,
-    `fewer calls` and `other inputs` are exact; `slower` and `faster` stand out of the steps' spread, `noise` does not.
-    """
-
-    name: str
-    module: str
-    phase: str
-    shapes: str
-    before_calls: float | None
-    after_calls: float | None
-    before_s: float | None
-    after_s: float | None
-    before_flops: float | None
-    after_flops: float | None
-    before_bytes: float | None
-    after_bytes: float | None
-    evidence: str = ""
-
-    @property
-    def change_s(self) -> float:
-        """Seconds per step that it takes more (or less) than before."""
-        return (self.after_s or 0.0) - (self.before_s or 0.0)
-
-
-class TraceDifference(Struct):
-    """Trace `after` (A) against `before` (B): what changed, the largest change first; rows sum to the total.
-
-    `after` is the label of one of the analysis' traces, `before_trace` the whole of the other, labelled `before`.
-    `notes` say what makes the two hard to compare (other device, other number of ranks, other shapes).
-    """
-
-    before: str
-    after: str
-    before_step_s: float
-    after_step_s: float
-    changes: tuple[ChangeRow, ...]
-    rest_before_s: float
-    rest_after_s: float
-    before_trace: RankTrace
-    notes: tuple[str, ...] = ()
-
-
-class TraceAnalysis(Struct, Shown):
-    """Everything a report on traces shows. Labels of traces, that of `difference` included, tell them apart."""
-
-    subject: ClassVar[str] = "trace"
-    schema_version: int = TRACE_ANALYSIS_VERSION
-    title: str
-    created_at: str
-    perfkit: str
-    command: str
-    traces: tuple[RankTrace, ...]
-    fleet: Fleet | None = None
-    difference: TraceDifference | None = None
-    findings: tuple[Finding, ...]
-    provenance: tuple[Provenance, ...]
-    warnings: tuple[str, ...] = ()

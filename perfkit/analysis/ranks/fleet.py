@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 from msgspec.structs import replace
 
+from perfkit.analysis.model.fleet import Fleet, RankRow, SkewRow
 from perfkit.analysis.model.time_split import (
     COMPUTE_BOUND,
     DATA,
@@ -22,7 +23,7 @@ from perfkit.analysis.model.time_split import (
     PYTHON,
     UNPLACED,
 )
-from perfkit.analysis.model.trace import Fleet, RankRow, RankTrace, SkewRow
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.clocks import Clock, align, renumber
 from perfkit.analysis.ranks.notes import fleet_notes

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from perfkit.analysis.model.trace import RankRow
+from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.ranks.arrivals import CollectiveKind
 from perfkit.analysis.ranks.clocks import CLOCK_ERROR_NS, Clock
 from perfkit.analysis.ranks.skew import Matched

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.rank import rank_account
+from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.analysis.model.trace import Fleet, RankTrace
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import arrivals
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.analysis.suite.facts import trace_facts

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 import perfkit
 from perfkit.analysis.findings.of_traces import trace_findings
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis, TraceDifference
+from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.parallel.processes import default_jobs
 from perfkit.analysis.ranks.fleet import FleetReducer

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum
 from typing import NamedTuple
 
+from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.trace import ChangeRow, RankTrace, TraceDifference
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.units import percent
 
 # Rows beyond these have changed least; their time is in the rest.

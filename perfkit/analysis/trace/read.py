@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.analysis.model.step import REST
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.files import Migrations, read_json
 from perfkit.store.summary import TRACE_REPORT_FILE
 

@@ -15,8 +15,9 @@ from statistics import median
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.layers import folded
+from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.trace import ChangeRow, RankTrace, TraceDifference
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.difference import OpPair, change_row, difference, paired_ops
 from perfkit.analysis.trace.work.per_step import OpKey, op_key
 from perfkit.check.why.side import OpPlace, Traced

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.memory import Growth, MemoryAccount
-from perfkit.analysis.model.trace import ChangeRow, RankTrace
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.check.result import ClaimChange, CountChange, MemoryChange
 from perfkit.check.why.changed_ops import CALLS, FASTER, GONE, INPUTS, NEW, SLOWER
 from perfkit.check.why.changed_record import BREAK, RECOMPILED

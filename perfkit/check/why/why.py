@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from perfkit.analysis.model.trace import TraceDifference
+from perfkit.analysis.model.difference import TraceDifference
 from perfkit.check.result import Judged, MemoryChange, Why
 from perfkit.check.why import changed_memory, changed_ops, changed_record, suspects
 from perfkit.check.why.side import Observed, Traced

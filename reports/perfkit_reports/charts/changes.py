@@ -1,6 +1,6 @@
 """What made a step slower or faster: bars to the right and to the left that add up to the whole change."""
 
-from perfkit.analysis.model.trace import TraceDifference
+from perfkit.analysis.model.difference import TraceDifference
 from perfkit_reports.charts.frame import (
     ROWS_AXIS,
     Figure,

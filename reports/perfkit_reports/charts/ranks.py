@@ -6,8 +6,8 @@ from statistics import median
 
 from perfkit import units
 from perfkit.analysis.model import time_split
+from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.step import TimeShare
-from perfkit.analysis.model.trace import RankRow
 from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe, time_scale
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, VERMILLION, bar_pattern, category_fills, legend, ordered_categories

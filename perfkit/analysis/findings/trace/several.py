@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.thresholds import CHANGE, NOTABLE
+from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.trace import Fleet, TraceDifference
+from perfkit.analysis.model.fleet import Fleet
 from perfkit.units import percent, seconds
 
 _IN_COMMUNICATION = "the gain is part of the exposed communication"

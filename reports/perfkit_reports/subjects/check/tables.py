@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from perfkit.analysis.model.trace import ChangeRow
+from perfkit.analysis.model.difference import ChangeRow
 from perfkit.check.judge.paired import pair_ratio
 from perfkit.check.result import Check, CheckedVariant, Judged, MemoryChange
 from perfkit.store.pairs import Pair

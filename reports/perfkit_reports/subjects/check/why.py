@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from perfkit import units
-from perfkit.analysis.model.trace import ChangeRow
+from perfkit.analysis.model.difference import ChangeRow
 from perfkit.check.result import CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange, Why
 from perfkit_reports.cells import count, text
 from perfkit_reports.document.blocks import Block, Details, Text

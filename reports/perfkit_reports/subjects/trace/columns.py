@@ -4,16 +4,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from perfkit import units
+from perfkit.analysis.model.difference import ChangeRow
+from perfkit.analysis.model.fleet import RankRow, SkewRow
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import (
-    ChangeRow,
     CollectiveRow,
     CopyRow,
     HostCallRow,
     ModelErrorRow,
-    RankRow,
     RankTrace,
-    SkewRow,
     StreamRow,
     Uncovered,
 )

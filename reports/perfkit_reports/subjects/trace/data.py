@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from perfkit.analysis.model.difference import ChangeRow
+from perfkit.analysis.model.fleet import RankRow, SkewRow
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
-    ChangeRow,
     CollectiveRow,
     CopyRow,
     Coverage,
@@ -13,16 +14,14 @@ from perfkit.analysis.model.trace import (
     Launches,
     ModelErrorRow,
     Overlap,
-    RankRow,
     RankTrace,
     Reading,
     Recompute,
-    SkewRow,
     StepRow,
     StreamRow,
-    TraceAnalysis,
     Uncovered,
 )
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
 from perfkit.spec import Struct

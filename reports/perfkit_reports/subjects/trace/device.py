@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Block, Section, Text
 from perfkit_reports.subjects.trace import columns, story
 from perfkit_reports.subjects.trace.parts import by_trace, table

@@ -1,6 +1,6 @@
 """What an analysis of traces says, as a document."""
 
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE
 from perfkit_reports.document.blocks import Findings, Section
 from perfkit_reports.document.document import Document

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from perfkit import units
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import AT_LEAST, OUTSIDE, TimeShare
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown

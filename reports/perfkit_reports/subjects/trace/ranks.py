@@ -1,6 +1,6 @@
 """The ranks of a job: who is late, and where they differ."""
 
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.charts import ranks as chart
 from perfkit_reports.document.blocks import Block, Section, Text
 from perfkit_reports.document.weight import Weight

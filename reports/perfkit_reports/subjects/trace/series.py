@@ -4,7 +4,8 @@ import msgspec
 
 from perfkit import units
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.memory import fullness
 from perfkit_reports.charts.plane import Plane, Series, applicable
 from perfkit_reports.charts.roofline import LEVEL

@@ -6,7 +6,8 @@ from dataclasses import replace
 from perfkit import units
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import OUTSIDE
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.charts import changes as changes_chart
 from perfkit_reports.charts import roofline as roofline_chart
 from perfkit_reports.charts.plane import Plane

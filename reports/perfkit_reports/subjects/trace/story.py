@@ -1,7 +1,9 @@
 """What a trace tells about launches, overlap, coverage and ranks, in sentences with numbers."""
 
 from perfkit import units
-from perfkit.analysis.model.trace import Fleet, RankTrace, TraceDifference
+from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.fleet import Fleet
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.record import Unknown
 from perfkit_reports.cells import count
 from perfkit_reports.wording import bounded, plural, sentence, signed_seconds

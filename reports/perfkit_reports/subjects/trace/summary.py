@@ -1,6 +1,7 @@
 """What a list of many reports shows of one on traces."""
 
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.record import Unknown, measured
 from perfkit.store.summary import RowFigures, Summary, digest_of
 from perfkit_reports.subjects.trace.series import focus

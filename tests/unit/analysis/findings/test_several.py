@@ -4,7 +4,9 @@ import msgspec
 import pytest
 
 from perfkit.analysis.findings.of_traces import trace_findings
-from perfkit.analysis.model.trace import ChangeRow, Fleet, Overlap, RankRow, SkewRow, TraceDifference
+from perfkit.analysis.model.difference import ChangeRow, TraceDifference
+from perfkit.analysis.model.fleet import Fleet, RankRow, SkewRow
+from perfkit.analysis.model.trace import Overlap
 from tests.fixtures.rank_traces import call, launches, rank_trace, row
 
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND, IDLE_QUEUED, MEMORY_BOUND, WAITING_FOR_CPU
-from perfkit.analysis.model.trace import Fleet, Overlap, RankTrace, StepRow
+from perfkit.analysis.model.trace import Overlap, RankTrace, StepRow
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.trace.read import NONE

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace import analyse as trace_analysis
 from perfkit.analysis.trace.analyse import TraceRead, analyse_traces
 from perfkit.devices.ceiling import Level

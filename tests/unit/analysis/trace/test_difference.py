@@ -2,7 +2,7 @@ from math import fsum
 
 import pytest
 
-from perfkit.analysis.model.trace import TraceDifference
+from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.trace import difference as trace_difference
 from perfkit.analysis.trace.difference import difference
 from tests.fixtures.rank_traces import rank_trace, row

@@ -3,8 +3,8 @@ from statistics import median
 
 import pytest
 
+from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.trace import ChangeRow
 from perfkit.analysis.trace.work.per_step import op_key
 from perfkit.check.why import changed_ops as module
 from perfkit.check.why.changed_ops import Drift, changed_ops, drift_note

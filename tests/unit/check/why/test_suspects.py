@@ -1,6 +1,6 @@
 import msgspec
 
-from perfkit.analysis.model.trace import ChangeRow
+from perfkit.analysis.model.difference import ChangeRow
 from perfkit.check.result import ClaimChange, CountChange
 from perfkit.check.why import suspects
 from perfkit.check.why.suspects import Suspect

@@ -2,7 +2,8 @@ import msgspec
 import plotly.graph_objects as go
 import pytest
 
-from perfkit.analysis.model.trace import RankRow, TraceAnalysis
+from perfkit.analysis.model.fleet import RankRow
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.charts import ranks, time_bars
 from perfkit_reports.charts.changes import parts
 from perfkit_reports.document.blocks import Bars, Chart, Figure

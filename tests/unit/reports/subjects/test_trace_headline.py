@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.step import TimeShare
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects.trace.headline import headline, remarks, saving_s, tiles, without_roofline
 from tests.fixtures import sample_trace_analysis as sample

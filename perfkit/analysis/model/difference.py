@@ -1,0 +1,49 @@
+"""What two traces tell of each other: which ops changed."""
+
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.spec import Struct
+
+
+class ChangeRow(Struct):
+    """An op before and after, matched by name, module, phase and shapes; None on the side where it does not occur.
+
+    Seconds and calls are per step. `evidence` is there where a check judged the change: `new`, `gone`, `more calls`,
+    `fewer calls` and `other inputs` are exact; `slower` and `faster` stand out of the steps' spread, `noise` does not.
+    """
+
+    name: str
+    module: str
+    phase: str
+    shapes: str
+    before_calls: float | None
+    after_calls: float | None
+    before_s: float | None
+    after_s: float | None
+    before_flops: float | None
+    after_flops: float | None
+    before_bytes: float | None
+    after_bytes: float | None
+    evidence: str = ""
+
+    @property
+    def change_s(self) -> float:
+        """Seconds per step that it takes more (or less) than before."""
+        return (self.after_s or 0.0) - (self.before_s or 0.0)
+
+
+class TraceDifference(Struct):
+    """Trace `after` (A) against `before` (B): what changed, the largest change first; rows sum to the total.
+
+    `after` is the label of one of the analysis' traces, `before_trace` the whole of the other, labelled `before`.
+    `notes` say what makes the two hard to compare (other device, other number of ranks, other shapes).
+    """
+
+    before: str
+    after: str
+    before_step_s: float
+    after_step_s: float
+    changes: tuple[ChangeRow, ...]
+    rest_before_s: float
+    rest_after_s: float
+    before_trace: RankTrace
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,30 @@
+"""Everything that a report on traces shows."""
+
+from typing import ClassVar
+
+from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.fleet import Fleet
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.analysis.model.shown import Shown
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.spec import Struct
+
+TRACE_ANALYSIS_VERSION = 3
+
+
+class TraceAnalysis(Struct, Shown):
+    """Everything a report on traces shows. Labels of traces, that of `difference` included, tell them apart."""
+
+    subject: ClassVar[str] = "trace"
+    schema_version: int = TRACE_ANALYSIS_VERSION
+    title: str
+    created_at: str
+    perfkit: str
+    command: str
+    traces: tuple[RankTrace, ...]
+    fleet: Fleet | None = None
+    difference: TraceDifference | None = None
+    findings: tuple[Finding, ...]
+    provenance: tuple[Provenance, ...]
+    warnings: tuple[str, ...] = ()
