@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfkit.files import read_json, write_json
+from perfkit.files import write_json
 from perfkit.record import Samples
 from perfkit.spec import Struct
 
@@ -41,8 +41,3 @@ class Pairs(Struct):
 def write_pairs(path: Path, pairs: Pairs) -> None:
     """Write `pairs.json`, atomically."""
     write_json(path, pairs)
-
-
-def read_pairs(path: Path) -> Pairs:
-    """Read `pairs.json`. A `RunFormatError` names the file and what is wrong with it."""
-    return read_json(path, Pairs)

@@ -20,7 +20,7 @@ from perfkit.files import read_json
 from perfkit.measure.schedule import BenchRequest
 from perfkit.record import RankRecord, Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
-from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, read_pairs
+from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pairs
 
 pytestmark = pytest.mark.slow
 
@@ -117,7 +117,7 @@ def workers_of(pid):
 def test_each_side_runs_its_own_code(repository, tmp_path, turns):
     with sides(repository) as (before, after):
         pairs = measure(before, after, spec(), tmp_path / "pairs", turns=turns, most=2)
-    assert read_pairs(tmp_path / "pairs" / PAIRS_FILE) == pairs
+    assert read_json(tmp_path / "pairs" / PAIRS_FILE, Pairs) == pairs
     assert len(pairs.pairs) == 2
     for index, pair in enumerate(pairs.pairs):
         assert len(pair.before.wall_s) == len(pair.before.cpu_s) == len(pair.after.wall_s) == len(pair.after.cpu_s)

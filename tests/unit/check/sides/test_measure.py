@@ -6,9 +6,10 @@ from perfkit.check.sides import measure
 from perfkit.check.sides.measure import PairFinished, PairStarted, measure_pairs
 from perfkit.check.sides.side import Side, SideFailedError
 from perfkit.errors import UsageError
+from perfkit.files import read_json
 from perfkit.record import Run, Samples, Status
 from perfkit.spec import RunSpec, WorkloadSpec
-from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, read_pairs
+from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, Pairs
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_the_caller_ends_it(pairs_of, tmp_path):
     pairs, indices, _ = pairs_of([1.0] * 9, enough=lambda pairs: "decided" if len(pairs.pairs) == 3 else "")
     assert pairs.ended == "decided"
     assert indices == [(0, "000"), (1, "001"), (2, "002")]
-    assert read_pairs(tmp_path / "pairs" / PAIRS_FILE) == pairs
+    assert read_json(tmp_path / "pairs" / PAIRS_FILE, Pairs) == pairs
     assert pairs.variant == "baseline"
 
 
@@ -82,7 +83,7 @@ def test_one_slow_pair_does_not_stand_for_the_next(pairs_of):
 def test_what_was_measured_before_a_failure_is_kept(pairs_of, tmp_path):
     with pytest.raises(SideFailedError, match="side: failed: ValueError: no"):
         pairs_of([1.0, 1.0, None])
-    kept = read_pairs(tmp_path / "pairs" / PAIRS_FILE)
+    kept = read_json(tmp_path / "pairs" / PAIRS_FILE, Pairs)
     assert len(kept.pairs) == 2
     assert kept.ended == ""
 
