@@ -3,6 +3,7 @@
 from rich.table import Table
 
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
+from perfkit.devices.unit_names import unit_name
 from perfkit.units import bandwidth, flops_per_s, percent
 
 
@@ -17,7 +18,7 @@ def table(known: DeviceCeilings) -> Table:
     made.add_column("source", no_wrap=True)
     for ceiling in known.ceilings:
         made.add_row(
-            ceiling.level.value,
+            unit_name(ceiling.level, known.device_name),
             ceiling.dtype or "",
             "" if ceiling.threads is None else str(ceiling.threads),
             _value(ceiling),

@@ -1,5 +1,7 @@
 """`perfkit devices`: the GPUs whose datasheet peaks are known."""
 
+from collections.abc import Sequence
+
 import click
 import msgspec
 
@@ -44,11 +46,19 @@ def command(text: str, as_json: bool) -> None:
         ]
         click.echo(msgspec.json.format(msgspec.json.encode(devices), indent=2))
         return
-    for line in columns([_HEADER, *map(_row, entries)]):
+    for line in columns([_header(entries), *map(_row, entries)]):
         click.echo(line)
 
 
-_HEADER = ("id", "16-bit matrix", "fp32 vector", "memory", "host link", "interconnect", "name as drivers report it")
+def _header(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Units bear the names of all vendors that are listed."""
+    from perfkit.devices.unit_names import unit_name
+
+    def units(level: Level) -> str:
+        return " / ".join(dict.fromkeys(unit_name(level, entry.names[0]) for entry in entries))
+
+    rates = (f"16-bit {units(Level.MATRIX)}", f"fp32 {units(Level.VECTOR)}")
+    return ("id", *rates, "memory", "host link", "interconnect", "name as drivers report it")
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

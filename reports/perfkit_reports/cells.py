@@ -6,12 +6,36 @@ from perfkit import units
 from perfkit.record import Measurement, Quantity
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING
+from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.wording import bounded
+
+_HOVER = 900  # shapes of a fused optimizer's lists fill pages; tables/*.parquet have them whole
 
 
 def text(value: str) -> Cell:
     """Words; a dash where there are none."""
     return Cell(value or NOTHING, value=value)
+
+
+def short(value: str, limit: int = 64) -> Cell:
+    """Shortened in the middle, whole on hover."""
+    return _named(middle(value, limit), value)
+
+
+def code(value: str, limit: int = 60) -> Cell:
+    """The name of a kernel or op in a readable form, whole on hover."""
+    return _named(short_kernel(value, limit), value)
+
+
+def _named(shown: str, whole: str) -> Cell:
+    """A name that is sorted and saved as it was recorded, unless it would fill the page."""
+    if shown == whole:
+        return text(whole)
+    return Cell(shown or NOTHING, whole=middle(whole, _HOVER))
+
+
+def seconds(value: float) -> Cell:
+    return Cell(units.seconds(value), value=value)
 
 
 def known(value: float | None, show: Callable[[float], str], reason: str) -> Cell:

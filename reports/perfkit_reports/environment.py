@@ -5,7 +5,8 @@ from typing import Any
 
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis
-from perfkit.devices.ceiling import Ceiling
+from perfkit.devices.ceiling import Ceiling, Confidence
+from perfkit.devices.unit_names import unit_name
 from perfkit.record import Environment
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING, Column
@@ -55,22 +56,24 @@ def packages_line(environment: Environment) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))
 
 
-CEILINGS: tuple[Column[Ceiling], ...] = (
-    Column("Ceiling", lambda ceiling: Cell(f"{ceiling.dtype or ''} {ceiling.level.value}".strip()), numeric=False),
-    Column("Value", lambda ceiling: Cell(_rate(ceiling), value=ceiling.value)),
-    Column("Kind", lambda ceiling: Cell(ceiling.kind.value), numeric=False),
-    Column("Threads", lambda ceiling: _given(ceiling.threads, str)),
-    Column("Spread", lambda ceiling: _given(ceiling.spread, units.percent)),
-    Column(
-        "Confidence",
-        lambda ceiling: Cell(
-            NOTHING if ceiling.confidence is None else ceiling.confidence.value,
-            tone="unsure" if ceiling.confidence == "low" else "",
-        ),
-        numeric=False,
-    ),
-    Column("Source", lambda ceiling: Cell(ceiling.source), numeric=False, wrap=True),
-)
+def ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
+    """Those of a table of the ceilings of a device, whose units are called as its vendor does."""
+
+    def name(ceiling: Ceiling) -> Cell:
+        return Cell(" ".join(filter(None, (ceiling.dtype, unit_name(ceiling.level, device_name)))))
+
+    def confidence(ceiling: Ceiling) -> Cell:
+        return Cell(ceiling.confidence or NOTHING, tone="unsure" if ceiling.confidence == Confidence.LOW else "")
+
+    return [
+        Column("Ceiling", name, numeric=False),
+        Column("Value", lambda ceiling: Cell(_rate(ceiling), value=ceiling.value)),
+        Column("Kind", lambda ceiling: Cell(ceiling.kind.value), numeric=False),
+        Column("Threads", lambda ceiling: _given(ceiling.threads, str)),
+        Column("Spread", lambda ceiling: _given(ceiling.spread, units.percent)),
+        Column("Confidence", confidence, numeric=False),
+        Column("Source", lambda ceiling: Cell(ceiling.source), numeric=False, wrap=True),
+    ]
 
 
 def machine_line(analysis: Analysis) -> str:

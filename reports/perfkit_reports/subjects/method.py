@@ -8,7 +8,7 @@ from perfkit.record import Environment
 from perfkit_reports.document.blocks import Block, Facts, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column, telling
-from perfkit_reports.environment import CEILINGS, environment_items, packages_line
+from perfkit_reports.environment import ceiling_columns, environment_items, packages_line
 
 WITHOUT_CEILINGS = (
     "No ceiling of this device is known, so there are no percentages of a peak. Measure them with perfkit calibrate."
@@ -39,7 +39,7 @@ def _ceilings(known: DeviceCeilings, place: int, several: bool) -> Table:
     return Table(
         id="ceilings" if place == 1 else f"ceilings-{place}",
         title=f"Ceilings of {known.device_name or known.device}" if several else "Ceilings",
-        columns=telling(CEILINGS, known.ceilings),
+        columns=telling(ceiling_columns(known.device_name), known.ceilings),
         rows=known.ceilings,
         what="ceiling",
         data="ceilings",

@@ -22,6 +22,13 @@ def test_figures_are_dense_and_what_is_not_known_is_a_dash() -> None:
     assert " -  " in line  # no interconnect
 
 
+def test_units_bear_the_names_of_the_vendors_that_are_listed() -> None:
+    both, one = (CliRunner().invoke(command, given).output.splitlines()[0] for given in ([], ["mi300x"]))
+    assert "16-bit Tensor Core / MFMA" in both
+    assert "16-bit MFMA  " in one
+    assert "fp32 VALU  " in one
+
+
 def test_json_has_every_figure_with_its_source() -> None:
     (device,) = json.loads(CliRunner().invoke(command, ["NVIDIA GB200", "--json"]).output)
     assert device["id"] == "gb200"

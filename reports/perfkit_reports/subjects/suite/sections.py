@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.trace.tables import LONGEST_ROWS
 from perfkit.store.summary import SUMMARY_FILE
 from perfkit_reports.charts import curves, step_times
 from perfkit_reports.charts.curves import Curve
@@ -20,7 +21,7 @@ from perfkit_reports.subjects.suite import details
 from perfkit_reports.subjects.suite.data import data
 from perfkit_reports.subjects.suite.look import holders, plane, styles, traces
 from perfkit_reports.subjects.suite.summary import summary as short
-from perfkit_reports.subjects.trace import step
+from perfkit_reports.subjects.trace import costs, step
 
 REPORT_JSON = "report.json"
 
@@ -107,7 +108,7 @@ def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tu
         step.placed(drawn, what, "" if drawn.points else none, arrow if len(found) > 1 else "", Weight.BRIEF),
         step.split(found, bars, what, untraced),
         memory(holders(analysis), what, peak=Weight.BRIEF, words=False),
-        step.costs(found, what, untraced, step.ROWS, Weight.NORMAL),
+        costs.section(found, what, untraced, LONGEST_ROWS, Weight.NORMAL),
     )
 
 

@@ -1,12 +1,10 @@
 """The columns of a trace report's tables, shared by every renderer."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
-from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import (
     CollectiveRow,
     CopyRow,
@@ -16,115 +14,21 @@ from perfkit.analysis.model.trace import (
     StreamRow,
     Uncovered,
 )
-from perfkit_reports.cells import count, known, text
+from perfkit_reports.cells import code, count, known, seconds, short, text
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.names import middle, short_kernel
-from perfkit_reports.subjects import ops
 from perfkit_reports.subjects.trace.headline import device
 from perfkit_reports.subjects.trace.story import reading
 from perfkit_reports.wording import signed_seconds
-
-SAVINGS = ops.SAVINGS
-_LONG = 64
-_HOVER = 900  # shapes of a fused optimizer's lists fill pages; tables/*.parquet have them whole
-
-
-def _short(value: str, limit: int = _LONG) -> Cell:
-    """Shortened in the middle, whole on hover."""
-    return _named(middle(value, limit), value)
-
-
-def _code(value: str, limit: int = 60) -> Cell:
-    """The name of a kernel or op in a readable form, whole on hover."""
-    return _named(short_kernel(value, limit), value)
-
-
-def _named(short: str, whole: str) -> Cell:
-    """A name that is sorted and saved as it was recorded, unless it would fill the page."""
-    if short == whole:
-        return Cell(short or NOTHING, value=whole)
-    return Cell(short or NOTHING, whole=middle(whole, _HOVER))
-
-
-def _seconds(value: float) -> Cell:
-    return Cell(units.seconds(value), value=value)
 
 
 def _count(value: float) -> Cell:
     return Cell(count(value), value=value)
 
 
-def _unit(row: OpRow) -> Cell:
-    return text(" ".join(part for part in (row.dtype, row.unit) if part))
-
-
-def _bound(row: OpRow) -> Cell:
-    if row.above_roof:
-        return Cell("above roof", reason="no device is that fast: the model of its cost is wrong", tone="unsure")
-    level = f" ({row.level})" if row.bound == "memory" and row.level not in ("", "memory") else ""
-    return text(row.bound + level)
-
-
-def _extra(column: Column[OpRow]) -> Column[OpRow]:
-    return replace(column, weight=Weight.DETAIL)
-
-
-_CALLS = next(column for column in ops.FIGURES if column.title == "Calls")
-_FIGURES = tuple(
-    replace(column, cell=_bound) if column.title == "Bound" else column
-    for column in ops.FIGURES
-    if column is not _CALLS
-)
-_SHAPES = Column[OpRow]("Shapes", lambda row: _short(row.shapes, 48), numeric=False, wrap=True)
-_MODULE = Column[OpRow]("Module", lambda row: _short(row.module, 48), numeric=False, wrap=True)
-_PHASE = Column[OpRow]("Phase", lambda row: text(row.phase), numeric=False)
-_REST: tuple[Column[OpRow], ...] = (
-    *map(_extra, ops.COST[:-1]),
-    Column(
-        "At best",
-        lambda row: known(row.attainable_s, units.seconds, "its cost or its roof is not known"),
-        help="the time the roofs allow, per step",
-        weight=Weight.DETAIL,
-    ),
-    Column(
-        "Unit", _unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it", weight=Weight.DETAIL
-    ),
-    _extra(ops.COST[-1]),
-)
-KERNELS: tuple[Column[OpRow], ...] = (
-    Column("Kernel", lambda row: _code(row.name), numeric=False, code=True, weight=Weight.BRIEF),
-    *_FIGURES,
-    Column("Op", lambda row: _code(row.op, 28), numeric=False, help="the op it was launched for", wrap=True),
-    _SHAPES,
-    *map(_extra, (_CALLS, _PHASE, _MODULE)),
-    *_REST,
-)
-OPS: tuple[Column[OpRow], ...] = (
-    Column("Op", lambda row: _code(row.name), numeric=False, code=True),
-    *_FIGURES,
-    _MODULE,
-    _SHAPES,
-    *map(_extra, (_CALLS, _PHASE)),
-    *_REST,
-)
-MODULES: tuple[Column[OpRow], ...] = (
-    Column("Module", lambda row: _short(row.module or row.name), numeric=False, code=True),
-    *_FIGURES,
-    _PHASE,
-    *map(_extra, (_CALLS, _SHAPES)),
-    *_REST,
-)
-PHASES: tuple[Column[OpRow], ...] = (
-    Column("Phase", lambda row: text(row.phase or row.name), numeric=False, code=True),
-    *_FIGURES,
-    *map(_extra, (_CALLS, _SHAPES)),
-    *_REST,
-)
-
 _BUSY: tuple[Column[StreamRow], ...] = (
-    Column("Busy", lambda row: _seconds(row.busy_s), help="sum over the whole trace"),
+    Column("Busy", lambda row: seconds(row.busy_s), help="sum over the whole trace"),
     Column(
         "Of the trace",
         lambda row: known(
@@ -133,13 +37,13 @@ _BUSY: tuple[Column[StreamRow], ...] = (
     ),
 )
 STREAMS: tuple[Column[StreamRow], ...] = (
-    Column("Stream", lambda row: _short(row.stream), numeric=False),
+    Column("Stream", lambda row: short(row.stream), numeric=False),
     Column("Device", lambda row: Cell(str(row.device), value=row.device)),
     Column("Kernels", lambda row: Cell(f"{row.kernels:,}", value=row.kernels), help="in the whole trace"),
     *_BUSY,
 )
 THREADS: tuple[Column[StreamRow], ...] = (
-    Column("Thread", lambda row: _short(row.stream), numeric=False),
+    Column("Thread", lambda row: short(row.stream), numeric=False),
     Column("Ops", lambda row: Cell(f"{row.kernels:,}", value=row.kernels), help="in the whole trace"),
     *_BUSY,
 )
@@ -161,14 +65,14 @@ def _of_link(reached: float | None, ceiling: float | None, source: str) -> Cell:
 
 _NO_SIZE = "its size was not recorded"
 COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
-    Column("Collective", lambda row: _code(row.name), numeric=False, code=True),
-    Column("Group", lambda row: _short(row.group, 32), numeric=False),
+    Column("Collective", lambda row: code(row.name), numeric=False, code=True),
+    Column("Group", lambda row: short(row.group, 32), numeric=False),
     Column("Ranks", lambda row: known(row.group_size, lambda value: f"{value:,.0f}", "the group was not recorded")),
     Column("Dtype", lambda row: text(row.dtype), numeric=False),
     Column("Message", lambda row: known(row.message_bytes, units.nbytes, _NO_SIZE), help="bytes per call"),
     Column("Calls", lambda row: _count(row.calls), help="per step"),
-    Column("Time", lambda row: _seconds(row.seconds), help="per step"),
-    Column("Exposed", lambda row: _seconds(row.exposed_s), help="not beside computing, per step"),
+    Column("Time", lambda row: seconds(row.seconds), help="per step"),
+    Column("Exposed", lambda row: seconds(row.exposed_s), help="not beside computing, per step"),
     Column(
         "Algbw",
         lambda row: known(row.algorithm_bandwidth, units.bandwidth, _NO_SIZE),
@@ -196,20 +100,20 @@ COPIES: tuple[Column[CopyRow], ...] = (
     Column("Host memory", _pageable, numeric=False),
     Column("Calls", lambda row: _count(row.calls), help="per step"),
     Column("Bytes", lambda row: known(row.bytes, units.nbytes, _NO_SIZE), help="per step"),
-    Column("Time", lambda row: _seconds(row.seconds), help="per step"),
-    Column("Exposed", lambda row: _seconds(row.exposed_s), help="not beside computing, per step"),
+    Column("Time", lambda row: seconds(row.seconds), help="per step"),
+    Column("Exposed", lambda row: seconds(row.exposed_s), help="not beside computing, per step"),
     Column("Bandwidth", lambda row: known(row.bandwidth, units.bandwidth, _NO_SIZE)),
     Column("Of the link", lambda row: _of_link(row.bandwidth, row.ceiling, row.ceiling_source)),
 )
 
 _NO_SKEW = "its collectives could not be matched with those of the other ranks"
 RANKS: tuple[Column[RankRow], ...] = (
-    Column("Rank", lambda row: _short(row.label, 32), numeric=False),
-    Column("Step", lambda row: _seconds(row.step_s)),
-    Column("Computing", lambda row: _seconds(row.compute_s), help="per step"),
-    Column("Communication", lambda row: _seconds(row.communication_s), help="per step"),
-    Column("Exposed", lambda row: _seconds(row.exposed_communication_s), help="not beside computing, per step"),
-    Column("Idle", lambda row: _seconds(row.idle_s), help="per step"),
+    Column("Rank", lambda row: short(row.label, 32), numeric=False),
+    Column("Step", lambda row: seconds(row.step_s)),
+    Column("Computing", lambda row: seconds(row.compute_s), help="per step"),
+    Column("Communication", lambda row: seconds(row.communication_s), help="per step"),
+    Column("Exposed", lambda row: seconds(row.exposed_communication_s), help="not beside computing, per step"),
+    Column("Idle", lambda row: seconds(row.idle_s), help="per step"),
     Column(
         "Straggler delay", lambda row: known(row.late_s, units.seconds, _NO_SKEW), help="after the first rank, per step"
     ),
@@ -220,11 +124,11 @@ RANKS: tuple[Column[RankRow], ...] = (
     ),
 )
 SKEW: tuple[Column[SkewRow], ...] = (
-    Column("Collective", lambda row: _code(row.name), numeric=False, code=True),
-    Column("Group", lambda row: _short(row.group, 32), numeric=False),
+    Column("Collective", lambda row: code(row.name), numeric=False, code=True),
+    Column("Group", lambda row: short(row.group, 32), numeric=False),
     Column("Calls", lambda row: _count(row.calls), help="per step"),
-    Column("Waiting", lambda row: _seconds(row.wait_s), help="mean over ranks, per step"),
-    Column("At worst", lambda row: _seconds(row.worst_wait_s)),
+    Column("Waiting", lambda row: seconds(row.wait_s), help="mean over ranks, per step"),
+    Column("At worst", lambda row: seconds(row.worst_wait_s)),
     Column("Last to arrive", lambda row: text(row.latest_rank), numeric=False),
     Column("How often", lambda row: Cell(units.percent(row.latest_share, 0), value=row.latest_share)),
 )
@@ -240,32 +144,32 @@ def _change(row: ChangeRow) -> Cell:
 
 
 CHANGES: tuple[Column[ChangeRow], ...] = (
-    Column("Op", lambda row: _code(row.name), numeric=False, code=True),
+    Column("Op", lambda row: code(row.name), numeric=False, code=True),
     Column("Change", _change, help="per step"),
     Column("Before", lambda row: _side(row.before_s, units.seconds), help="per step"),
     Column("Now", lambda row: _side(row.after_s, units.seconds), help="per step"),
     Column("Calls before", lambda row: _side(row.before_calls, count), help="per step"),
     Column("Calls now", lambda row: _side(row.after_calls, count), help="per step"),
     Column("Phase", lambda row: text(row.phase), numeric=False),
-    Column("Module", lambda row: _short(row.module, 48), numeric=False, wrap=True),
-    Column("Shapes", lambda row: _short(row.shapes, 48), numeric=False, wrap=True),
+    Column("Module", lambda row: short(row.module, 48), numeric=False, wrap=True),
+    Column("Shapes", lambda row: short(row.shapes, 48), numeric=False, wrap=True),
     Column("FLOPs before", lambda row: _side(row.before_flops, units.flops), weight=Weight.DETAIL),
     Column("FLOPs now", lambda row: _side(row.after_flops, units.flops), weight=Weight.DETAIL),
     Column("Bytes before", lambda row: _side(row.before_bytes, units.nbytes), weight=Weight.DETAIL),
     Column("Bytes now", lambda row: _side(row.after_bytes, units.nbytes), weight=Weight.DETAIL),
 )
 UNCOVERED: tuple[Column[Uncovered], ...] = (
-    Column("Name", lambda row: _code(row.name), numeric=False, code=True),
-    Column("Time", lambda row: _seconds(row.seconds), help="in the whole trace"),
+    Column("Name", lambda row: code(row.name), numeric=False, code=True),
+    Column("Time", lambda row: seconds(row.seconds), help="in the whole trace"),
     Column("Share", lambda row: Cell(units.percent(row.share), value=row.share), meter=True),
     Column("Why", lambda row: text(row.reason), numeric=False, wrap=True),
 )
 HOST_CALLS: tuple[Column[HostCallRow], ...] = (
-    Column("Call", lambda row: _code(row.name), numeric=False, code=True),
+    Column("Call", lambda row: code(row.name), numeric=False, code=True),
     Column("What for", lambda row: text(row.kind), numeric=False),
-    Column("Within", lambda row: _code(row.op, 40), numeric=False, help="the innermost op around it"),
+    Column("Within", lambda row: code(row.op, 40), numeric=False, help="the innermost op around it"),
     Column("Calls", lambda row: _count(row.calls), help="per step"),
-    Column("Time", lambda row: _seconds(row.seconds), help="per step"),
+    Column("Time", lambda row: seconds(row.seconds), help="per step"),
     Column(
         "Device idle",
         lambda row: known(row.idle_s, units.seconds, "no device was traced"),
@@ -276,13 +180,13 @@ MODEL_ERROR: tuple[Column[ModelErrorRow], ...] = (
     Column("Ops", lambda row: text(row.op_class), numeric=False),
     Column("Quantity", lambda row: text(row.quantity), numeric=False),
     Column("Kernels", lambda row: Cell(f"{row.kernels:,}", value=row.kernels)),
-    Column("Time", lambda row: _seconds(row.seconds)),
+    Column("Time", lambda row: seconds(row.seconds)),
     Column("Model / counter", lambda row: Cell(f"{row.ratio:.2f}", value=row.ratio), help="median, weighted by time"),
     Column("80 % of the time", lambda row: Cell(f"{row.low:.2f} to {row.high:.2f}"), numeric=False),
 )
 TRACES: tuple[Column[RankTrace], ...] = (
-    Column("Trace", lambda trace: _short(trace.label), numeric=False, code=True),
-    Column("File", lambda trace: _short(trace.reading.path), numeric=False, wrap=True),
+    Column("Trace", lambda trace: short(trace.label), numeric=False, code=True),
+    Column("File", lambda trace: short(trace.reading.path), numeric=False, wrap=True),
     Column("Device", lambda trace: Cell(device(trace), detail=trace.device_basis), numeric=False, wrap=True),
     Column("Holds", lambda trace: Cell(reading(trace)), numeric=False, wrap=True),
     Column("Steps", lambda trace: Cell(f"{len(trace.steps):,}", detail=trace.step_basis), numeric=False, wrap=True),

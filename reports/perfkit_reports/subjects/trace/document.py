@@ -6,7 +6,7 @@ from perfkit_reports.document.blocks import Findings, Section
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects import memory
-from perfkit_reports.subjects.trace import device, explained, headline, ranks, step
+from perfkit_reports.subjects.trace import costs, device, explained, headline, ranks, step
 from perfkit_reports.subjects.trace.data import data
 from perfkit_reports.subjects.trace.series import memory_holders
 from perfkit_reports.subjects.trace.summary import summary
@@ -22,7 +22,7 @@ _SECTIONS = (
     step.changes,
     step.time,
     step.roofline,
-    step.savings,
+    costs.savings,
     _memory,
     ranks.ranks,
     device.launches,

@@ -8,6 +8,7 @@ from perfkit_reports.document.blocks import Block, Details, Facts, Section, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects import method as shared
 from perfkit_reports.subjects.trace import columns, story
+from perfkit_reports.subjects.trace.costs import columns as cost_columns
 from perfkit_reports.subjects.trace.headline import ceilings_of
 from perfkit_reports.subjects.trace.parts import by_trace, table
 from perfkit_reports.subjects.trace.series import detailed, every_trace
@@ -24,11 +25,10 @@ def coverage(analysis: TraceAnalysis) -> Section | None:
 
 
 def _coverage(trace: RankTrace, end: str) -> Sequence[Block]:
-    costs = columns.KERNELS if trace.kernels else columns.OPS
+    kind = "kernels" if trace.kernels else "ops"
     wrong = [row for row in trace.kernels or trace.ops if row.above_roof]
-    above = table(
-        f"above{end}", "Above a roof", costs, wrong, "row", data="kernels" if trace.kernels else "ops", show_title=False
-    )
+    costs = cost_columns(kind, trace.device_name)
+    above = table(f"above{end}", "Above a roof", costs, wrong, "row", data=kind, show_title=False)
     return (
         Text(id=f"covered{end}", lines=(story.coverage(trace), story.utilisation(trace))),
         *table(

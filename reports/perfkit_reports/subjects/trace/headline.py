@@ -13,7 +13,7 @@ from perfkit.record import Unknown
 from perfkit_reports import cells
 from perfkit_reports.document.blocks import Tile
 from perfkit_reports.document.cells import Cell, unknown
-from perfkit_reports.subjects.ops import gain_s
+from perfkit_reports.subjects.trace.costs import gain_s
 from perfkit_reports.subjects.trace.series import focus
 from perfkit_reports.subjects.trace.story import per
 from perfkit_reports.wording import bounded, sentence

@@ -1,21 +1,20 @@
 """What changed, where a step's time goes, how it stands to the roofs, and what could be saved."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model import time_split
-from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.charts import changes as changes_chart
 from perfkit_reports.charts import roofline as roofline_chart
 from perfkit_reports.charts.plane import Plane
 from perfkit_reports.charts.roofs import placeable
-from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Details, Section, Table, Text
+from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Details, Section, Text
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.trace import columns, headline, story
-from perfkit_reports.subjects.trace.parts import SHORT, table
+from perfkit_reports.subjects.trace.parts import table
 from perfkit_reports.subjects.trace.series import (
     BARS,
     detailed,
@@ -26,8 +25,6 @@ from perfkit_reports.subjects.trace.series import (
     stream_bars,
     trace_bars,
 )
-
-ROWS = 80  # of a table of costs where there are few
 
 # What a part of the step is whose name does not say all.
 _MEANING = {
@@ -164,71 +161,3 @@ def _axes(without_roofs: bool) -> str:
         "measured. A dot's area is in proportion to its share of the step; the distance to the roof above it is what "
         "could be saved."
     )
-
-
-def savings(analysis: TraceAnalysis) -> Section:
-    """Kernels, ops, modules and phases by the time above their roofs."""
-    none = "The trace holds no kernels and no ops."
-    traces, total = detailed(analysis), len(every_trace(analysis))
-    return costs(traces, "trace", none, SHORT if len(traces) > 1 else ROWS, Weight.BRIEF, total)
-
-
-def costs(traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, total: int = 0) -> Section:
-    """Tables of `limit` rows of `traces`, each of them a `what`; `total` says how many there are."""
-    options: dict[tuple[str, ...], Block] = {
-        (panel.title.split(" of ")[0], label): panel for label, panel in _panels(traces, limit, weight)
-    }
-    if not options:
-        empty = Text(id="no-costs", lines=(none,), style="empty")
-        return Section("savings", "Potential savings", (empty,))
-    blocks: list[Block] = [
-        Choice(
-            id="costs",
-            keys=("Table", what.capitalize()),
-            options=options,
-            filter="name, op, phase, module, shapes, bound",
-            weight=weight,
-        )
-    ]
-    if total > len(traces):
-        line = f"Tables of {len(traces)} of {total} traces; all are in tables/."
-        blocks.append(Text(id="costs-cut", lines=(line,), style="caption"))
-    intro = (
-        "Time above what the roofs allow: the most that a better kernel, fusion or layout could save. Rows are ranked "
-        "by that; what has no cost or no roof comes after, by time.",
-    )
-    return Section("savings", "Potential savings", tuple(blocks), intro=intro)
-
-
-def _panels(traces: Sequence[RankTrace], limit: int, weight: Weight) -> Iterator[tuple[str, Table]]:
-    """(label of the trace, table)."""
-    for place, trace in enumerate(traces):
-        for kind, of, rows in (
-            ("kernels", columns.KERNELS, trace.kernels),
-            ("ops", columns.OPS, trace.ops),
-            ("modules", columns.MODULES, trace.modules),
-            ("phases", columns.PHASES, trace.phases),
-        ):
-            if not rows or (kind == "kernels" and trace.device == "cpu"):  # there an op is its own kernel
-                continue
-            caption = ""
-            if kind in ("kernels", "ops") and sum(row.share for row in rows[:limit] if row.phase != OUTSIDE) > 1.001:
-                many = "threads" if trace.device == "cpu" else "streams"
-                caption = f"Work of several {many} overlaps, so that shares add up to more than 100 %."
-            if kind == "modules":
-                caption = "A module's row holds all beneath it, so that rows overlap."
-            yield (
-                trace.label,
-                Table(
-                    id=f"{kind}-{place}",
-                    title=f"{kind.capitalize()} of {trace.label}",
-                    columns=of,
-                    rows=rows,
-                    what=kind[:-1],
-                    data=kind,
-                    limit=limit,
-                    sorted=columns.SAVINGS,
-                    caption=caption,
-                    weight=weight,
-                ),
-            )

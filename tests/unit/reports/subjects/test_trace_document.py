@@ -82,6 +82,12 @@ def test_the_document_tells_the_story() -> None:
     assert blocks(told)["wrong-0"].title == "Above a roof: 1 with a wrong cost"  # type: ignore[attr-defined]
 
 
+def test_units_bear_the_names_that_the_vendor_of_the_device_gives_them() -> None:
+    found = blocks(document(sample.alone()))
+    assert {"bf16 Tensor Core", "bf16 CUDA core"} <= set(column(found["kernels-0"], "Unit"))
+    assert {"bf16 Tensor Core", "fp32 CUDA core", "memory"} <= set(column(found["ceilings"], "Ceiling"))
+
+
 def test_a_terminal_has_what_bounds_the_step_and_what_could_be_saved() -> None:
     text = " ".join(shown(sample.realistic()).split())
     for part in (

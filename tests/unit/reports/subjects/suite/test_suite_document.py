@@ -8,6 +8,7 @@ from rich.console import Console
 
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.trace.tables import LONGEST_ROWS
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings, Table, Text
 from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.weight import Weight
@@ -44,6 +45,12 @@ def test_key_figures_are_those_of_the_winners(realistic: Analysis, nothing_measu
         "Variants": ("8", "6 ok, 1 skipped, 1 out of memory"),
     }
     assert [tile.title for tile in document(nothing_measured).tiles] == ["Variants"]
+
+
+def test_all_rows_of_ops_that_a_suite_keeps_are_shown(realistic: Analysis) -> None:
+    table = blocks(document(realistic))["ops-0"]
+    assert isinstance(table, Table)
+    assert table.limit == LONGEST_ROWS
 
 
 def test_a_row_is_a_variant_and_those_without_figures_have_dashes_and_a_reason(realistic: Analysis) -> None:

@@ -1,0 +1,169 @@
+"""Kernels, ops, modules and phases by what could be saved of each: the columns of their tables, and the section."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from perfkit import units
+from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.devices.peak import CPU
+from perfkit.devices.unit_names import unit_name
+from perfkit_reports.cells import code, count, known, seconds, short, text
+from perfkit_reports.document.blocks import Block, Choice, Section, Table, Text
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.trace.parts import SHORT
+from perfkit_reports.subjects.trace.series import detailed, every_trace
+
+_ROWS = 80  # of a trace that stands alone: more would make a page too large to send
+_SAVINGS = "Potential savings"
+_ABOVE = "it came out above a roof, so the model of its cost is wrong"
+_CACHED = "faster than the memory: its operands were still in a cache, whose bandwidth is not known"
+_UNMODELLED = "no cost model for this op, or its shapes were not recorded"
+
+
+def gain_s(row: OpRow) -> float | None:
+    """Seconds per step above the attainable time; None where that is not known or cannot be right."""
+    return None if row.attainable_s is None or row.above_roof else max(0.0, row.seconds - row.attainable_s)
+
+
+def _of_roofline(row: OpRow) -> Cell:
+    why_not = _UNMODELLED if row.attainable_s is None else _CACHED
+    return known(row.efficiency, lambda value: units.percent(value, 0), why_not)
+
+
+def _bound(row: OpRow) -> Cell:
+    if row.above_roof:
+        return Cell("above roof", reason="no device is that fast: the model of its cost is wrong", tone="unsure")
+    level = f" ({row.level})" if row.bound == "memory" and row.level not in ("", "memory") else ""
+    return text(row.bound + level)
+
+
+_FIGURES: tuple[Column[OpRow], ...] = (
+    Column("Time", lambda row: seconds(row.seconds), help="per step"),
+    Column("Share", lambda row: Cell(units.percent(row.share), value=row.share), help="of the step", meter=True),
+    Column(
+        _SAVINGS,
+        lambda row: known(gain_s(row), units.seconds, _ABOVE if row.above_roof else _UNMODELLED),
+        help="time above what the roofs allow, per step",
+    ),
+    Column("% of roofline", _of_roofline, help="attainable time over time taken"),
+    Column("Bound", _bound, numeric=False, help="the ceiling that limits it"),
+)
+_CALLS = Column[OpRow]("Calls", lambda row: Cell(count(row.calls), value=row.calls), help="per step")
+_PHASE = Column[OpRow]("Phase", lambda row: text(row.phase), numeric=False)
+_MODULE = Column[OpRow]("Module", lambda row: short(row.module, 48), numeric=False, wrap=True)
+_SHAPES = Column[OpRow]("Shapes", lambda row: short(row.shapes, 48), numeric=False, wrap=True)
+_OP = Column[OpRow]("Op", lambda row: code(row.op, 28), numeric=False, help="the op it was launched for", wrap=True)
+# By kind: what names a row, what is shown beside its figures, and what only on demand.
+_KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[OpRow], ...]]] = {
+    "kernels": (
+        Column("Kernel", lambda row: code(row.name), numeric=False, code=True, weight=Weight.BRIEF),
+        (_OP, _SHAPES),
+        (_CALLS, _PHASE, _MODULE),
+    ),
+    "ops": (Column("Op", lambda row: code(row.name), numeric=False, code=True), (_MODULE, _SHAPES), (_CALLS, _PHASE)),
+    "modules": (
+        Column("Module", lambda row: short(row.module or row.name), numeric=False, code=True),
+        (_PHASE,),
+        (_CALLS, _SHAPES),
+    ),
+    "phases": (
+        Column("Phase", lambda row: text(row.phase or row.name), numeric=False, code=True),
+        (),
+        (_CALLS, _SHAPES),
+    ),
+}
+
+
+def columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]:
+    """Those of a table of `kernels`, `ops`, `modules` or `phases`, whose units are called as on that device."""
+    name, shown, on_demand = _KINDS[kind]
+    return (
+        name,
+        *(replace(column, weight=Weight.BRIEF) for column in _FIGURES),
+        *shown,
+        *(replace(column, weight=Weight.DETAIL) for column in (*on_demand, *_cost(device_name))),
+    )
+
+
+def _cost(device_name: str) -> tuple[Column[OpRow], ...]:
+    def unit(row: OpRow) -> Cell:
+        return text(" ".join(filter(None, (row.dtype, unit_name(row.unit, device_name)))))
+
+    return (
+        Column("FLOPs", lambda row: known(row.flops, units.flops, _UNMODELLED), help="per step"),
+        Column("Bytes", lambda row: known(row.bytes, units.nbytes, _UNMODELLED), help="compulsory traffic, per step"),
+        Column(
+            "FLOP/byte", lambda row: known(row.intensity, units.significant, _UNMODELLED), help="arithmetic intensity"
+        ),
+        Column(
+            "At best",
+            lambda row: known(row.attainable_s, units.seconds, "its cost or its roof is not known"),
+            help="the time the roofs allow, per step",
+        ),
+        Column("Unit", unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it"),
+        Column("Cost from", lambda row: text(row.cost_source), numeric=False),
+    )
+
+
+def savings(analysis: TraceAnalysis) -> Section:
+    """Kernels, ops, modules and phases by the time above their roofs."""
+    traces, total = detailed(analysis), len(every_trace(analysis))
+    none = "The trace holds no kernels and no ops."
+    return section(traces, "trace", none, SHORT if len(traces) > 1 else _ROWS, Weight.BRIEF, total)
+
+
+def section(traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, total: int = 0) -> Section:
+    """Tables of `limit` rows of `traces`, each of them a `what`; `total` says how many there are."""
+    tables = [table for place, trace in enumerate(traces) for table in _tables(trace, place, limit, weight)]
+    if not tables:
+        return Section("savings", _SAVINGS, (Text(id="no-costs", lines=(none,), style="empty"),))
+    blocks: list[Block] = [
+        Choice(
+            id="costs",
+            keys=("Table", what.capitalize()),
+            options={(kind, label): table for kind, label, table in tables},
+            filter="name, op, phase, module, shapes, bound",
+            weight=weight,
+        )
+    ]
+    if total > len(traces):
+        line = f"Tables of {len(traces)} of {total} traces; all are in tables/."
+        blocks.append(Text(id="costs-cut", lines=(line,), style="caption"))
+    return Section("savings", _SAVINGS, tuple(blocks), intro=(_INTRO,))
+
+
+def _tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterator[tuple[str, str, Table]]:
+    """(title of the kind, label of the trace, table) of those that have rows."""
+    on_cpu = trace.device == CPU
+    for kind in _KINDS:
+        rows: tuple[OpRow, ...] = getattr(trace, kind)
+        if not rows or (kind == "kernels" and on_cpu):  # there an op is its own kernel
+            continue
+        caption = "A module's row holds all beneath it, so that rows overlap." if kind == "modules" else ""
+        if kind in ("kernels", "ops") and sum(row.share for row in rows[:limit] if row.phase != OUTSIDE) > 1.001:
+            many = "threads" if on_cpu else "streams"
+            caption = f"Work of several {many} overlaps, so that shares add up to more than 100 %."
+        title = kind.capitalize()
+        made = Table(
+            id=f"{kind}-{place}",
+            title=f"{title} of {trace.label}",
+            columns=columns(kind, trace.device_name),
+            rows=rows,
+            what=kind[:-1],
+            data=kind,
+            limit=limit,
+            sorted=_SAVINGS,
+            caption=caption,
+            weight=weight,
+        )
+        yield title, trace.label, made
+
+
+_INTRO = (
+    "Time above what the roofs allow: the most that a better kernel, fusion or layout could save. Rows are ranked by "
+    "that; what has no cost or no roof comes after, by time."
+)
