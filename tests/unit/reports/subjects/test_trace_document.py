@@ -84,7 +84,7 @@ def test_the_document_tells_the_story() -> None:
 
 def test_units_bear_the_names_that_the_vendor_of_the_device_gives_them() -> None:
     found = blocks(document(sample.alone()))
-    assert {"bf16 Tensor Core", "bf16 CUDA core"} <= set(column(found["kernels-0"], "Unit"))
+    assert {"bf16 Tensor Core", "fp32 CUDA core"} <= set(column(found["kernels-0"], "Unit"))
     assert {"bf16 Tensor Core", "fp32 CUDA core", "memory"} <= set(column(found["ceilings"], "Ceiling"))
 
 
