@@ -12,7 +12,7 @@ from perfkit.analysis.findings.memory import allocator, categories, failure, ten
 from perfkit.analysis.findings.memory.view import AccountView
 from perfkit.analysis.findings.suite import loops, measurement, outcomes
 from perfkit.analysis.findings.suite.view import SuiteView
-from perfkit.analysis.findings.trace import data, host, limits, memory_bound, products, several, transfer
+from perfkit.analysis.findings.trace import data, host, limits, memory_bound, products, queued, several, transfer
 from perfkit.analysis.findings.trace.view import ForeignView, Told, TraceView
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
@@ -62,6 +62,7 @@ RULES = (
     Rule(memory_bound.zeroing, TraceView, About.STEP),
     Rule(memory_bound.recomputation, TraceView, About.STEP),
     Rule(host.host_bound, TraceView, About.STEP, "compile"),
+    Rule(host.long_gaps, TraceView, About.STEP),
     Rule(host.waits, TraceView, About.STEP),
     Rule(host.allocations, TraceView, About.STEP),
     Rule(data.starved, TraceView, About.STEP),
@@ -81,6 +82,8 @@ RULES = (
     Rule(loops.left_out, SuiteView, About.STEP),
     Rule(limits.no_kernels, TraceView, About.LIMIT),
     Rule(limits.lost_kernels, TraceView, About.LIMIT),
+    Rule(queued.short_gaps, TraceView, About.STEP),
+    Rule(queued.long_gaps, TraceView, About.STEP),
     Rule(limits.above_roof, TraceView, About.LIMIT),
     Rule(limits.unlinked, ForeignView, About.LIMIT),
     Rule(limits.unmodelled, ForeignView, About.LIMIT),

@@ -118,15 +118,34 @@ class Overlap(Struct):
     exposed_copies_s: float
 
 
+class QueuedIdle(Struct):
+    """Times per step in which a device was idle with work queued, by how long they were.
+
+    `short_s` of them lies in `short_gaps` of at most `short_below_s`, in which a device goes from one kernel to the
+    next. `long_s` lies in `long_gaps`, `same_stream_s` of that before kernels of the stream that had worked last; the
+    longest is `longest_s` before the kernel `longest_before`.
+    """
+
+    short_below_s: float
+    short_s: float
+    short_gaps: float
+    long_s: float
+    long_gaps: float
+    same_stream_s: float
+    longest_s: float
+    longest_before: str
+
+
 class Launches(Struct):
     """How well the host feeds the device; None where the trace does not tell.
 
     `delay_s` is the median time from a launch to the start of its kernel, `queue_depth` the median number of kernels
     launched and not yet started (the one that starts not counted), `starved_s` device idle time per step with nothing
-    queued, `sync_calls` calls per step that made the host wait for the device, with `sync_s` spent in them. `short_*`
-    are kernels shorter than `short_below_s`, with the idle gaps right before them. `graph_launches` start a whole
-    CUDA graph each. `note` says why something is None. `idle_bound` is `at most` where kernels were lost,
-    which makes the device seem idle.
+    queued, of which `late_s` in gaps so short that the host was launching meanwhile (the others belong to calls of the
+    host, to fetching data, and to `RankTrace.gaps`), `queued` what was idle with work queued. `sync_calls` calls per
+    step made the host wait for the device, with `sync_s` spent in them. `short_*` are kernels shorter than
+    `short_below_s`, with the idle gaps right before them. `graph_launches` start a whole CUDA graph each. `note` says
+    why something is None. `idle_bound` is `at most` where kernels were lost, which makes the device seem idle.
     """
 
     kernels: float
@@ -144,6 +163,8 @@ class Launches(Struct):
     graph_launches: float = 0.0
     note: str = ""
     idle_bound: str = ""
+    late_s: float | None = None
+    queued: QueuedIdle | None = None
 
 
 class CollectiveRow(Struct):
@@ -191,8 +212,9 @@ class HostCallRow(Struct):
     """Equal calls of the host that can leave the device without work, per step.
 
     `kind` is `wait` (for the device), `allocation` (of its memory) or `data` (fetching a batch); `op` is the innermost
-    op around the call, empty where there is none. `idle_s` is the device's idle time from the call's beginning until
-    the device has work again, None where no device was traced.
+    op around the call, empty where there is none. `idle_s` is the device's idle time with nothing queued from the
+    call's beginning to its end and on to the next launch, if that comes within a millisecond; of a batch only while it
+    is fetched. No such time is of two calls. None where no device was traced.
     """
 
     kind: str
@@ -201,6 +223,29 @@ class HostCallRow(Struct):
     calls: float
     seconds: float
     idle_s: float | None
+
+
+class GapRow(Struct):
+    """Times of a millisecond or more, and of no call in `HostCallRow`, in which the device had nothing to do, per step.
+
+    What the host was in for more than half of each, the innermost of its kind, empty where nothing was recorded:
+    `frame` of Python, `builtin` that it called, `module` (nn.Module), `range` of the program, `op`, `call` of the
+    runtime; `following` is the op of the kernel that came next. `longest_start_s` is since the first event of the
+    trace. Not `named` are the shorter of very many together.
+    """
+
+    frame: str
+    builtin: str
+    module: str
+    range: str
+    op: str
+    call: str
+    following: str
+    gaps: float
+    seconds: float
+    longest_s: float
+    longest_start_s: float
+    named: bool = True
 
 
 class RankTrace(Struct):
@@ -267,6 +312,7 @@ class RankTrace(Struct):
     phases: tuple[OpRow, ...] = ()
     notes: tuple[str, ...] = ()
     host_calls: tuple[HostCallRow, ...] = ()
+    gaps: tuple[GapRow, ...] = ()
     level_points: tuple[OpRow, ...] = ()
     ceilings: DeviceCeilings | None = None
     unseen_device: str = ""

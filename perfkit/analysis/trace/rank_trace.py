@@ -7,7 +7,7 @@ from perfkit.analysis.trace.collectives import collective_rows
 from perfkit.analysis.trace.counted_levels import level_points
 from perfkit.analysis.trace.coverage import coverage
 from perfkit.analysis.trace.device import trace_device
-from perfkit.analysis.trace.host_calls import host_calls
+from perfkit.analysis.trace.idle import idle_causes
 from perfkit.analysis.trace.intervals import Ints, covered, length
 from perfkit.analysis.trace.lost import lost_notes
 from perfkit.analysis.trace.modules import module_rows, phase_rows
@@ -89,6 +89,7 @@ def analyse_with_engine(
     work, spans, parts, step_s = found.pieces, found.windows, found.parts, found.step_s
     exposed = _exposed(work)
     copied = work.of(Kind.COPY) & found.within
+    idle = idle_causes(ops, spans, found.waiting)
     some_lost = found.lost is not None and found.lost.matters
     multiplied = useful(work, found.costs, step_s, roofs, some_lost=some_lost)
     rank_trace = RankTrace(
@@ -117,7 +118,9 @@ def analyse_with_engine(
         coverage=coverage(work, found.costs, found.by_kernel.limits.above_roof[found.by_kernel.groups.of], counted),
         streams=split_streams(work, found.category, found.waiting, some_lost=some_lost),
         overlap=overlap(work, parts),
-        launches=None if found.waiting is None else launches(ops, spans, found.waiting, found.split),
+        launches=None
+        if found.waiting is None
+        else launches(ops, spans, found.waiting, found.split, idle.late_s, idle.queued),
         summary=() if unseen else tuple(summary(found)),
         kernels=kernel_rows(found.by_kernel, step_s),
         ops=op_rows(found.by_op, step_s),
@@ -135,7 +138,8 @@ def analyse_with_engine(
         computed_in=tuple(
             ComputedIn(unit=str(unit), dtype=dtype, flops=flops) for (unit, dtype), flops in multiplied.computed.items()
         ),
-        host_calls=host_calls(ops, spans),
+        host_calls=idle.calls,
+        gaps=idle.gaps,
         ceilings=ceilings,
         unseen_device=unseen,
         lost=found.lost,

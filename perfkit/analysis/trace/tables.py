@@ -46,6 +46,7 @@ def with_longest_rows(trace: RankTrace) -> RankTrace:
         ops=_longest(trace.ops),
         modules=_longest(trace.modules),
         host_calls=trace.host_calls[:LONGEST_ROWS],
+        gaps=trace.gaps[:LONGEST_ROWS],
         streams=trace.streams[:LONGEST_ROWS],
     )
 

@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, IDLE, Told, TraceView
-from perfkit.analysis.model.time_split import DATA, PYTHON, WAITING_FOR_CPU
-from perfkit.analysis.model.trace import Launches
+from perfkit.analysis.model.time_split import DATA, PYTHON
+from perfkit.analysis.model.trace import GapRow, Launches
+from perfkit.analysis.trace.gaps import place
 from perfkit.analysis.trace.host_calls import ALLOCATION, WAIT
 from perfkit.units import percent, seconds
+
+# Of the longest gaps.
+_TOLD_GAPS = 3
 
 # What to do about an op that waits: the first whose name it contains.
 _WAITS = (
@@ -28,35 +32,41 @@ _WAITS = (
 
 _FEWER_LAUNCHES = (
     'Give the device more per launch: a larger batch, torch.compile(mode="reduce-overhead") or CUDA graphs '
-    "(torch.cuda.make_graphed_callables); take logging and data preparation off the training loop."
+    "(torch.cuda.make_graphed_callables)."
 )
-_MORE_IN_GRAPHS = (
-    "CUDA graphs are in use: capture more of the step in them, or give each more to do (a larger batch); take logging "
-    "and data preparation off the training loop."
+_FEWER_LAUNCHES_WITHOUT_GRAPHS = "Give the device more per launch: a larger batch, torch.compile, foreach or fused ops."
+_MORE_IN_GRAPHS = "CUDA graphs are in use: capture more of the step in them, or give each more to do (a larger batch)."
+_TOGETHER = ", or start them together with CUDA graphs"
+_MEANWHILE = (
+    "Do this while the device works: launch the next work first, hand it to another thread or to the workers of the "
+    "DataLoader, or do it once before the loop."
 )
+_RECORD_STACKS = "Record again with with_stack=True: the trace then tells what the host did."
 _FEWER_CALLS = (
     "Give each op more to do (a larger batch), or have fewer ops (torch.compile, fused and foreach optimizers)."
 )
 
 
 def host_bound(view: TraceView) -> Iterator[Told]:
-    """The device idle with nothing queued; on a CPU, time in which no op worked."""
+    """The device idle between launches that come too late; on a CPU, time in which no op worked."""
     launches = view.trace.launches
-    idle = sum(part.seconds for part in view.trace.time_split if part.category in (PYTHON, WAITING_FOR_CPU))
+    on_cpu = launches is None or view.trace.device == CPU
+    idle = sum(part.seconds for part in view.trace.time_split if part.category == PYTHON)
     fetching = sum(part.seconds for part in view.trace.time_split if part.category == DATA)
-    if launches is not None and launches.starved_s is not None:
-        idle = launches.starved_s - fetching  # which is told by itself
+    if launches is not None and not on_cpu:
+        idle = launches.late_s or 0.0  # fetching data, waiting and long gaps are told by themselves
     if view.share(idle) < COMMON:
         return
-    if launches is None or view.trace.device == CPU:
+    if launches is None or on_cpu:
         what = "Python and dispatch" if fetching else "Python, dispatch and waiting"
         title = f"{percent(view.share(idle), 0)} of the {view.whole} is {what}"
         beside = " beside fetching data" if fetching else ""
         evidence, action = f"no op works for {view.took(idle)}{beside}", _FEWER_CALLS
     else:
         title = f"The device waits for the CPU {percent(view.share(idle), 0)} of the {view.whole}"
-        evidence = f"idle with nothing queued for {view.took(idle)}; {_feeding(launches)}"
-        action = _MORE_IN_GRAPHS if launches.graph_launches else _FEWER_LAUNCHES
+        evidence = f"idle between launches, with nothing queued, for {view.took(idle)}; {_feeding(launches)}"
+        without = _FEWER_LAUNCHES if view.torch_device == "cuda" else _FEWER_LAUNCHES_WITHOUT_GRAPHS
+        action = _MORE_IN_GRAPHS if launches.graph_launches else without
     yield view.gain(
         title,
         evidence,
@@ -82,7 +92,8 @@ def waits(view: TraceView) -> Iterator[Told]:
         return
     advice = dict.fromkeys(text for row in rows[:5] for word, text in _WAITS if word in row.op)
     action = "; ".join(advice) or (
-        "find the call in the trace and remove it from the step, such as torch.cuda.synchronize() around timers"
+        "find the call in the trace and remove it from the step, such as "
+        f"torch.{view.torch_device}.synchronize() around timers"
     )
     yield view.gain(
         f"The host waits for the device: {view.calls(sum(row.calls for row in rows))}",
@@ -91,6 +102,35 @@ def waits(view: TraceView) -> Iterator[Told]:
         idle,
         scope=(IDLE,),
     )
+
+
+def long_gaps(view: TraceView) -> Iterator[Told]:
+    """A millisecond or more without work for the device, while the host did something that launches nothing."""
+    rows = view.trace.gaps
+    took = sum(row.seconds for row in rows)
+    if view.share(took) < NOTABLE:
+        return
+    first = rows[0]
+    where = place(first) if first.named and first.seconds > took / 2 else ""
+    told = [f"{_gap(row)}: {place(row) or 'no frame, op or range recorded'}{_before(row)}" for row in rows if row.named]
+    more = f" and {len(told) - _TOLD_GAPS} more places" if len(told) > _TOLD_GAPS else ""
+    yield view.gain(
+        f"The device has nothing to do for {percent(view.share(took), 0)} of the {view.whole}"
+        + (f": the host is in {where}" if where else " in long gaps"),
+        f"idle with nothing queued for {view.took(took)} in gaps of a millisecond or more: "
+        f"{'; '.join(told[:_TOLD_GAPS])}{more}",
+        _MEANWHILE if any(place(row) for row in rows) else _RECORD_STACKS,
+        took,
+        scope=(IDLE,),
+    )
+
+
+def _gap(row: GapRow) -> str:
+    return seconds(row.longest_s) if row.gaps <= 1 else f"{row.gaps:,.3g} of up to {seconds(row.longest_s)}"
+
+
+def _before(row: GapRow) -> str:
+    return f", before {row.following}" if row.following else ""
 
 
 def allocations(view: TraceView) -> Iterator[Told]:
@@ -102,8 +142,9 @@ def allocations(view: TraceView) -> Iterator[Told]:
     yield view.gain(
         f"Device memory is allocated: {view.calls(sum(row.calls for row in rows))}",
         f"the device is idle for {view.took(cost)} around them: {shown_calls(rows)}",
-        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, keep shapes the same from step to step, and leave "
-        "memory free: the cache is emptied when it runs out (no torch.cuda.empty_cache() in the loop).",
+        ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, k" if view.torch_device == "cuda" else "K")
+        + "eep shapes the same from step to step, and leave memory free: the cache is emptied when it runs out (no "
+        f"torch.{view.torch_device}.empty_cache() in the loop).",
         cost,
         scope=(IDLE,),
     )
@@ -124,7 +165,8 @@ def short_kernels(view: TraceView) -> Iterator[Told]:
         f"{launches.short_below_s * 1e6:g} us",
         f"with what starting them costs they take {view.took(took)}: they run for {seconds(launches.short_s)}, and the "
         f"device is idle for {seconds(launches.short_gap_s)} right before them",
-        "Fuse them with torch.compile, or start them together with CUDA graphs; use foreach or fused optimizers.",
+        f"Fuse them with torch.compile{_TOGETHER if view.torch_device == 'cuda' else ''}; use foreach or fused "
+        "optimizers.",
         won,
         basis=f"starting a kernel costs at most {launches.short_below_s * 1e6:g} us; the rest of the idle time is the "
         "host's own",

@@ -54,7 +54,7 @@ def vector_units(view: TraceView) -> Iterator[Told]:
             yield view.gain(
                 "GEMMs run in fp32",
                 f"{evidence}; how much faster they could be is not known, since the device's peaks are not",
-                _reduced(view, rows, {"tf32": 0.0, "bf16": 0.0}),
+                _reduced(view, rows, {"tf32": 0.0, "bf16": 0.0} if view.torch_device == "cuda" else {"bf16": 0.0}),
                 None,
                 rows=rows,
             )
@@ -84,10 +84,9 @@ def _won(row: OpRow, ratio: float, bandwidth: float | None) -> float:
 
 
 def _reduced(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -> str:
-    kind = view.trace.device if view.trace.device in (CPU, "xpu", "mps") else "cuda"  # ROCm's torch says cuda, too
     dtype = "bfloat16" if "bf16" in peaks else "float16"
     scaler = "" if dtype == "bfloat16" else " and torch.amp.GradScaler"
-    autocast = f'torch.autocast("{kind}", dtype=torch.{dtype}){scaler}'
+    autocast = f'torch.autocast("{view.torch_device}", dtype=torch.{dtype}){scaler}'
     if "tf32" not in peaks:
         return f"Use {autocast}."
     classes = {op_class(row.name) == OpClass.CONVOLUTION for row in rows}
@@ -194,7 +193,9 @@ def convolution_algorithm(view: TraceView) -> Iterator[Told]:
     yield view.gain(
         f"Convolutions reach {percent(attainable / took, 0)} of their roof",
         f"they take {view.took(took)}",
-        "Where input sizes stay the same, set torch.backends.cudnn.benchmark = True and train in channels-last.",
+        "Where input sizes stay the same, set torch.backends.cudnn.benchmark = True and train in channels-last."
+        if view.torch_device == "cuda"
+        else "Keep model and input in channels-last: .to(memory_format=torch.channels_last).",
         above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,

@@ -111,6 +111,11 @@ class TraceView:
         return None if found is None else found.value
 
     @property
+    def torch_device(self) -> str:
+        """The word that torch takes for the device: it calls AMD's GPUs `cuda`, too."""
+        return "cuda" if self.trace.device == "rocm" else self.trace.device
+
+    @property
     def bandwidth(self) -> float | None:
         """Of the device's memory in B/s."""
         found = None if self.ceilings is None else self.ceilings.find(Level.MEMORY)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.analysis.model.time_split import DATA, IDLE, WAITING_FOR_CPU
-from perfkit.analysis.model.trace import Launches
+from perfkit.analysis.model.trace import Launches, QueuedIdle
 from perfkit.analysis.trace.intervals import Intervals, covered, union
 from perfkit.analysis.trace.timeline import Split
 from perfkit.analysis.trace.work.unrecorded import unrecorded
@@ -97,8 +97,19 @@ def idle_since(ops: Ops) -> Ints:
     return since
 
 
-def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launches | None:
-    """How well the host feeds the device within the windows; None where no kernel ran in them."""
+def launches(
+    ops: Ops,
+    windows: Windows,
+    waiting: Queue,
+    split: Split,
+    late_s: float | None = None,
+    queued: QueuedIdle | None = None,
+) -> Launches | None:
+    """How well the host feeds the device within the windows; None where no kernel ran in them.
+
+    `late_s` is how long per step the device waited for the next launch of a host that was launching, `queued` what it
+    was idle for with work queued.
+    """
     trace, kernels = ops.trace, ops.kernels
     begun = trace.start_ns[kernels.event]
     within = windows.at(begun) != NONE
@@ -126,6 +137,8 @@ def launches(ops: Ops, windows: Windows, waiting: Queue, split: Split) -> Launch
         short_gap_s=float(gaps.sum()) / 1e9 / parts,
         graph_launches=len(runtime_calls(trace, windows, launches_graph)) / parts,
         note=waiting.note,
+        late_s=late_s,
+        queued=queued,
         idle_bound=AT_MOST if split.are_bounds else "",
     )
 

@@ -30,6 +30,7 @@ def _launches(trace: RankTrace, end: str) -> Sequence[Block]:
             trace.host_calls,
             "kind of call",
         ),
+        *table(f"gaps{end}", "Long gaps in which the device had nothing to do", columns.GAPS, trace.gaps, "place"),
         *table(
             f"streams{end}",
             "Threads" if on_cpu else "Streams",

@@ -3,7 +3,7 @@
 from perfkit import units
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.fleet import Fleet
-from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace import Launches, RankTrace
 from perfkit.record import Unknown
 from perfkit_reports.cells import count
 from perfkit_reports.wording import bounded, plural, sentence, signed_seconds
@@ -32,7 +32,7 @@ def launches(trace: RankTrace) -> list[str]:
     if found.starved_s is None:
         lines = [f"{idle}; whether anything was queued meanwhile is not known."]
     else:
-        lines = [f"{idle}, {_share(found.starved_s, trace.step_s)} of it with nothing queued: the host was late."]
+        lines = [f"{idle}, {_share(found.starved_s, trace.step_s)} of it with nothing queued{_late(found)}."]
     if found.delay_s is not None:
         late = "" if found.delay_p90_s is None else f" (median; one in ten after {units.seconds(found.delay_p90_s)})"
         lines.append(f"A kernel starts {units.seconds(found.delay_s)} after its launch{late}.")
@@ -54,6 +54,14 @@ def launches(trace: RankTrace) -> list[str]:
     if found.graph_launches > 0:
         lines.append(f"{count(found.graph_launches)} launches {each} start a whole CUDA graph.")
     return lines + ([sentence(found.note)] if found.note else [])
+
+
+def _late(found: Launches) -> str:
+    """Where launches follow each other, one that comes after the device is done is late; what else is told apart."""
+    if not found.late_s or not found.starved_s:
+        return ""
+    much = "" if found.late_s > 0.99 * found.starved_s else f" for {units.seconds(found.late_s)}"
+    return f": the host was late{much}"
 
 
 def overlap(trace: RankTrace) -> list[str]:

@@ -17,7 +17,9 @@ from tests.fixtures.rank_traces import (
     collective,
     copy,
     coverage,
+    gap,
     launches,
+    queued,
     rank_trace,
     row,
     split,
@@ -275,6 +277,68 @@ def test_a_starved_device_is_host_bound() -> None:
     assert 'torch.compile(mode="reduce-overhead")' in finding.action
     # Idle with work queued is not the host's.
     assert of(rank_trace(launches=launches(idle_s=0.3, starved_s=0.0)), "waits for the CPU") is None
+
+
+PREPROCESS = gap(
+    0.218, frame="/home/me/data.py(31): preprocess", builtin="<built-in function sum>", following="aten::mm"
+)
+
+
+def test_a_long_gap_is_named_by_what_the_host_was_in_and_is_no_matter_of_launches() -> None:
+    trace = rank_trace(launches=launches(starved_s=0.22, late_s=0.002), gaps=(PREPROCESS, gap(0.002)))
+    assert of(trace, "waits for the CPU") is None
+    finding = of(trace, "nothing to do for 22 %")
+    assert finding is not None
+    assert finding.title.endswith(": the host is in sum in preprocess (data.py:31)")
+    assert finding.evidence == (
+        "idle with nothing queued for 220 ms a step (22.0 %) in gaps of a millisecond or more: 218 ms: sum in "
+        "preprocess (data.py:31), before aten::mm; 2.00 ms: no frame, op or range recorded"
+    )
+    assert "Do this while the device works" in finding.action
+    assert finding.gain_s == pytest.approx(0.22)
+
+
+def test_gaps_of_which_nothing_was_recorded_ask_for_stacks_and_small_ones_are_not_told() -> None:
+    finding = of(rank_trace(gaps=(gap(0.2),)), "nothing to do for 20 % of the step in long gaps")
+    assert finding is not None
+    assert "with_stack=True" in finding.action
+    assert of(rank_trace(gaps=(gap(0.005),)), "nothing to do") is None
+
+
+def test_idle_time_with_work_queued_is_explained() -> None:
+    short = of(rank_trace(launches=launches(queued=queued(short_s=0.1, short_gaps=50_000.0))), "Going from kernel to")
+    assert short is not None
+    assert (short.severity, short.gain_s) == ("gain", 0.1)
+    long = of(
+        rank_trace(launches=launches(queued=queued(long_s=0.3, long_gaps=8.0, same_stream_s=0.24, longest_s=0.1))),
+        "idle 30 % of the step though work was launched",
+    )
+    assert long is not None
+    assert (long.severity, long.gain_s) == ("note", None)
+    assert long.evidence == (
+        "300 ms a step (30.0 %) in 8 gaps longer than 10 us, the longest 100 ms before gemm; 80 % of that before "
+        "kernels of the stream that worked last"
+    )
+    assert told(rank_trace(launches=launches(queued=queued(short_s=0.04, long_s=0.04)))) == []
+
+
+@pytest.mark.parametrize("device", ["mtia", "xpu", "cpu"])
+def test_advice_names_nothing_that_the_device_does_not_have(device: str) -> None:
+    busy = launches(
+        starved_s=0.3, short_kernels=900.0, short_s=0.2, short_gap_s=0.1, queued=queued(short_s=0.1, short_gaps=10.0)
+    )
+    trace = rank_trace(
+        device=device,
+        launches=busy,
+        time_split=split(**{PYTHON: 0.3}),
+        host_calls=(call("wait", "synchronize", 3.0, 0.1), call("allocation", "malloc", 3.0, 0.1)),
+        ops=(mm("fp32"), mm("fp32", name="aten::convolution", attainable_s=0.01)),
+    )
+    for known in (KNOWN, None):
+        found = told(trace, known)
+        assert len(found) > 3
+        for finding in found:
+            assert "cuda" not in finding.action.lower(), finding
 
 
 def test_where_graphs_are_in_use_the_advice_is_to_use_more_of_them() -> None:

@@ -27,7 +27,9 @@ STEP = [mark("ProfilerStep#1", 0, 200), op("aten::mm", 0, 195)]
 
 
 def test_before_the_first_recorded_kernel_the_device_may_have_worked(tmp_path: Path) -> None:
-    result = analysed(tmp_path, [*STEP, launch(1, 10), kernel("gemm", 1, 80, 20), launch(2, 105), kernel("gemm", 2, 110, 90)])
+    result = analysed(
+        tmp_path, [*STEP, launch(1, 10), kernel("gemm", 1, 80, 20), launch(2, 105), kernel("gemm", 2, 110, 90)]
+    )
     assert parts(result) == {
         "not recorded": 80, "no FLOP or byte estimate": 110, "idle waiting for the CPU": 6, "idle with work queued": 4,
     }  # fmt: skip
@@ -38,7 +40,8 @@ def test_before_the_first_recorded_kernel_the_device_may_have_worked(tmp_path: P
 def test_once_the_host_has_waited_for_the_device_what_follows_is_idle_time(tmp_path: Path) -> None:
     events = [*STEP, call("cudaDeviceSynchronize", 10, 20), launch(1, 60), kernel("gemm", 1, 80, 120)]
     assert parts(analysed(tmp_path, events)) == {
-        "not recorded": 30, "no FLOP or byte estimate": 120, "idle waiting for the CPU": 31, "idle with work queued": 19,
+        "not recorded": 30, "no FLOP or byte estimate": 120,
+        "idle waiting for the CPU": 31, "idle with work queued": 19,
     }  # fmt: skip
 
 
@@ -88,5 +91,11 @@ def test_a_graph_with_kernels_and_one_that_the_driver_starts_for_the_runtime_hid
 
 
 def test_graphs_whose_kernels_are_there_under_another_id_hide_nothing(tmp_path: Path) -> None:
-    events = [*STEP, launch(1, 1), kernel("gemm", 1, 5, 10), call("cudaGraphLaunch", 20, 5, 2), kernel("gemm", 77, 40, 160)]
+    events = [
+        *STEP,
+        launch(1, 1),
+        kernel("gemm", 1, 5, 10),
+        call("cudaGraphLaunch", 20, 5, 2),
+        kernel("gemm", 77, 40, 160),
+    ]
     assert parts(analysed(tmp_path, events))["not recorded"] == 5
