@@ -33,8 +33,8 @@ def long_gaps(view: TraceView) -> Iterator[Told]:
         "note",
         f"The device is idle {percent(view.share(queued.long_s), 0)} of the {view.whole} though work was launched",
         f"{view.took(queued.long_s)} in {queued.long_gaps:,.0f} gaps longer than {queued.short_below_s * 1e6:g} us, "
-        f"the longest {seconds(queued.longest_s)} before {short(queued.longest_before)}; {same} of that before kernels of "
-        "the stream that worked last",
+        f"the longest {seconds(queued.longest_s)} before {short(queued.longest_before)}; {same} of that before kernels "
+        "of the stream that worked last",
         "A kernel that is ready begins within some microseconds. Look for kernels that the profiler lost, for other "
         "processes on the device, and for streams that wait for each other (wait_stream, events).",
     )
