@@ -56,8 +56,8 @@ def _forward_of_nodes(trace: Trace, event: Ints, parent: Ints, is_node: NDArray[
     others = np.flatnonzero(~is_node & (key != NONE))
     starts = trace.start_ns[event]
     if len(nodes) and len(others):
-        found = latest_before(key[nodes], starts[nodes], key[others], starts[others])
-        row = np.where(found == NONE, NONE, others[found])
+        latest = latest_before(key[nodes], starts[nodes], key[others], starts[others])
+        row = np.where(latest == NONE, NONE, others[latest])
         result[nodes] = np.where((row != NONE) & (starts[row] <= starts[nodes]), row, NONE)
     source, target = flow_pairs(trace, "backward", event, event, parent)
     if len(target):

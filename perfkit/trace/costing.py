@@ -140,7 +140,7 @@ def _cost_others(
         for beneath in (telling, working):
             beneath[parent[nested[beneath[nested]]]] = True
         covered[parent[nested[covered[nested] | with_formula[nested]]]] = True
-    foreign = ~names.are(lambda each: each.startswith("aten::"))
+    foreign = ~names.are(lambda name: name.startswith("aten::"))
     known = (names.are(is_custom) & ~telling) | (moves & ~covered)
     wanted = (known & working) | (launching & foreign) if len(kernel_op) else known
     asked: dict[int, int] = {}
@@ -149,12 +149,12 @@ def _cost_others(
         mine = level[(owner[level] == NONE) & (outer != NONE)]
         owner[mine] = owner[parent[mine]]
         rows = level[wanted[level] & (owner[level] == NONE)]
-        for each, row in zip(*(part.tolist() for part in np.unique(key[rows], return_index=True)), strict=True):
-            if each not in asked:
-                asked[each] = ask(int(rows[row]), fallback=True)
-        found = np.asarray([asked[each] for each in key[rows].tolist()], np.int64)
-        costed = found != NONE
-        owner[rows[costed]], call_of[rows[costed]] = rows[costed], found[costed]
+        for call_key, row in zip(*(part.tolist() for part in np.unique(key[rows], return_index=True)), strict=True):
+            if call_key not in asked:
+                asked[call_key] = ask(int(rows[row]), fallback=True)
+        calls = np.asarray([asked[call_key] for call_key in key[rows].tolist()], np.int64)
+        costed = calls != NONE
+        owner[rows[costed]], call_of[rows[costed]] = rows[costed], calls[costed]
 
 
 def _distinct(name: NDArray[np.int32], signature: NDArray[np.int32]) -> tuple[Ints, int]:
@@ -201,7 +201,7 @@ def _split(trace: Trace, names: Names, signature: NDArray[np.int32], parent: Int
 def _autocast(trace: Trace, names: Names, signature: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
     """Ops as the program called them, around the conversion of their inputs and the same op on what comes out."""
     numbers: dict[bytes, int] = {}
-    dims = np.asarray([*(numbers.setdefault(each.dims, len(numbers)) for each in trace.signatures), NONE], np.int64)
+    dims = np.asarray([*(numbers.setdefault(inputs.dims, len(numbers)) for inputs in trace.signatures), NONE], np.int64)
     size = dims[signature]  # NONE (-1) takes the last entry
     name = names.column
     repeated = (parent != NONE) & (name == name[parent]) & (size == size[parent])
@@ -235,12 +235,12 @@ def _roles(
     launching = np.zeros(len(parent), np.bool_)
     launching[kernel_op[kernel_op != NONE]] = True
     op = names.are(_is_op)
-    if not names.are(lambda each: "::" in each).any():  # other writers' ops have no namespaces
+    if not names.are(lambda name: "::" in name).any():  # other writers' ops have no namespaces
         op[:] = True
     working = compiled | graph | (op & leaf) | launching
     role = np.where(working, Role.UNMODELLED, Role.OVERHEAD).astype(np.int8)
     role[owner != NONE] = Role.INSIDE
     own = np.flatnonzero(call_of != NONE)
-    exchanging = np.asarray([each.call.name.startswith(COLLECTIVES) for each in calls], np.bool_)
+    exchanging = np.asarray([costed.call.name.startswith(COLLECTIVES) for costed in calls], np.bool_)
     role[own] = np.where(exchanging[call_of[own]], Role.COMMUNICATION, Role.COSTED)
     return role

@@ -48,6 +48,6 @@ def replayed_kernels(ops: Ops, graphs: Replays, phase: str | None = None) -> dic
 
 def _per_step(names: NDArray[np.int32], ops: Ops) -> dict[str, float]:
     steps = max(len(ops.steps), 1)
-    found, counts = np.unique(names, return_counts=True)
+    indices, counts = np.unique(names, return_counts=True)
     table = ops.trace.names
-    return {table[name]: count / steps for name, count in zip(found.tolist(), counts.tolist(), strict=True)}
+    return {table[name]: count / steps for name, count in zip(indices.tolist(), counts.tolist(), strict=True)}

@@ -58,16 +58,16 @@ def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
         return Kernels(events, events, events, np.empty(0, np.int8))
     launches = trace.of(Category.LAUNCH)
     ids = _Ids.of(trace, events, launches)
-    found = _match_launches(trace, events, launches, ids)
+    launch_of = _match_launches(trace, events, launches, ids)
     by_flow = np.zeros(len(events), np.bool_)
-    if (found == NONE).any():
+    if (launch_of == NONE).any():
         source, target = flow_pairs(trace, "launch", launches, events)
-        fresh = found[target] == NONE
-        found[target[fresh]] = source[fresh]
+        fresh = launch_of[target] == NONE
+        launch_of[target[fresh]] = source[fresh]
         by_flow[target[fresh]] = True
-    launched = np.flatnonzero(found != NONE)
+    launched = np.flatnonzero(launch_of != NONE)
     around = np.full(len(events), NONE, np.int64)
-    calls = launches[found[launched]]
+    calls = launches[launch_of[launched]]
     around[launched] = around_times(trace, ops, trace.thread[calls], trace.start_ns[calls], parent)
     link = np.where(around == NONE, Link.UNLINKED, np.where(by_flow, Link.FLOW, Link.CORRELATION)).astype(np.int8)
     loose = np.flatnonzero(around == NONE)
@@ -125,19 +125,19 @@ def _match_launches(trace: Trace, events: Ints, launches: Ints, ids: _Ids) -> In
     result = np.full(len(events), NONE, np.int64)
     where = np.stack([processes(trace)[trace.thread[events]].astype(np.int64), trace.device[events]])
     _, device = np.unique(where, axis=1, return_inverse=True)
-    members = [np.flatnonzero(process == each) for each in np.unique(process)]
+    members = [np.flatnonzero(process == launcher) for launcher in np.unique(process)]
     for number in range(int(device.max()) + 1):
         mine = np.flatnonzero(device == number)
         best = (-1, -1, 0.0)
         for candidates in members:
-            found = latest_before(ids.kernel[mine], starts[mine], ids.launch[candidates], launch_starts[candidates])
-            known = found != NONE
-            delay = starts[mine][known] - launch_starts[candidates[found[known]]]
-            same = trace.external_id[events[mine][known]] == trace.external_id[launches[candidates[found[known]]]]
+            launch_of = latest_before(ids.kernel[mine], starts[mine], ids.launch[candidates], launch_starts[candidates])
+            known = launch_of != NONE
+            delay = starts[mine][known] - launch_starts[candidates[launch_of[known]]]
+            same = trace.external_id[events[mine][known]] == trace.external_id[launches[candidates[launch_of[known]]]]
             fit = (int((delay >= 0).sum()), int(same.sum()), -float(np.median(delay)) if len(delay) else 0.0)
             if fit > best and known.any():
                 best = fit
-                result[mine] = np.where(known, candidates[found], NONE)
+                result[mine] = np.where(known, candidates[launch_of], NONE)
     return result
 
 
@@ -146,7 +146,7 @@ def _clock_skew(trace: Trace, events: Ints, launch: Ints) -> dict[int, int]:
     delay = trace.start_ns[events[known]] - trace.start_ns[launch[known]]
     device = trace.device[events[known]]
     early = delay < 0
-    return {int(each): -int(delay[early & (device == each)].min()) for each in np.unique(device[early])}
+    return {int(index): -int(delay[early & (device == index)].min()) for index in np.unique(device[early])}
 
 
 # torch.compile names its kernels by kind and by the ops fused into them.

@@ -24,14 +24,14 @@ Evidence = dict[tuple[int, ...], set[str]]
 
 def unknown_shapes(args: Args) -> frozenset[tuple[int, ...]]:
     """The shapes of the tensors without a dtype, none where all are known."""
-    return frozenset(each.shape for each in all_tensors(args) if each.dtype == UNKNOWN)
+    return frozenset(tensor.shape for tensor in all_tensors(args) if tensor.dtype == UNKNOWN)
 
 
 def collect(evidence: Evidence, args: Args) -> None:
     """Add the dtypes of the tensors that have one."""
-    for each in all_tensors(args):
-        if each.dtype != UNKNOWN:
-            evidence.setdefault(each.shape, set()).add(each.dtype)
+    for tensor in all_tensors(args):
+        if tensor.dtype != UNKNOWN:
+            evidence.setdefault(tensor.shape, set()).add(tensor.dtype)
 
 
 def from_shapes(evidence: Evidence, shapes: Iterable[tuple[int, ...]]) -> str:
@@ -46,18 +46,18 @@ def from_shapes(evidence: Evidence, shapes: Iterable[tuple[int, ...]]) -> str:
 
 def from_kernels(names: Iterable[str]) -> str:
     """The dtype that kernels' template arguments name, if they name only one."""
-    found = {dtype for name in names for pattern, dtype in _KERNEL_TYPES if pattern.search(name)}
+    dtypes = {dtype for name in names for pattern, dtype in _KERNEL_TYPES if pattern.search(name)}
     # Reduced precision accumulates in float: the narrower type is that of the tensors.
-    found -= {"fp32"} if len(found) > 1 else set()
-    return next(iter(found)) if len(found) == 1 else UNKNOWN
+    dtypes -= {"fp32"} if len(dtypes) > 1 else set()
+    return next(iter(dtypes)) if len(dtypes) == 1 else UNKNOWN
 
 
 def with_dtype(args: Args, dtype: str) -> Args:
     """The arguments with `dtype` for every tensor that has none."""
-    return tuple(_fill(each, dtype) for each in args)
+    return tuple(_fill(arg, dtype) for arg in args)
 
 
 def _fill(value: Arg, dtype: str) -> Arg:
     if isinstance(value, TensorArg):
         return value._replace(dtype=dtype) if value.dtype == UNKNOWN else value
-    return tuple(_fill(each, dtype) for each in value) if isinstance(value, tuple) else value
+    return tuple(_fill(item, dtype) for item in value) if isinstance(value, tuple) else value

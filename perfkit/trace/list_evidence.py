@@ -40,12 +40,12 @@ class ListEvidence:
     def inside(self, row: int, names: frozenset[str]) -> tuple[OpCall, ...]:
         """The calls of these ops beneath an op, in the order of time."""
         first, last = self._nest(np.asarray([row]))
-        found = []
+        calls = []
         for inner in self._order[int(first[0]) + 1 : int(last[0])].tolist():
             name = self._trace.names[int(self._trace.name[self._event[inner]])]
             if name in names:
-                found.append(OpCall(name, self.arguments(int(self._trace.signature[self._event[inner]]))))
-        return tuple(found)
+                calls.append(OpCall(name, self.arguments(int(self._trace.signature[self._event[inner]]))))
+        return tuple(calls)
 
     def contexts(self, rows: Ints) -> tuple[Ints, Ints]:
         """Rows with the same name, signature and surroundings: an example of each kind, and the kind of each row."""
@@ -92,29 +92,29 @@ class ListEvidence:
 
     def _worked_on(self, row: int) -> list_dtypes.Evidence:
         """The first arguments of what is called directly: a list's tensors one by one, no converted numbers."""
-        found: list_dtypes.Evidence = {}
+        evidence: list_dtypes.Evidence = {}
         first, last = self._nest(np.asarray([row]))
         inside = self._order[int(first[0]) + 1 : int(last[0])]
         signature = self._trace.signature[self._event]
         for inner in np.unique(signature[inside[self._parent[inside] == row]]).tolist():
-            list_dtypes.collect(found, self.arguments(inner)[:1])
-        return found
+            list_dtypes.collect(evidence, self.arguments(inner)[:1])
+        return evidence
 
     @cached_property
     def _gradients(self) -> list_dtypes.Evidence:
         """Gradients as autograd accumulates them, with the dtypes and shapes of the parameters."""
-        found: list_dtypes.Evidence = {}
+        evidence: list_dtypes.Evidence = {}
         accumulating = named(self._trace, self._event, "torch::autograd::AccumulateGrad".__eq__)
-        for each in np.unique(self._trace.signature[self._event[accumulating]]).tolist():
-            list_dtypes.collect(found, self.arguments(each))
-        return found
+        for signature in np.unique(self._trace.signature[self._event[accumulating]]).tolist():
+            list_dtypes.collect(evidence, self.arguments(signature))
+        return evidence
 
     @cached_property
     def _everywhere(self) -> list_dtypes.Evidence:
-        found: list_dtypes.Evidence = {}
+        evidence: list_dtypes.Evidence = {}
         for signature in range(len(self._trace.signatures)):
-            list_dtypes.collect(found, self.arguments(signature))
-        return found
+            list_dtypes.collect(evidence, self.arguments(signature))
+        return evidence
 
     @cached_property
     def _order(self) -> Ints:

@@ -18,13 +18,13 @@ def latest_before(keys: Ints, times: Ints, known_keys: Ints, known_times: Ints) 
     ranked = known_keys[order]
     first = np.searchsorted(ranked, keys, "left")
     low, high = first, np.searchsorted(ranked, keys, "right")
-    found = (high > low) & (keys != NONE)
-    several = np.flatnonzero(found & (high - low > 1))
+    matched = (high > low) & (keys != NONE)
+    several = np.flatnonzero(matched & (high - low > 1))
     if len(several):
         low = low.copy()
         low[several] = _last_by(known_times[order], times[several], low[several], high[several])
     result = np.full(len(keys), NONE, np.int64)
-    result[found] = order[low[found]]
+    result[matched] = order[low[matched]]
     return result
 
 
@@ -59,5 +59,5 @@ def flow_pairs(
 def processes(trace: Trace) -> NDArray[np.int32]:
     """For each entry of `trace.threads` the number of its process."""
     numbers: dict[str, int] = {}
-    found = [numbers.setdefault(process, len(numbers)) for process, _ in trace.threads]
-    return np.asarray(found, np.int32)
+    process_of = [numbers.setdefault(process, len(numbers)) for process, _ in trace.threads]
+    return np.asarray(process_of, np.int32)

@@ -174,10 +174,10 @@ class Trace:
 
     def are(self, *categories: Category) -> NDArray[np.bool_]:
         """Whether each event is of one of these categories."""
-        found = np.zeros(len(self), np.bool_)
-        for each in categories:  # a table indexed by category would need eight bytes an event
-            found |= self.category == each
-        return found
+        flags = np.zeros(len(self), np.bool_)
+        for category in categories:  # a table indexed by category would need eight bytes an event
+            flags |= self.category == category
+        return flags
 
     @property
     def has_device_events(self) -> bool:

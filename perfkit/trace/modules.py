@@ -76,17 +76,17 @@ def _paths(trace: Trace, calls: Ints, parent: Ints, labels: dict[int, str]) -> t
     for rows in levels[:_MOST_LEVELS]:
         outer = np.where(parent[rows] == NONE, NONE, result[parent[rows]])
         pair, inverse = np.unique((outer + 1) * width + trace.name[calls[rows]], return_inverse=True)
-        found = []
-        for each in pair.tolist():
-            key = (each // width - 1, each % width)
+        path_numbers = []
+        for code in pair.tolist():
+            key = (code // width - 1, code % width)
             if key not in numbers:
                 numbers[key] = len(paths)
                 label = labels[key[1]]
                 # A wrapper's range or a module that calls itself adds nothing to the path.
                 above = paths[key[0]] if key[0] != NONE else ""
                 paths.append(above if above.split("/")[-1] == label else f"{above}/{label}".lstrip("/"))
-            found.append(numbers[key])
-        result[rows] = np.asarray(found, np.int64)[inverse]
+            path_numbers.append(numbers[key])
+        result[rows] = np.asarray(path_numbers, np.int64)[inverse]
     deeper = depth >= _MOST_LEVELS
     if deeper.any():
         result[deeper] = result[nearest(parent, ~deeper)[deeper]]
@@ -99,15 +99,15 @@ def _completed(path: Ints, paths: list[str]) -> tuple[Ints, list[str]]:
     Python's names number the instances of a class, so that a module that lies in one place elsewhere is the same.
     """
     places: dict[str, set[str]] = {}
-    for each in paths:
-        above, _, last = each.rpartition("/")
+    for name in paths:
+        above, _, last = name.rpartition("/")
         if above:
             places.setdefault(last, set()).add(above)
     whole: dict[str, int] = {}
     renumbered = []
-    for each in paths:
-        first = each.split("/")[0]
+    for name in paths:
+        first = name.split("/")[0]
         within = places.get(first, set())
-        full = f"{next(iter(within))}/{each}" if len(within) == 1 else each
+        full = f"{next(iter(within))}/{name}" if len(within) == 1 else name
         renumbered.append(whole.setdefault(full, len(whole)))
     return np.asarray(renumbered, np.int64)[path], list(whole)

@@ -30,15 +30,15 @@ class Names:
         """The indices of the names that occur."""
         if not len(self.column):
             return []
-        found: list[int] = np.flatnonzero(np.bincount(self.column)).tolist()
-        return found
+        indices: list[int] = np.flatnonzero(np.bincount(self.column)).tolist()
+        return indices
 
     def are(self, test: Callable[[str], bool]) -> Flags:
         """For each event whether its name passes."""
         passes = np.zeros(len(self.table) + 1, np.bool_)
         passes[[index for index in self.occurring if test(self.table[index])]] = True
-        found: Flags = passes[self.column]
-        return found
+        flags: Flags = passes[self.column]
+        return flags
 
 
 def named(trace: Trace, events: Ints, test: Callable[[str], bool]) -> Flags:

@@ -77,14 +77,14 @@ def depths(parent: Ints) -> NDArray[np.int32]:
 
 def nearest(parent: Ints, marked: NDArray[np.bool_]) -> Ints:
     """For each row the innermost marked one around it, or itself; NONE where there is none."""
-    found = np.where(marked, np.arange(len(parent)), parent)
-    pending = np.flatnonzero(~marked & (found != NONE))
-    pending = pending[~marked[found[pending]]]
+    innermost = np.where(marked, np.arange(len(parent)), parent)
+    pending = np.flatnonzero(~marked & (innermost != NONE))
+    pending = pending[~marked[innermost[pending]]]
     while len(pending):
-        found[pending] = found[found[pending]]
-        pending = pending[found[pending] != NONE]
-        pending = pending[~marked[found[pending]]]
-    return found
+        innermost[pending] = innermost[innermost[pending]]
+        pending = pending[innermost[pending] != NONE]
+        pending = pending[~marked[innermost[pending]]]
+    return innermost
 
 
 def around_times(

@@ -81,12 +81,12 @@ class Ops:
     @cached_property
     def flops(self) -> NDArray[np.float64]:
         """FLOPs of each op, NaN where it is not costed or they are not modelled."""
-        return self._of_calls([each.cost.flops for each in self.calls])
+        return self._of_calls([call.cost.flops for call in self.calls])
 
     @cached_property
     def bytes(self) -> NDArray[np.float64]:
         """Compulsory bytes of each op, NaN where it is not costed or they are not modelled."""
-        return self._of_calls([each.cost.bytes for each in self.calls])
+        return self._of_calls([call.cost.bytes for call in self.calls])
 
     def name(self, row: int) -> str:
         return self.trace.names[int(self.trace.name[self.event[row]])]

@@ -14,7 +14,7 @@ from perfkit.trace.nesting import around_times
 from perfkit.trace.read import NONE, Category, Ints, Trace
 from perfkit.trace.steps import Steps, containing
 
-_FORWARD, _BACKWARD, _OPTIMIZER = (PHASES.index(each) for each in ("forward", "backward", "optimizer"))
+_FORWARD, _BACKWARD, _OPTIMIZER = (PHASES.index(phase) for phase in ("forward", "backward", "optimizer"))
 
 # Ops over lists of parameters, which nothing but optimizers and the clipping of gradients calls.
 _OPTIMIZER_OPS = re.compile(r"aten::_foreach_\w+|aten::_fused_(adam|adamw|sgd|adagrad)_?|aten::_amp_\w+")
@@ -136,5 +136,5 @@ def _before_backward(trace: Trace, event: Ints, step: Ints, phase: Ints, rest: N
         rest = rest & own[trace.thread[event]]
     else:
         first[:] = np.iinfo(np.int64).min
-    found: NDArray[np.bool_] = rest & (starts >= first[step]) & (starts < last[step])
-    return found
+    before: NDArray[np.bool_] = rest & (starts >= first[step]) & (starts < last[step])
+    return before

@@ -152,8 +152,8 @@ def _trace(
     counts["impossible duration"] += drop_impossible(rows)
     threads = [(str(process), str(thread)) for process, thread in tables.thread]
     where = places(threads, collection.metadata)
-    cats = ["" if each is None else each for each in tables.cat]
-    names = ["" if each is None else _cut(str(each)) for each in tables.name]
+    cats = ["" if cat is None else cat for cat in tables.cat]
+    names = ["" if name is None else _cut(str(name)) for name in tables.name]
     category = classify(rows, cats, names, where)
     counts["overhead"] = overhead_us(rows, cats)
     del rows["cat"], rows["hlo"], rows["numbered"], rows["kind"]
@@ -186,7 +186,7 @@ def _trace(
         names=names,
         threads=threads,
         thread_names=where.names,
-        signatures=[Signature(*each.split(b"\0")) for each in tables.signature],
+        signatures=[Signature(*signature.split(b"\0")) for signature in tables.signature],
         geometries=list(tables.geometry),
         statements=list(tables.stated),
         collectives=list(tables.collective),

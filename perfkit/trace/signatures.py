@@ -33,9 +33,9 @@ def arguments(signature: Signature) -> tuple[Arg, ...] | None:
     except msgspec.DecodeError:
         return None
     if isinstance(types, str) and isinstance(dims, str):  # Ascend: "64,32;32,16" and "float;float", empty for no tensor
-        types, dims = types.split(";"), [_listed(each) for each in dims.split(";")]
+        types, dims = types.split(";"), [_listed(row) for row in dims.split(";")]
         strides, concrete = [], []
-    if not all(isinstance(each, list) for each in (types, dims, strides, concrete)) or len(dims) != len(types):
+    if not all(isinstance(field, list) for field in (types, dims, strides, concrete)) or len(dims) != len(types):
         return None
     strides += [None] * (len(types) - len(strides))
     concrete += [""] * (len(types) - len(concrete))
@@ -43,7 +43,7 @@ def arguments(signature: Signature) -> tuple[Arg, ...] | None:
 
 
 def _listed(text: str) -> list[int]:
-    return [int(each) for each in text.split(",") if each.strip().isdecimal()]
+    return [int(number) for number in text.split(",") if number.strip().isdecimal()]
 
 
 def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:
@@ -54,7 +54,7 @@ def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:
         if not dims and strides is None:
             return None  # versions that recorded no strides recorded no sizes of lists either
         rows = strides if isinstance(strides, list) and len(strides) == len(dims) else [None] * len(dims)
-        return tuple(_tensor(each, row, UNKNOWN) for each, row in zip(dims, rows, strict=True))
+        return tuple(_tensor(sizes, row, UNKNOWN) for sizes, row in zip(dims, rows, strict=True))
     return _literal(concrete) if isinstance(concrete, str) else None
 
 
@@ -68,7 +68,7 @@ def _tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
 
 
 def _are_integers(value: Any) -> bool:
-    return isinstance(value, list) and all(type(each) is int and abs(each) < _LONGEST_INTEGER for each in value)
+    return isinstance(value, list) and all(type(number) is int and abs(number) < _LONGEST_INTEGER for number in value)
 
 
 def contiguous(shape: Sequence[int]) -> tuple[int, ...]:

@@ -55,13 +55,13 @@ def program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
     says_so = least < _LEAST_COVER
     fits = (around >= _LEAST_COVER * len(work)) & (covered >= least * (end - begin))
     candidates = []
-    for each in np.flatnonzero(fits).tolist():
-        stem = stems[int(trace.name[events[first[each]]])]
-        count = int(last[each] - first[each])
-        if says_so[each] or count > 1:
-            candidates.append((not says_so[each], count, each, stem))
-    for _, _, each, stem in sorted(candidates):
-        chosen = slice(int(first[each]), int(last[each]))
+    for series in np.flatnonzero(fits).tolist():
+        stem = stems[int(trace.name[events[first[series]]])]
+        count = int(last[series] - first[series])
+        if says_so[series] or count > 1:
+            candidates.append((not says_so[series], count, series, stem))
+    for _, _, series, stem in sorted(candidates):
+        chosen = slice(int(first[series]), int(last[series]))
         if (starts[chosen][1:] >= ends[chosen][:-1]).all():
             return events[chosen], stem
     return None
@@ -83,7 +83,7 @@ def _least_cover(stem: str) -> float:
 
     Between two batches a server does other things or waits; a program may load its data between what it calls steps.
     """
-    if any(stem == each for _, each in _SERVING):
+    if any(stem == serving for _, serving in _SERVING):
         return 0.0
     return 0.3 if _STEP_NAMES.fullmatch(stem.lower()) else _LEAST_COVER
 
@@ -96,5 +96,5 @@ def number_in(name: str) -> int:
     """The number of a step by the name of its range, NONE where that has none."""
     if _served(name) is not None:
         return NONE
-    found = re.findall(r"\d+", name)
-    return int(found[-1]) if found and len(found[-1]) < 19 else NONE
+    numbers = re.findall(r"\d+", name)
+    return int(numbers[-1]) if numbers and len(numbers[-1]) < 19 else NONE

@@ -159,10 +159,10 @@ def _busiest_thread(trace: Trace, ranges: Ints, ops: Ints) -> Ints:
 
 
 def _annotated(trace: Trace, ops: Ints) -> Steps:
-    found = program_steps(trace, ops)
-    if found is None:
+    marked = program_steps(trace, ops)
+    if marked is None:
         return _none()
-    events, stem = found
+    events, stem = marked
     basis = f"marked by the program ({stem})"
     return _from_ranges(trace, events, lambda name: number_in(trace.names[name]), basis)
 
@@ -191,10 +191,10 @@ def _periodic(trace: Trace, ops: Ints) -> Steps:
         return _none()
     thread = _busiest(trace, events)
     busiest = events[trace.thread[events] == thread]
-    found = repeats(trace.name[busiest], trace.start_ns[busiest], int(trace.end_ns[events].max()))
-    if found is None or found[2] == 1:  # one op again and again is a loop, but no step
+    repeated = repeats(trace.name[busiest], trace.start_ns[busiest], int(trace.end_ns[events].max()))
+    if repeated is None or repeated[2] == 1:  # one op again and again is a loop, but no step
         return _none()
-    starts, ends, length = found
+    starts, ends, length = repeated
     basis = f"found by periodicity: {len(starts)} repeats of {length} {what}"
     return Steps(np.arange(len(starts)), starts, ends, np.full(len(starts), thread, np.int64), basis, not len(ops))
 

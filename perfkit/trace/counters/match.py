@@ -90,11 +90,11 @@ def read_counters(path: str | Path) -> Counters:
     return Counters(
         path=path,
         kernels=tuple(launch.kernel for launch in launches),
-        flops=_column([each.flops for each in table]),
-        dram_bytes=_column([each.dram_bytes for each in table]),
-        l2_bytes=_column([each.l2_bytes for each in table]),
-        l1_bytes=_column([each.l1_bytes for each in table]),
-        seconds=_column([each.seconds for each in table]),
+        flops=_column([row.flops for row in table]),
+        dram_bytes=_column([row.dram_bytes for row in table]),
+        l2_bytes=_column([row.l2_bytes for row in table]),
+        l1_bytes=_column([row.l1_bytes for row in table]),
+        seconds=_column([row.seconds for row in table]),
         notes=(*notes, *_missing(launches, table)),
     )
 
@@ -106,7 +106,7 @@ def _column(values: Sequence[float | None]) -> Floats:
 def _missing(launches: Sequence[Launch], table: Sequence[Counted]) -> list[str]:
     """Why counts are missing, where they are."""
     notes = []
-    without = sum(each.flops is None for each in table)
+    without = sum(row.flops is None for row in table)
     if without:
         named = any(TENSOR_INSTRUCTIONS in name for launch in launches for name in launch.metrics)
         why = "on this chip tensor instructions do not tell operations" if named else "they were not collected whole"
@@ -114,7 +114,7 @@ def _missing(launches: Sequence[Launch], table: Sequence[Counted]) -> list[str]:
             f"FLOPs of {without:,} of {len(table):,} launches are not known ({why}): collect the nine "
             "smsp__sass_thread_inst_executed_op_* sums and regex:^sm__ops_path_tensor_src"
         )
-    without = sum(each.dram_bytes is None for each in table)
+    without = sum(row.dram_bytes is None for row in table)
     if without:
         notes.append(
             f"memory traffic of {without:,} of {len(table):,} launches was not collected: add dram__bytes_read.sum and "
@@ -136,7 +136,7 @@ def match(counters: Counters, names: Sequence[str]) -> tuple[Floats, Floats, Flo
     open_rows, open_launches = np.arange(len(names)), np.arange(len(counters))
     for key in (kernel_key, bare_name):
         rows = _by_key([names[row] for row in open_rows.tolist()], open_rows, key)
-        launches = _by_key([counters.kernels[each] for each in open_launches.tolist()], open_launches, key)
+        launches = _by_key([counters.kernels[launch] for launch in open_launches.tolist()], open_launches, key)
         both = rows.keys() & launches.keys()
         for name in both:
             for column, values in zip(result, columns, strict=True):
@@ -144,7 +144,7 @@ def match(counters: Counters, names: Sequence[str]) -> tuple[Floats, Floats, Flo
         open_rows = _rest(rows, both)
         open_launches = _rest(launches, both)
         # Only names printed bare may be matched so: others of the same bare name are other instances of a template.
-        open_launches = open_launches[[counters.kernels[each].isidentifier() for each in open_launches.tolist()]]
+        open_launches = open_launches[[counters.kernels[launch].isidentifier() for launch in open_launches.tolist()]]
     return (result[0], result[1], result[2], result[3], result[4])
 
 
@@ -153,7 +153,7 @@ def _by_key(names: Sequence[str], rows: NDArray[np.int64], key: Callable[[str], 
     together: dict[str, list[int]] = defaultdict(list)
     for name, row in zip(names, rows.tolist(), strict=True):
         together[keys[name]].append(row)
-    return {each: np.asarray(members, np.int64) for each, members in together.items()}
+    return {kernel: np.asarray(members, np.int64) for kernel, members in together.items()}
 
 
 def _rest(rows: dict[str, NDArray[np.int64]], matched: set[str]) -> NDArray[np.int64]:
@@ -190,7 +190,7 @@ def kernel_key(name: str) -> str:
     `(anonymous namespace)`: casts, parameters, qualifiers and spaces are dropped, lambdas keep their number.
     """
     name = _ANONYMOUS.sub("@", name)
-    name = _LAMBDA.sub(lambda found: f"@lambda{found[1] or found[2]}", name)
+    name = _LAMBDA.sub(lambda written: f"@lambda{written[1] or written[2]}", name)
     for pattern, text in _CASTS:
         name = pattern.sub(text, name)
     while (shorter := re.sub(r"\([^()]*\)", "", name)) != name:

@@ -74,8 +74,8 @@ def _flops(metrics: Metrics, seconds: float | None, capability: str) -> float | 
 def _vector_flops(metrics: Metrics, seconds: float | None) -> float | None:
     """None where single precision was not collected; other precisions that were not are taken as unused."""
     total = 0.0
-    for name, each in INSTRUCTIONS.items():
-        count = _count(metrics, f"sass_thread_inst_executed_op_{name}_pred_on", seconds, each)
+    for name, flops in INSTRUCTIONS.items():
+        count = _count(metrics, f"sass_thread_inst_executed_op_{name}_pred_on", seconds, flops)
         if count is None and name in SINGLE:
             return None
         total += count or 0.0
@@ -104,9 +104,9 @@ def _tensor_flops(metrics: Metrics, seconds: float | None, capability: str) -> f
     """Operations on the tensor cores: those counted by operand type, else from instructions where one shape exists."""
     by_source: dict[str, dict[int, float]] = {}
     for name, value in metrics.items():
-        if found := _OPS_PATH.match(name):
-            detail = bool(found["to"]) + 2 * bool(found["split"]) + 4 * bool(found["op"])
-            levels = by_source.setdefault(found["source"], {})
+        if path := _OPS_PATH.match(name):
+            detail = bool(path["to"]) + 2 * bool(path["split"]) + 4 * bool(path["op"])
+            levels = by_source.setdefault(path["source"], {})
             levels[detail] = levels.get(detail, 0.0) + value
     if by_source:
         # A metric that names no destination, sparsity or instruction is the sum of those that do.

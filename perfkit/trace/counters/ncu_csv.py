@@ -94,7 +94,7 @@ def _delimiter(line: str) -> str:
     """The delimiter of a header line, empty for any other line."""
     if not line.lstrip().startswith(('"ID"', "ID")):
         return ""
-    return next((each for each in ",;\t" if _KERNEL in (f.strip('" ') for f in line.split(each))), "")
+    return next((delimiter for delimiter in ",;\t" if _KERNEL in (f.strip('" ') for f in line.split(delimiter))), "")
 
 
 def _why_empty(lines: Iterable[str]) -> str:
@@ -148,10 +148,10 @@ def _decimal_point(texts: Iterable[str]) -> str:
     A separator before other than three digits, or after the other separator, does; one that is repeated does not.
     """
     for text in texts:
-        found = re.search(r"([.,])(\d+)\s*$", text)
-        if not found:
+        ending = re.search(r"([.,])(\d+)\s*$", text)
+        if not ending:
             continue
-        mark, digits = found.groups()
+        mark, digits = ending.groups()
         other = "," if mark == "." else "."
         if text.count(mark) > 1:
             return other
@@ -177,5 +177,5 @@ def _factor(unit: str) -> float | None:
         return _TIMES[over.lower()]
     if over in ("", "%", "1", "register/thread", "thread"):
         return 1.0
-    found = _SCALED.match(over)
-    return _PREFIXES[found[1].lower()] if found else None
+    scaled = _SCALED.match(over)
+    return _PREFIXES[scaled[1].lower()] if scaled else None

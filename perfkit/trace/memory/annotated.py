@@ -42,8 +42,8 @@ class Ranges:
 
 def marked(annotations: object, device: int) -> tuple[Ranges, Ranges]:
     """The phases and the steps that `external_annotations` mark, those of a device where it has any of its own."""
-    rows = [each for each in annotations if isinstance(each, dict)] if isinstance(annotations, list) else []
-    own = [each for each in rows if each.get("device", device) == device]
+    rows = [row for row in annotations if isinstance(row, dict)] if isinstance(annotations, list) else []
+    own = [row for row in rows if row.get("device", device) == device]
     phases, steps = [], []
     for name, start, end in _closed(own or rows):
         step = _STEP.fullmatch(name)
@@ -58,7 +58,7 @@ def marked(annotations: object, device: int) -> tuple[Ranges, Ranges]:
 def _closed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, int]]:
     """Names, starts and ends in ns of ranges that were both begun and ended; inner ranges of a name end first."""
     begun = defaultdict(list)
-    found = []
+    ranges = []
     for row in rows:
         name, stage, time_us = row.get("name"), row.get("stage"), row.get("time_us")
         if not isinstance(name, str) or not isinstance(time_us, int):
@@ -66,8 +66,8 @@ def _closed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, int]]:
         if stage == "START":
             begun[name].append(time_us * 1000)
         elif stage == "END" and begun[name]:
-            found.append((name, begun[name].pop(), time_us * 1000))
-    return found
+            ranges.append((name, begun[name].pop(), time_us * 1000))
+    return ranges
 
 
 def filled(phase: Ints, telling: NDArray[np.bool_]) -> Ints:
@@ -101,9 +101,9 @@ def batches(phase: Ints, stack: Ints, telling: NDArray[np.bool_]) -> NDArray[np.
     chosen = np.flatnonzero((phase == NONE) & before_forward[run])
     pairs = np.unique(np.stack([stack[chosen], run[chosen]]), axis=1)
     stacks, runs = np.unique(pairs[0], return_counts=True)
-    found = np.zeros(len(telling), np.bool_)
-    found[events[chosen[np.isin(stack[chosen], stacks[runs >= _LEAST_BATCHES])]]] = True
-    return found
+    moving = np.zeros(len(telling), np.bool_)
+    moving[events[chosen[np.isin(stack[chosen], stacks[runs >= _LEAST_BATCHES])]]] = True
+    return moving
 
 
 def steps_by_optimizer(phase: Ints) -> Ints:
@@ -123,12 +123,12 @@ def visits(phase: Ints, step: Ints) -> Ints:
 
 def bands(phase: Ints, step: Ints, visit: Ints, time_ns: Ints) -> tuple[Band, ...]:
     """Steps and phases over time, from their first event to the first of the next."""
-    found = []
+    steps_and_phases = []
     for kind, number, run in (("step", step, step), ("phase", phase, visit * len(PHASES) + phase)):
         first = np.flatnonzero(np.append(True, np.diff(run) != 0)) if len(run) else np.empty(0, np.int64)
         ends = time_ns[np.append(first[1:], len(run) - 1)] if len(run) else first
-        for each, start, end in zip(number[first].tolist(), time_ns[first].tolist(), ends.tolist(), strict=True):
-            if each != NONE:
-                name = PHASES[each] if kind == "phase" else str(each)
-                found.append(Band(kind=kind, name=name, start_ns=start, end_ns=end))
-    return tuple(found)
+        for value, start, end in zip(number[first].tolist(), time_ns[first].tolist(), ends.tolist(), strict=True):
+            if value != NONE:
+                name = PHASES[value] if kind == "phase" else str(value)
+                steps_and_phases.append(Band(kind=kind, name=name, start_ns=start, end_ns=end))
+    return tuple(steps_and_phases)

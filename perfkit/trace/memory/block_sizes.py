@@ -39,7 +39,7 @@ class Settings:
 def rounded(requested: Ints, settings: Settings) -> Ints:
     """What is the least the allocator gives for each request."""
     distinct, which = np.unique(requested, return_inverse=True)
-    return np.array([_rounded(each, settings) for each in distinct.tolist()], np.int64)[which]
+    return np.array([_rounded(size, settings) for size in distinct.tolist()], np.int64)[which]
 
 
 def _rounded(size: int, settings: Settings) -> int:

@@ -38,27 +38,27 @@ def blocks_of(ops: Ops, op: Ints, table: Table) -> Blocks:
     calls, call = np.unique(name.astype(np.int64) * len(trace.signatures) + signature, return_inverse=True)
     kind = (call * len(sizes) + size) * 2 + (memory.device_type[asked] != CPU)
     kinds, of = np.unique(kind, return_inverse=True)
-    found = np.zeros((len(kinds), 2), np.int32)
+    outputs = np.zeros((len(kinds), 2), np.int32)
     made, exact = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), np.bool_)
     known: dict[int, OpCall | None] = {}
-    for index, each in enumerate(kinds.tolist()):
-        number = int(calls[each // 2 // len(sizes)])
+    for index, code in enumerate(kinds.tolist()):
+        number = int(calls[code // 2 // len(sizes)])
         if number not in known:
             args = arguments(trace.signatures[number % len(trace.signatures)])
             known[number] = None if args is None else OpCall(trace.names[number // len(trace.signatures)], args)
         this = known[number]
-        block = None if this is None else block_output(this, int(sizes[each // 2 % len(sizes)]), bool(each % 2))
+        block = None if this is None else block_output(this, int(sizes[code // 2 % len(sizes)]), bool(code % 2))
         if block is not None:
-            found[index] = table.number(str(list(block.output.shape))), table.number(block.output.dtype)
+            outputs[index] = table.number(str(list(block.output.shape))), table.number(block.output.dtype)
             made[index], exact[index] = block.made, block.exact
-    certain = _certain(op[asked], found[of], made[of], exact[of])
-    shape[asked], dtype[asked] = np.where(certain, found[of].T, 0)
+    certain = _certain(op[asked], outputs[of], made[of], exact[of])
+    shape[asked], dtype[asked] = np.where(certain, outputs[of].T, 0)
     return Blocks(shape, dtype)
 
 
-def _certain(op: Ints, found: NDArray[np.int32], made: Ints, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _certain(op: Ints, outputs: NDArray[np.int32], made: Ints, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which blocks hold what was found: those of its very size; of larger ones those of an op that has no more blocks
     for an output than it makes of it. Else one of them is a workspace, and which is not known."""
-    _, call = np.unique(np.column_stack([op, found]), axis=0, return_inverse=True)
+    _, call = np.unique(np.column_stack([op, outputs]), axis=0, return_inverse=True)
     blocks = np.bincount(call.reshape(-1))[call.reshape(-1)]
     return exact | (blocks <= made)

@@ -23,7 +23,7 @@ def by_device(memory: MemoryEvents) -> list[Ints]:
     index = np.where(memory.device_type == CPU, 0, memory.device.astype(np.int64) + 1)
     key = memory.device_type.astype(np.int64) * (int(index.max(initial=0)) + 1) + index
     distinct = np.unique(key).tolist()
-    return [np.flatnonzero(key == each) for each in sorted(distinct, key=lambda each: (each == CPU, each))]
+    return [np.flatnonzero(key == device) for device in sorted(distinct, key=lambda device: (device == CPU, device))]
 
 
 def device_of(memory: MemoryEvents, event: int) -> str:

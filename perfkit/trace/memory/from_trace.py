@@ -36,8 +36,8 @@ def ops_allocations(ops: Ops) -> tuple[Allocations, ...]:
     if not len(memory):
         return ()
     recorded = _recorded(ops)
-    each = (_of_device(recorded, mine) for mine in by_device(memory))
-    return tuple(found for found in each if found is not None)
+    recordings = (_of_device(recorded, mine) for mine in by_device(memory))
+    return tuple(recording for recording in recordings if recording is not None)
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def _recorded(ops: Ops) -> _Recorded:
     spans = phase_spans(ops, ranges)
     held = holders(ops, memory.thread, memory.time_ns, table)
     phase = np.append(ops.phase, NONE)[held.op]
-    for found in (ranges.at(memory.thread, memory.time_ns), spans.at(memory.time_ns)):
-        phase = np.where(phase == NONE, found, phase)
+    for known in (ranges.at(memory.thread, memory.time_ns), spans.at(memory.time_ns)):
+        phase = np.where(phase == NONE, known, phase)
     # Times of steps on a device are no times of the host.
     step = np.full(len(memory), NONE) if ops.steps.on_device else ops.steps.at(memory.time_ns)
     blocks = blocks_of(ops, held.op, table)
@@ -81,8 +81,8 @@ def _modules(ops: Ops, modules: Modules, op: Ints, table: Table) -> Column:
     of_op = np.append(ops.module, NONE)[op]
     path = np.where(of_op == NONE, modules.at(ops.trace, memory.thread, memory.time_ns), of_op)
     numbers = np.asarray([*map(table.number, modules.paths), 0], np.int32)
-    found: Column = numbers[path]  # NONE (-1) takes the 0 at the end
-    return found
+    paths: Column = numbers[path]  # NONE (-1) takes the 0 at the end
+    return paths
 
 
 def _lines(ops: Ops, op: Ints, table: Table) -> Column:

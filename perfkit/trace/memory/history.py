@@ -99,7 +99,7 @@ def history_of(entries: list[Entry]) -> History:
         return np.fromiter(values, kind, count)
 
     action = column(map(_Codes(_ACTIONS).__getitem__, map(itemgetter("action"), entries)), np.int8)
-    timed = bool(count) and all(contains(each, "time_us") for each in entries)
+    timed = bool(count) and all(contains(entry, "time_us") for entry in entries)
     size = column(map(itemgetter("size"), entries))
     # What a failed request asked for may be any number.
     if ((size < 0) | (size > _MOST_BYTES))[action != OOM].any():
@@ -109,7 +109,7 @@ def history_of(entries: list[Entry]) -> History:
     failed = np.flatnonzero(action == OOM).tolist()
     return History(
         action=action,
-        address=_addresses([each.get("addr", 0) for each in entries]),
+        address=_addresses([entry.get("addr", 0) for entry in entries]),
         size=size,
         time_ns=_times(column(map(itemgetter("time_us"), entries))) if timed else None,
         stack=stack,
@@ -117,7 +117,7 @@ def history_of(entries: list[Entry]) -> History:
         private=_private(entries),
         context=context,
         contexts=contexts,
-        device_free=tuple(entries[each].get("device_free") for each in failed),
+        device_free=tuple(entries[index].get("device_free") for index in failed),
     )
 
 
@@ -125,7 +125,7 @@ def _addresses(values: list[int]) -> Ints:
     try:
         return np.fromiter(values, np.int64, len(values))
     except OverflowError:
-        return np.array([signed(each) for each in values], np.int64)
+        return np.array([signed(address) for address in values], np.int64)
 
 
 def signed(address: int) -> int:
@@ -147,7 +147,7 @@ def _stacks(entries: list[Entry]) -> tuple[Ints, tuple[object, ...]]:
     frames = list(map(methodcaller("get", "frames"), entries))
     places = np.fromiter(map(id, frames), np.int64, len(frames))
     _, first, stack = np.unique(places, return_index=True, return_inverse=True)
-    return stack, tuple(frames[each] for each in first.tolist())
+    return stack, tuple(frames[position] for position in first.tolist())
 
 
 def _contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
@@ -156,12 +156,12 @@ def _contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
     context = np.zeros(len(entries), np.int64)
     for key in ("compile_context", "user_metadata"):
         values = list(map(methodcaller("get", key), entries))
-        values = [each if isinstance(each, str) else "" for each in values]
+        values = [text if isinstance(text, str) else "" for text in values]
         texts = set(values) - {"", _NOT_COMPILED}
         if texts:
             numbers |= {text: len(numbers) + at for at, text in enumerate(sorted(texts - numbers.keys()))}
-            found = np.fromiter((numbers.get(each, 0) for each in values), np.int64, len(values))
-            context = np.where(found, found, context)
+            told = np.fromiter((numbers.get(text, 0) for text in values), np.int64, len(values))
+            context = np.where(told, told, context)
     return context, tuple(numbers)
 
 
@@ -171,7 +171,7 @@ def _private(entries: list[Entry]) -> NDArray[np.bool_] | None:
         return None
     if set(map(tuple, pools[:1])) == {_SHARED_POOL} and pools.count(pools[0]) == len(pools):
         return np.zeros(len(pools), np.bool_)
-    return np.fromiter((each is not None and tuple(each) != _SHARED_POOL for each in pools), np.bool_, len(pools))
+    return np.fromiter((pool is not None and tuple(pool) != _SHARED_POOL for pool in pools), np.bool_, len(pools))
 
 
 def held_by(segments: list[Entry]) -> Held:
@@ -192,14 +192,14 @@ def held_by(segments: list[Entry]) -> Held:
     rows.sort(key=itemgetter(0))
     blocks.sort(key=itemgetter(0))
     return Held(
-        segment=np.array([each[0] for each in rows], np.int64),
-        segment_size=np.array([each[1] for each in rows], np.int64),
-        expandable=np.array([each[2] for each in rows], np.bool_),
-        private=np.array([each[3] for each in rows], np.bool_),
-        block=np.array([each[0] for each in blocks], np.int64),
-        block_size=np.array([each[1] for each in blocks], np.int64),
-        allocated=np.array([each[2] for each in blocks], np.bool_),
-        stacks=tuple(each[3] for each in blocks),
+        segment=np.array([row[0] for row in rows], np.int64),
+        segment_size=np.array([row[1] for row in rows], np.int64),
+        expandable=np.array([row[2] for row in rows], np.bool_),
+        private=np.array([row[3] for row in rows], np.bool_),
+        block=np.array([entry[0] for entry in blocks], np.int64),
+        block_size=np.array([entry[1] for entry in blocks], np.int64),
+        allocated=np.array([entry[2] for entry in blocks], np.bool_),
+        stacks=tuple(entry[3] for entry in blocks),
         granular=granular,
     )
 

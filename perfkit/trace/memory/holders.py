@@ -83,8 +83,8 @@ def _makers(names: Names, parent: Ints) -> Ints:
 
 def _numbers_of(numbers: NDArray[np.int32], names: Names, of: Ints, rows: Ints) -> NDArray[np.int32]:
     row = np.append(of, NONE)[rows]
-    found: NDArray[np.int32] = np.where(row == NONE, 0, numbers[np.append(names.column, 0)[row]]).astype(np.int32)
-    return found
+    names_at: NDArray[np.int32] = np.where(row == NONE, 0, numbers[np.append(names.column, 0)[row]]).astype(np.int32)
+    return names_at
 
 
 def _worded(name: str) -> str:

@@ -30,8 +30,8 @@ def lines_at(trace: Trace, threads: NDArray[np.int32], times: Ints, table: Table
     numbers = np.zeros(len(trace.names) + 1, np.int32)
     for name, line in lines.items():
         numbers[name] = table.number(line)
-    found: NDArray[np.int32] = np.where(at < 0, 0, numbers[trace.name[calls[at]]]).astype(np.int32)
-    return found
+    innermost: NDArray[np.int32] = np.where(at < 0, 0, numbers[trace.name[calls[at]]]).astype(np.int32)
+    return innermost
 
 
 def line_of(name: str) -> str | None:

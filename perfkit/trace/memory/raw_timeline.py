@@ -75,10 +75,10 @@ def timeline_memory(data: bytes, label: str) -> MemoryFile:
             "export_memory_timeline() a name that ends in .raw.json.gz"
         )
     try:
-        found = msgspec.json.decode(data)
-        if isinstance(found, list) and len(found) == 2 and _is_table(found[1]):
-            return _of_sums(msgspec.convert(found, _Sums), label)
-        return _of_points(msgspec.convert(found, list[_Point]), label)
+        decoded = msgspec.json.decode(data)
+        if isinstance(decoded, list) and len(decoded) == 2 and _is_table(decoded[1]):
+            return _of_sums(msgspec.convert(decoded, _Sums), label)
+        return _of_points(msgspec.convert(decoded, list[_Point]), label)
     except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError) as error:
         raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: {error}") from None
 
@@ -94,7 +94,7 @@ def _of_points(points: list[_Point], label: str) -> MemoryFile:
     if not len(rows) or (category < 0).any() or (category >= len(_CATEGORIES)).any():
         raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: no points with known categories")
     names = Names()
-    number = np.array([names.number(each) for each in _CATEGORIES])
+    number = np.array([names.number(name) for name in _CATEGORIES])
     there = action == _PREEXISTING
     known = tuple(
         Block(address=NONE, size_bytes=bytes_, category=_CATEGORIES[which], name="")
@@ -135,10 +135,10 @@ def _of_sums(sums: _Sums, label: str) -> MemoryFile:
     if not len(rows) or (rows < 0).any():
         raise RunFormatError(f"{label}: does not balance: a category has less than no bytes; it is damaged, or was cut")
     names = Names()
-    number = [names.number(each) for each in _CATEGORIES]
+    number = [names.number(name) for name in _CATEGORIES]
     pieces = _Pieces()
     changes = np.diff(rows, axis=0, prepend=0)
-    for row, category in zip(*(each.tolist() for each in np.nonzero(changes)), strict=True):
+    for row, category in zip(*(indices.tolist() for indices in np.nonzero(changes)), strict=True):
         pieces.change(row, category, int(changes[row, category]))
     made = np.array(pieces.events(), np.int64).reshape(-1, 4)
     first = made[:, 0] == 0

@@ -65,11 +65,11 @@ def _head(label: str) -> bytes:
 
 def _of_trace(label: str) -> MemoryFile:
     trace = read_trace(label)
-    found: tuple[Allocations, ...] = trace_allocations(trace)
-    if not found:
+    recordings: tuple[Allocations, ...] = trace_allocations(trace)
+    if not recordings:
         raise RunFormatError(
             f"{label}: a trace without memory events: record it with torch.profiler.profile(profile_memory=True)"
         )
-    unseen = any(FROM_NOTHING in each.source for each in found)
+    unseen = any(FROM_NOTHING in recording.source for recording in recordings)
     notes = (*trace.notes, *consistency_notes(trace.memory), *((_UNSEEN,) if unseen else ()))
-    return MemoryFile(kind=TRACE, allocations=found, notes=notes)
+    return MemoryFile(kind=TRACE, allocations=recordings, notes=notes)

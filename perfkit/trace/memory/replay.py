@@ -144,7 +144,7 @@ def _grow(
     through = np.flatnonzero(
         (held.block_size > CUDA_SMALL_BYTES) & ~np.isin(held.block, history.address[made_until[0]])
     )
-    at_start = [np.full(len(each), AT_START, np.int64) for each in (before, through)]
+    at_start = [np.full(len(blocks), AT_START, np.int64) for blocks in (before, through)]
     taken = Spaces(
         address=np.concatenate([history.address[made], history.address[before], held.block[through], ends.address]),
         begin=np.concatenate([made, *at_start, ends.begin]),
@@ -191,7 +191,7 @@ def _segments(history: History, held: Held, counted: NDArray[np.bool_]) -> tuple
         address=np.concatenate([start.sum(axis=1), (history.address + history.size)[made]]),
         begin=np.concatenate([np.full(len(start), AT_START), made]),
         end=np.concatenate(
-            [np.array([until.get(each, len(history)) for each in start[:, 0].tolist()], np.int64), end_of[made]]
+            [np.array([until.get(begin, len(history)) for begin in start[:, 0].tolist()], np.int64), end_of[made]]
         ),
     )
     return reserved, ends, missing

@@ -73,25 +73,25 @@ def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
         segments: dict[int, list[Mapping[str, Any]]] = {}
         for segment in snapshot["segments"]:
             segments.setdefault(int(segment.get("device", 0)), []).append(segment)
-        found, notes = [], []
+        recordings, notes = [], []
         for device in sorted({*segments, *(at for at, trace in enumerate(traces) if trace)}):
             entries = traces[device] if 0 <= device < len(traces) else []
             held, history = held_by(segments.pop(device, [])), history_of(entries)
             entries.clear()
             one = _Device(f"{_kind(history, held)}:{device}", history, held, settings)
-            found.append(one.allocations(*marked(snapshot.get("external_annotations"), device)))
+            recordings.append(one.allocations(*marked(snapshot.get("external_annotations"), device)))
             notes += one.notes()
     except _MALFORMED as error:
         raise RunFormatError(
             f"{label}: not a snapshot of torch's memory as torch writes it ({type(error).__name__}: {error}); write it "
             "again with torch.cuda.memory._dump_snapshot(FILE)"
         ) from None
-    if not found:
+    if not recordings:
         raise RunFormatError(
             f"{label}: a snapshot of nothing: no device held memory; call torch.cuda.memory._record_memory_history() "
             "before the first allocation and _dump_snapshot(FILE) after some steps"
         )
-    return MemoryFile(kind=KIND, allocations=tuple(found), notes=tuple(notes))
+    return MemoryFile(kind=KIND, allocations=tuple(recordings), notes=tuple(notes))
 
 
 def _kind(history: History, held: Held) -> str:
@@ -102,8 +102,8 @@ def _kind(history: History, held: Held) -> str:
 
 def _refuse_repeated(traces: list[Any], segments: list[Any]) -> None:
     """Lists that occur twice in a pickle cost nothing there and their whole length here; torch writes none."""
-    lists = [each for each in traces if each] + [each["blocks"] for each in segments]
-    if len({id(each) for each in lists}) != len(lists):
+    lists = [entries for entries in traces if entries] + [segment["blocks"] for segment in segments]
+    if len({id(entries) for entries in lists}) != len(lists):
         raise ValueError("one list stands for several devices or segments")
 
 
@@ -114,7 +114,7 @@ class _Device:
         self._name, self._history, self._held = name, history, held
         self._replay = replay(history, held, settings)
         self._names, self._stacks = Names(), Stacks()
-        self._places = [self._stacks.place(each) for each in history.stacks]
+        self._places = [self._stacks.place(stack) for stack in history.stacks]
 
     def allocations(self, phases: Ranges, steps: Ranges) -> Allocations:
         """The events with what their stacks, contexts and the ranges around them tell."""
@@ -137,8 +137,8 @@ class _Device:
         if not len(steps.number):
             step = steps_by_optimizer(phase)
         visit = visits(phase, step)
-        numbers = np.array([(names.number(each.op), names.number(each.line)) for each in self._places], np.int32)
-        contexts = np.array([names.number(each) for each in history.contexts], np.int32)
+        numbers = np.array([(names.number(place.op), names.number(place.line)) for place in self._places], np.int32)
+        contexts = np.array([names.number(context) for context in history.contexts], np.int32)
         category = self._categories(stack, visit)
         return allocations(
             device=self._name,
@@ -164,28 +164,28 @@ class _Device:
     def _phases(self, stack: Ints, owned: NDArray[np.bool_]) -> Ints:
         """Those the stacks tell. Where Python's stacks were recorded, what has none ran on a thread without Python, and
         those that allocate on a device are autograd's."""
-        by_stack = np.array([each.phase for each in self._places], np.int64)
-        empty = np.array([not each for each in self._history.stacks], np.bool_)
-        if any(each.line for each in self._places):
+        by_stack = np.array([place.phase for place in self._places], np.int64)
+        empty = np.array([not frames for frames in self._history.stacks], np.bool_)
+        if any(place.line for place in self._places):
             by_stack[empty] = BACKWARD
         return np.where(owned, by_stack[stack], NONE)
 
     def _in_program(self) -> NDArray[np.bool_]:
         """Stacks that the program's own code is in, of whose allocations torch tells no purpose."""
-        return np.array([bool(each.line) and not each.purpose for each in self._places], np.bool_)
+        return np.array([bool(place.line) and not place.purpose for place in self._places], np.bool_)
 
     def _categories(self, stack: Ints, visit: Ints) -> Ints:
         """Of allocations, by their stacks and pools, and where the stack leaves it open by whether they outlive the
         phase."""
         replayed, number = self._replay, self._names.number
         made = np.flatnonzero(replayed.size > 0)
-        told = np.array([0 if each.purpose in BY_LIFE else number(each.purpose) for each in self._places])
+        told = np.array([0 if place.purpose in BY_LIFE else number(place.purpose) for place in self._places])
         category = np.zeros(len(stack), np.int64)
         category[made] = told[stack[made]]
         until = np.append(visit, NONE)[replayed.freed_by[made]]
         ended = np.where(until == NONE, visit[-1], until)
         for purpose, (brief, lasting) in BY_LIFE.items():
-            open_ = np.array([each.purpose == purpose for each in self._places], np.bool_)[stack[made]]
+            open_ = np.array([place.purpose == purpose for place in self._places], np.bool_)[stack[made]]
             category[made[open_ & (until == visit[made])]] = number(brief)
             category[made[open_ & (ended > visit[made])]] = number(lasting)
         category[made[self._private()[made]]] = number(GRAPH_POOL)
@@ -210,7 +210,7 @@ class _Device:
         """Blocks of the end that were there from the start, with what the stacks of their allocations tell."""
         held = self._held
         private = self._in_private(held.block)
-        places = {id(each): self._stacks.place(each) for each in (held.stacks[at] for at in blocks.tolist())}
+        places = {id(stack): self._stacks.place(stack) for stack in (held.stacks[at] for at in blocks.tolist())}
         return tuple(
             Block(
                 address=int(held.block[at]),
@@ -270,19 +270,19 @@ class _Device:
     def notes(self) -> list[str]:
         """What of the history does not fit together, in words."""
         replayed, history, name = self._replay, self._history, self._name
-        found = []
+        notes = []
         if not len(history):
-            found.append(f"{name}: no history was recorded: only what was held at the end is known")
+            notes.append(f"{name}: no history was recorded: only what was held at the end is known")
         if replayed.lost:
-            found.append(f"{name}: {replayed.lost} blocks were freed after the history ends")
+            notes.append(f"{name}: {replayed.lost} blocks were freed after the history ends")
         if replayed.later:
-            found.append(f"{name}: {replayed.later} blocks were allocated after the history ends and are left out")
+            notes.append(f"{name}: {replayed.later} blocks were allocated after the history ends and are left out")
         if replayed.missing:
-            found.append(f"{name}: {nbytes(replayed.missing)} of segments were given back after the history ends")
+            notes.append(f"{name}: {nbytes(replayed.missing)} of segments were given back after the history ends")
         survived = int((history.action == OOM).sum()) - self._is_failed()
         if survived:
-            found.append(f"{name}: {survived} requests found no memory, and the program went on")
-        return found
+            notes.append(f"{name}: {survived} requests found no memory, and the program went on")
+        return notes
 
     def _is_failed(self) -> bool:
         failures = np.flatnonzero(self._history.action == OOM)

@@ -49,17 +49,17 @@ def _forward(phase: Ints) -> Ints:
 def bands(ops: Ops, spans: Phases, modules: Modules, around_ns: int) -> tuple[Band, ...]:
     """Steps and phases, and the modules of the step around a moment (of the whole trace if it lies in none)."""
     steps = ops.steps
-    found = [
+    steps_and_phases = [
         Band(kind="step", name=str(number), start_ns=start, end_ns=end)
         for number, start, end in zip(
             steps.number.tolist(), steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True
         )
     ]
-    found += [
+    steps_and_phases += [
         Band(kind="phase", name=PHASES[phase], start_ns=start, end_ns=end)
         for phase, start, end in zip(spans.phase.tolist(), spans.start_ns.tolist(), spans.end_ns.tolist(), strict=True)
     ]
-    return (*found, *_modules(ops, modules, around_ns))
+    return (*steps_and_phases, *_modules(ops, modules, around_ns))
 
 
 def _modules(ops: Ops, modules: Modules, around_ns: int) -> list[Band]:

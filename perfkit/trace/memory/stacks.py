@@ -124,8 +124,8 @@ class Stacks:
 
     def place(self, stack: object) -> Origin:
         """What a stack tells; anything that is not a list of frames tells nothing."""
-        dictionaries = [each for each in stack if isinstance(each, dict)] if isinstance(stack, list) else []
-        frames = [self._frame(str(each.get("filename", "")), str(each.get("name", ""))) for each in dictionaries]
+        dictionaries = [entry for entry in stack if isinstance(entry, dict)] if isinstance(stack, list) else []
+        frames = [self._frame(str(entry.get("filename", "")), str(entry.get("name", ""))) for entry in dictionaries]
         if not frames:
             return NOWHERE
         phase = _phase(frames)

@@ -148,7 +148,7 @@ def _memory_bounded(more: int) -> Iterator[None]:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     wanted = psutil.Process().memory_info().vms + more
-    limits = [each for each in (soft, hard, wanted) if each != resource.RLIM_INFINITY]
+    limits = [limit for limit in (soft, hard, wanted) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
     try:
         yield

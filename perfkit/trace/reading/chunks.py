@@ -35,9 +35,9 @@ def last_boundary(text: bytes) -> int:
     window = _FIRST_WINDOW
     while True:
         begin = max(0, len(text) - window)
-        found = deque(_BETWEEN.finditer(text, begin), maxlen=1)
-        if found:
-            return text.index(b",", found[0].start())
+        commas = deque(_BETWEEN.finditer(text, begin), maxlen=1)
+        if commas:
+            return text.index(b",", commas[0].start())
         if begin == 0:
             return 0
         window *= 8
@@ -95,6 +95,6 @@ def _escaped(data: NDArray[np.uint8], quotes: NDArray[np.int64]) -> NDArray[np.b
     run = np.repeat(begins, np.diff(np.append(begins, len(slashes))))
     length = np.arange(len(slashes)) - run + 1  # of the run of backslashes, up to this one
     before = np.searchsorted(slashes, quotes - 1)
-    found = np.minimum(before, len(slashes) - 1)
-    odd: NDArray[np.bool_] = (slashes[found] == quotes - 1) & (length[found] % 2 == 1)
+    slash = np.minimum(before, len(slashes) - 1)
+    odd: NDArray[np.bool_] = (slashes[slash] == quotes - 1) & (length[slash] % 2 == 1)
     return odd

@@ -71,8 +71,8 @@ def classify(rows: Columns, cats: list[str], names: list[str], where: Places) ->
 def place_on_devices(rows: Columns, category: NDArray[np.int8], threads: list[tuple[str, str]], where: Places) -> None:
     """Fill in the device and stream of device events that do not tell, from the process and thread they are on."""
     on_device = np.isin(category, [*DEVICE_CATEGORIES, Category.GPU_RANGE])
-    process = np.asarray([_number(each) for each, _ in threads] or [NONE], np.int64)
-    thread = np.asarray([_number(each) for _, each in threads] or [NONE], np.int64)
+    process = np.asarray([_number(written) for written, _ in threads] or [NONE], np.int64)
+    thread = np.asarray([_number(written) for _, written in threads] or [NONE], np.int64)
     device = np.where(where.device == NONE, np.where(process < 1 << 10, process, NONE), where.device)
     stream = np.where(where.stream == NONE, thread, where.stream)
     for column, values in (("device", device), ("stream", stream)):

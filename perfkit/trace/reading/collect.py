@@ -139,8 +139,8 @@ def move_sizes_to_copies(rows: Columns, category: NDArray[np.int8]) -> None:
         copies = np.flatnonzero(np.isin(category, (Category.COPY, Category.FILL)) & (size == NONE))
         wanted = rows["correlation"][copies]
         known = rows["correlation"][call]
-        found = np.minimum(np.searchsorted(known, wanted), len(call) - 1)
-        size[copies] = np.where(known[found] == wanted, size[call[found]], NONE)
+        position = np.minimum(np.searchsorted(known, wanted), len(call) - 1)
+        size[copies] = np.where(known[position] == wanted, size[call[position]], NONE)
     size[~np.isin(category, (Category.COPY, Category.FILL))] = NONE
 
 

@@ -98,7 +98,7 @@ class Builder:
             kind[timed] = Kind.IGNORED
         unknown = int((kind == Kind.UNKNOWN).sum())
         if unknown:  # some writers close their list with an empty event
-            notes["no phase"] += unknown - sum(1 for each in compress(events, kind == Kind.UNKNOWN) if not each.name)
+            notes["no phase"] += unknown - sum(1 for event in compress(events, kind == Kind.UNKNOWN) if not event.name)
         if scale == 1:
             notes["in nanoseconds"] += 1
 
@@ -140,7 +140,7 @@ class Builder:
     ) -> Columns:
         count = len(events)
         tables = self.tables
-        args = [each or _NO_ARGS for each in map(_ARGS, events)]
+        args = [given or _NO_ARGS for given in map(_ARGS, events)]
 
         def numbers_of(table: Callable[[Any], int], keys: Iterable[Any]) -> NDArray[np.int32]:
             return np.fromiter(map(table, keys), np.int32, count)
@@ -201,7 +201,7 @@ class Builder:
 
     def _collectives(self, args: list[EventArgs]) -> NDArray[np.int32]:
         column = np.full(len(args), NONE, np.int32)
-        for index in [index for index, each in enumerate(args) if each.collective]:
+        for index in [index for index, given in enumerate(args) if given.collective]:
             column[index] = self.tables.collective[_collective(args[index])]
         return column
 
@@ -212,15 +212,15 @@ class Builder:
         return {
             "kind": kind[known],
             "id": numbers.integers(lambda: map(attrgetter("id"), events), len(events)),
-            "start": np.fromiter((each.ph == "s" for each in events), np.bool_, len(events)),
+            "start": np.fromiter((event.ph == "s" for event in events), np.bool_, len(events)),
             "time_ns": time_ns[known],
             "thread": self._threads(events),
         }
 
     def _memory(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
-        known = np.fromiter((each.name in (_MEMORY, _OUT_OF_MEMORY) for each in events), np.bool_, len(events))
+        known = np.fromiter((event.name in (_MEMORY, _OUT_OF_MEMORY) for event in events), np.bool_, len(events))
         events = list(compress(events, known.tobytes()))
-        args = [each.args or _NO_ARGS for each in events]
+        args = [event.args or _NO_ARGS for event in events]
 
         def arg(name: str) -> NDArray[np.int64]:
             return numbers.integers(lambda: map(attrgetter(name), args), len(args))
@@ -233,7 +233,7 @@ class Builder:
             "device": arg("device_id").astype(np.int32),
             "allocated": numbers.changes(arg("allocated")),
             "reserved": numbers.changes(arg("reserved")),
-            "failed": np.fromiter((each.name == _OUT_OF_MEMORY for each in events), np.bool_, len(args)),
+            "failed": np.fromiter((event.name == _OUT_OF_MEMORY for event in events), np.bool_, len(args)),
             "thread": self._threads(events),
         }
 
@@ -242,11 +242,11 @@ class Builder:
 
     def _metadata(self, events: list[AnyEvent]) -> list[tuple[int, str, bytes]]:
         stated = []
-        for each in events:
-            args = each.args or _NO_ARGS
-            text = bytes(args.labels if each.name == "process_labels" else args.name)
+        for event in events:
+            args = event.args or _NO_ARGS
+            text = bytes(args.labels if event.name == "process_labels" else args.name)
             if text:
-                stated.append((self.tables.thread[_THREAD(each)], str(each.name), text))
+                stated.append((self.tables.thread[_THREAD(event)], str(event.name), text))
         return stated
 
 

@@ -53,8 +53,8 @@ def integer(value: Any) -> int:
 
 def amount(value: Any) -> int:
     """A number of bytes or elements; NONE where it is none, or one that no memory holds."""
-    found = integer(value)
-    return found if 0 <= found <= _MOST else NONE
+    number = integer(value)
+    return number if 0 <= number <= _MOST else NONE
 
 
 def integers(values: Callable[[], Iterable[Any]], count: int) -> Ints:
@@ -100,11 +100,11 @@ def exact(texts: Sequence[bytes]) -> tuple[Ints, NDArray[np.bool_], int]:
     except OverflowError:
         pass  # some are absurd: one by one
     decimals = [_decimal(text) for text in texts]
-    known = [float(each) for each in decimals if each is not None]
+    known = [float(decimal) for decimal in decimals if decimal is not None]
     unit = _unit(np.asarray(known))
-    whole = [None if each is None else round(each * unit) for each in decimals]
-    good = np.asarray([each is not None and abs(each) < _LONGEST for each in whole], np.bool_)
-    fits = [each if ok and each is not None else 0 for each, ok in zip(whole, good.tolist(), strict=True)]
+    whole = [None if decimal is None else round(decimal * unit) for decimal in decimals]
+    good = np.asarray([time_ns is not None and abs(time_ns) < _LONGEST for time_ns in whole], np.bool_)
+    fits = [time_ns if ok and time_ns is not None else 0 for time_ns, ok in zip(whole, good.tolist(), strict=True)]
     return np.asarray(fits, np.int64), good, unit
 
 

@@ -32,7 +32,8 @@ class Sharing:
     def add(self, piece: bytes) -> None:
         """Take a piece that is probably whole events. `Refused`, without it, if an earlier one was not."""
         self._collect(wait=False)
-        busy = [sum(1 for origin, _, _ in self._waiting if origin == each) for each in range(1, len(self._helpers) + 1)]
+        origins = [origin for origin, _, _ in self._waiting]
+        busy = [origins.count(helper) for helper in range(1, len(self._helpers) + 1)]
         least = min(range(len(busy)), key=busy.__getitem__)
         if busy[least] < _AHEAD:
             self._waiting.append((least + 1, piece, self._helpers[least].submit(piece)))
@@ -47,8 +48,8 @@ class Sharing:
 
     def close(self) -> None:
         """End the helpers."""
-        for each in self._helpers:
-            each.close()
+        for helper in self._helpers:
+            helper.close()
 
     def _collect(self, *, wait: bool) -> None:
         while self._waiting and (wait or self._waiting[0][2].done()):

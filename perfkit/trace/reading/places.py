@@ -73,7 +73,7 @@ def places(threads: list[tuple[str, str]], stated: list[tuple[int, str, bytes]])
         elif kind in ("process_name", "process_labels"):
             processes[threads[thread][0]].append(text)
     streams = [_STREAM_THREAD.match(name or number) for name, (_, number) in zip(names, threads, strict=True)]
-    has_streams = {process for (process, _), each in zip(threads, streams, strict=True) if each}
+    has_streams = {process for (process, _), match in zip(threads, streams, strict=True) if match}
     device, lane = np.full(len(threads), NONE, np.int64), np.zeros(len(threads), np.int8)
     told = _Processes(processes)
     for index, (process, number) in enumerate(threads):
@@ -81,7 +81,7 @@ def places(threads: list[tuple[str, str]], stated: list[tuple[int, str, bytes]])
         lane[index] = told.host_lane(process) if device[index] == NONE else Lane.SUMMARY
         if device[index] != NONE and told.works(process, names[index], process in has_streams, bool(streams[index])):
             lane[index] = Lane.WORK
-    stream = np.asarray([int(each[1]) if each else NONE for each in streams], np.int64)
+    stream = np.asarray([int(match[1]) if match else NONE for match in streams], np.int64)
     parallel = np.asarray([told.runs_in_parallel(process) for process, _ in threads], np.bool_)
     return Places(names, device, stream, lane, ~parallel)
 
@@ -91,12 +91,12 @@ class _Processes:
 
     def __init__(self, texts: dict[str, list[str]]) -> None:
         self._texts = texts
-        flat = [(process, text) for process, each in texts.items() for text in each]
+        flat = [(process, text) for process, labels in texts.items() for text in labels]
         ascend = [process for process, text in flat if text == _ASCEND]
         self._ascend = {process: number for number, process in enumerate(ascend)}
         self._links = {process for process, text in flat if ascend and text in _ASCEND_LINKS}
         self._numbers = {
-            process: int(found[2] or found[3]) for process, text in flat if (found := _DEVICE.search(text))
+            process: int(match[2] or match[3]) for process, text in flat if (match := _DEVICE.search(text))
         }
         self._tf_streams = {process for process, text in flat if _TF_STREAM in text}
         self._tf_all = {process for process, text in flat if _TF_ALL in text}

@@ -25,10 +25,10 @@ def add_rare(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: Table
     if uncategorised:
         rows["numbered"] = present(map(attrgetter("step_num"), args), len(args))
     if uncategorised or (rows["collective"] != NONE).any():
-        for row in [row for row, each in enumerate(args) if each.number != NONE or each.accessed != NONE]:
+        for row in [row for row, given in enumerate(args) if given.number != NONE or given.accessed != NONE]:
             rows["stated"][row] = tables.stated[_stated(args[row])]
     if _has_any(rows, tables, _OLD_OPS):
-        old = [replace(each, dims=each.dims_old) if each.dims_old else each for each in args]
+        old = [replace(given, dims=given.dims_old) if given.dims_old else given for given in args]
         rows["signature"] = joined(old, "types", SIGNATURE, tables.signature)
     if uncategorised or _has_any(rows, tables, *_NSIGHT):
         for other in _OTHER_IDS:
@@ -37,7 +37,7 @@ def add_rare(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: Table
 
 
 def _has_any(rows: dict[str, NDArray[Any]], tables: Tables, *cats: str | None) -> bool:
-    known = [tables.cat[each] for each in cats if each in tables.cat]
+    known = [tables.cat[cat] for cat in cats if cat in tables.cat]
     return bool(known) and bool(np.isin(rows["cat"], known).any())
 
 

@@ -36,22 +36,22 @@ _ONCE = {
 
 def remarks(counts: Counter[str], blocks: TextBlocks, splitter: Splitter, around: Surroundings) -> tuple[str, ...]:
     """One sentence for everything that happened, the most important first."""
-    found = []
+    sentences = []
     if blocks.damage:
-        found.append(f"{blocks.damage}: only what comes before was read")
+        sentences.append(f"{blocks.damage}: only what comes before was read")
     if splitter.cut_at is not None:
-        found.append(
+        sentences.append(
             "truncated: the JSON ends before its list of events does; "
             f"whole events up to byte {splitter.cut_at} were read"
         )
     elif not around.complete:
-        found.append("what the file states beside its events is damaged and was read only in part")
+        sentences.append("what the file states beside its events is damaged and was read only in part")
     if blocks.encoding:
-        found.append(f"encoded as {blocks.encoding}")
-    found += [
+        sentences.append(f"encoded as {blocks.encoding}")
+    sentences += [
         text.format(n=counts[name], s="" if counts[name] == 1 else "s")
         for name, text in _REMARKS.items()
         if counts[name]
     ]
-    found += [text for name, text in _ONCE.items() if counts[name]]
-    return tuple(found)
+    sentences += [text for name, text in _ONCE.items() if counts[name]]
+    return tuple(sentences)

@@ -29,13 +29,13 @@ def expand(named: Named) -> tuple[str, ...]:
     A folder stands for the traces in it, or, if it has none itself, for those in the folders below.
     `UsageError` where a pattern names nothing.
     """
-    found: dict[str, None] = {}
+    sources: dict[str, None] = {}
     for pattern in [str(named)] if isinstance(named, str | Path) else map(str, named):
-        for each in _remote(pattern) if is_url(pattern) else _local(pattern):
-            found[each] = None
-    if not found:
+        for source in _remote(pattern) if is_url(pattern) else _local(pattern):
+            sources[source] = None
+    if not sources:
         raise UsageError("no trace was given; name files, folders, patterns or URLs")
-    return tuple(found)
+    return tuple(sources)
 
 
 def open_source(source: str | Path) -> tuple[BinaryIO, int]:
@@ -84,21 +84,21 @@ def _local(pattern: str) -> list[str]:
         if not traces:
             raise UsageError(f"{pattern}: no trace in this folder (.json, .json.gz, .json.zst)")
     elif _MAGIC.search(pattern):
-        matches = [Path(each) for each in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - keeps the user's form
+        matches = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - keeps the user's form
         folders = [trace for match in matches if match.is_dir() for trace in _in_folder(match)]
         traces = folders + [match for match in matches if match.is_file() and _looks_like_trace(match)]
         if not traces:
             raise UsageError(f"{pattern}: no trace matches this pattern")
     else:
         raise UsageError(f"{pattern}: no such file or folder")
-    return sorted({str(each) for each in traces}, key=_natural)
+    return sorted({str(trace) for trace in traces}, key=_natural)
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    traces = [each for each in folder.iterdir() if each.is_file() and _looks_like_trace(each)]
-    traces = traces or [each for each in folder.rglob("*") if each.is_file() and _looks_like_trace(each)]
+    traces = [path for path in folder.iterdir() if path.is_file() and _looks_like_trace(path)]
+    traces = traces or [path for path in folder.rglob("*") if path.is_file() and _looks_like_trace(path)]
     # What else a rank of a bench leaves (its record, its allocator's history) may be too long to be told by content.
-    return [each for each in traces if each.name == TRACE_FILE or not (each.parent / RECORD_FILE).is_file()]
+    return [path for path in traces if path.name == TRACE_FILE or not (path.parent / RECORD_FILE).is_file()]
 
 
 def _refuse_suite(folder: Path) -> None:
@@ -144,17 +144,17 @@ def _remote(url: str) -> list[str]:
     try:
         system, path = fsspec.core.url_to_fs(url)
         if _MAGIC.search(path):
-            found = [str(each) for each in system.glob(path)]
+            matches = [str(name) for name in system.glob(path)]
         elif url.startswith("http") or system.isfile(path):
             return [url]
         else:
-            found = [str(each) for each in system.ls(path, detail=False)] if system.isdir(path) else []
-        traces = [each for each in found if each.endswith((*_JSON, ".gz", ".zst"))]
+            matches = [str(name) for name in system.ls(path, detail=False)] if system.isdir(path) else []
+        traces = [match for match in matches if match.endswith((*_JSON, ".gz", ".zst"))]
     except (OSError, ImportError, ValueError) as error:
         _refuse(url, error)
     if not traces:
         raise UsageError(f"{url}: no trace there (.json, .json.gz, .json.zst)")
-    return sorted((str(system.unstrip_protocol(each)) for each in traces), key=_natural)
+    return sorted((str(system.unstrip_protocol(trace)) for trace in traces), key=_natural)
 
 
 def _open_remote(url: str) -> tuple[BinaryIO, int]:

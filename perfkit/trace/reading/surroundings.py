@@ -51,9 +51,9 @@ def read_surroundings(text: bytes) -> Surroundings:
 def rank_in_name(source: str) -> int | None:
     """The rank that a file's name, or its folder's, tells: `rank3.json`, `rank_12/trace.json.gz`, `worker-4...`."""
     for part in reversed(PurePosixPath(source.replace("\\", "/")).parts[-2:]):
-        found = _RANK.findall(part)
-        if found:
-            return int(found[-1])
+        ranks = _RANK.findall(part)
+        if ranks:
+            return int(ranks[-1])
     return None
 
 
@@ -90,30 +90,30 @@ def _natural(value: object) -> int | None:
 
 def _devices(value: object) -> dict[int, str]:
     entries = value if isinstance(value, list) else []
-    named = ((_natural(each.get("id")), each.get("name")) for each in entries if isinstance(each, dict))
+    named = ((_natural(entry.get("id")), entry.get("name")) for entry in entries if isinstance(entry, dict))
     return {number: name for number, name in named if number is not None and isinstance(name, str)}
 
 
 def _sizes(value: object) -> dict[str, str]:
     """How large the devices are, which tells a part of a GPU from the whole; by number only where they differ."""
-    entries = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-    found = {}
+    entries = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    stated = {}
     for member in ("numSms", "totalGlobalMem"):
         sizes = {_natural(entry.get("id")): _natural(entry.get(member)) for entry in entries}
         same = len(set(sizes.values())) == 1
         for number, size in sizes.items():
             if number is not None and size is not None:
-                found[member if same else f"device {number} {member}"] = str(size)
-    return found
+                stated[member if same else f"device {number} {member}"] = str(size)
+    return stated
 
 
 def _properties(members: dict[str, msgspec.Raw]) -> dict[str, str]:
     """The members that are text, numbers or flags."""
-    found = {}
+    properties = {}
     for name, raw in members.items():
         if name in _KNOWN or len(bytes(raw)) > _LONGEST_PROPERTY:
             continue
         value = _decoded(raw)
         if isinstance(value, str | int | float):
-            found[name] = str(value)
-    return found
+            properties[name] = str(value)
+    return properties

@@ -14,9 +14,9 @@ from perfkit.trace.reading.chunks import structure, within_strings
 from perfkit.trace.reading.kineto import REFUSALS, AnyEvent, Decoders, Event, EventArgs, ExactEvent
 
 _WHITE = b"\n\r\t"  # allowed between the parts of JSON, but not within its strings
-_CONTROL = bytes(each for each in range(0x20) if each not in _WHITE)
-_BLANKED = bytes(max(each, 0x20) for each in range(256))
-_WITHOUT_CONTROL = bytes(0x20 if each in _CONTROL else each for each in range(256))
+_CONTROL = bytes(byte for byte in range(0x20) if byte not in _WHITE)
+_BLANKED = bytes(max(byte, 0x20) for byte in range(256))
+_WITHOUT_CONTROL = bytes(0x20 if byte in _CONTROL else byte for byte in range(256))
 _NOT_A_NUMBER = re.compile(rb"(?<=[\s:,\[])[-+]?(?:NaN|nan|NAN|Infinity|infinity|inf|Inf|INF)(?=\s*[,}\]])")
 _HALF_QUOTED = re.compile(rb'([{,]\s*)([A-Za-z_]\w*)":')
 _TRAILING_COMMA = re.compile(rb",(\s*[}\]])")
@@ -29,7 +29,7 @@ _MEMBER = re.compile(rb'[{,]\s*"([^"\\]{1,80})"\s*:\s*"')
 _END_OF_TEXT = re.compile(rb'"\s*(?:,\s*"[^"\\]{1,80}"\s*:|\})')
 _QUOTE = re.compile(rb'(?<!\\)((?:\\\\)*)"')
 
-_ARGS = [(each.name, each.encode_name, each.type is msgspec.Raw) for each in msgspec.structs.fields(EventArgs)]
+_ARGS = [(field.name, field.encode_name, field.type is msgspec.Raw) for field in msgspec.structs.fields(EventArgs)]
 _TEXTS = ("ph", "cat", "name")
 _IDS = ("pid", "tid", "id")
 
