@@ -100,14 +100,14 @@ def load_config(folder: Path) -> CheckConfig:
 
 def thresholds_of(written: Mapping[str, str | int | float], where: str) -> Thresholds:
     """Thresholds by the name of the quantity. A `UsageError` says where the wrong one is."""
-    found: Thresholds = {}
+    thresholds: Thresholds = {}
     for key, text in written.items():
         name = key.replace("-", "_")
         if name not in _BY_NAME:
             error = unknown_name("quantity", key, _BY_NAME)
             raise UsageError(f"{where}: {error}")
-        found[name] = _threshold(_BY_NAME[name], text, where)
-    return found
+        thresholds[name] = _threshold(_BY_NAME[name], text, where)
+    return thresholds
 
 
 def budget_of(text: str, where: str) -> float:

@@ -62,5 +62,5 @@ def differing(before: ObservedVariant, after: ObservedVariant) -> tuple[Differin
 def _why(before: ObservedVariant, after: ObservedVariant, judged: Sequence[Judged]) -> Why | None:
     if before.seen is None or after.seen is None:
         return None
-    estimated = {each.verdict for each in judged if not each.exact}
+    estimated = {judgement.verdict for judgement in judged if not judgement.exact}
     return why(before.seen, after.seen, times_differ=not estimated <= {Verdict.PASS, Verdict.NOT_COMPARED})

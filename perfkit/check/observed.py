@@ -39,7 +39,7 @@ def observed_case(folders: Sequence[Path]) -> ObservedCase:
         workload=first.workload,
         variants={
             variant.name: ObservedVariant(
-                figures=pooled([figures(each) for each in _in_all(analyses, variant.name)]),
+                figures=pooled([figures(result) for result in _in_all(analyses, variant.name)]),
                 environment=first.environment,
                 result=variant,
                 seen=observe(variant, *examined.of[variant.name]),

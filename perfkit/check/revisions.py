@@ -79,7 +79,9 @@ def _count(
 ) -> tuple[ObservedCase, ObservedCase]:
     """The runs with instruments of a case, in as many rounds as what is gated needs."""
     thresholds = case.thresholds
-    several = any(thresholds[each.name] is not None for each in QUANTITIES if each.judging is Judging.PROCESSES)
+    several = any(
+        thresholds[quantity.name] is not None for quantity in QUANTITIES if quantity.judging is Judging.PROCESSES
+    )
     rounds = ROUNDS if order.timed and several else 1
     ceilings = order.ceilings(case)
     for index in range(rounds):
@@ -150,12 +152,12 @@ def sample(
 
 
 def _trained(side: ObservedCase, spec: RunSpec) -> bool:
-    found = side.variants[spec.variant].result
-    return found is not None and found.status == Status.OK
+    result = side.variants[spec.variant].result
+    return result is not None and result.status == Status.OK
 
 
 def _environment(side: ObservedCase) -> Environment | None:
-    return next((each.environment for each in side.variants.values() if each.environment is not None), None)
+    return next((variant.environment for variant in side.variants.values() if variant.environment is not None), None)
 
 
 def _counted(case: PlannedCase, spec: RunSpec, old: ObservedCase, new: ObservedCase) -> CheckedVariant:

@@ -35,8 +35,8 @@ class Source:
 
     @property
     def environment(self) -> Environment | None:
-        found = (variant.environment for case in self.cases.values() for variant in case.variants.values())
-        return next((each for each in found if each is not None), None)
+        environments = (variant.environment for case in self.cases.values() for variant in case.variants.values())
+        return next((environment for environment in environments if environment is not None), None)
 
 
 def of_baseline(baseline: Baseline, label: str) -> Source:
@@ -45,8 +45,8 @@ def of_baseline(baseline: Baseline, label: str) -> Source:
         workload: ObservedCase(
             workload=workload,
             variants={
-                name: ObservedVariant(figures=figures_of(each), environment=baseline.environment)
-                for name, each in variants.items()
+                name: ObservedVariant(figures=figures_of(kept), environment=baseline.environment)
+                for name, kept in variants.items()
             },
         )
         for workload, variants in baseline.variants.items()
@@ -64,7 +64,7 @@ def measured_here(config: CheckConfig, out: Path, order: Order) -> Source:
     """The working tree around `config.root`, measured into `out`; several times where times count."""
     side = side_of(working_tree(Path(config.root)), config.python_path)
     rounds, schedule = (ROUNDS, Schedule()) if order.timed else (1, COUNTED)
-    found: dict[str, ObservedCase] = {}
+    cases: dict[str, ObservedCase] = {}
     for case in planned_cases(config, order.machine, schedule):
         for index in range(rounds):
             measure_side(
@@ -76,10 +76,10 @@ def measured_here(config: CheckConfig, out: Path, order: Order) -> Source:
                 progress=order.side_progress(case, index, rounds),
             )
         observed = observed_case([out / case.folder / str(index) for index in range(rounds)])
-        before = found[case.workload].variants if case.workload in found else {}
+        before = cases[case.workload].variants if case.workload in cases else {}
         wanted = {spec.variant: observed.variants[spec.variant] for spec in case.specs}
-        found[case.workload] = ObservedCase(workload=case.workload, variants={**before, **wanted})
-    return Source(side.label, found)
+        cases[case.workload] = ObservedCase(workload=case.workload, variants={**before, **wanted})
+    return Source(side.label, cases)
 
 
 def baseline_of(source: Source, *, timed: bool) -> Baseline:
@@ -88,9 +88,9 @@ def baseline_of(source: Source, *, timed: bool) -> Baseline:
     A `PerfkitError` names what did not train to the end: it is no baseline.
     """
     for case in source.cases.values():
-        for name, each in case.variants.items():
-            if each.result is not None and each.result.status != Status.OK:
-                why = f"{each.result.status}: {each.result.reason}"
+        for name, observed in case.variants.items():
+            if observed.result is not None and observed.result.status != Status.OK:
+                why = f"{observed.result.status}: {observed.result.reason}"
                 raise PerfkitError(f"{case.workload} {name} cannot be a baseline: {why}")
     environment = source.environment
     if environment is None:
@@ -99,7 +99,7 @@ def baseline_of(source: Source, *, timed: bool) -> Baseline:
         perfkit=perfkit.__version__,
         environment=environment,
         variants={
-            case.workload: {name: _stored(each, timed) for name, each in case.variants.items()}
+            case.workload: {name: _stored(observed, timed) for name, observed in case.variants.items()}
             for case in source.cases.values()
         },
     )
@@ -120,12 +120,12 @@ def compare_stored(config: CheckConfig, before: Source, after: Source, order: Or
     variants, notes = [], []
     for workload, new in after.cases.items():
         old = before.cases.get(workload)
-        for name, found in new.variants.items():
+        for name, now in new.variants.items():
             if old is None or name not in old.variants:
                 notes.append(f"{workload} {name}: {before.label} does not have it, nothing to compare with")
                 continue
             thresholds = configured.get((workload, name), common)
-            variants.append(checked_variant(workload, name, old.variants[name], found, thresholds, timed=order.timed))
+            variants.append(checked_variant(workload, name, old.variants[name], now, thresholds, timed=order.timed))
     notes += [
         f"{workload} {name}: not measured now, {before.label} has it"
         for workload, case in before.cases.items()

@@ -29,7 +29,7 @@ def whole_check(
     """A check as it is written; `seconds` is how long it took, `budget_s` what timing was given."""
     differs: tuple[str, ...] = ()
     if before.environment is not None and after.environment is not None:
-        differs = tuple(str(each) for each in differences(before.environment, after.environment))
+        differs = tuple(str(difference) for difference in differences(before.environment, after.environment))
     return Check(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,

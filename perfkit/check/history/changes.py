@@ -62,8 +62,8 @@ def noisy_changes(runs: Runs) -> Series:
     values = runs.values
     logarithmic = all(value > 0 for value in values)
     scaled = [math.log(value) for value in values] if logarithmic else values
-    found = find_levels(scaled)
-    starts = [0, *(step.at for step in found.steps), len(values)]
+    fit = find_levels(scaled)
+    starts = [0, *(step.at for step in fit.steps), len(values)]
     back = math.exp if logarithmic else float
     levels = tuple(
         Level(
@@ -73,19 +73,19 @@ def noisy_changes(runs: Runs) -> Series:
             low=None if half is None else back(mean - half),
             high=None if half is None else back(mean + half),
         )
-        for (first, end), mean, half in zip(pairwise(starts), found.means, found.half, strict=True)
+        for (first, end), mean, half in zip(pairwise(starts), fit.means, fit.half, strict=True)
     )
     counts = [level.last - level.first + 1 for level in levels]
     changes = []
-    for place, step in enumerate(found.steps):
-        bounds = _bounds(found, place, counts, logarithmic)
+    for place, step in enumerate(fit.steps):
+        bounds = _bounds(fit, place, counts, logarithmic)
         changes.append(
             _change(
                 runs, levels[place], levels[place + 1], earliest=step.earliest, latest=step.latest, bounds=bounds,
                 p_value=step.p_value,
             )
         )  # fmt: skip
-    far = _far(scaled, found, starts)
+    far = _far(scaled, fit, starts)
     notes = runs.series.notes
     enough = len(values) >= 2 * FEWEST
     if not enough:
@@ -97,9 +97,9 @@ def noisy_changes(runs: Runs) -> Series:
         points=tuple(replace(point, far=side != 0) for point, side in zip(runs.series.points, far, strict=True)),
         levels=levels,
         changes=tuple(changes),
-        noise=_relative(found.deviation, levels[-1].value, logarithmic) if enough else None,
-        resemblance=found.inflation,
-        detectable=_relative(_detectable(found, counts[-1], len(values)), levels[-1].value, logarithmic)
+        noise=_relative(fit.deviation, levels[-1].value, logarithmic) if enough else None,
+        resemblance=fit.inflation,
+        detectable=_relative(_detectable(fit, counts[-1], len(values)), levels[-1].value, logarithmic)
         if enough
         else None,
         pending=_pending(values, levels[-1].value, far),
@@ -107,10 +107,10 @@ def noisy_changes(runs: Runs) -> Series:
     )
 
 
-def _bounds(found: Levels, place: int, counts: Sequence[int], logarithmic: bool) -> tuple[float | None, float | None]:
+def _bounds(fit: Levels, place: int, counts: Sequence[int], logarithmic: bool) -> tuple[float | None, float | None]:
     """The 95 % interval of the relative change."""
-    before, after = found.means[place : place + 2]
-    half = found.between(place, counts)
+    before, after = fit.means[place : place + 2]
+    half = fit.between(place, counts)
     low, high = after - before - half, after - before + half
     if logarithmic:
         return math.expm1(low), math.expm1(high)
@@ -152,35 +152,35 @@ def _commits(runs: Runs, last: int, first: int) -> CommitRange:
     revisions = [point.revision for point in runs.series.points]
     before = next((revision for revision in reversed(revisions[: last + 1]) if revision), "")
     after = next((revision for revision in revisions[first:] if revision), "")
-    found = commit_range(runs.repository, before, after)
-    if before and after and not (revisions[last] and revisions[first]) and not found.reason:
-        return replace(found, reason="runs nearer to the change recorded no revision")
-    return found
+    commits = commit_range(runs.repository, before, after)
+    if before and after and not (revisions[last] and revisions[first]) and not commits.reason:
+        return replace(commits, reason="runs nearer to the change recorded no revision")
+    return commits
 
 
 def _differs(before: Environment | None, after: Environment | None) -> tuple[str, ...]:
     if before is None or after is None:
         return ()
-    return tuple(str(each) for each in differences(before, after) if each.key not in MACHINE)
+    return tuple(str(difference) for difference in differences(before, after) if difference.key not in MACHINE)
 
 
-def _far(scaled: Sequence[float], found: Levels, starts: Sequence[int]) -> list[int]:
+def _far(scaled: Sequence[float], fit: Levels, starts: Sequence[int]) -> list[int]:
     """1 or -1 for the runs far above or below their level, else 0."""
-    if not found.deviation:
+    if not fit.deviation:
         return [0] * len(scaled)
-    limit = _FAR * found.deviation
+    limit = _FAR * fit.deviation
     off = [
         value - mean
-        for mean, (first, end) in zip(found.means, pairwise(starts), strict=True)
+        for mean, (first, end) in zip(fit.means, pairwise(starts), strict=True)
         for value in scaled[first:end]
     ]
-    return [0 if abs(each) <= limit else 1 if each > 0 else -1 for each in off]
+    return [0 if abs(distance) <= limit else 1 if distance > 0 else -1 for distance in off]
 
 
 def _pending(values: Sequence[float], level: float, far: Sequence[int]) -> str:
     """The newest runs that are far off on one side, fewer than make a level."""
     side = far[-1]
-    count = next((place for place, each in enumerate(reversed(far)) if each != side), len(far))
+    count = next((place for place, other in enumerate(reversed(far)) if other != side), len(far))
     if side == 0 or count >= FEWEST or level == 0:
         return ""
     away = units.percent(abs(values[-1] / level - 1))
@@ -192,15 +192,15 @@ def _pending(values: Sequence[float], level: float, far: Sequence[int]) -> str:
     )
 
 
-def _detectable(found: Levels, runs: int, of: int) -> float | None:
+def _detectable(fit: Levels, runs: int, of: int) -> float | None:
     """The smallest step that is found with a probability of 80 % once five runs of a new level follow:
     (t(1 - p / 2) + t(0.8)) s sqrt(1 / n + 1 / 5), with p the limit of the p-value over the number of places."""
-    if found.deviation is None:
+    if fit.deviation is None:
         return None
     places = of + _NEXT - 2 * FEWEST + 1
-    freedom = found.freedom + _NEXT - 1
+    freedom = fit.freedom + _NEXT - 1
     reach = t_quantile(1 - FALSE / (2 * max(1, places)), freedom) + t_quantile(_POWER, freedom)
-    return reach * found.deviation * math.sqrt(found.inflation * (1 / runs + 1 / _NEXT))
+    return reach * fit.deviation * math.sqrt(fit.inflation * (1 / runs + 1 / _NEXT))
 
 
 def _relative(amount: float | None, level: float, logarithmic: bool) -> float | None:

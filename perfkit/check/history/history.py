@@ -38,20 +38,20 @@ def read_history(
     held = default_thresholds() if thresholds is None else thresholds
     readings = read_all(path)
     repository = repository or top_of(path if path.is_dir() else path.parent)
-    dated, undated = _in_order(readings.found)
+    dated, undated = _in_order(readings.entries)
     groups: dict[tuple[str, str, str, str], list[Reading]] = {}
     for reading in dated:
         key = reading.workload, reading.variant, machine_of(reading.environment), reading.how
         groups.setdefault(key, []).append(reading)
     series = [
         made
-        for (workload, variant, machine, how), found in sorted(groups.items())
+        for (workload, variant, machine, how), group in sorted(groups.items())
         for quantity in QUANTITIES
         if quantity.name not in _DERIVED
-        and (made := _series(quantity, held.get(quantity.name), workload, variant, machine, how, found, repository))
+        and (made := _series(quantity, held.get(quantity.name), workload, variant, machine, how, group, repository))
         is not None
     ]
-    machines = tuple(sorted({each.machine for each in series}))
+    machines = tuple(sorted({one.machine for one in series}))
     notes = list(readings.notes)
     if undated:
         notes.append(f"{undated} readings have no time that can be read, and stand first in their series")
@@ -89,11 +89,11 @@ def machine_of(environment: Environment | None) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _in_order(found: Sequence[Reading]) -> tuple[list[Reading], int]:
+def _in_order(readings: Sequence[Reading]) -> tuple[list[Reading], int]:
     """By time; those of equal times as they were read, which is the same order every time; those without one first."""
-    dated = [(_moment(reading.time), reading) for reading in found]
+    dated = [(_moment(reading.time), reading) for reading in readings]
     first = datetime.min.replace(tzinfo=UTC)
-    dated.sort(key=lambda each: each[0] or first)  # stable
+    dated.sort(key=lambda pair: pair[0] or first)  # stable
     return [reading for _, reading in dated], sum(moment is None for moment, _ in dated)
 
 

@@ -51,7 +51,7 @@ class Readings:
     `runs` counts suites, checks and commits; `notes` say what is left out.
     """
 
-    found: list[Reading] = field(default_factory=list)
+    entries: list[Reading] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     runs: int = 0
 
@@ -72,10 +72,10 @@ def read_all(path: Path) -> Readings:
         name = folder.relative_to(path).as_posix()
         try:
             if marker == CHECK_FILE:
-                readings.found += _check(folder, name)
+                readings.entries += _check(folder, name)
             else:
-                found, reported = _suite(folder, name)
-                readings.found += found
+                entries, reported = _suite(folder, name)
+                readings.entries += entries
                 bare += not reported
         except RunFormatError as error:
             damaged.append(str(error))
@@ -159,11 +159,11 @@ def _report(folder: Path, suite: Suite) -> Analysis | None:
 
 
 def _labels(folder: Path, suite: Suite) -> dict[str, str]:
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for entry in suite.runs:
-        if entry.variant not in found and ".." not in Path(entry.path).parts:
-            found[entry.variant] = _label(read_json(folder / entry.path / SPEC_FILE, RunSpec))
-    return found
+        if entry.variant not in labels and ".." not in Path(entry.path).parts:
+            labels[entry.variant] = _label(read_json(folder / entry.path / SPEC_FILE, RunSpec))
+    return labels
 
 
 def _label(spec: RunSpec) -> str:
@@ -177,9 +177,9 @@ def _records(stored: StoredSuite, name: str) -> Iterator[Reading]:
         runs = VariantRuns(variant, tuple(run for run in stored.runs if run.variant == variant))
         if runs.main is not None:
             environment = next((record.environment for record in runs.records if record.environment), None)
-            found = _of_records(runs)
+            run_figures = _of_records(runs)
             label = _label(runs.main.spec)
-            yield _reading(stored.suite, name, label, variant, environment, found, attached=runs.attached)
+            yield _reading(stored.suite, name, label, variant, environment, run_figures, attached=runs.attached)
 
 
 def _of_records(runs: VariantRuns) -> RunFigures:
@@ -189,12 +189,12 @@ def _of_records(runs: VariantRuns) -> RunFigures:
     complete = len(runs.records) == runs.world_size
     none = ""
     exact: dict[str, Quantity] = {
-        "peak_allocated": largest((each.allocated for each in memory), none),
-        "peak_reserved": largest((each.reserved for each in memory), none),
-        "flops": total((each.hardware for each in flops), none),
+        "peak_allocated": largest((peaks.allocated for peaks in memory), none),
+        "peak_reserved": largest((peaks.reserved for peaks in memory), none),
+        "flops": total((count.hardware for count in flops), none),
     }
     processes = {"step_time": runs.steps(step_series), "cpu_time": runs.steps(lambda samples: samples.cpu_s)}
-    known = {name: value for name, each in exact.items() if complete and (value := value_of(each)) is not None}
+    known = {name: value for name, quantity in exact.items() if complete and (value := value_of(quantity)) is not None}
     breaks = runs.records[0].facts.get("graph_breaks")
     return RunFigures(
         exact=known if breaks is None else {**known, "graph_breaks": breaks},
@@ -203,7 +203,7 @@ def _of_records(runs: VariantRuns) -> RunFigures:
 
 
 def _reading(
-    suite: Suite, source: str, workload: str, variant: str, environment: Environment | None, found: RunFigures, *,
+    suite: Suite, source: str, workload: str, variant: str, environment: Environment | None, run_figures: RunFigures, *,
     attached: bool,
 ) -> Reading:  # fmt: skip
     return Reading(
@@ -214,8 +214,8 @@ def _reading(
         variant=variant,
         environment=environment,
         revision=_revision(environment),
-        exact=found.exact,
-        processes=found.processes,
+        exact=run_figures.exact,
+        processes=run_figures.processes,
     )
 
 
@@ -242,7 +242,7 @@ def _baseline_commits(path: Path) -> Readings:
             readings.notes.append(f"left out: {error}")
             continue
         readings.runs += 1
-        readings.found += [
+        readings.entries += [
             Reading(
                 time=time,
                 source=commit[:12],

@@ -61,13 +61,13 @@ def smallest(spread: float, pairs: int, alpha: float) -> float | None:
 def _row(budget_s: float, pair_s: float, noise: Sequence[Noise]) -> DetectableRow:
     plan = looks_for(budget_s, pair_s)
     alpha = plan.last_alpha / len(noise)
-    found = {each.quantity: smallest(each.spread, plan.maximum, alpha) for each in noise}
-    return DetectableRow(budget_s=budget_s, pairs=plan.maximum, detectable=found)
+    detectable = {noisy.quantity: smallest(noisy.spread, plan.maximum, alpha) for noisy in noise}
+    return DetectableRow(budget_s=budget_s, pairs=plan.maximum, detectable=detectable)
 
 
 def _logs(pairs: Sequence[Pair], turns: str, quantity: str) -> list[float]:
-    found = (pair_ratio(pair, quantity, turns) for pair in pairs)
-    return [ratio for ratio in found if ratio is not None]
+    ratios = (pair_ratio(pair, quantity, turns) for pair in pairs)
+    return [ratio for ratio in ratios if ratio is not None]
 
 
 def _noise(quantity: str, logs: Sequence[float], false_alarms: int) -> Noise:

@@ -72,27 +72,29 @@ _SAME_MEMORY = 0.02
 
 def differences(before: Environment, after: Environment) -> tuple[Differing, ...]:
     """What differs, what matters most first."""
-    found = [*_fields(before, after), *_entries(before, after)]
-    return tuple(sorted(found, key=lambda each: -each.effect.value))
+    differs = [*_fields(before, after), *_entries(before, after)]
+    return tuple(sorted(differs, key=lambda entry: -entry.effect.value))
 
 
-def why_not_times(found: Iterable[Differing]) -> str:
+def why_not_times(differs: Iterable[Differing]) -> str:
     """Why times of the two sides cannot be compared, the keys named; empty where they can."""
-    return _why((each for each in found if each.effect is not Effect.NOTED), "times were measured elsewhere")
+    return _why((entry for entry in differs if entry.effect is not Effect.NOTED), "times were measured elsewhere")
 
 
-def why_not_counts(found: Iterable[Differing]) -> str:
+def why_not_counts(differs: Iterable[Differing]) -> str:
     """Why not even what is counted exactly can be compared; empty where it can."""
-    return _why((each for each in found if each.effect is Effect.ALL), "this was counted on another kind of device")
+    return _why(
+        (entry for entry in differs if entry.effect is Effect.ALL), "this was counted on another kind of device"
+    )
 
 
-def may_change_counts(found: Iterable[Differing]) -> tuple[Differing, ...]:
+def may_change_counts(differs: Iterable[Differing]) -> tuple[Differing, ...]:
     """The differences from which equal programs may come to other counts."""
-    return tuple(each for each in found if each.effect is Effect.COUNTS)
+    return tuple(entry for entry in differs if entry.effect is Effect.COUNTS)
 
 
-def _why(found: Iterable[Differing], what: str) -> str:
-    keys = "; ".join(str(each) for each in found)
+def _why(differs: Iterable[Differing], what: str) -> str:
+    keys = "; ".join(str(entry) for entry in differs)
     return f"{what} ({keys})" if keys else ""
 
 

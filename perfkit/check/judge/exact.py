@@ -31,7 +31,7 @@ def judge_exact_quantities(
         differs: what differs between the environments of the sides. What may be why a count changed is named.
     """
     refused = why_not_counts(differs)
-    causes = "; ".join(str(each) for each in may_change_counts(differs))
+    causes = "; ".join(str(difference) for difference in may_change_counts(differs))
     judged = []
     for quantity in QUANTITIES:
         if quantity.judging is not Judging.EXACT:
@@ -121,8 +121,8 @@ _NO_THRESHOLD = "no threshold is set"
 
 
 def _figure(figures: RunFigures, quantity: GatedQuantity) -> float | Missing:
-    found = figures.exact.get(quantity.name)
-    return Missing(reason=figures.missing.get(quantity.name, "it was not measured")) if found is None else found
+    figure = figures.exact.get(quantity.name)
+    return Missing(reason=figures.missing.get(quantity.name, "it was not measured")) if figure is None else figure
 
 
 def _verdict(quantity: GatedQuantity, before: float, after: float, threshold: Threshold | None) -> Verdict:
@@ -163,12 +163,12 @@ def _allowed(threshold: Threshold) -> str:
 
 def _finite(losses: Sequence[float | None]) -> list[float]:
     """The losses up to the first that is not finite."""
-    found: list[float] = []
+    finite: list[float] = []
     for loss in losses:
         if loss is None or not math.isfinite(loss):
             break
-        found.append(loss)
-    return found
+        finite.append(loss)
+    return finite
 
 
 def _judged(

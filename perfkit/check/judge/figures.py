@@ -59,15 +59,15 @@ def pooled(rounds: Sequence[RunFigures]) -> RunFigures:
     first = rounds[0]
     exact, missing = {}, dict(first.missing)
     for name, value in first.exact.items():
-        values = sorted({each.exact.get(name, math.nan) for each in rounds})
+        values = sorted({run.exact.get(name, math.nan) for run in rounds})
         if len(values) == 1:
             exact[name] = value
         else:
-            missing[name] = f"it differs from process to process ({', '.join(f'{each:,.0f}' for each in values)})"
+            missing[name] = f"it differs from process to process ({', '.join(f'{count:,.0f}' for count in values)})"
     return RunFigures(
         exact=exact,
         processes={
-            name: tuple(value for each in rounds for value in each.processes.get(name, ())) for name in first.processes
+            name: tuple(value for run in rounds for value in run.processes.get(name, ())) for name in first.processes
         },
         losses=first.losses,
         missing=missing,

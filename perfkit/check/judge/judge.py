@@ -52,24 +52,24 @@ def judge_variant(evidence: Evidence, thresholds: Thresholds, plan: Looks | None
     timed = _timed(evidence, thresholds, plan) if evidence.timed else ()
     order = {quantity.name: index for index, quantity in enumerate(QUANTITIES)}
     judged = map(_without_idle_gate, (*exact, *timed))
-    return tuple(sorted(judged, key=lambda each: (each.threshold is None, order[each.quantity])))
+    return tuple(sorted(judged, key=lambda judgement: (judgement.threshold is None, order[judgement.quantity])))
 
 
 def gates(before: RunFigures, after: RunFigures, thresholds: Thresholds) -> tuple[Gate, ...]:
     """The quantities that pairs of processes tell of a variant."""
-    found = []
+    told = []
     for quantity in _of(Judging.PAIRED):
         per_step = _per_step(quantity, before, after)
         if quantity.more_is_worse or per_step is not None:
-            found.append(Gate(quantity=quantity, threshold=thresholds.get(quantity.name), per_step=per_step))
-    return tuple(found)
+            told.append(Gate(quantity=quantity, threshold=thresholds.get(quantity.name), per_step=per_step))
+    return tuple(told)
 
 
 def family_of(before: RunFigures, after: RunFigures, thresholds: Thresholds, *, paired: bool) -> int:
     """How many gated quantities are estimated; `paired`: times of steps come from pairs of processes."""
     steps = [gate.quantity for gate in gates(before, after, thresholds)] if paired else []
     alone = _alone(before, after, paired=paired)
-    return max(1, sum(thresholds.get(each.name) is not None for each in (*steps, *alone)))
+    return max(1, sum(thresholds.get(quantity.name) is not None for quantity in (*steps, *alone)))
 
 
 def overall(judged: Iterable[Judged]) -> Verdict:
@@ -78,8 +78,8 @@ def overall(judged: Iterable[Judged]) -> Verdict:
     What is gated and known of one side alone is inconclusive: whatever made it fall silent may hide a regression. What
     neither side knows, or what must not be compared, leaves the others' verdict as it is, and is said beside it.
     """
-    verdicts = {_effective(each) for each in judged if each.threshold is not None}
-    return next((each for each in _SEVERITY if each in verdicts), Verdict.NOT_COMPARED)
+    verdicts = {_effective(judgement) for judgement in judged if judgement.threshold is not None}
+    return next((verdict for verdict in _SEVERITY if verdict in verdicts), Verdict.NOT_COMPARED)
 
 
 def _effective(judged: Judged) -> Verdict:
@@ -89,7 +89,7 @@ def _effective(judged: Judged) -> Verdict:
 
 def overall_of(variants: Iterable[CheckedVariant]) -> Verdict:
     """The verdict on a whole check."""
-    return overall(each for variant in variants for each in variant.judged)
+    return overall(judgement for variant in variants for judgement in variant.judged)
 
 
 def _without_idle_gate(judged: Judged) -> Judged:
@@ -105,38 +105,38 @@ def _timed(evidence: Evidence, thresholds: Thresholds, plan: Looks | None) -> tu
         quantities = (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
         return tuple(
             not_compared(
-                each,
+                quantity,
                 refused,
-                before=_median(each, evidence.before),
-                after=_median(each, evidence.after),
-                threshold=thresholds.get(each.name),
+                before=_median(quantity, evidence.before),
+                after=_median(quantity, evidence.after),
+                threshold=thresholds.get(quantity.name),
             )
-            for each in quantities
+            for quantity in quantities
         )
     paired = evidence.pairs is not None
     family = family_of(evidence.before, evidence.after, thresholds, paired=paired)
     judged = [
         judge_processes(
-            each,
-            evidence.before.processes[each.name],
-            evidence.after.processes[each.name],
-            thresholds.get(each.name),
+            quantity,
+            evidence.before.processes[quantity.name],
+            evidence.after.processes[quantity.name],
+            thresholds.get(quantity.name),
             paired=evidence.interleaved,
             family=family,
         )
-        for each in _alone(evidence.before, evidence.after, paired=paired)
+        for quantity in _alone(evidence.before, evidence.after, paired=paired)
     ]
     if evidence.pairs is not None and plan is not None:
         told = gates(evidence.before, evidence.after, thresholds)
         judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.turns, told, plan, family=family)
-    there = {each.quantity for each in judged}
-    lacking = [each for each in (*_of(Judging.PAIRED), *_of(Judging.PROCESSES)) if each.name not in there]
-    return (*judged, *(_lacking(each, evidence, thresholds) for each in lacking))
+    there = {judgement.quantity for judgement in judged}
+    lacking = [quantity for quantity in (*_of(Judging.PAIRED), *_of(Judging.PROCESSES)) if quantity.name not in there]
+    return (*judged, *(_lacking(quantity, evidence, thresholds) for quantity in lacking))
 
 
 def _lacking(quantity: GatedQuantity, evidence: Evidence, thresholds: Thresholds) -> Judged:
     sides = (("before", evidence.before), ("now", evidence.after))
-    reasons = [f"{side}: {found.missing[quantity.name]}" for side, found in sides if quantity.name in found.missing]
+    reasons = [f"{name}: {side.missing[quantity.name]}" for name, side in sides if quantity.name in side.missing]
     return not_compared(
         quantity,
         "; ".join(dict.fromkeys(reasons)) or "it was not measured",
@@ -152,8 +152,12 @@ def _of(judging: Judging) -> tuple[GatedQuantity, ...]:
 
 def _alone(before: RunFigures, after: RunFigures, *, paired: bool) -> tuple[GatedQuantity, ...]:
     """The quantities that are judged from one figure a process."""
-    found = _of(Judging.PROCESSES) if paired else (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
-    return tuple(each for each in found if before.processes.get(each.name) and after.processes.get(each.name))
+    candidates = _of(Judging.PROCESSES) if paired else (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
+    return tuple(
+        quantity
+        for quantity in candidates
+        if before.processes.get(quantity.name) and after.processes.get(quantity.name)
+    )
 
 
 def _median(quantity: GatedQuantity, figures: RunFigures) -> float | None:

@@ -88,7 +88,7 @@ def judge_pairs(
 
 def decided(judgements: Sequence[Judged]) -> bool:
     """Whether more pairs cannot change the verdict of all together: something failed, or nothing is inconclusive."""
-    return settled(each.verdict for each in judgements)
+    return settled(judgement.verdict for judgement in judgements)
 
 
 def _measure(gate: Gate, pairs: Sequence[Pair], turns: str) -> _Measured:

@@ -93,5 +93,5 @@ def exposed_communication(variant: Variant) -> Reading:
 def _of_split(variant: Variant, category: str, without: str) -> Reading:
     if not variant.time_split:
         return Unknown(reason=ended(variant, "no whole step was traced"))
-    found = next((part.seconds for part in variant.time_split if part.category == category), None)
-    return Unknown(reason=without) if found is None else (found,)
+    seconds = next((part.seconds for part in variant.time_split if part.category == category), None)
+    return Unknown(reason=without) if seconds is None else (seconds,)

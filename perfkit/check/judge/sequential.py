@@ -22,8 +22,8 @@ def levels_at(look: int, plan: Looks, worsenings: Mapping[Key, Worsening], famil
     """
     tested = {key: worsening for key, worsening in worsenings.items() if worsening.margin is not None}
     size = max(family, len(tested), 1)
-    worse = dict(zip(tested, adjusted([each.p_worse for each in tested.values()], size), strict=True))
-    better = dict(zip(tested, adjusted([each.p_better for each in tested.values()], size), strict=True))
+    worse = dict(zip(tested, adjusted([worsening.p_worse for worsening in tested.values()], size), strict=True))
+    better = dict(zip(tested, adjusted([worsening.p_better for worsening in tested.values()], size), strict=True))
     return {
         key: Levels(
             alpha=plan.alpha(look) if look else 0.0,
@@ -38,8 +38,8 @@ def levels_at(look: int, plan: Looks, worsenings: Mapping[Key, Worsening], famil
 
 def settled(verdicts: Iterable[Verdict]) -> bool:
     """Whether more pairs cannot change the verdict of all together: something failed, or nothing is inconclusive."""
-    found = set(verdicts)
-    return Verdict.FAIL in found or Verdict.INCONCLUSIVE not in found
+    distinct = set(verdicts)
+    return Verdict.FAIL in distinct or Verdict.INCONCLUSIVE not in distinct
 
 
 def sequence(

@@ -137,7 +137,7 @@ def _forms(unit: str, more_is_worse: bool) -> str:
     sign, limit = ("+", "<=") if more_is_worse else ("-", ">=")
     example = EXAMPLES[unit]
     bound = "40%" if unit == "1" and not more_is_worse else example
-    units = ", ".join(each for each in SUFFIXES[unit] if each and unit != "1")
+    units = ", ".join(suffix for suffix in SUFFIXES[unit] if suffix and unit != "1")
     return f"expected 3% (relative), {sign}{example} (a change) or {limit}{bound} (a limit)" + (
         f"; units: {units}" if units else ""
     )

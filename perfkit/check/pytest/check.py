@@ -38,11 +38,11 @@ class TestFigures:
 
     def distinct(self, name: str) -> str:
         """A name that no call before has."""
-        found, number = name, 2
-        while found in self._names:
-            found, number = f"{name} {number}", number + 1
-        self._names.add(found)
-        return found
+        free, number = name, 2
+        while free in self._names:
+            free, number = f"{name} {number}", number + 1
+        self._names.add(free)
+        return free
 
 
 class PerfkitCheck:
@@ -89,15 +89,19 @@ class PerfkitCheck:
         if not callable(step):
             raise UsageError(f"perfkit_check({step!r}): expected a function without arguments that runs a step")
         gates = {**(default_thresholds(FIGURES) if baseline else {}), **gates_of(thresholds)}
-        of_calls = {each: gate_of(CALLS, given, f"calls[{each!r}]") for each, given in (calls or {}).items()}
-        of_kernels = {each: gate_of(KERNELS, given, f"kernels[{each!r}]") for each, given in (kernels or {}).items()}
+        of_calls = {pattern: gate_of(CALLS, given, f"calls[{pattern!r}]") for pattern, given in (calls or {}).items()}
+        of_kernels = {
+            pattern: gate_of(KERNELS, given, f"kernels[{pattern!r}]") for pattern, given in (kernels or {}).items()
+        }
         trained = trained_by(model, optimizer, device)
         stored = _Stored(self._test, self._test.distinct(f"{name} on {trained.device.type}"), trained.device)
-        found = Found(measure(step, trained, warmup), stored)
-        shown = [f"{BY_NAME[key].title} {figure!r}" for key, figure in found.figures.items() if isinstance(figure, int)]
+        measured = Found(measure(step, trained, warmup), stored)
+        shown = [
+            f"{BY_NAME[key].title} {figure!r}" for key, figure in measured.figures.items() if isinstance(figure, int)
+        ]
         self._test.shown.append((stored.name, ", ".join(shown)))
-        found.hold(gates, of_calls, of_kernels)
-        return found
+        measured.hold(gates, of_calls, of_kernels)
+        return measured
 
 
 class _Stored:

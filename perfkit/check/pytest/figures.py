@@ -23,14 +23,16 @@ def figures_of(measured: Measured, parts: Parts) -> StepFigures:
         else Unknown(reason="no kernel ran on a device, and a CPU launches none: use op_count"),
         "graph_breaks": sum(measured.graph_breaks.values()),
     }
-    found: StepFigures = {}
+    figures: StepFigures = {}
     for quantity in FIGURES:
         value = values[quantity.name]
         if isinstance(value, Unknown):
-            found[quantity.name] = value
+            figures[quantity.name] = value
         else:
-            found[quantity.name] = Figure(value, Meaning(quantity.title, quantity.unit, largest(parts, quantity.name)))
-    return found
+            figures[quantity.name] = Figure(
+                value, Meaning(quantity.title, quantity.unit, largest(parts, quantity.name))
+            )
+    return figures
 
 
 def _unsaved(measured: Measured) -> Unknown:

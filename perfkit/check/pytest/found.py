@@ -95,14 +95,14 @@ class Found:
         Of matching ops within each other the outermost is counted. With `phase` (`forward`, `backward`, `optimizer`)
         only those in it.
         """
-        found = self.measured.ops.calls(pattern, phase)
+        by_name = self.measured.ops.calls(pattern, phase)
         title = f"calls of {pattern}" + (f" in {phase}" if phase else "")
-        return Figure(found.total(), Meaning(title, made_by=_counted(found)))
+        return Figure(by_name.total(), Meaning(title, made_by=_counted(by_name)))
 
     def kernels(self, pattern: str) -> Figure:
         """How many kernels ran whose names match a glob: those of a device, on a CPU those that torch.compile made."""
-        found = {name: count for name, count in self.measured.ops.kernels.items() if fnmatchcase(name, pattern)}
-        return Figure(sum(found.values()), Meaning(f"kernels {pattern}", made_by=_counted(found)))
+        by_name = {name: count for name, count in self.measured.ops.kernels.items() if fnmatchcase(name, pattern)}
+        return Figure(sum(by_name.values()), Meaning(f"kernels {pattern}", made_by=_counted(by_name)))
 
     def against_baseline(self, **thresholds: Given) -> None:
         """Hold every figure against the stored ones of this test; see docs/pytest.md for the thresholds.
@@ -122,8 +122,8 @@ class Found:
         """Hold figures against thresholds, by quantity and by pattern; all that fail are in one error."""
         __tracebackhide__ = True
         subjects = [(BY_NAME[name], name, self.figures[name], gate) for name, gate in gates.items()]
-        subjects += [(CALLS, f"calls: {each}", self.calls(each), gate) for each, gate in calls.items()]
-        subjects += [(KERNELS, f"kernels: {each}", self.kernels(each), gate) for each, gate in kernels.items()]
+        subjects += [(CALLS, f"calls: {pattern}", self.calls(pattern), gate) for pattern, gate in calls.items()]
+        subjects += [(KERNELS, f"kernels: {pattern}", self.kernels(pattern), gate) for pattern, gate in kernels.items()]
         gated = [(quantity, key, figure, gate) for quantity, key, figure, gate in subjects if gate is not None]
         before = self._before({key: figure for _, key, figure, gate in gated if gate.limit is None})
         failures: list[str] = []
@@ -131,7 +131,9 @@ class Found:
             failures += self._failures(quantity, key, figure, gate, before)
         if failures:
             notes = (
-                [f"the figures were stored elsewhere ({each})" for each in self._stored.differences()] if before else []
+                [f"the figures were stored elsewhere ({difference})" for difference in self._stored.differences()]
+                if before
+                else []
             )
             raise FiguresError("\n".join([*failures, *notes]))
 
@@ -188,5 +190,5 @@ class Found:
         return figure
 
 
-def _counted(found: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(f"{count:,}  {name}" for name, count in sorted(found.items(), key=lambda each: (-each[1], each[0])))
+def _counted(counts: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(f"{count:,}  {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -29,20 +29,20 @@ Parts = dict[str, float]
 
 def parts_of(measured: Measured) -> Parts:
     """Every part as `ops: aten::mm`, sorted."""
-    found: Parts = {}
+    parts: Parts = {}
     account = measured.memory.account
     if account is not None:
         sums: Parts = {}
         for row in account.rows:
             name = f"{row.category} {origin(row.op, row.module)}".rstrip()
             sums[name] = sums.get(name, 0.0) + row.bytes
-        found |= _named(MEMORY, _large(sums))
-    found |= _named(SAVED, _large(measured.memory.saved or {}))
-    found |= _named(OPS, measured.ops.working())
-    found |= _named(KERNELS, measured.ops.kernels)
-    found |= _named(FLOPS, measured.flops.matrix_by_op)
-    found |= _named(BREAKS, {_first_line(reason): count for reason, count in measured.graph_breaks.items()})
-    return dict(sorted(found.items()))
+        parts |= _named(MEMORY, _large(sums))
+    parts |= _named(SAVED, _large(measured.memory.saved or {}))
+    parts |= _named(OPS, measured.ops.working())
+    parts |= _named(KERNELS, measured.ops.kernels)
+    parts |= _named(FLOPS, measured.flops.matrix_by_op)
+    parts |= _named(BREAKS, {_first_line(reason): count for reason, count in measured.graph_breaks.items()})
+    return dict(sorted(parts.items()))
 
 
 def largest(parts: Parts, quantity: str) -> tuple[str, ...]:

@@ -52,23 +52,23 @@ def trained_by(models: Models, optimizers: Optimizers, device: torch.device | st
     """
     modules = [models] if isinstance(models, nn.Module) else list(models or ())
     steppers = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers or ())
-    for kind, each in [(nn.Module, module) for module in modules] + [(Optimizer, one) for one in steppers]:
-        if not isinstance(each, kind):
+    for kind, given in [(nn.Module, module) for module in modules] + [(Optimizer, one) for one in steppers]:
+        if not isinstance(given, kind):
             word = "model" if kind is nn.Module else "optimizer"
-            raise UsageError(f"{word}={each!r}: expected a {kind.__module__}.{kind.__name__} or several in a list")
+            raise UsageError(f"{word}={given!r}: expected a {kind.__module__}.{kind.__name__} or several in a list")
     tensors = [parameter for module in modules for parameter in module.parameters()]
-    tensors += [each for one in steppers for group in one.param_groups for each in group["params"]]
+    tensors += [parameter for one in steppers for group in one.param_groups for parameter in group["params"]]
     if device is not None:
-        found = torch.device(device)
+        step_device = torch.device(device)
     elif tensors:
-        found = tensors[0].device
+        step_device = tensors[0].device
     else:
-        found = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
-    if found.type == "cuda" and found.index is None:
-        found = torch.device("cuda", torch.cuda.current_device())
-    if found.type not in ("cpu", "cuda"):
-        raise UsageError(f"a step on {found.type!r} cannot be measured: expected cpu or cuda")
-    return Trained(found, named(modules), tuple(steppers))
+        step_device = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
+    if step_device.type == "cuda" and step_device.index is None:
+        step_device = torch.device("cuda", torch.cuda.current_device())
+    if step_device.type not in ("cpu", "cuda"):
+        raise UsageError(f"a step on {step_device.type!r} cannot be measured: expected cpu or cuda")
+    return Trained(step_device, named(modules), tuple(steppers))
 
 
 def measure(step: Callable[[], object], trained: Trained, warmup: int) -> Measured:

@@ -48,9 +48,9 @@ def step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
     own: set[int] = set()
 
     def blocks() -> tuple[Block, ...]:
-        found = trained_blocks(trained)
-        own.update(block.address for block in found)
-        return found
+        held = trained_blocks(trained)
+        own.update(block.address for block in held)
+        return held
 
     everything = drive(recorded(1, trained, blocks=blocks), step, first)
     mine = [block for block in everything.known if block.address in own or block.category == GRADIENT]
@@ -79,7 +79,7 @@ def _of_allocator(step: Callable[[], object], trained: Trained) -> tuple[int, in
 
 def _saved(events: Allocations, lives: Lives) -> dict[str, int] | None:
     """What was allocated in a forward pass and alive at its end, before a backward pass; of several the most bytes."""
-    found: list[dict[str, int]] = []
+    by_pass: list[dict[str, int]] = []
     for visit in np.unique(events.visit[events.phase == _FORWARD]).tolist():
         following = events.phase[events.visit == visit + 1]
         if not len(following) or following[0] != _BACKWARD:
@@ -90,8 +90,8 @@ def _saved(events: Allocations, lives: Lives) -> dict[str, int] | None:
         for life in np.flatnonzero(lives.alive_after(last) & (lives.born >= first)).tolist():
             made_by = origin(*(events.text(column, int(lives.born[life])) for column in (events.op, events.module)))
             kept[made_by] = kept.get(made_by, 0) + int(lives.size[life])
-        found.append(kept)
-    return max(found, key=lambda kept: sum(kept.values()), default=None)
+        by_pass.append(kept)
+    return max(by_pass, key=lambda kept: sum(kept.values()), default=None)
 
 
 def origin(op: str, module: str) -> str:

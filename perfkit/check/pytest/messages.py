@@ -28,11 +28,11 @@ def compared(op: str, left: object, right: object) -> list[str] | None:
     return lines
 
 
-def plain(found: TestFigures) -> dict[str, Any]:
+def plain(figures: TestFigures) -> dict[str, Any]:
     """What was found in a test in values that another process can be sent."""
     return {
-        "shown": [list(each) for each in found.shown],
-        "improvements": found.improvements,
-        "kept": found.kept,
-        "environment": None if found.environment is None else msgspec.to_builtins(found.environment),
+        "shown": [list(row) for row in figures.shown],
+        "improvements": figures.improvements,
+        "kept": figures.kept,
+        "environment": None if figures.environment is None else msgspec.to_builtins(figures.environment),
     }

@@ -54,13 +54,13 @@ class StepOps:
             raise UsageError(f"phase={phase!r}: expected one of {', '.join(PHASES)}")
         wanted = {name: _is_op(name) and fnmatchcase(name, pattern) for name in {op.name for op in self.ops}}
         covered: list[bool] = []  # whether the op or one around it matches
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for op in self.ops:
             around = op.parent != NONE and covered[op.parent]
             covered.append(around or wanted[op.name])
             if wanted[op.name] and not around and phase in (None, op.phase):
-                found[op.name] += 1
-        return found
+                counts[op.name] += 1
+        return counts
 
 
 def step_ops(step: Step, first: int, trained: Trained) -> StepOps:

@@ -39,11 +39,11 @@ def perfkit_check(request: pytest.FixtureRequest) -> PerfkitCheck:
     from perfkit.check.pytest.check import PerfkitCheck, TestFigures
 
     config = request.config
-    found = TestFigures(
+    figures = TestFigures(
         request.node.nodeid, config.rootpath / config.getini("perfkit_baseline"), updating=config.option.perfkit_update
     )
-    request.node.stash[_FOUND] = found
-    return PerfkitCheck(found)
+    request.node.stash[_FOUND] = figures
+    return PerfkitCheck(figures)
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
@@ -60,11 +60,11 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put what was found on the report, in plain values: pytest-xdist sends it to the process that prints."""
     report = yield
-    found = item.stash.get(_FOUND, None)
-    if call.when == "call" and found is not None:
+    figures = item.stash.get(_FOUND, None)
+    if call.when == "call" and figures is not None:
         from perfkit.check.pytest.messages import plain
 
-        vars(report)[_ON_REPORT] = plain(found)
+        vars(report)[_ON_REPORT] = plain(figures)
     return report
 
 
@@ -92,9 +92,9 @@ class _Run:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call":
             return
-        found = vars(report).get(_ON_REPORT)
-        if found is not None:
-            self._found[report.nodeid] = found
+        told = vars(report).get(_ON_REPORT)
+        if told is not None:
+            self._found[report.nodeid] = told
             if report.passed:
                 self._passed.add(report.nodeid)
 
@@ -114,8 +114,8 @@ class _Run:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         from_all = terminalreporter.config.get_verbosity() > 0
-        shown = {test: found for test, found in self._found.items() if from_all or test not in self._passed}
-        improved = [(test, line) for test, found in self._found.items() for line in found["improvements"]]
+        shown = {test: told for test, told in self._found.items() if from_all or test not in self._passed}
+        improved = [(test, line) for test, told in self._found.items() for line in told["improvements"]]
         if not (shown or improved or self._stale or self._kept()):
             return
         terminalreporter.section("perfkit")
@@ -124,8 +124,8 @@ class _Run:
 
     def _lines(self, shown: dict[str, dict[str, Any]], improved: list[tuple[str, str]]) -> Iterable[str]:
         updating = self._config.option.perfkit_update
-        for test, found in shown.items():
-            yield from (f"{test} ({name}): {figures}" for name, figures in found["shown"])
+        for test, told in shown.items():
+            yield from (f"{test} ({name}): {figures}" for name, figures in told["shown"])
         yield from (f"better than stored: {test} ({line})" for test, line in improved)
         if improved:
             yield "keep what is better with `pytest --perfkit-update`"
@@ -136,12 +136,12 @@ class _Run:
             yield f"figures of {kept} test{'' if kept == 1 else 's'} stored in {self._path}"
 
     def _kept(self) -> int:
-        return sum(1 for found in self._found.values() if found["kept"])
+        return sum(1 for told in self._found.values() if told["kept"])
 
     def _whole_files(self) -> set[str]:
         """The files of which all tests are known: those that no argument and no earlier failure picks tests from."""
         option = self._config.option
         if getattr(option, "lf", False) or getattr(option, "numprocesses", None):
             return set()
-        picked = {str(each).partition("::")[0] for each in self._config.args if "::" in str(each)}
+        picked = {str(argument).partition("::")[0] for argument in self._config.args if "::" in str(argument)}
         return set() if picked else self._files

@@ -17,25 +17,25 @@ def removed_tests(path: Path, root: Path, files: Collection[str], tests: Collect
     """The tests in the file of stored figures that are no longer: gone with their file, or from one of `files`, all of
     whose `tests` are known."""
     stored = read_stored(path)
-    found = []
+    removed = []
     for test in () if stored is None else stored.variants:
         file = test.partition("::")[0]
         if not (root / file).exists() or (file in files and test not in tests):
-            found.append(test)
-    return found
+            removed.append(test)
+    return removed
 
 
-def store(path: Path, found: Found, passed: Collection[str], removed: Collection[str]) -> None:
+def store(path: Path, told: Found, passed: Collection[str], removed: Collection[str]) -> None:
     """Store what was found in tests, without those removed."""
-    kept = {test: each for test, each in found.items() if each["kept"]}
+    kept = {test: figures for test, figures in told.items() if figures["kept"]}
     before = read_stored(path)
     if not kept and not removed:
         return
-    environments = [each["environment"] for each in kept.values()]
+    environments = [figures["environment"] for figures in kept.values()]
     if environments:
         environment = msgspec.convert(environments[-1], Environment)
     else:
         assert before is not None, "what was removed had been stored"
         environment = before.environment
-    measured = {test: each["kept"] for test, each in kept.items()}
+    measured = {test: figures["kept"] for test, figures in kept.items()}
     write_stored(path, Change(measured, environment, frozenset(passed), frozenset(removed)))

@@ -72,5 +72,5 @@ def environment_here(device: torch.device) -> Environment:
 
 def differences(before: Environment, now: Environment) -> tuple[str, ...]:
     """What differs and can change a figure: `torch: 2.12.0 -> 2.13.0`."""
-    found = environments.differences(before, now)
-    return tuple(str(each) for each in found if each.effect is not environments.Effect.TIMES)
+    differs = environments.differences(before, now)
+    return tuple(str(entry) for entry in differs if entry.effect is not environments.Effect.TIMES)

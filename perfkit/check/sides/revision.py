@@ -82,16 +82,16 @@ def working_tree(folder: Path) -> Revision:
 
 
 def _top(folder: Path) -> Path:
-    found = git(folder, "rev-parse", "--show-toplevel")
-    if not found.ok:
-        raise UsageError(f"{folder.resolve()}: git finds no repository: {found.said}")
-    return Path(found.text)
+    answer = git(folder, "rev-parse", "--show-toplevel")
+    if not answer.ok:
+        raise UsageError(f"{folder.resolve()}: git finds no repository: {answer.said}")
+    return Path(answer.text)
 
 
 def _resolve(top: Path, ref: str) -> str:
-    found = git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-    if found.ok:
-        return found.text
+    answer = git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    if answer.ok:
+        return answer.text
     shallow = git(top, "rev-parse", "--is-shallow-repository").text == "true"
     remote, _, branch = ref.rpartition("/")
     fetch = f"git fetch {remote or 'origin'} {branch}" + (f":refs/remotes/{ref}" if remote else "")

@@ -12,11 +12,11 @@ def by_category(before: MemoryAccount, after: MemoryAccount) -> tuple[MemoryChan
     """Every category, the one that changed most first; they sum to the peaks."""
     was = {share.category: share.bytes for share in before.categories}
     now = {share.category: share.bytes for share in after.categories}
-    found = [
+    changes = [
         MemoryChange(category=category, before=was.get(category, 0), after=now.get(category, 0))
         for category in was | now
     ]
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(changes, key=_order))
 
 
 def by_maker(before: MemoryAccount, after: MemoryAccount) -> tuple[MemoryChange, ...]:
@@ -32,7 +32,7 @@ def by_maker(before: MemoryAccount, after: MemoryAccount) -> tuple[MemoryChange,
         old, new = was.get(key, 0), now.get(key, 0)
         if old != new:
             groups[category, folded(module), op].append((module, old, new))
-    found = [
+    changes = [
         MemoryChange(
             category=category,
             before=sum(old for _, old, _ in members),
@@ -42,7 +42,7 @@ def by_maker(before: MemoryAccount, after: MemoryAccount) -> tuple[MemoryChange,
         )
         for (category, module, op), members in groups.items()
     ]
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(changes, key=_order))
 
 
 def _bytes(rows: Sequence[MemoryRow]) -> dict[tuple[str, str, str], int]:

@@ -71,14 +71,14 @@ def changed_ops(
     judged = [(pair, _with_module(row, allocated)) for pair, row in judged]
     judged.sort(key=lambda item: (item[1].evidence == NOISE, -abs(item[0].change_s)))
     rest = [pair for pair, _ in judged[MOST_CHANGES:]]
-    found = difference(after.trace, before.trace)
+    whole = difference(after.trace, before.trace)
     return (
         replace(
-            found,
+            whole,
             changes=tuple(row for _, row in judged[:MOST_CHANGES]),
             rest_before_s=fsum(row.seconds for pair in rest for row in pair.before),
             rest_after_s=fsum(row.seconds for pair in rest for row in pair.after),
-            before_trace=_bare(found.before_trace),
+            before_trace=_bare(whole.before_trace),
         ),
         drift,
     )
@@ -111,7 +111,7 @@ def _drift(pairs: Iterable[OpPair], before: Traced) -> Drift:
     if not logs:
         return Drift(1.0, _ASSUMED)
     middle = median(logs)
-    spread = 1.4826 * median(abs(each - middle) for each in logs)
+    spread = 1.4826 * median(abs(log - middle) for log in logs)
     return Drift(math.exp(middle), spread if len(logs) >= _FEW else max(spread, _ASSUMED))
 
 

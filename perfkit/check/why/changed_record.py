@@ -16,15 +16,15 @@ _LINE = re.compile(r"(?<=\.py):\d+(?= in )")
 
 def compiled(before: Observed, after: Observed) -> tuple[CountChange, ...]:
     """Graphs, breaks by reason and recompilations, where they differ; none where one side does not compile."""
-    sides = [each.runs.records[0].facts if each.runs.records else {} for each in (before, after)]
+    sides = [side.runs.records[0].facts if side.runs.records else {} for side in (before, after)]
     if not all("graphs" in facts for facts in sides):
         return ()
-    found = [*_breaks(before.variant, after.variant)]
+    changes = [*_breaks(before.variant, after.variant)]
     for kind, fact in ((RECOMPILED, "recompiles"), (GRAPH, "graphs")):
         was, now = (int(facts.get(fact, 0)) for facts in sides)
         note = after.runs.records[0].fact_notes.get(fact, "") if now > was else ""
-        found.append(CountChange(kind=kind, what=note, before=was, after=now))
-    return tuple(each for each in found if each.before != each.after)
+        changes.append(CountChange(kind=kind, what=note, before=was, after=now))
+    return tuple(change for change in changes if change.before != change.after)
 
 
 def _breaks(before: Variant, after: Variant) -> list[CountChange]:
@@ -47,7 +47,7 @@ def _reasons(variant: Variant) -> dict[str, int]:
 
 def setup(before: Variant, after: Variant) -> tuple[SetupChange, ...]:
     """Every set-up cost, in the order in which it is paid."""
-    was, now = ({cost.name: cost.seconds for cost in each.setup} for each in (before, after))
+    was, now = ({cost.name: cost.seconds for cost in side.setup} for side in (before, after))
     return tuple(SetupChange(name=name, before_s=was.get(name), after_s=now.get(name)) for name in was | now)
 
 

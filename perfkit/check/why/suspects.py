@@ -38,8 +38,8 @@ class Suspect(NamedTuple):
 
 def worded(suspects: Sequence[Suspect]) -> tuple[str, ...]:
     """The sentences, the weightiest first."""
-    ordered = sorted(suspects, key=lambda each: -abs(each.weight))
-    return tuple(each.text for each in ordered[:MOST_SUSPECTS])
+    ordered = sorted(suspects, key=lambda suspect: -abs(suspect.weight))
+    return tuple(suspect.text for suspect in ordered[:MOST_SUSPECTS])
 
 
 def of_claims(changes: Sequence[ClaimChange]) -> Iterator[Suspect]:
@@ -168,11 +168,11 @@ def of_waits(before: RankTrace, after: RankTrace) -> Iterator[Suspect]:
 
 
 def _waits(trace: RankTrace) -> dict[tuple[str, str], float]:
-    found: dict[tuple[str, str], float] = defaultdict(float)
+    waits: dict[tuple[str, str], float] = defaultdict(float)
     for call in trace.host_calls:
         if call.kind == "wait":
-            found[call.name, call.op] += call.calls
-    return found
+            waits[call.name, call.op] += call.calls
+    return waits
 
 
 def of_memory(before: MemoryAccount, after: MemoryAccount, makers: Sequence[MemoryChange]) -> Iterator[Suspect]:
@@ -212,16 +212,16 @@ def _unmoved(changes: Sequence[MemoryChange]) -> list[MemoryChange]:
     ops: dict[str, list[MemoryChange]] = defaultdict(list)
     for change in changes:
         ops[change.op].append(change)
-    found = []
+    merged = []
     for parts in ops.values():
         if len({_grown([part]) > 0 for part in parts}) == 1:
-            found += parts
+            merged += parts
         else:
             whole = replace(
                 parts[0], module="", before=sum(part.before for part in parts), after=sum(part.after for part in parts)
             )
-            found.append(whole)
-    return found
+            merged.append(whole)
+    return merged
 
 
 def _grown(changes: Sequence[MemoryChange]) -> int:
@@ -230,12 +230,12 @@ def _grown(changes: Sequence[MemoryChange]) -> int:
 
 def of_growth(before: Sequence[Growth], after: Sequence[Growth]) -> Iterator[Suspect]:
     """Memory that every step leaves behind."""
-    known = {(each.category, each.module, each.op) for each in before}
-    for each in after:
-        if (each.category, each.module, each.op) not in known:
-            maker = f", made by {each.op}" if each.op else ""
-            where = f" in {each.module}" if each.module else ""
-            text = f"every step leaves {nbytes(each.bytes_per_step)} of {each.category} behind{maker}{where}"
+    known = {(growth.category, growth.module, growth.op) for growth in before}
+    for growth in after:
+        if (growth.category, growth.module, growth.op) not in known:
+            maker = f", made by {growth.op}" if growth.op else ""
+            where = f" in {growth.module}" if growth.module else ""
+            text = f"every step leaves {nbytes(growth.bytes_per_step)} of {growth.category} behind{maker}{where}"
             yield Suspect(_GROWTH, f"{text}: memory grows from step to step")
 
 

@@ -23,30 +23,30 @@ def why(before: Observed, after: Observed, *, times_differ: bool = True) -> Why:
     What a side lacks is missing with a note.
     """
     notes = [*_missing(before, "before"), *_missing(after, "after")]
-    found: list[suspects.Suspect] = []
+    suspected: list[suspects.Suspect] = []
     time: TraceDifference | None = None
     if before.traced is not None and after.traced is not None:
         time, drift = changed_ops.changed_ops(before.traced, after.traced, (before.allocations, after.allocations))
         step_s = before.traced.trace.step_s
-        found += suspects.of_calls(time.changes, step_s)
-        found += suspects.of_inputs(time.changes, step_s)
+        suspected += suspects.of_calls(time.changes, step_s)
+        suspected += suspects.of_inputs(time.changes, step_s)
         if times_differ:
-            found += suspects.of_times(time.changes, step_s, len(after.traced.trace.steps))
-        found += suspects.of_waits(before.traced.trace, after.traced.trace)
+            suspected += suspects.of_times(time.changes, step_s, len(after.traced.trace.steps))
+        suspected += suspects.of_waits(before.traced.trace, after.traced.trace)
         notes += [_times_are(before.traced, after.traced), changed_ops.drift_note(drift), *time.notes]
     memory: tuple[MemoryChange, ...] = ()
     makers: tuple[MemoryChange, ...] = ()
     old, new = before.variant.memory, after.variant.memory
     if old is not None and new is not None:
         memory, makers = changed_memory.by_category(old, new), changed_memory.by_maker(old, new)
-        found += suspects.of_memory(old, new, makers)
+        suspected += suspects.of_memory(old, new, makers)
         if old.peak_phase != new.peak_phase:
             notes.append(f"the peak of memory lies in {new.peak_phase or 'no phase'} now, it was in {old.peak_phase}")
     compiled = changed_record.compiled(before, after)
     claims = changed_record.claims(before.variant, after.variant)
-    found += [*suspects.of_compiling(compiled), *suspects.of_claims(claims)]
+    suspected += [*suspects.of_compiling(compiled), *suspects.of_claims(claims)]
     return Why(
-        suspects=suspects.worded(found),
+        suspects=suspects.worded(suspected),
         time=time,
         memory=memory,
         memory_rows=makers,
@@ -57,10 +57,10 @@ def why(before: Observed, after: Observed, *, times_differ: bool = True) -> Why:
     )
 
 
-def traced_otherwise(found: Why | None, judged: Sequence[Judged]) -> Iterator[str]:
+def traced_otherwise(explained: Why | None, judged: Sequence[Judged]) -> Iterator[str]:
     """A note where the traced steps changed otherwise than those that were timed, which no instrument slowed down."""
-    time = found.time if found is not None else None
-    timed = next((each for each in judged if each.quantity == "step_time"), None)
+    time = explained.time if explained is not None else None
+    timed = next((judgement for judgement in judged if judgement.quantity == "step_time"), None)
     if time is None or not time.before_step_s or timed is None or timed.low is None or timed.high is None:
         return
     traced = time.after_step_s / time.before_step_s - 1
