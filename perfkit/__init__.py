@@ -27,9 +27,9 @@ __all__ = ["__version__", *_API]
 def __getattr__(name: str) -> Any:
     if name not in _API:
         raise AttributeError(f"module 'perfkit' has no attribute {name!r}")
-    found = getattr(importlib.import_module(_API[name]), name)
-    globals()[name] = found  # asked for once: ranges in a loop are made by the name
-    return found
+    value = getattr(importlib.import_module(_API[name]), name)
+    globals()[name] = value  # asked for once: ranges in a loop are made by the name
+    return value
 
 
 def __dir__() -> list[str]:

@@ -39,18 +39,18 @@ def parse_amount(text: str, unit: str) -> float:
     An amount of a unit that is written in several ways must say which, unless it is 0. Raises `UsageError` for anything
     else, with how an amount of this unit is written.
     """
-    found = _NUMBER.fullmatch(text.strip())
+    match = _NUMBER.fullmatch(text.strip())
     suffixes = SUFFIXES[unit]
-    if found is None:
+    if match is None:
         raise UsageError(f"{text.strip()!r} is no amount: expected a number such as {EXAMPLES[unit]}")
-    number, suffix = float(found["number"]), found["suffix"]
+    number, suffix = float(match["number"]), match["suffix"]
     if number < 0 or not math.isfinite(number * suffixes.get(suffix, 1.0)):
         raise UsageError(f"{text.strip()!r} is no amount: expected a number that is not negative and finite")
     if suffix in suffixes:
         return number * suffixes[suffix]
     if not suffix and number == 0:
         return 0.0
-    known = ", ".join(each for each in suffixes if each)
+    known = ", ".join(spelling for spelling in suffixes if spelling)
     if suffix and not known:
         raise UsageError(f"{text.strip()!r} has the unit {suffix!r}, but counts have none: expected such as 2")
     what = f"has the unit {suffix!r}" if suffix else "has no unit"

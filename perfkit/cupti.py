@@ -71,6 +71,6 @@ def installed() -> Cupti | None:
             numbers = version(name).split(".")
         except PackageNotFoundError:
             continue
-        if len(numbers) >= 3 and all(each.isdecimal() for each in numbers[:3]):
+        if len(numbers) >= 3 and all(part.isdecimal() for part in numbers[:3]):
             return Cupti(*map(int, numbers[:3]))
     return None

@@ -79,18 +79,18 @@ def _migrated(name: Path | str, data: bytes, kind: type[msgspec.Struct], migrati
     if known is None:
         return data
     try:
-        found = msgspec.json.decode(data, type=_Versioned).schema_version
+        written = msgspec.json.decode(data, type=_Versioned).schema_version
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
         return data
-    if found > known:
+    if written > known:
         raise RunFormatError(
-            f"{name}: written in format {found}, this perfkit reads up to {known}: upgrade perfkit to read it"
+            f"{name}: written in format {written}, this perfkit reads up to {known}: upgrade perfkit to read it"
         )
-    if found == known:
+    if written == known:
         return data
     content = msgspec.json.decode(data)
     for version in sorted(migrations):
-        if version >= found:
+        if version >= written:
             migrations[version](content)
     content["schema_version"] = known
     return msgspec.json.encode(content)

@@ -63,16 +63,16 @@ def git(folder: Path, *arguments: str, within_s: float | None = ANSWER_S) -> Ans
 def top_of(folder: Path) -> Path | None:
     """The working tree that a folder lies in; None outside of one, and where git is not installed."""
     try:
-        found = git(folder, "rev-parse", "--show-toplevel")
+        answer = git(folder, "rev-parse", "--show-toplevel")
     except GitMissingError:
         return None
-    return Path(found.text) if found.ok and found.text else None
+    return Path(answer.text) if answer.ok and answer.text else None
 
 
 def revision_of(folder: Path) -> str | None:
     """The short hash of the commit that is checked out, with `-dirty` for uncommitted changes; None outside of git."""
     try:
-        found = git(folder, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*", within_s=_REVISION_S)
+        answer = git(folder, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*", within_s=_REVISION_S)
     except GitMissingError:
         return None
-    return found.text or None
+    return answer.text or None

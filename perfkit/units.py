@@ -53,8 +53,8 @@ def bandwidth(value: float) -> str:
 
 def nbytes(value: float) -> str:
     """An amount of memory in binary units."""
-    found = _largest(value, _IEC)
-    return f"{significant(value / found[0])} {found[1]}" if found else f"{value:,.0f} B"
+    scale = _largest(value, _IEC)
+    return f"{significant(value / scale[0])} {scale[1]}" if scale else f"{value:,.0f} B"
 
 
 def seconds(value: float) -> str:

@@ -172,14 +172,14 @@ def without_our_frames(error: BaseException) -> None:
     behind: list[BaseException | None] = [error]
     seen: set[int] = set()
     while behind:
-        each = behind.pop()
-        if each is None or id(each) in seen:
+        raised = behind.pop()
+        if raised is None or id(raised) in seen:
             continue
-        seen.add(id(each))
-        _clean(each.__traceback__)
-        behind += [each.__cause__, each.__context__]
-        if isinstance(each, BaseExceptionGroup):
-            behind += each.exceptions
+        seen.add(id(raised))
+        _clean(raised.__traceback__)
+        behind += [raised.__cause__, raised.__context__]
+        if isinstance(raised, BaseExceptionGroup):
+            behind += raised.exceptions
 
 
 def _clean(frame: TracebackType | None) -> None:

@@ -75,14 +75,14 @@ class Loop:
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
         """Every optimizer that has stepped and that the program still has, in the order in which they did first."""
-        return tuple(each for each in (known() for known in self._optimizers.values()) if each is not None)
+        return tuple(optimizer for known in self._optimizers.values() if (optimizer := known()) is not None)
 
     def know(self, optimizer: Optimizer) -> None:
         """`optimizer` is of the loop. It is not held: a loop may make one for every step."""
         known = self._optimizers.get(id(optimizer))
         if known is None or known() is not optimizer:
             self._optimizers.pop(id(optimizer), None)  # one that is gone, and had its place in memory
-            self._optimizers = {id(each): weakref.ref(each) for each in (*self.optimizers, optimizer)}
+            self._optimizers = {id(kept): weakref.ref(kept) for kept in (*self.optimizers, optimizer)}
 
     def take(self) -> StepCounts:
         """The counts of the step that has ended, which begin anew."""
@@ -114,7 +114,7 @@ class Loop:
             return "the program's own calls of step()"
         if self.finder.every is not None:
             return f"every {self.finder.every} optimizer steps, as asked for"
-        last = next((each for each in self.optimizers if id(each) == self.finder.last), None)
+        last = next((optimizer for optimizer in self.optimizers if id(optimizer) == self.finder.last), None)
         if last is None:
             return "no optimizer's steps"
         count = len(self.optimizers)

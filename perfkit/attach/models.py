@@ -20,7 +20,7 @@ def trained_roots(optimizers: Iterable[Optimizer]) -> tuple[nn.Module, ...]:
         id(parameter) for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]
     }
     # By the type, not by isinstance: proxies answer for what they stand for, and may import or raise to do so.
-    modules = [each for each in gc.get_objects() if issubclass(type(each), nn.Module) and "_modules" in each.__dict__]
+    modules = [item for item in gc.get_objects() if issubclass(type(item), nn.Module) and "_modules" in item.__dict__]
     within = {id(child) for module in modules for child in module._modules.values()}
     sizes = []
     for module in modules:
@@ -48,14 +48,14 @@ def named(roots: Iterable[nn.Module]) -> dict[str, nn.Module]:
     modules = tuple(roots)
     if len(modules) == 1:
         return {"": modules[0]}
-    found: dict[str, nn.Module] = {}
+    by_name: dict[str, nn.Module] = {}
     for module in modules:
         base = type(unwrapped_module(module)).__name__
         name, number = base, 2
-        while name in found:
+        while name in by_name:
             name, number = f"{base}{number}", number + 1
-        found[name] = module
-    return found
+        by_name[name] = module
+    return by_name
 
 
 def unwrapped_module(module: nn.Module) -> nn.Module:

@@ -135,27 +135,27 @@ def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks
     loop = session.loop
     loop.called.clear()
     hooks.listen(_down_to(session.roots, _DEEPEST))
-    found = False
+    narrowed = False
     while len(warmup) < most and not recording.steady:
-        if not found and loop.called:
-            found = True
+        if not narrowed and loop.called:
+            narrowed = True
             called = [module for module in _down_to(session.roots, _DEEPEST) if id(module) in loop.called]
             hooks.listen(list(dict.fromkeys([*session.roots, *called])))
             loop.largest = max(called, key=_size, default=None)
         yield from timed(loop, session.trained.device, 1, warmup)
         recording.steady = len(warmup) >= schedule.warmup and is_steady(warmup.wall_s())
-    if not found:
+    if not narrowed:
         hooks.listen(session.roots)
 
 
 def _down_to(roots: Iterable[nn.Module], depth: int) -> list[nn.Module]:
     """`roots` and what is inside of them, down to `depth` modules deep, each once; only what holds parameters (a loss
     is no forward pass of a model)."""
-    level, found = list(roots), list(roots)
+    level, modules = list(roots), list(roots)
     for _ in range(depth):
         level = [child for module in level for child in module.children() if _size(child)]
-        found += level
-    return list(dict.fromkeys(found))
+        modules += level
+    return list(dict.fromkeys(modules))
 
 
 def _size(module: nn.Module) -> int:
@@ -171,24 +171,24 @@ def _trace(session: LoopSession, recording: VariantRecording) -> Recording[tuple
     steps = traced(count, path, device=session.trained.device, lead=lead)
     try:
         with session.profiler.taken():
-            found = yield from recording.instrumented("trace", steps, lead=lead)
+            trace = yield from recording.instrumented("trace", steps, lead=lead)
     except ProfilerTaken:
         recording.warnings.append(f"the trace was cut short: {_BEGAN}")
         return ()
-    recording.warnings += remarks(found.kernels, found.session)  # only told: the loop is not ours to trace again
-    return found.open_ranges
+    recording.warnings += remarks(trace.kernels, trace.session)  # only told: the loop is not ours to trace again
+    return trace.open_ranges
 
 
 def _memory(session: LoopSession, recording: VariantRecording) -> Recording[None]:
     folder, trained = recording.recorder.folder, session.trained
     with only_errors():
-        found = yield from recorded(
+        allocations = yield from recorded(
             session.wishes.schedule.memory,
             trained,
             blocks=lambda: trained_blocks(trained),
             history=allocator_history(folder / HISTORY_FILE, trained.device, tell=recording.warnings.append),
         )
-    write_allocations(folder / MEMORY_FILE, found)
+    write_allocations(folder / MEMORY_FILE, allocations)
 
 
 def _profiler_is_free(session: LoopSession, recording: VariantRecording, purpose: str) -> bool:

@@ -49,8 +49,8 @@ def run_report(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def deliver(deliveries: Sequence[Delivery], report: Path | None) -> None:
     """Send the finished folder, if there is one, to all loggers and close them."""
-    for each in deliveries:
-        each.close(PATIENCE_S, report)
+    for delivery in deliveries:
+        delivery.close(PATIENCE_S, report)
 
 
 def _has_ended(path: Path) -> bool:

@@ -54,13 +54,13 @@ class StepFinder:
             self._steps += 1
             self._since = set()
             self._again = 0
-            self._new = {each: step for each, step in self._new.items() if self._steps - step <= _MOST_SILENT}
+            self._new = {optimizer: step for optimizer, step in self._new.items() if self._steps - step <= _MOST_SILENT}
         return ended
 
     def _search(self, among: list[int]) -> None:
         self._counts = dict.fromkeys(among, 0)
-        for each in among:
-            self._new.pop(each, None)
+        for optimizer in among:
+            self._new.pop(optimizer, None)
         self.last = None
         self.searches += 1
 
@@ -70,7 +70,7 @@ class StepFinder:
 
     def _give_up(self, optimizer: int) -> None:
         """One has been silent for too long: the one that steps ended with, or another that is searched among."""
-        often = {each: count for each, count in self._counts.items() if count >= _ENOUGH}
+        often = {candidate: count for candidate, count in self._counts.items() if count >= _ENOUGH}
         if self.last is None and often:
             self._counts = often
             self._choose()

@@ -45,15 +45,15 @@ class StepSeries:
     def samples(self, chosen: list[int]) -> Samples:
         """The times of the chosen steps. On a GPU this waits for the last of them."""
         pairs = self._pairs()
-        found = [pairs[index] for index in chosen]
-        if found and found[-1][1].event is not None:
-            found[-1][1].event.synchronize()
+        steps = [pairs[index] for index in chosen]
+        if steps and steps[-1][1].event is not None:
+            steps[-1][1].event.synchronize()
         return Samples(
-            wall_s=tuple((after.wall_ns - before.wall_ns) / 1e9 for before, after in found),
-            cpu_s=tuple((after.cpu_ns - before.cpu_ns) / 1e9 for before, after in found),
+            wall_s=tuple((after.wall_ns - before.wall_ns) / 1e9 for before, after in steps),
+            cpu_s=tuple((after.cpu_ns - before.cpu_ns) / 1e9 for before, after in steps),
             device_s=tuple(
                 before.event.elapsed_time(after.event) / 1e3
-                for before, after in found
+                for before, after in steps
                 if before.event is not None and after.event is not None
             ),
         )

@@ -29,7 +29,7 @@ def leading(value: Any, depth: int = 0) -> int:
         inside = value.values()
     elif isinstance(value, list | tuple):
         inside = value
-    return next((size for size in (leading(each, depth + 1) for each in inside) if size), 0)
+    return next((size for size in (leading(part, depth + 1) for part in inside) if size), 0)
 
 
 def units_of(fetched: list[int], given: list[int], *, stated: float | None, unit: str) -> Units:

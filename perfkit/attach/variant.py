@@ -126,7 +126,7 @@ class VariantRecording:
             return
         torch.cuda.synchronize(self._trained.device)
         if len(self.series.training()) < steps:
-            captured = any(each.captures for each in self.series.counts)
+            captured = any(count.captures for count in self.series.counts)
             self._energy = unknown(
                 f"{'a CUDA graph was captured' if captured else 'an evaluation ran'} during the timed steps"
             )
@@ -143,10 +143,10 @@ class VariantRecording:
         counts = [self.series.counts[index] for index in chosen]
         walls = self.series.wall_s()
         # Of several models (a critic, called several times for a batch) no one's calls tell the samples of a step.
-        given = [each.given for each in counts] if len(self._trained.models) == 1 else []
-        units = units_of([each.fetched for each in counts], given, stated=units_per_step, unit=unit)
-        fetching = any(each.fetches for each in counts)
-        captures = sum(1 for each in self.series.counts if each.captures)
+        given = [count.given for count in counts] if len(self._trained.models) == 1 else []
+        units = units_of([count.fetched for count in counts], given, stated=units_per_step, unit=unit)
+        fetching = any(count.fetches for count in counts)
+        captures = sum(1 for count in self.series.counts if count.captures)
         if captures:
             self.warnings.append(f"a CUDA graph was captured in {captures} of the timed steps, which are left out")
         started_in = self.recorder.record.environment
@@ -168,18 +168,18 @@ class VariantRecording:
             ),
             attached=Attached(
                 steps_by=self._loop.steps_by(),
-                optimizers=tuple(_described(each) for each in self._trained.optimizers),
+                optimizers=tuple(_described(optimizer) for optimizer in self._trained.optimizers),
                 models=tuple(type(unwrapped_module(model)).__name__ for model in self._trained.models.values()),
                 steps_seen=steps,
                 first_timed=self.first_timed,
-                optimizer_steps=tuple(each.optimizer_steps for each in counts),
-                backwards=tuple(each.backwards for each in counts),
-                forwards=tuple(each.forwards for each in counts),
-                data_wait_s=tuple(each.data_wait_ns / 1e9 for each in counts) if fetching else (),
+                optimizer_steps=tuple(count.optimizer_steps for count in counts),
+                backwards=tuple(count.backwards for count in counts),
+                forwards=tuple(count.forwards for count in counts),
+                data_wait_s=tuple(count.data_wait_ns / 1e9 for count in counts) if fetching else (),
                 left_out_s=tuple(
                     walls[index]
-                    for index, each in enumerate(self.series.counts)
-                    if each.evaluations and index not in set(chosen)
+                    for index, count in enumerate(self.series.counts)
+                    if count.evaluations and index not in set(chosen)
                 ),
                 units_source=units.source,
                 trigger=self.trigger,
@@ -192,7 +192,7 @@ class VariantRecording:
         sizes: dict[torch.dtype, int] = {}
         for _, parameter in self._trained.named_parameters():
             sizes[parameter.dtype] = sizes.get(parameter.dtype, 0) + parameter.numel()
-        dtype = self._loop.autocast or max(sizes, key=lambda each: sizes[each], default=torch.float32)
+        dtype = self._loop.autocast or max(sizes, key=sizes.__getitem__, default=torch.float32)
         return compute_dtype(short_dtype(dtype), self._trained.device)
 
     def close(self, steps: int, status: Status, reason: str = "", traceback: str = "") -> None:

@@ -227,8 +227,8 @@ def _is_regular(error: BaseException) -> bool:
 
 
 def _too_short(session: LoopSession, recording: VariantRecording) -> str:
-    missing = [each for each in ("trace", "memory") if not recording.instrumented_s.get(each)]
-    missing = [each for each in missing if getattr(session.wishes.schedule, each)]
+    missing = [instrument for instrument in ("trace", "memory") if not recording.instrumented_s.get(instrument)]
+    missing = [instrument for instrument in missing if getattr(session.wishes.schedule, instrument)]
     if len(recording.series) < session.wishes.schedule.timed:
         missing.insert(0, f"{session.wishes.schedule.timed - len(recording.series)} of the timed steps")
     what = ", ".join(missing) or "the last recording"

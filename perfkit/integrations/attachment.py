@@ -26,8 +26,8 @@ class Attachment:
         self._folder = folder
         self._options = dict(options)
 
-    def begin(self, found: Callable[[], Mapping[str, Any]] = dict, *, by_hand: bool = False) -> None:
-        """Start a profile; `found` returns the arguments of `perfkit.profile` that the framework knows.
+    def begin(self, known: Callable[[], Mapping[str, Any]] = dict, *, by_hand: bool = False) -> None:
+        """Start a profile; `known` returns the arguments of `perfkit.profile` that the framework knows.
 
         With `by_hand`, calls of `step` tell the steps, else the optimizers do.
 
@@ -35,7 +35,7 @@ class Attachment:
         """
         self.end(RuntimeError("training ended early, and began again"))
         # A guard acts only in the process that made it, and a framework may have started this one since.
-        Guard(self._forget)(self._begin, found, by_hand)
+        Guard(self._forget)(self._begin, known, by_hand)
 
     def step(self) -> None:
         if self.profile is not None:
@@ -52,8 +52,8 @@ class Attachment:
         if ended is not None:
             ended.stop(error)
 
-    def _begin(self, found: Callable[[], Mapping[str, Any]], by_hand: bool) -> None:
-        self.profile = profile(self._folder, **{**found(), **self._options}).start(by_hand=by_hand)
+    def _begin(self, known: Callable[[], Mapping[str, Any]], by_hand: bool) -> None:
+        self.profile = profile(self._folder, **{**known(), **self._options}).start(by_hand=by_hand)
 
     def _forget(self) -> None:
         self.profile = None

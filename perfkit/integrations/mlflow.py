@@ -100,17 +100,17 @@ class MlflowLogger:
     def _experiment_id(self) -> str:
         name = self._experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME")
         if name:
-            found = self._client().get_experiment_by_name(name)
-            return str(found.experiment_id if found is not None else self._client().create_experiment(name))
+            experiment = self._client().get_experiment_by_name(name)
+            return str(experiment.experiment_id if experiment is not None else self._client().create_experiment(name))
         return str(self._fluent._get_experiment_id()) if self._tracking_uri is None else DEFAULT_EXPERIMENT
 
 
 def _params(record: RankRecord) -> dict[str, str]:
-    found = {"perfkit/world_size": str(record.world_size)}
+    params = {"perfkit/world_size": str(record.world_size)}
     if record.environment is not None:
-        found["perfkit/device"] = record.environment.device_name
-        found["perfkit/torch"] = record.environment.torch
-    return found
+        params["perfkit/device"] = record.environment.device_name
+        params["perfkit/torch"] = record.environment.torch
+    return params
 
 
 def from_text(argument: str, name: str) -> Logger:

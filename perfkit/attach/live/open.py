@@ -78,8 +78,8 @@ def peak_flops(session: LoopSession, dtype: str, counted: StepFlops | None) -> f
     else:
         computed = {dtype: 1.0}
     limit = mixed_peak(
-        {(Unit.MATRIX, each): flops for each, flops in computed.items()},
-        lambda each: matrix_ceiling(known, each[1], threads=torch.get_num_threads(), kind=kind),
+        {(Unit.MATRIX, operand): flops for operand, flops in computed.items()},
+        lambda key: matrix_ceiling(known, key[1], threads=torch.get_num_threads(), kind=kind),
     )
     return limit.value
 

@@ -81,12 +81,12 @@ class Triggers:
         """Look at signal and file, once a period; `step_s` is what a step takes, None where it is not known yet."""
         if self._signal is not None and self._signal.take():
             self._wish = ("SIGUSR1", False)
-        found = self._read() if self._several or "file" in self._on else None
-        if isinstance(found, Request):
-            self._take(found)
+        request = self._read() if self._several or "file" in self._on else None
+        if isinstance(request, Request):
+            self._take(request)
             self._tidy(now_ns)
             return
-        by_user = found is not None and "file" in self._on
+        by_user = request is not None and "file" in self._on
         if by_user and self._rank == 0:
             self._wish = (f"the file {TRACE_NOW}", False)
         # A file that a user made becomes a request of rank 0, which the others wait for.
