@@ -44,10 +44,10 @@ def _use(uuid: str) -> Use:
     running = _utilisation(handle)
     if running is not None and running > BUSY:
         return Use(busy=f"its utilisation was {running:.0%} before anything was started")
-    found = judged(_computing(handle), own_pids(), contained=in_container())
+    use = judged(_computing(handle), own_pids(), contained=in_container())
     drawing = _drawing(handle) - own_pids()
     # A desktop that stands still takes next to nothing, and most machines with a screen have one.
-    return Use(unknown=f"{_processes_text(len(drawing))} drawing with it") if drawing and not any(found) else found
+    return Use(unknown=f"{_processes_text(len(drawing))} drawing with it") if drawing and not any(use) else use
 
 
 def judged(listed: frozenset[int], own: frozenset[int], *, contained: bool) -> Use:
@@ -73,10 +73,10 @@ def judged(listed: frozenset[int], own: frozenset[int], *, contained: bool) -> U
 def own_pids(status: Path = Path("/proc/self/status")) -> frozenset[int]:
     """The ids of this process in its pid namespace and in those above, as far as /proc shows them."""
     try:
-        found = re.search(r"^NSpid:\s*([\d\s]+)$", status.read_text(), re.MULTILINE)
+        match = re.search(r"^NSpid:\s*([\d\s]+)$", status.read_text(), re.MULTILINE)
     except OSError:
-        found = None
-    return frozenset({os.getpid(), *(int(pid) for pid in found[1].split())} if found else {os.getpid()})
+        match = None
+    return frozenset({os.getpid(), *(int(pid) for pid in match[1].split())} if match else {os.getpid()})
 
 
 def in_container(namespace: Path = Path("/proc/self/ns/pid")) -> bool:

@@ -74,20 +74,20 @@ def calibrate_cpu(
     pressure = machine.cpu_pressure()
     started = (time.process_time(), time.perf_counter())
     kernels, canaries, notes = cpu.kernels(threads, short=short, progress=progress)
-    found = run(kernels, canaries, cpu.SHORT if short else cpu.FULL, wall_timer(), progress)
+    outcome = run(kernels, canaries, cpu.SHORT if short else cpu.FULL, wall_timer(), progress)
     pressure_after = machine.cpu_pressure()
-    measured = [cpu.downgraded(ceiling, pressure, pressure_after) for ceiling in to_ceilings(found.kernels)]
+    measured = [cpu.downgraded(ceiling, pressure, pressure_after) for ceiling in to_ceilings(outcome.kernels)]
     ceilings, implausible = cpu.plausible(measured)
     derived, why_not = cpu.derived(ceilings)
     notes += [
-        *found.failures,
+        *outcome.failures,
         *implausible,
         *why_not,
         "bandwidths count bytes as STREAM does: write-allocate traffic is left out (x4/3 for a triad)",
         cpu.load_note(pressure, pressure_after),
         f"the calibrating process got {cpu.cpu_share(started):.2f} CPUs on average",
     ]
-    return _device("cpu", machine.cpu_model(), (*ceilings, *derived), notes), tuple(found.kernels)
+    return _device("cpu", machine.cpu_model(), (*ceilings, *derived), notes), tuple(outcome.kernels)
 
 
 def calibrate_cuda(
@@ -100,9 +100,9 @@ def calibrate_cuda(
     from perfkit.devices import calibrate_cuda as cuda
 
     with cuda.opened(device_name) as device:
-        found, notes = _measure_cuda(device, short=short, progress=progress)
-    ceilings = [cuda.downgraded(ceiling, device) for ceiling in to_ceilings(found.kernels)]
-    return _device("cuda", device.name, tuple(ceilings), [*notes, *found.failures]), tuple(found.kernels)
+        outcome, notes = _measure_cuda(device, short=short, progress=progress)
+    ceilings = [cuda.downgraded(ceiling, device) for ceiling in to_ceilings(outcome.kernels)]
+    return _device("cuda", device.name, tuple(ceilings), [*notes, *outcome.failures]), tuple(outcome.kernels)
 
 
 def _measure_cuda(device: "Device", *, short: bool, progress: Progress) -> tuple[Measured, list[str]]:

@@ -94,9 +94,9 @@ def kernels(device: Device, timer: Timer, *, short: bool) -> tuple[list[Kernel],
     """
     effort = effort_of(short=short)
     limits = cuda_products.Limits(effort.budget_s / effort.min_windows, device.free_bytes)
-    found = cuda_products.products(device.capability, rocm=device.rocm)
+    products = cuda_products.products(device.capability, rocm=device.rocm)
     sizes = SHORT_SIZES if short else FULL_SIZES
-    chosen = cuda_products.kernels(found, find(device.name, device.units), sizes, limits, timer)
+    chosen = cuda_products.kernels(products, find(device.name, device.units), sizes, limits, timer)
     if chosen.canary is None:
         raise UnavailableError("no matrix product works on this device: " + "; ".join(chosen.notes))
     release()

@@ -81,8 +81,8 @@ def find(device_name: str, units: int | None = None) -> Entry | None:
     With the number of its SMs or compute units a device must have them all: a slice or partition of a GPU is not that
     GPU. Without, a name that several devices share is not enough.
     """
-    found = [entry for entry in candidates(device_name) if units is None or entry.derivation.units == units]
-    return found[0] if len(found) == 1 else None
+    entries = [entry for entry in candidates(device_name) if units is None or entry.derivation.units == units]
+    return entries[0] if len(entries) == 1 else None
 
 
 def named(text: str) -> Entry:

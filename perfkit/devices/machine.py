@@ -119,16 +119,16 @@ def data_caches(cpus: Iterable[int], root: Path = Path("/sys/devices/system/cpu"
 
 
 def _size_bytes(text: str) -> int:
-    found = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
+    if match is None:
         raise ValueError(f"not a cache size: {text!r}")
-    return int(found[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[found[2]]
+    return int(match[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[match[2]]
 
 
 def cpu_pressure(path: Path = Path("/proc/pressure/cpu")) -> float | None:
     """Share of the last 10 s in which some task waited for a CPU (Linux pressure stall information)."""
     try:
-        found = re.search(r"some avg10=([\d.]+)", path.read_text())
+        match = re.search(r"some avg10=([\d.]+)", path.read_text())
     except OSError:
         return None
-    return float(found[1]) / 100 if found else None
+    return float(match[1]) / 100 if match else None

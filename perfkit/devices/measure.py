@@ -121,7 +121,7 @@ def run(
     buffers are gone, and gives their memory back. A kernel that raises is left out with the reason; the others go on.
     An error of the canary is raised, since then the device itself no longer works.
     """
-    found: list[list[Repeat]] = [[] for _ in kernels]
+    repeats: list[list[Repeat]] = [[] for _ in kernels]
     failed: dict[int, str] = {}
     for turn in range(effort.repeats):
         before: tuple[int | None, float] | None = None
@@ -139,7 +139,7 @@ def run(
                 failed[index] = f"{kernel.label} is left out: {outcome}"
             else:
                 rate, windows = outcome
-                found[index].append(Repeat(rate=rate, windows=windows, canary_before=before[1], canary_after=after))
+                repeats[index].append(Repeat(rate=rate, windows=windows, canary_before=before[1], canary_after=after))
             before = (kernel.threads, after)
     return Measured(
         [
@@ -149,7 +149,7 @@ def run(
                 threads=kernel.threads,
                 label=kernel.label,
                 unit=kernel.unit,
-                repeats=tuple(found[index]),
+                repeats=tuple(repeats[index]),
             )
             for index, kernel in enumerate(kernels)
             if index not in failed

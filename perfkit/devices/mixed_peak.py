@@ -30,13 +30,13 @@ class MixedPeak(NamedTuple, Generic[Computed]):
 
 def mixed_peak(flops: Mapping[Computed, float], find: Callable[[Computed], Ceiling | None]) -> MixedPeak[Computed]:
     """The peak of a step whose FLOPs (more than none) are computed as the keys say; `find` knows each one's ceiling."""
-    main, total = max(flops, key=lambda each: flops[each]), sum(flops.values())
+    main, total = max(flops, key=flops.__getitem__), sum(flops.values())
     parts = []
-    for each in sorted(flops, key=lambda each: -flops[each]) if main[1] in _OF_FP32 else [main]:
-        ceiling = find(each)
+    for computed in sorted(flops, key=lambda key: -flops[key]) if main[1] in _OF_FP32 else [main]:
+        ceiling = find(computed)
         if ceiling is not None:
-            parts.append((flops[each], ceiling))
-        elif flops[each] >= _SLIGHT * total:
-            return MixedPeak(None, missing=each)
+            parts.append((flops[computed], ceiling))
+        elif flops[computed] >= _SLIGHT * total:
+            return MixedPeak(None, missing=computed)
     least_s = sum(amount / ceiling.value for amount, ceiling in parts)
     return MixedPeak(sum(amount for amount, _ in parts) / least_s, tuple(parts))

@@ -35,8 +35,8 @@ def gpus() -> tuple[Gpu, ...]:
     """All GPUs by NVML's index, which is the order of their PCI addresses; an `NVMLError` where one cannot be asked."""
     handles = (pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount()))
     return tuple(
-        Gpu(text(pynvml.nvmlDeviceGetName(each)), text(pynvml.nvmlDeviceGetUUID(each)), _is_partitioned(each))
-        for each in handles
+        Gpu(text(pynvml.nvmlDeviceGetName(handle)), text(pynvml.nvmlDeviceGetUUID(handle)), _is_partitioned(handle))
+        for handle in handles
     )
 
 

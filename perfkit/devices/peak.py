@@ -44,8 +44,8 @@ def matrix_ceiling(
     if dtype == THREE_TF32:
         third = find(Level.MATRIX, TF32)
         return None if third is None else three_tf32(third)
-    found = find(Level.MATRIX, dtype)
-    return found or find(Level.VECTOR, dtype) if known.device != CPU and dtype == "fp32" else found
+    matrix = find(Level.MATRIX, dtype)
+    return matrix or find(Level.VECTOR, dtype) if known.device != CPU and dtype == "fp32" else matrix
 
 
 def conventional_kind(device: str) -> Kind:

@@ -23,11 +23,11 @@ DRAM_BYTES = {"short": 512 * 2**20, "full": 2**30}
 def triads(threads: int, *, short: bool) -> tuple[list[Kernel], list[str]]:
     """The triads for a number of threads, and notes on levels that are left out and why."""
     caches = machine.data_caches(machine.usable_cpus())
-    found: list[Kernel] = []
+    kernels: list[Kernel] = []
     notes: list[str] = []
     sizes = cache_working_sets(caches, threads)
     for level, size in sizes.items():
-        found.append(_triad(level, size, threads))
+        kernels.append(_triad(level, size, threads))
     for name, level in (("L2", Level.L2), ("L3", Level.L3)):
         if level not in sizes:
             notes.append(
@@ -41,8 +41,8 @@ def triads(threads: int, *, short: bool) -> tuple[list[Kernel], list[str]]:
             f"DRAM is measured in {total / 2**20:.0f} MiB, {total / cached:.1f} times the last-level cache of "
             f"{cached / 2**20:.0f} MiB that the system reports: part of it may come from the cache"
         )
-    found.append(_dram_triad(total, threads))
-    return found, notes
+    kernels.append(_dram_triad(total, threads))
+    return kernels, notes
 
 
 def cache_working_sets(caches: dict[int, machine.Cache], threads: int) -> dict[Level, int]:

@@ -30,8 +30,8 @@ def visible_gpus() -> tuple[str, ...]:
         return _told_by_torch()
     if version.cuda is None or not _has_cuda_driver():
         return ()
-    found = _told_by_nvml(int(version.cuda.partition(".")[0]))
-    return _told_by_torch() if found is None else found
+    names = _told_by_nvml(int(version.cuda.partition(".")[0]))
+    return _told_by_torch() if names is None else names
 
 
 def lacking(ranks: int, visible: int, *, least: bool = False) -> str:

@@ -52,11 +52,11 @@ def environment(device: torch.device) -> Environment:
     return with_fp32(_on_gpu(host, device) if device.type == "cuda" else host, device)
 
 
-def with_fp32(found: Environment, device: torch.device) -> Environment:
-    """`found` with what torch computes fp32 products in now: a program may set that late."""
+def with_fp32(given: Environment, device: torch.device) -> Environment:
+    """`given` with what torch computes fp32 products in now: a program may set that late."""
     fp32 = fp32_settings(device)
     return msgspec.structs.replace(
-        found, matmul_precision=_MATMUL_WORDS[fp32.matmul], conv_precision=fp32.conv, rnn_precision=fp32.rnn
+        given, matmul_precision=_MATMUL_WORDS[fp32.matmul], conv_precision=fp32.conv, rnn_precision=fp32.rnn
     )
 
 
@@ -84,13 +84,13 @@ def _driver() -> str | None:
 
 
 def _packages() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _memory_limit() -> int | None:

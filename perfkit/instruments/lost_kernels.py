@@ -54,27 +54,27 @@ def count_kernels(events: Iterable[KinetoEvent], wanted: slice) -> KernelCount |
         elif not event.is_user_annotation():
             (timed if event.duration_ns() > 0 else untimed)[event.correlation_id()] += 1
     calls = _launches(host, _steps(host, wanted))
-    if not calls or ((timed or untimed) and not any(timed[each] or untimed[each] for each, _ in calls)):
+    if not calls or ((timed or untimed) and not any(timed[call] or untimed[call] for call, _ in calls)):
         return None
-    launched = sum(max(1, timed[each] + untimed[each]) for each, _ in calls)
-    lost = sum(untimed[each] if timed[each] or untimed[each] else 1 for each, _ in calls)
+    launched = sum(max(1, timed[call] + untimed[call]) for call, _ in calls)
+    lost = sum(untimed[call] if timed[call] or untimed[call] else 1 for call, _ in calls)
     return KernelCount(launched, lost, sum(is_graph for _, is_graph in calls))
 
 
 def _steps(host: Iterable[KinetoEvent], wanted: slice) -> list[tuple[int, int]]:
     marked = sorted(
-        (each.start_ns(), each.start_ns() + each.duration_ns())
-        for each in host
-        if each.name().startswith(f"{STEP_MARK}#")
+        (event.start_ns(), event.start_ns() + event.duration_ns())
+        for event in host
+        if event.name().startswith(f"{STEP_MARK}#")
     )
     return marked[wanted]
 
 
 def _launches(host: Iterable[KinetoEvent], steps: Sequence[tuple[int, int]]) -> list[tuple[int, bool]]:
     """The ids of the launches in these steps, and whether each starts a graph; not of what a graph is captured from."""
-    found: list[tuple[int, bool]] = []
+    launches: list[tuple[int, bool]] = []
     captures = 0
-    for event in sorted(host, key=lambda each: each.start_ns()):
+    for event in sorted(host, key=lambda one: one.start_ns()):
         name = event.name()
         if begins_capture(name):
             captures += 1
@@ -83,8 +83,8 @@ def _launches(host: Iterable[KinetoEvent], steps: Sequence[tuple[int, int]]) -> 
         elif captures or not (launches_kernel(name) or launches_cuda_graph(name)):
             continue
         elif any(start <= event.start_ns() < end for start, end in steps):
-            found.append((event.correlation_id(), launches_cuda_graph(name)))
-    return found
+            launches.append((event.correlation_id(), launches_cuda_graph(name)))
+    return launches
 
 
 def cupti_here() -> cupti.Cupti | None:

@@ -37,9 +37,9 @@ def find_ncu(environment: Mapping[str, str] | None = None) -> Path:
     """
     environment = os.environ if environment is None else environment
     for program in PROGRAMS:
-        found = shutil.which(program, path=environment.get("PATH", ""))
-        if found is not None:
-            return Path(found)
+        on_path = shutil.which(program, path=environment.get("PATH", ""))
+        if on_path is not None:
+            return Path(on_path)
     homes = [environment[name] for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)]
     installed = [Path(home) / "bin" / "ncu" for home in (*homes, "/usr/local/cuda")]
     installed += sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)

@@ -39,17 +39,17 @@ def lasting(spans: Iterable[Span]) -> tuple[str, ...]:
     One that is open at the end of every step, by its name without numbers, is one that the program opens and closes
     once a step. An optimizer's own, which its closure makes long, ends within the next step.
     """
-    given = sorted(spans, key=lambda each: (each.start_ns, -each.end_ns))
-    steps = [each for each in given if each.name.startswith(STEP_MARK)]
+    given = sorted(spans, key=lambda span: (span.start_ns, -span.end_ns))
+    steps = [span for span in given if span.name.startswith(STEP_MARK)]
     across: dict[str, set[int]] = {}  # in which steps a range began that was open at their ends
     never_closed: dict[str, str] = {}
     for number, step in enumerate(steps):
-        for each in given:
-            if each is not step and step.start_ns <= each.start_ns < step.end_ns <= each.end_ns:
-                kind = _NUMBERS.sub("", each.name)
+        for span in given:
+            if span is not step and step.start_ns <= span.start_ns < step.end_ns <= span.end_ns:
+                kind = _NUMBERS.sub("", span.name)
                 across.setdefault(kind, set()).add(number)
-                if each.end_ns == step.end_ns:
-                    never_closed.setdefault(kind, each.name)
+                if span.end_ns == step.end_ns:
+                    never_closed.setdefault(kind, span.name)
     once = 0 if len(steps) < 2 else len(steps)  # of a single step there is no telling what is done in every one
     return tuple(
         name

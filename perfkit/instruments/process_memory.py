@@ -82,12 +82,12 @@ def peak_rss_during(proc: Path = PROC) -> Iterator[ResidentPeak]:
     """
     _give_back_free_pages()
     reset = _reset_peak(proc)
-    found = ResidentPeak()
+    resident = ResidentPeak()
     try:
-        yield found
+        yield resident
     finally:
-        found.mapped = _mapped(proc, "at the end of the memory pass")
-        found.peak = reset if isinstance(reset, Unknown) else _peak(proc)
+        resident.mapped = _mapped(proc, "at the end of the memory pass")
+        resident.peak = reset if isinstance(reset, Unknown) else _peak(proc)
 
 
 def _first_collective(device: torch.device, sensors: Sensors | None) -> DeviceMoment:

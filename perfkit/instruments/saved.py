@@ -47,16 +47,16 @@ def saved_tensor_bytes(forward: Forward, device: torch.device) -> int | None:
 @contextmanager
 def counted_replays() -> Iterator[list[torch.cuda.CUDAGraph]]:
     """The CUDA graphs that are replayed meanwhile, torch.compile's and others."""
-    found: list[torch.cuda.CUDAGraph] = []
+    replayed: list[torch.cuda.CUDAGraph] = []
     replay = torch.cuda.CUDAGraph.replay
 
     def counting(self: torch.cuda.CUDAGraph) -> None:
-        found.append(self)
+        replayed.append(self)
         replay(self)
 
     torch.cuda.CUDAGraph.replay = counting  # type: ignore[method-assign]
     try:
-        yield found
+        yield replayed
     finally:
         torch.cuda.CUDAGraph.replay = replay  # type: ignore[method-assign]
 

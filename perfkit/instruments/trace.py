@@ -102,7 +102,7 @@ def _export(write: Write, path: Path, wanted: slice) -> None:
         other = _other_names(plain, wanted) if wanted != slice(0, None) else {}
         with plain.open("rb") as lines, gzip.open(path, "wb") as packed:
             if other:
-                packed.writelines(_STEP.sub(lambda found: other.get(found[0], found[0]), line) for line in lines)
+                packed.writelines(_STEP.sub(lambda mark: other.get(mark[0], mark[0]), line) for line in lines)
             else:
                 shutil.copyfileobj(lines, packed)
     finally:
@@ -112,7 +112,7 @@ def _export(write: Write, path: Path, wanted: slice) -> None:
 def _other_names(plain: Path, wanted: slice) -> dict[bytes, bytes]:
     """New names for the ranges of the steps before and after the wanted ones."""
     with plain.open("rb") as lines:
-        numbers = sorted({int(found[1]) for line in lines if (found := _STEP.search(line))})
+        numbers = sorted({int(mark[1]) for line in lines if (mark := _STEP.search(line))})
     names = dict.fromkeys(numbers[: wanted.start], LEAD_STEP)
     if wanted.stop is not None:
         names |= dict.fromkeys(numbers[wanted.stop :], CUT_STEP)

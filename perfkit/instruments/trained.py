@@ -41,7 +41,7 @@ class Trained:
     def _named(self, parts: Callable[[nn.Module], Iterable[tuple[str, T]]]) -> Iterator[tuple[str, T]]:
         for model_name, model in self.models.items():
             for name, part in parts(model):
-                yield ".".join(each for each in (model_name, unwrapped(name)) if each), part
+                yield ".".join(segment for segment in (model_name, unwrapped(name)) if segment), part
 
 
 def trained_of(state: TrainState) -> Trained:

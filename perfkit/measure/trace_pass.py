@@ -16,21 +16,21 @@ def trace_pass(session: Session) -> None:
     ranks trace once more, and keep that trace if it is no worse on any of them: those of one run are of the same steps.
     """
     path = session.recorder.folder / TRACE_FILE
-    found = _trace(session, path)
-    repeated = not session.agree(not _lost(found))
-    said = remarks(found.kernels, found.session)
+    trace = _trace(session, path)
+    repeated = not session.agree(not _lost(trace))
+    said = remarks(trace.kernels, trace.session)
     if repeated:
         session.step(session.next_step)  # between two profilers
         second = path.with_name(f"again-{path.name}")
         try:
             again = _trace(session, second)
-            if session.agree(_share(again.kernels) <= _share(found.kernels)):
+            if session.agree(_share(again.kernels) <= _share(trace.kernels)):
                 second.replace(path)
-                found = again
+                trace = again
         finally:
             second.unlink(missing_ok=True)
-        said = [f"{each}; that was the better of two passes" for each in remarks(found.kernels, found.session)]
-    session.recorder.add_facts(_facts(found.kernels, repeated))
+        said = [f"{remark}; that was the better of two passes" for remark in remarks(trace.kernels, trace.session)]
+    session.recorder.add_facts(_facts(trace.kernels, repeated))
     session.recorder.update(warnings=(*session.recorder.record.warnings, *said))
 
 
@@ -40,8 +40,8 @@ def _trace(session: Session, path: Path) -> Traced:
     return drive(recording, session.step, session.next_step)
 
 
-def _lost(found: Traced) -> bool:
-    return found.kernels is not None and found.kernels.too_many
+def _lost(trace: Traced) -> bool:
+    return trace.kernels is not None and trace.kernels.too_many
 
 
 def _share(count: KernelCount | None) -> float:

@@ -71,11 +71,11 @@ def check(techniques: Sequence[Technique]) -> None:
         if first is not None and second is not None:
             raise UsageError(f"{shown(first)} and {shown(second)} do not go together: {clash.reason}")
     for requirement in REQUIREMENTS:
-        found = _find(requirement.technique, techniques)
-        if found is not None and _find(requirement.needs, techniques) is None:
+        needing = _find(requirement.technique, techniques)
+        if needing is not None and _find(requirement.needs, techniques) is None:
             raise UsageError(
                 f"{requirement.technique} needs {requirement.needs}: {requirement.reason}; "
-                f"use {shown(found)}+{requirement.needs}"
+                f"use {shown(needing)}+{requirement.needs}"
             )
 
 

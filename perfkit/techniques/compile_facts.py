@@ -53,7 +53,11 @@ def _break(reason: str) -> str:
     The reason alone seldom says which call it was: every builtin that cannot be traced has the same.
     """
     first = _first_line(reason)
-    stacks = (each.user_stack for each in torch._dynamo.utils.graph_break_reasons if each.reason.startswith(reason))
+    stacks = (
+        graph_break.user_stack
+        for graph_break in torch._dynamo.utils.graph_break_reasons
+        if graph_break.reason.startswith(reason)
+    )
     frame = next((stack[-1] for stack in stacks if stack), None)
     if frame is None:
         return first

@@ -83,13 +83,13 @@ def heads(config: Any) -> dict[str, tuple[str, ...]]:
     """The tasks a config has a head for, with the model classes of each; the auto class builds the first."""
     from transformers.models.auto import modeling_auto
 
-    found = {}
+    by_task = {}
     for name, task in TASKS.items():
         mapping = getattr(modeling_auto, task.mapping)
         if type(config) in mapping:
             classes = mapping[type(config)]
-            found[name] = tuple(cls.__name__ for cls in (classes if isinstance(classes, tuple) else (classes,)))
-    return found
+            by_task[name] = tuple(cls.__name__ for cls in (classes if isinstance(classes, tuple) else (classes,)))
+    return by_task
 
 
 def vocab(config: Any) -> int:

@@ -29,23 +29,23 @@ def carried(
     keeps its place alone.
     """
     models = _groups(detailed, detailed_places, range(len(detailed)))
-    found = [Label()] * len(events)
+    labels = [Label()] * len(events)
     for group, members in _groups_of_steps(events, places):
         likes = models.get(group, ())
         pairs = _pairs([events[at] for at in members], [detailed[at] for at in likes])
         for number, at in enumerate(members):
             if number in pairs:
                 like, ordered = pairs[number]
-                found[at] = _fitting(known[likes[like]], events[at], ordered)
+                labels[at] = _fitting(known[likes[like]], events[at], ordered)
             else:
-                found[at] = Label(op=places[at].sharding, module=places[at].module)
+                labels[at] = Label(op=places[at].sharding, module=places[at].module)
     alive: dict[int, Label] = {}
     for at, event in enumerate(events):
         if event.size > 0:
-            alive[event.address] = found[at]
+            alive[event.address] = labels[at]
         else:
-            found[at] = alive.pop(event.address, Label())
-    return found
+            labels[at] = alive.pop(event.address, Label())
+    return labels
 
 
 def _groups_of_steps(events: Sequence[Allocation], places: Sequence[Place]) -> Iterator[tuple[_Group, list[int]]]:
@@ -58,11 +58,11 @@ def _groups(
     events: Sequence[Allocation], places: Sequence[Place], chosen: Iterator[int] | range
 ) -> Mapping[_Group, list[int]]:
     """The allocations among the `chosen` events by where they were, in the order of time."""
-    found: dict[_Group, list[int]] = defaultdict(list)
+    groups: dict[_Group, list[int]] = defaultdict(list)
     for at in chosen:
         if events[at].size > 0:
-            found[places[at].phase, places[at].turn, places[at].module].append(at)
-    return found
+            groups[places[at].phase, places[at].turn, places[at].module].append(at)
+    return groups
 
 
 def _pairs(events: Sequence[Allocation], models: Sequence[Allocation]) -> dict[int, tuple[int, bool]]:
@@ -72,14 +72,14 @@ def _pairs(events: Sequence[Allocation], models: Sequence[Allocation]) -> dict[i
     waiting: dict[int, list[int]] = defaultdict(list)
     for like in reversed(range(len(models))):
         waiting[models[like].size].append(like)
-    found = {at: (waiting[event.size].pop(), True) for at, event in enumerate(events) if waiting[event.size]}
+    pairs = {at: (waiting[event.size].pop(), True) for at, event in enumerate(events) if waiting[event.size]}
     left = sorted(like for likes in waiting.values() for like in likes)
-    for at in sorted(set(range(len(events))) - found.keys()):
+    for at in sorted(set(range(len(events))) - pairs.keys()):
         near = next((like for like in left if _one_request(events[at], models[like])), None)
         if near is not None:
             left.remove(near)
-            found[at] = near, False
-    return found
+            pairs[at] = near, False
+    return pairs
 
 
 def _one_request(event: Allocation, model: Allocation) -> bool:

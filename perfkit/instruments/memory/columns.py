@@ -34,9 +34,11 @@ def columns(
     before = _survivors(events[:start])
     sizes = _freed_first(events[start:]) | {event.address: event.size for event, _, _ in before}
     blocks = tuple(_sized(block, device, sizes) for block in known)
-    found = {block.address for block in blocks}
+    addresses = {block.address for block in blocks}
     # What nothing but its allocation tells of keeps that event, outside of any step.
-    kept = [(event, place._replace(step=NONE), label) for event, place, label in before if event.address not in found]
+    kept = [
+        (event, place._replace(step=NONE), label) for event, place, label in before if event.address not in addresses
+    ]
     explained = sum(block.size_bytes for block in blocks) + sum(event.size for event, _, _ in kept)
     recorded, there, told = zip(*kept, *events[start:], strict=True) if kept or events[start:] else ((), (), ())
     names = Names()
@@ -69,10 +71,10 @@ def _op(event: Allocation, label: Label) -> str:
 def _survivors(events: Sequence[Event]) -> list[Event]:
     """The allocations that no event among `events` ends, in the order of time."""
     alive: dict[int, Event] = {}
-    for each in events:
-        alive.pop(each[0].address, None)
-        if each[0].size > 0:
-            alive[each[0].address] = each
+    for event in events:
+        alive.pop(event[0].address, None)
+        if event[0].size > 0:
+            alive[event[0].address] = event
     return list(alive.values())
 
 

@@ -26,9 +26,9 @@ def failed_request(error: BaseException, *, phase: str = "", step: int | None = 
     is the call of backward.
     """
     message = line_of_allocation(str(error)) or type(error).__name__
-    found = _REQUEST.search(message)
+    match = _REQUEST.search(message)
     return FailedRequest(
-        bytes=None if found is None else round(float(found[1]) * _UNITS[found[2]]),
+        bytes=None if match is None else round(float(match[1]) * _UNITS[match[2]]),
         message=message,
         phase=phase,
         step=step,

@@ -26,16 +26,16 @@ Held = tuple[str, str, torch.Tensor]
 def held_tensors() -> Iterator[Held]:
     """Category, name and tensor: what modules, optimizers and datasets hold."""
     # By the type, not by isinstance: proxies answer for what they stand for, and may import or raise to do so.
-    for each in gc.get_objects():
-        kind = type(each)
+    for item in gc.get_objects():
+        kind = type(item)
         if issubclass(kind, nn.Module):
-            yield from _of_module(each)
+            yield from _of_module(item)
         elif issubclass(kind, Optimizer):
-            yield from _of_optimizer(each)
+            yield from _of_optimizer(item)
         elif issubclass(kind, Dataset):
-            yield from _of_dataset(each)
+            yield from _of_dataset(item)
         elif issubclass(kind, DataLoader):  # whose dataset need be no `Dataset`
-            yield from _of_dataset(each.__dict__.get("dataset"))
+            yield from _of_dataset(item.__dict__.get("dataset"))
 
 
 def _of_module(module: nn.Module) -> Iterator[Held]:
@@ -74,5 +74,5 @@ def _inside(value: Any, depth: int) -> Iterator[torch.Tensor]:
     elif isinstance(value, list | tuple):
         inside = value
     if depth < _DEEPEST:
-        for each in islice(inside, _MOST):
-            yield from _inside(each, depth + 1)
+        for part in islice(inside, _MOST):
+            yield from _inside(part, depth + 1)

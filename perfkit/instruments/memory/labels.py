@@ -86,7 +86,7 @@ def labels(
     uses: dict[int, list[Use]] = defaultdict(list)
     for use in recorded.uses:
         uses[use.address].append(use)
-    found: list[Label] = [Label()] * len(recorded.allocations)
+    by_event: list[Label] = [Label()] * len(recorded.allocations)
     parameters = {use.address for use in recorded.uses if _owned(use, owners, PARAMETER)}
     for index, ends in _blocks(recorded.allocations):
         made = recorded.allocations[index]
@@ -112,9 +112,9 @@ def labels(
         # An allocation at an address that is alive ends it unseen: the event there is the next block's own.
         if ends is not None and ended is not None and ended.size < 0:
             label = label._replace(keeper=places[ends].sharding or ended.node or ended.op)
-            found[ends] = label
-        found[index] = label
-    return found
+            by_event[ends] = label
+        by_event[index] = label
+    return by_event
 
 
 def _between(times: Sequence[Timed], made: Allocation, ended: Allocation | None) -> Sequence[Timed]:

@@ -32,8 +32,8 @@ def marked_modules(trained: Trained) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in reversed(undo):
-            each()
+        for take_off in reversed(undo):
+            take_off()
 
 
 def module_name(mark: str) -> str | None:
@@ -54,6 +54,6 @@ def _marked(name: str, original: Call) -> Call:
 
 def _replicated(model: nn.Module) -> Iterator[nn.Module]:
     """The modules in `model` whose attributes are copied as they are into replicas, which must not call the first."""
-    for each in model.modules():
-        if isinstance(each, nn.DataParallel) and len(each.device_ids) > 1:
-            yield from each.module.modules()
+    for module in model.modules():
+        if isinstance(module, nn.DataParallel) and len(module.device_ids) > 1:
+            yield from module.module.modules()

@@ -34,14 +34,14 @@ class Places:
     """
 
     def __init__(self, ranges: Sequence[Range]) -> None:
-        self._steps = [each for each in ranges if each.name.startswith(STEP_MARK)]
-        self._phases = [each for each in ranges if each.name in _PHASE_OF]
+        self._steps = [mark for mark in ranges if mark.name.startswith(STEP_MARK)]
+        self._phases = [mark for mark in ranges if mark.name in _PHASE_OF]
         self._nested: dict[int, list[Range]] = defaultdict(list)
-        for each in ranges:
-            if module_name(each.name) is not None or each.name.startswith(FSDP):
-                self._nested[each.thread].append(each)
-        self._step_starts = [each.start_ns for each in self._steps]
-        self._phase_starts = [each.start_ns for each in self._phases]
+        for mark in ranges:
+            if module_name(mark.name) is not None or mark.name.startswith(FSDP):
+                self._nested[mark.thread].append(mark)
+        self._step_starts = [mark.start_ns for mark in self._steps]
+        self._phase_starts = [mark.start_ns for mark in self._phases]
 
     @property
     def first_step(self) -> int:
@@ -73,26 +73,26 @@ class Places:
 
     def bands(self) -> tuple[Band, ...]:
         """The steps, phases and modules as bands over time; modules with their depth."""
-        found = [
+        bands = [
             Band(kind="step", name=str(_step_number(r.name)), start_ns=r.start_ns, end_ns=r.end_ns) for r in self._steps
         ]
-        found += [
+        bands += [
             Band(kind="phase", name=PHASES[_PHASE_OF[r.name]], start_ns=r.start_ns, end_ns=r.end_ns)
             for r in self._phases
         ]
         for ranges in self._nested.values():
             open_ends: list[int] = []
-            for each in ranges:
-                name = module_name(each.name)
+            for mark in ranges:
+                name = module_name(mark.name)
                 if name is None:
                     continue
-                while open_ends and open_ends[-1] <= each.start_ns:
+                while open_ends and open_ends[-1] <= mark.start_ns:
                     open_ends.pop()
-                found.append(
-                    Band(kind="module", name=name, start_ns=each.start_ns, end_ns=each.end_ns, depth=len(open_ends))
+                bands.append(
+                    Band(kind="module", name=name, start_ns=mark.start_ns, end_ns=mark.end_ns, depth=len(open_ends))
                 )
-                open_ends.append(each.end_ns)
-        return tuple(found)
+                open_ends.append(mark.end_ns)
+        return tuple(bands)
 
 
 class _Innermost:
@@ -111,16 +111,16 @@ class _Innermost:
         while self._open and self._open[-1].end_ns < time:
             self._open.pop()
         module = sharding = ""
-        for each in self._open:
-            if each.end_ns >= time:
-                name = module_name(each.name)
-                module, sharding = (module, each.name) if name is None else (name, sharding)
+        for mark in self._open:
+            if mark.end_ns >= time:
+                name = module_name(mark.name)
+                module, sharding = (module, mark.name) if name is None else (name, sharding)
         return module, sharding
 
 
 def _waiting(marking: Mapping[int, _Innermost], time: int) -> str:
     """The range of FSDP2 that any thread is in; "" for none."""
-    return next((sharding for _, sharding in (each.at(time) for each in marking.values()) if sharding), "")
+    return next((sharding for _, sharding in (innermost.at(time) for innermost in marking.values()) if sharding), "")
 
 
 def _step_number(name: str) -> int:

@@ -176,9 +176,9 @@ def _flatten(roots: Iterable[_ProfilerEvent]) -> Recorded:
         elif event.tag == _EventType.PyCCall:
             around = around._replace(line=_line(fields.caller) or around.line)
         open_events += [(child, around) for child in reversed(event.children)]
-    recorded.allocations.sort(key=lambda each: each.time_ns)
-    recorded.ranges.sort(key=lambda each: (each.start_ns, -each.end_ns))
-    recorded.uses.sort(key=lambda each: each.time_ns)
+    recorded.allocations.sort(key=lambda allocation: allocation.time_ns)
+    recorded.ranges.sort(key=lambda mark: (mark.start_ns, -mark.end_ns))
+    recorded.uses.sort(key=lambda use: use.time_ns)
     return recorded._replace(last=last)
 
 
@@ -205,13 +205,13 @@ def _in_op(event: _ProfilerEvent, fields: Any, around: _Around, recorded: Record
     if fields.scope == RecordScope.USER_SCOPE:
         recorded.ranges.append(Range(name, event.start_tid, event.start_time_ns, event.end_time_ns))
         return around
-    found = tuple(_tensors(fields.inputs))
+    tensors = tuple(_tensors(fields.inputs))
     recorded.uses.extend(
-        Use(event.start_time_ns, each.storage_data_ptr, each.impl_ptr or 0, tuple(each.sizes), each.dtype)
-        for each in found
-        if each.storage_data_ptr
+        Use(event.start_time_ns, tensor.storage_data_ptr, tensor.impl_ptr or 0, tuple(tensor.sizes), tensor.dtype)
+        for tensor in tensors
+        if tensor.storage_data_ptr
     )
-    addresses = tuple(each.storage_data_ptr for each in found if each.storage_data_ptr)
+    addresses = tuple(tensor.storage_data_ptr for tensor in tensors if tensor.storage_data_ptr)
     if fields.scope == RecordScope.BACKWARD_FUNCTION:
         return around._replace(
             op=_node(name),
@@ -228,11 +228,11 @@ def _in_op(event: _ProfilerEvent, fields: Any, around: _Around, recorded: Record
 
 
 def _tensors(inputs: Iterable[Any]) -> Iterator[_TensorMetadata]:
-    for each in inputs:
-        if isinstance(each, _TensorMetadata):
-            yield each
-        elif isinstance(each, list):
-            yield from _tensors(each)
+    for value in inputs:
+        if isinstance(value, _TensorMetadata):
+            yield value
+        elif isinstance(value, list):
+            yield from _tensors(value)
 
 
 def _node(name: str) -> str:
@@ -243,7 +243,7 @@ def _line(frame: Any) -> str:
     """`gpt.py:135 forward`; "" for frames of torch, compiled code, Python's own library and the recorder."""
     path = PurePath(frame.file_name)
     first = path.parts[0].removesuffix(".py") if path.parts else ""
-    ours = any(each in path.as_posix() for each in _RECORDER)  # torch cuts the search path off where it knows it
+    ours = any(part in path.as_posix() for part in _RECORDER)  # torch cuts the search path off where it knows it
     if first in _LIBRARIES or first.startswith("<") or ours or _COMPILED in str(path):
         return ""
     return f"{'/'.join(path.parts[-2:])}:{frame.line_number} {frame.function_name}"

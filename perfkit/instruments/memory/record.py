@@ -58,16 +58,16 @@ def recorded(
                 for _ in range(count):
                     yield
         yield  # between two profilers
-        still_open = lasting(Span(each.name, each.start_ns, each.end_ns) for each in light.recorded.ranges)
+        still_open = lasting(Span(mark.name, mark.start_ns, mark.end_ns) for mark in light.recorded.ranges)
         if still_open:
             raise OpenRangeError(still_open)
-        found = owners(trained)
+        owned = owners(trained)
         with watched_gradients(trained) as gradients, AllocationProfiler(ops=True) as detailed:
             yield
     light_places, detail_places = Places(light.recorded.ranges), Places(detailed.recorded.ranges)
     events, details = _of(light.recorded, device), _of(detailed.recorded, device)
     there, everywhere = _at(events.allocations, light_places), _at(details.allocations, detail_places)
-    told = labels(details, everywhere, _calls(details, detail_places), found, gradients)
+    told = labels(details, everywhere, _calls(details, detail_places), owned, gradients)
     marks = carried(events.allocations, there, details.allocations, everywhere, told)
     whole = list(zip(events.allocations, there, marks, strict=True))
     if dist.is_initialized():  # without a process group every free is seen
@@ -95,7 +95,7 @@ def record_failing_step(
     device = trained.device
     known = [*blocks()]
     known += other_blocks(device, known, harness)
-    found = owners(trained)
+    owned = owners(trained)
     failed: FailedRequest | None = None
     with marked_modules(trained), watched_gradients(trained) as gradients:
         profiler = AllocationProfiler(ops=True)
@@ -109,7 +109,7 @@ def record_failing_step(
     places = Places(profiler.recorded.ranges)
     events = _of(profiler.recorded, device)
     there = _at(events.allocations, places)
-    told = labels(events, there, _calls(events, places), found, gradients)
+    told = labels(events, there, _calls(events, places), owned, gradients)
     known = _with_standing(known, gradients, events.allocations)
     whole = list(zip(events.allocations, there, told, strict=True))
     result = columns(device, whole, known, places, f"{_SOURCE} in the step that failed")
@@ -146,8 +146,8 @@ def _at(events: Sequence[Allocation], places: Places) -> list[Place]:
 def _calls(recorded: Recorded, places: Places) -> Mapping[int, Place]:
     """Where the forward ops were, by sequence number."""
     calls = sorted(recorded.forwards.items(), key=lambda item: item[1].time_ns)
-    found = places.at([call.time_ns for _, call in calls], [call.thread for _, call in calls])
-    return {number: place for (number, _), place in zip(calls, found, strict=True)}
+    forward_places = places.at([call.time_ns for _, call in calls], [call.thread for _, call in calls])
+    return {number: place for (number, _), place in zip(calls, forward_places, strict=True)}
 
 
 def _with_standing(known: Sequence[Block], gradients: Gradients, events: Sequence[Allocation]) -> list[Block]:

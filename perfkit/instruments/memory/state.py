@@ -27,7 +27,7 @@ def owners(trained: Trained) -> dict[int, Owner]:
         (BUFFER, trained.named_buffers()),
         (OPTIMIZER_STATE, optimizer_tensors(trained.optimizers)),
     )
-    return {_identity(each): Owner(category, name) for category, named in tensors for name, each in named}
+    return {_identity(tensor): Owner(category, name) for category, named in tensors for name, tensor in named}
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def watched_gradients(trained: Trained) -> Iterator[Gradients]:
     Gradients need not exist but between backward and the update, so that is when they must be looked at; those of a
     backward in a closure, which the step itself calls, right after the update.
     """
-    found: Gradients = defaultdict(list)
+    gradients: Gradients = defaultdict(list)
 
     def look(optimizer: Optimizer, *_: Any) -> None:
         # Those of other optimizers too: they may be cleared before their own turn comes.
@@ -50,15 +50,15 @@ def watched_gradients(trained: Trained) -> Iterator[Gradients]:
                     add_block(blocks, part, GRADIENT, name)
         now = time.time_ns()
         for address, block in blocks.items():
-            found[address].append(Seen(now, block))
+            gradients[address].append(Seen(now, block))
 
     # An optimizer that is wrapped may be stepped alone. Not by torch's hooks for all optimizers: this may be run from
     # one of them, and while they are called their table must not change.
-    optimizers = {each for outer in trained.optimizers for each in (outer, local_optimizer(outer))}
-    handles = [each.register_step_pre_hook(look) for each in optimizers]
-    handles += [each.register_step_post_hook(look) for each in optimizers]
+    optimizers = {optimizer for outer in trained.optimizers for optimizer in (outer, local_optimizer(outer))}
+    handles = [optimizer.register_step_pre_hook(look) for optimizer in optimizers]
+    handles += [optimizer.register_step_post_hook(look) for optimizer in optimizers]
     try:
-        yield found
+        yield gradients
     finally:
         for handle in handles:
             handle.remove()
@@ -74,7 +74,7 @@ def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset
         harness: addresses of what the harness itself holds, which are left out.
     """
     seen = harness | {block.address for block in ours}
-    found: dict[int, Block] = {}
+    blocks: dict[int, Block] = {}
 
     def add(tensor: torch.Tensor, category: str, name: str) -> None:
         # Exactly these: subclasses (fake, functional and wrapped tensors) need not have a storage of their own.
@@ -84,13 +84,13 @@ def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset
             and tensor.device == device
             and tensor.untyped_storage().data_ptr() not in seen
         ):
-            add_block(found, tensor, category, name)
+            add_block(blocks, tensor, category, name)
 
     for category, name, tensor in held_tensors():
         add(tensor, category, name)
-    for each in gc.get_objects():
-        add(each, UNKNOWN, "a tensor outside of the training state")
-    return list(found.values())
+    for item in gc.get_objects():
+        add(item, UNKNOWN, "a tensor outside of the training state")
+    return list(blocks.values())
 
 
 def _identity(tensor: torch.Tensor) -> int:

@@ -62,7 +62,7 @@ def with_unseen_frees(events: Sequence[Event]) -> list[Event]:
             last, there, _ = events[end - 1]
             free = event._replace(size=-event.size, time_ns=last.time_ns, allocated=last.allocated)
             missing.setdefault(end, []).append((free, there, label))
-    return [each for index, event in enumerate(events) for each in (*missing.get(index, ()), event)]
+    return [entry for index, event in enumerate(events) for entry in (*missing.get(index, ()), event)]
 
 
 def _end(events: Sequence[Event], made: Sequence[int], born: int, lasted: int | None) -> int | None:
@@ -89,7 +89,7 @@ def _kinds(events: Sequence[Event]) -> dict[int, tuple[object, ...]]:
 
     The size is that of the tensor where it is known: that of a block of CUDA's allocator may be another in every step.
     """
-    found: dict[int, tuple[object, ...]] = {}
+    kinds: dict[int, tuple[object, ...]] = {}
     counted: Counter[tuple[object, ...]] = Counter()
     step = None
     for index, (event, place, label) in enumerate(events):
@@ -99,8 +99,8 @@ def _kinds(events: Sequence[Event]) -> dict[int, tuple[object, ...]]:
         if event.size > 0:
             kind = (place.turn, place.module, place.sharding or label.op, label.bytes or event.size)
             counted[kind] += 1
-            found[index] = (*kind, counted[kind])
-    return found
+            kinds[index] = (*kind, counted[kind])
+    return kinds
 
 
 def _blocks(events: Sequence[Allocation]) -> Iterator[_Block]:
