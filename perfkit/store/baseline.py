@@ -78,7 +78,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     told = {key: value for key, value in kept if value not in (None, {})}
     content["environment"] = {**told, "hostname": ""}
     content["variants"] = {
-        workload: {name: {key: value for key, value in each.items() if value} for name, each in variants.items()}
+        workload: {name: {key: value for key, value in figures.items() if value} for name, figures in variants.items()}
         for workload, variants in content["variants"].items()
     }
     write_bytes(path, ("\n".join(_lines(content)) + "\n").encode())
@@ -127,4 +127,4 @@ def _whole(value: Any) -> Any:
     """Counts without a point: 86440308.0 is 86440308."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
-    return [_whole(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value

@@ -43,10 +43,10 @@ def _existing_folder(path: Path) -> tuple[Path, Path]:
 
 
 def _require_repository(folder: Path) -> None:
-    found = git(folder, "rev-parse", "--is-inside-work-tree")
-    if found.text == "true":
+    answer = git(folder, "rev-parse", "--is-inside-work-tree")
+    if answer.text == "true":
         return
     raise UsageError(
-        f"{folder} is not in a working tree of git{'' if found.ok else f' ({found.said})'}: "
+        f"{folder} is not in a working tree of git{'' if answer.ok else f' ({answer.said})'}: "
         "a baseline of a revision needs one; expected a file or a run instead"
     )

@@ -62,8 +62,8 @@ class Listed(Struct):
 def list_runs(folder: Path) -> tuple[Listed, ...]:
     """Everything under a folder, the newest first."""
     now = time.time()
-    found = (_listed(folder, path, marker, now) for path, marker in marked(folder, KINDS))
-    return tuple(sorted(found, key=_newest))
+    listed = (_listed(folder, path, marker, now) for path, marker in marked(folder, KINDS))
+    return tuple(sorted(listed, key=_newest))
 
 
 def _newest(item: Listed) -> tuple[float, str]:

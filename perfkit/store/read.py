@@ -103,8 +103,8 @@ def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
         raise RunFormatError(f"{suite_folder / SUITE_FILE}: runs.path {entry.path!r} names a missing folder")
     spec = read_json(folder / SPEC_FILE, RunSpec)
     run_file = folder / RUN_FILE
-    found = (_read_rank(rank_folder(folder, rank), rank, spec) for rank in range(spec.launch.world_size))
-    ranks = tuple(rank for rank in found if rank is not None)
+    stored = (_read_rank(rank_folder(folder, rank), rank, spec) for rank in range(spec.launch.world_size))
+    ranks = tuple(rank for rank in stored if rank is not None)
     run = read_json(run_file, Run) if run_file.is_file() else _unfinished(ranks)
     return StoredRun(
         variant=entry.variant,
@@ -127,12 +127,12 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
     if not path.is_file():
         return None
     record = read_json(path, RankRecord, _RECORD_MIGRATIONS)
-    for name, found, expected in (
+    for name, recorded, expected in (
         ("rank", record.rank, rank),
         ("world_size", record.world_size, spec.launch.world_size),
     ):
-        if found != expected:
-            raise RunFormatError(f"{path}: {name} is {found}, but the run's folder and {SPEC_FILE} say {expected}")
+        if recorded != expected:
+            raise RunFormatError(f"{path}: {name} is {recorded}, but the run's folder and {SPEC_FILE} say {expected}")
     return StoredRank(
         record=record,
         trace=_existing(folder / TRACE_FILE),

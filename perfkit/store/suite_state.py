@@ -32,7 +32,7 @@ def variant_outcomes(path: Path, suite: Suite) -> tuple[tuple[Outcome, ...], Sui
         ended = read_json(file, Run).status if file.is_file() else Status.INTERRUPTED
         unfinished = unfinished if file.is_file() else entry
         statuses.setdefault(entry.variant, []).append(ended)
-    outcomes = (Outcome(variant=variant, status=_worst(found)) for variant, found in statuses.items())
+    outcomes = (Outcome(variant=variant, status=_worst(ends)) for variant, ends in statuses.items())
     return tuple(outcomes), unfinished
 
 
