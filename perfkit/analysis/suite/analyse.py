@@ -42,9 +42,11 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
     runs = {name: VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names}
 
     # A claim may refer to the baseline's value of a fact, so all variants derive the facts that any of them names.
-    claims = (claim for each in runs.values() for record in each.records for claim in record.claims)
+    claims = (claim for variant_runs in runs.values() for record in variant_runs.records for claim in record.claims)
     derived = sorted(derived_names(claims))
-    passes = {name: read_passes(each, ceilings, derived, by_step=by_step) for name, each in runs.items()}
+    passes = {
+        name: read_passes(variant_runs, ceilings, derived, by_step=by_step) for name, variant_runs in runs.items()
+    }
     subjects = {
         name: Subject(runs[name], passes[name], figures_of(runs[name], passes[name], ceilings)) for name in names
     }
@@ -78,10 +80,10 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
 
 def _environment(stored: StoredSuite) -> Environment | None:
     """Where the first rank that says so ran."""
-    found = (rank.record.environment for run in stored.runs for rank in run.ranks)
-    return next((environment for environment in found if environment is not None), None)
+    environments = (rank.record.environment for run in stored.runs for rank in run.ranks)
+    return next((environment for environment in environments if environment is not None), None)
 
 
 def _workload(stored: StoredSuite) -> WorkloadFacts | None:
-    found = (rank.record.workload for run in stored.runs for rank in run.ranks)
-    return next((workload for workload in found if workload is not None), None)
+    workloads = (rank.record.workload for run in stored.runs for rank in run.ranks)
+    return next((workload for workload in workloads if workload is not None), None)

@@ -26,7 +26,7 @@ def loop_of(records: Sequence[RankRecord], log: Path | None = None) -> Loop | No
     first, told = watched[0]
     ranks = tuple(_rank(record, attached) for record, attached in watched)
     waiting = max(ranks, key=lambda rank: rank.data_wait_share or 0.0)
-    slowest = max(watched, key=lambda each: _median_step(each[0]))
+    slowest = max(watched, key=lambda pair: _median_step(pair[0]))
     counted = [record.workload for record, _ in watched if record.workload is not None]
     return Loop(
         steps_by=told.steps_by,
@@ -46,7 +46,7 @@ def loop_of(records: Sequence[RankRecord], log: Path | None = None) -> Loop | No
         slowdowns=_slowdowns(watched),
         outliers=_outliers(slowest[0]),
         data_waits_s=_waits(*slowest),
-        units_per_step=sum(each.units_per_batch for each in counted) if len(counted) == len(watched) else 0.0,
+        units_per_step=sum(facts.units_per_batch for facts in counted) if len(counted) == len(watched) else 0.0,
         unit=counted[0].unit if counted else "",
         watched=None if log is None else watched_all_the_time(read_live(log)),
         units_source=told.units_source,

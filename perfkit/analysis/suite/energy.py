@@ -26,13 +26,13 @@ def energy_of(runs: VariantRuns, why: str) -> Energy:
 
 def _over_processes(runs: VariantRuns, pick: Callable[[RankRecord], Quantity], why: str) -> Quantity:
     """The median over the processes that know it; the first one's reason where none does."""
-    found = [total([pick(rank.record) for rank in run.ranks], why) for run in runs.runs if run.complete]
-    known = [each for each in found if isinstance(each, Measurement)]
+    quantities = [total([pick(rank.record) for rank in run.ranks], why) for run in runs.runs if run.complete]
+    known = [quantity for quantity in quantities if isinstance(quantity, Measurement)]
     if not known:
-        return next(iter(found), Unknown(reason=why))
+        return next(iter(quantities), Unknown(reason=why))
     if len(known) == 1:
         return known[0]
-    values = sorted(each.value for each in known)
+    values = sorted(measurement.value for measurement in known)
     first = known[0]
     spread = f"{si(values[0], first.unit)} to {si(values[-1], first.unit)}"
     source = f"{first.source}; median of {len(known)} processes, {spread}"

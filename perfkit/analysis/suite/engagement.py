@@ -75,27 +75,27 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
     claim = _as_known(claim, facts)
     if claim.fact not in facts:
         return _undecided(claim, f"the fact {claim.fact} was not measured")
-    found = bounds_of(facts[claim.fact])
+    bounds = bounds_of(facts[claim.fact])
     expected = claim.value
     origin = ""
     if claim.relative_to:
         reference, origin = _reference(claim, facts, baseline)
         if reference is None:
-            return _undecided(claim, f"{_shown(claim, found)} found, but {origin}", found.low)
+            return _undecided(claim, f"{_shown(claim, bounds)} found, but {origin}", bounds.low)
         expected = claim.value * reference
         origin = f" ({significant(claim.value)} x {origin} of {show_fact(claim.fact, reference)})"
-    holds = _holds(claim, found, expected)
+    holds = _holds(claim, bounds, expected)
     allowance = f" within {percent(claim.tolerance)}" if claim.relation == Relation.EQUAL and claim.tolerance else ""
     evidence = (
-        f"{_name(claim.fact)}: {_shown(claim, found)}, "
+        f"{_name(claim.fact)}: {_shown(claim, bounds)}, "
         f"expected {_RELATIONS[claim.relation]} {show_fact(claim.fact, expected)}{allowance}{origin}"
-    ) + (f"; {found.note}" if found.note else "")
+    ) + (f"; {bounds.note}" if bounds.note else "")
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
         holds=holds,
         expected=expected,
-        found=found.low,
+        found=bounds.low,
         evidence=evidence if holds is not None else f"cannot be decided: {evidence}",
     )
 
@@ -107,11 +107,11 @@ def _as_known(claim: Claim, facts: Facts) -> Claim:
     return replace(claim, fact=other) if claim.fact not in facts and other in facts else claim
 
 
-def _shown(claim: Claim, found: Bounds) -> str:
-    low = show_fact(claim.fact, found.low)
-    if found.low == found.high:
+def _shown(claim: Claim, bounds: Bounds) -> str:
+    low = show_fact(claim.fact, bounds.low)
+    if bounds.low == bounds.high:
         return low
-    return f"at least {low}" if math.isinf(found.high) else f"{low} to {show_fact(claim.fact, found.high)}"
+    return f"at least {low}" if math.isinf(bounds.high) else f"{low} to {show_fact(claim.fact, bounds.high)}"
 
 
 def _reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[float | None, str]:
@@ -128,29 +128,31 @@ def _reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[floa
 
 
 def _exactly(facts: Facts, name: str, said: str) -> tuple[float | None, str]:
-    found = bounds_of(facts[name])
-    return (found.low, said) if found.low == found.high else (None, f"of {said} only bounds are known: {found.note}")
+    bounds = bounds_of(facts[name])
+    return (
+        (bounds.low, said) if bounds.low == bounds.high else (None, f"of {said} only bounds are known: {bounds.note}")
+    )
 
 
-def _holds(claim: Claim, found: Bounds, expected: float) -> bool | None:
+def _holds(claim: Claim, bounds: Bounds, expected: float) -> bool | None:
     """Whether the relation holds for all that the fact may be; None where it does for a part."""
-    at_least, at_most = found.low >= expected, found.high <= expected
+    at_least, at_most = bounds.low >= expected, bounds.high <= expected
     if claim.relation == Relation.AT_LEAST:
-        return at_least or (None if found.high >= expected else False)
+        return at_least or (None if bounds.high >= expected else False)
     if claim.relation == Relation.AT_MOST:
-        return at_most or (None if found.low <= expected else False)
-    if found.low == found.high:
-        return math.isclose(found.low, expected, rel_tol=claim.tolerance)
-    return None if found.low <= expected <= found.high else False
+        return at_most or (None if bounds.low <= expected else False)
+    if bounds.low == bounds.high:
+        return math.isclose(bounds.low, expected, rel_tol=claim.tolerance)
+    return None if bounds.low <= expected <= bounds.high else False
 
 
-def _undecided(claim: Claim, reason: str, found: float | None = None) -> ClaimResult:
+def _undecided(claim: Claim, reason: str, low: float | None = None) -> ClaimResult:
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
         holds=None,
         expected=None if claim.relative_to else claim.value,
-        found=found,
+        found=low,
         evidence=f"cannot be decided: {reason}",
     )
 

@@ -78,19 +78,19 @@ def _op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -
     if not graphs or all(pattern.startswith("##") for pattern in patterns):  # ranges are recorded in any case
         return seen
     kernels = replayed_kernels(ops, graphs, phase)
-    found = replayed_calls(kernels, patterns)
+    replayed = replayed_calls(kernels, patterns)
     notes = []
-    if found.sure:
-        notes.append(f"{found.sure:,.0f} of them told by the names of kernels that CUDA graphs replayed")
-    low, high = seen + found.sure, seen + found.sure + found.may
-    if found.may:
-        notes.append(f"CUDA graphs replayed kernels whose names do not tell: {shown_names(list(found.unclear))}")
-    elif not found.sure and not graphs.lost:
+    if replayed.sure:
+        notes.append(f"{replayed.sure:,.0f} of them told by the names of kernels that CUDA graphs replayed")
+    low, high = seen + replayed.sure, seen + replayed.sure + replayed.may
+    if replayed.may:
+        notes.append(f"CUDA graphs replayed kernels whose names do not tell: {shown_names(list(replayed.unclear))}")
+    elif not replayed.sure and not graphs.lost:
         notes.append("no kernel that CUDA graphs replayed is of this kind, by name")
     if graphs.lost:
         high = math.inf
         notes.append(_lost(graphs))
-    if low and not found.sure and is_part_of_model(patterns) and any(map(multiplies, kernels)):
+    if low and not replayed.sure and is_part_of_model(patterns) and any(map(multiplies, kernels)):
         # The model's products are within graphs. A call outside of them says nothing of those within.
         low = 0.0
         notes.append("those seen were called outside of the graphs, where most of the model is not")

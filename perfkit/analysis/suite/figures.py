@@ -52,8 +52,8 @@ def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | Non
         cpu_time=_estimate(cpu_steps, why, "s", "CPU time of the process, all threads"),
         throughput=_throughput(runs, steps, why),
         allocated=_allocated(runs, passes.account),
-        reserved=largest((each.reserved for each in memory), why),
-        rss=largest((each.rss for each in memory), why),
+        reserved=largest((peaks.reserved for peaks in memory), why),
+        rss=largest((peaks.rss for peaks in memory), why),
         flops=flops,
         mfu=utilisation(flops.model, step_s, limit),
         hfu=utilisation(flops.hardware, step_s, limit),
@@ -97,8 +97,8 @@ def _flops(runs: VariantRuns, passes: Passes, why: str) -> Flops:
         return flops_of_traces(passes.traces, runs.world_size)
     flops = [record.flops for record in runs.records]
     return Flops(
-        model=total((each.model for each in flops if each is not None), "FLOPs were not counted: " + why),
-        hardware=total((each.hardware for each in flops if each is not None), "FLOPs were not counted: " + why),
+        model=total((count.model for count in flops if count is not None), "FLOPs were not counted: " + why),
+        hardware=total((count.hardware for count in flops if count is not None), "FLOPs were not counted: " + why),
     )
 
 

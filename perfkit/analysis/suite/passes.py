@@ -82,9 +82,9 @@ def read_passes(
         account=max(accounts, key=lambda account: account.peak_bytes, default=None),
         traces=tuple(traces),
         by_step=next(
-            (found for found, trace in zip(by_steps, traces, strict=True) if trace.steps), next(iter(by_steps), None)
+            (steps for steps, trace in zip(by_steps, traces, strict=True) if trace.steps), next(iter(by_steps), None)
         ),
-        fleet=fleet.result({each.reading.path: each.label for each in traces}),
+        fleet=fleet.result({trace.reading.path: trace.label for trace in traces}),
     )
 
 
@@ -108,7 +108,7 @@ def _that_hold(ceilings: DeviceCeilings | None, environment: Environment | None)
     if environment.device != CPU:
         return ceilings
     threads = (None, environment.threads)
-    return replace(ceilings, ceilings=tuple(each for each in ceilings.ceilings if each.threads in threads))
+    return replace(ceilings, ceilings=tuple(ceiling for ceiling in ceilings.ceilings if ceiling.threads in threads))
 
 
 def _ops(rank: StoredRank) -> Ops | None:

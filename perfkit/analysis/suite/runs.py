@@ -117,26 +117,26 @@ class VariantRuns:
         for run in self.runs:
             ranks = [step_series(pick(rank.record)) for rank in run.ranks]
             if any(ranks):
-                per_run.append(max((each for each in ranks if each), key=median))
+                per_run.append(max((series for series in ranks if series), key=median))
         return tuple(per_run)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the ranks warned of, which ranks are missing, and whether steps were steady; each once."""
-        found: dict[str, None] = {}
+        warnings: dict[str, None] = {}
         for run in self.runs:
             for rank in run.ranks:
-                found.update(dict.fromkeys(rank.record.warnings))
+                warnings.update(dict.fromkeys(rank.record.warnings))
                 if rank.record.flops is not None and rank.record.flops.uncounted:
                     calls = ", ".join(f"{count} x {name}" for name, count in rank.record.flops.uncounted.items())
-                    found[f"no FLOPs are counted for ops without a formula: {calls}"] = None
+                    warnings[f"no FLOPs are counted for ops without a formula: {calls}"] = None
                 if rank.record.samples.wall_s and not rank.record.steady:
-                    found["step times were not steady when the timed steps began; add warm-up steps"] = None
+                    warnings["step times were not steady when the timed steps began; add warm-up steps"] = None
             if run.ranks and not run.complete:
                 have = {rank.record.rank for rank in run.ranks}
                 lost = [str(rank) for rank in range(run.spec.launch.world_size) if rank not in have]
-                found[f"repeat {run.repeat}: no record from rank {', '.join(lost)}"] = None
-        return tuple(found)
+                warnings[f"repeat {run.repeat}: no record from rank {', '.join(lost)}"] = None
+        return tuple(warnings)
 
 
 def step_series(samples: Samples) -> tuple[float, ...]:
@@ -166,8 +166,8 @@ def _combined(
         return Unknown(reason=missing)
     first = known[0]
     source = first.source if len(known) == 1 else f"{first.source}; {word} of {len(known)} ranks"
-    value = combine([each.value for each in known])
-    bound = next((each.bound for each in known if each.bound), "")
+    value = combine([measurement.value for measurement in known])
+    bound = next((measurement.bound for measurement in known if measurement.bound), "")
     return Measurement(value=value, unit=first.unit, how=first.how, source=source, bound=bound)
 
 

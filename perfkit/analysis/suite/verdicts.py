@@ -79,7 +79,7 @@ def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> P
     theirs = {} if reference is None else {rank.record.rank: rank.record for rank in reference.ranks}
     spec = None if reference is None else reference.spec
     verdicts = [parity(record, runs.main.spec, theirs.get(record.rank), spec) for record in runs.records]
-    return min(verdicts, key=lambda each: (_PARITY_ORDER.index(each.verdict), -(each.max_relative or 0.0)))
+    return min(verdicts, key=lambda outcome: (_PARITY_ORDER.index(outcome.verdict), -(outcome.max_relative or 0.0)))
 
 
 def _compile(subject: Subject, baseline: Subject | None, difference: Difference | None) -> CompileSummary | None:
