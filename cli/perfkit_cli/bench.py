@@ -173,19 +173,19 @@ def command(
 
     folder = out or Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{_file_name(workload)}"
     _refuse_existing(folder)
-    found = find_device(device)
-    ncu = _ncu(found.kind) if counters else None
-    if energy and found.kind != "cuda":
+    target = find_device(device)
+    ncu = _ncu(target.kind) if counters else None
+    if energy and target.kind != "cuda":
         raise UsageError(
-            f"--energy reads the energy counter of an NVIDIA GPU, and the device is {found.kind}: leave it out"
+            f"--energy reads the energy counter of an NVIDIA GPU, and the device is {target.kind}: leave it out"
         )
     named = named_variants(technique)
     variants, left_out = combined(named) if combine == "all" else (named, ())
     request = BenchRequest(
-        workload=_workload(workload, found.kind, batch_size, seq_len),
+        workload=_workload(workload, target.kind, batch_size, seq_len),
         variants=variants,
-        device=found.kind,
-        device_count=found.visible,
+        device=target.kind,
+        device_count=target.visible,
         cores=available_cores(),
         dtype=dtype,
         seed=seed,
@@ -207,7 +207,7 @@ def command(
         console.out(f"left out: {item.variant}: {item.reason}")
     interrupted = False
     try:
-        _measure(request, folder, found.name, calibrate=not no_calibrate, ncu=ncu, console=console)
+        _measure(request, folder, target.name, calibrate=not no_calibrate, ncu=ncu, console=console)
     except KeyboardInterrupt:
         click.echo(f"interrupted: what was measured is kept in {folder}", err=True)
         interrupted = True

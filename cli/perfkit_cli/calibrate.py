@@ -39,15 +39,15 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     from perfkit_cli.device import find_device
     from perfkit_cli.lines import show_lines
 
-    found = find_device(device)
+    target = find_device(device)
     counts: tuple[int, ...] = ()
-    if found.kind == "cpu":
+    if target.kind == "cpu":
         counts = parse_threads(threads) if threads else tuple(sorted({1, available_cores()}))
-    missing = _missing(found.kind, found.name, counts, short=short, force=force)
+    missing = _missing(target.kind, target.name, counts, short=short, force=force)
     if missing is not None:
         with show_lines(Console(stderr=True)) as tell:
-            calibrate_now(found.kind, missing, short=short, progress=tell, device_name=found.name)
-    known = ceilings_for(found.kind, found.name, counts, calibrate=False)
+            calibrate_now(target.kind, missing, short=short, progress=tell, device_name=target.name)
+    known = ceilings_for(target.kind, target.name, counts, calibrate=False)
     console = Console()
     console.print(table(known))
     for note in known.notes:

@@ -283,8 +283,8 @@ def _ordered(given: Options, config: "CheckConfig") -> "Iterator[Order]":
     from perfkit_cli.check_progress import show_check
     from perfkit_cli.device import find_device
 
-    found = find_device(config.device)
-    machine = Machine(device=found.kind, name=found.name, count=found.visible, cores=available_cores())
+    target = find_device(config.device)
+    machine = Machine(device=target.kind, name=target.name, count=target.visible, cores=available_cores())
     console = Console(stderr=True, quiet=given.quiet or given.as_json)
     with show_check(console) as progress:
         yield Order(machine=machine, command=_command_line(), timed=not given.exact, progress=progress)

@@ -29,7 +29,9 @@ def folder_for(sources: Sequence[str], out: Path | None, default: Path, marker: 
             raise UsageError(f"{out} holds the report on {other}: name another folder with --out, or remove it")
         return out
     named = (default.with_name(f"{default.name}-{number}") for number in itertools.count(2))
-    folder = next(each for each in (default, *itertools.islice(named, 998)) if _is_free(each, marker, sources))
+    folder = next(
+        candidate for candidate in (default, *itertools.islice(named, 998)) if _is_free(candidate, marker, sources)
+    )
     refuse_foreign(folder, marker, command)
     return folder
 

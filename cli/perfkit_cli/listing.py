@@ -42,12 +42,12 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
 def parameters(kind: type[Any]) -> dict[str, str]:
     """The parameters of a Struct in words: `{"dtype": "bf16|fp16 [bf16]"}`."""
     hints = get_type_hints(kind, include_extras=True)
-    found = {}
+    described = {}
     for field in msgspec.structs.fields(kind):
         default = "" if field.default in (msgspec.NODEFAULT, "") else f" [{_text(field.default)}]"
         meaning = _meaning(hints[field.name])
-        found[field.encode_name] = f"{_values(hints[field.name])}{default}" + (f" {meaning}" if meaning else "")
-    return found
+        described[field.encode_name] = f"{_values(hints[field.name])}{default}" + (f" {meaning}" if meaning else "")
+    return described
 
 
 def choices(kind: type[Any], name: str) -> tuple[Any, ...]:

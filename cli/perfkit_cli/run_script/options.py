@@ -98,10 +98,10 @@ def parse(arguments: Sequence[str]) -> RunOptions:
         click.ClickException: an option that there is not, or a value of another type.
         click.exceptions.Exit: help was asked for, and printed.
     """
-    found: RunOptions = RunCommand(callback=checked).main(list(arguments), "perfkit run", standalone_mode=False)
-    if not isinstance(found, RunOptions):
-        raise click.exceptions.Exit(found)
-    return found
+    options: RunOptions = RunCommand(callback=checked).main(list(arguments), "perfkit run", standalone_mode=False)
+    if not isinstance(options, RunOptions):
+        raise click.exceptions.Exit(options)
+    return options
 
 
 def checked(
@@ -129,14 +129,14 @@ def checked(
         raise UsageError(
             "no script: give one with its arguments, perfkit run train.py, or a module, perfkit run -m NAME"
         )
-    reasons = tuple(each.strip() for each in trace_on.split(",") if each.strip())
+    reasons = tuple(word.strip() for word in trace_on.split(",") if word.strip())
     for reason in reasons:
         if reason not in REASONS:
             raise unknown_name("reason to trace", reason, REASONS)
     if reasons and not always_on:
         raise UsageError("--trace-on is for a loop that is watched all the time: give --always-on as well")
-    for each in log:
-        tracker = each.partition(":")[0]
+    for logger in log:
+        tracker = logger.partition(":")[0]
         if tracker not in LOGGERS.names():
             raise unknown_name("logger", tracker, LOGGERS.names())
     if step_function and step_every is not None:

@@ -61,7 +61,9 @@ def _run(program: programs.Program, arguments: tuple[str, ...], watching: Watchi
 
 def _end(watching: Watching, error: BaseException | None) -> None:
     """End the watching now, or at exit where other threads of the program run on till then."""
-    others = [each for each in threading.enumerate() if each is not threading.current_thread() and not each.daemon]
+    others = [
+        thread for thread in threading.enumerate() if thread is not threading.current_thread() and not thread.daemon
+    ]
     if not others:
         watching.end(error)
 

@@ -58,11 +58,11 @@ class StepFunction:
         """Replace the function in a module that has been imported."""
         *outer, name = self.function.split(".")
         owner: Any = module
-        for each in outer:
-            owner = getattr(owner, each, None)
-        found = vars(owner).get(name) if isinstance(owner, ModuleType | type) else None
-        if callable(found) or isinstance(found, classmethod):
-            setattr(owner, name, self.wrap(found))
+        for part in outer:
+            owner = getattr(owner, part, None)
+        function = vars(owner).get(name) if isinstance(owner, ModuleType | type) else None
+        if callable(function) or isinstance(function, classmethod):
+            setattr(owner, name, self.wrap(function))
 
     def decorated(self, source: bytes | str, path: str) -> ast.Module:
         """The script with the function's definitions decorated by `DECORATOR`; every line stays where it was."""
@@ -123,5 +123,5 @@ def _defined(module: ModuleType) -> list[str]:
         if inspect.isfunction(value):
             names.append(name)
         elif inspect.isclass(value):
-            names += [f"{name}.{each}" for each, member in vars(value).items() if inspect.isfunction(member)]
+            names += [f"{name}.{method}" for method, member in vars(value).items() if inspect.isfunction(member)]
     return names

@@ -44,7 +44,7 @@ class Watching:
         """Wait for the program to import torch."""
         steps = self.steps
         if steps is not None and steps.module:
-            after_import(steps.module, lambda found: self._guard(steps.wrap_in, found))
+            after_import(steps.module, lambda module: self._guard(steps.wrap_in, module))
         after_import("torch", lambda _: self._guard(self._start))
 
     def announce(self) -> None:
