@@ -267,9 +267,9 @@ def difference(cost: Cost, field: str) -> Difference:
         )
         for number, process in enumerate(cost.processes)
     }
-    found = compare("not watched", dict.fromkeys(ratios, 1.0), ratios)
-    assert found is not None
-    return found
+    slowdown = compare("not watched", dict.fromkeys(ratios, 1.0), ratios)
+    assert slowdown is not None
+    return slowdown
 
 
 def table(costs: list[Cost]) -> str:
@@ -294,18 +294,18 @@ def _added_us(cost: Cost) -> float:
     return statistics.median(on.cpu_s - off.cpu_s for off, on in pairs) * 1e6
 
 
-def _shown(found: Difference) -> str:
-    if found.low is None or found.high is None:
-        return f"{found.ratio:.4f}"
-    return f"{found.ratio:.4f} ({found.low:.4f} to {found.high:.4f})"
+def _shown(slowdown: Difference) -> str:
+    if slowdown.low is None or slowdown.high is None:
+        return f"{slowdown.ratio:.4f}"
+    return f"{slowdown.ratio:.4f} ({slowdown.low:.4f} to {slowdown.high:.4f})"
 
 
-def _judged(found: Difference, limit: float) -> str:
-    if found.low is None or found.high is None:
+def _judged(slowdown: Difference, limit: float) -> str:
+    if slowdown.low is None or slowdown.high is None:
         return "one process decides nothing"
-    if found.high <= limit:
+    if slowdown.high <= limit:
         return "within"
-    return "OVER" if found.low > limit else "inconclusive"
+    return "OVER" if slowdown.low > limit else "inconclusive"
 
 
 def main() -> None:
@@ -322,13 +322,15 @@ def main() -> None:
             measured = measure(CASES[options.process], options.step_ms[0], Path(folder), options.block_s)
         sys.stdout.buffer.write(msgspec.json.encode(measured))
         return
-    found: dict[tuple[str, float], list[Process]] = {
+    by_case: dict[tuple[str, float], list[Process]] = {
         (name, step_ms): [] for name in options.only or CASES for step_ms in options.step_ms
     }
     for _ in range(options.processes):  # by turns, so that a machine that drifts favours no case
-        for (name, step_ms), processes in found.items():
+        for (name, step_ms), processes in by_case.items():
             processes.append(run_process(name, step_ms, options.block_s))
-    costs = [Cost(case=name, step_ms=step_ms, processes=tuple(each)) for (name, step_ms), each in found.items()]
+    costs = [
+        Cost(case=name, step_ms=step_ms, processes=tuple(processes)) for (name, step_ms), processes in by_case.items()
+    ]
     print(table(costs))
     if options.out:
         costs = [*_kept(options.out / RESULT, costs), *costs]

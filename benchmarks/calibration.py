@@ -66,20 +66,20 @@ def compare(runs: Sequence[DeviceCeilings]) -> tuple[Figure, ...]:
         for ceiling in ceilings.ceilings:
             by_key.setdefault((ceiling.level, ceiling.dtype, ceiling.threads), []).append(ceiling)
     figures = []
-    for (level, dtype, threads), found in by_key.items():
-        values = tuple(ceiling.value for ceiling in found)
+    for (level, dtype, threads), alike in by_key.items():
+        values = tuple(ceiling.value for ceiling in alike)
         figures.append(
             Figure(
                 level=level,
                 dtype=dtype,
                 threads=threads,
-                unit=found[0].unit,
+                unit=alike[0].unit,
                 values=values,
-                spreads=tuple(ceiling.spread for ceiling in found),
-                low_confidence=tuple(ceiling.confidence == Confidence.LOW for ceiling in found),
+                spreads=tuple(ceiling.spread for ceiling in alike),
+                low_confidence=tuple(ceiling.confidence == Confidence.LOW for ceiling in alike),
                 apart=(max(values) - min(values)) / max(values),
                 expected_to_repeat=level == Level.MATRIX or (level == Level.MEMORY and threads == 1),
-                sources=tuple(ceiling.source for ceiling in found),
+                sources=tuple(ceiling.source for ceiling in alike),
             )
         )
     return tuple(figures)

@@ -111,7 +111,7 @@ METHODS = {
 
 
 def false_rates(histories: int) -> list[Rates]:
-    found = []
+    rows = []
     for name, method in METHODS.items():
         own = name == "perfkit"
         count = histories if own else max(1, histories * SLOW // 100)
@@ -119,13 +119,13 @@ def false_rates(histories: int) -> list[Rates]:
             for kind, noise in KINDS.items():
                 random = np.random.default_rng(1)
                 false = sum(bool(method(0.02 * noise(random, runs))) for _ in range(count))
-                found.append(Rates(method=name, noise=kind, runs=runs, false=false / count, histories=count))
-                print(_line(found[-1]), flush=True)
-    return found
+                rows.append(Rates(method=name, noise=kind, runs=runs, false=false / count, histories=count))
+                print(_line(rows[-1]), flush=True)
+    return rows
 
 
 def detection(histories: int) -> list[Rates]:
-    found = []
+    rows = []
     for name, method in METHODS.items():
         own = name == "perfkit"
         count = histories if own else max(1, histories * SLOW // 100)
@@ -134,11 +134,11 @@ def detection(histories: int) -> list[Rates]:
                 for spread in NOISES:
                     random = np.random.default_rng(2)
                     rates = _found(method, KINDS[kind], random, runs, at, spread, count)
-                    found.append(
+                    rows.append(
                         Rates(method=name, noise=kind, runs=runs, at=at, spread=spread, histories=count, **rates)
                     )
-                    print(_line(found[-1]), flush=True)
-    return found
+                    print(_line(rows[-1]), flush=True)
+    return rows
 
 
 def _found(
@@ -181,18 +181,18 @@ def markdown(rates: Sequence[Rates], histories: int) -> str:
     ]
     lines += ["| method | noise | runs | share with a false change | histories |", "|---|---|---|---|---|"]
     lines += [
-        f"| {each.method} | {each.noise}, {each.spread:.1%} | {each.runs} | {each.false:.1%} | {each.histories} |"
-        for each in rates
-        if each.false is not None
+        f"| {row.method} | {row.noise}, {row.spread:.1%} | {row.runs} | {row.false:.1%} | {row.histories} |"
+        for row in rates
+        if row.false is not None
     ]
     lines += ["", f"A step of {STEP - 1:.0%}:", ""]
     lines += ["| method | noise | runs | first of the new level | found | in its place | within one run | covered |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
     lines += [
-        f"| {each.method} | {each.noise}, {each.spread:.1%} | {each.runs} | {each.at} | {each.found:.1%} "
-        f"| {each.exact:.1%} | {each.within_one:.1%} | {each.covered:.1%} |"
-        for each in rates
-        if each.found is not None
+        f"| {row.method} | {row.noise}, {row.spread:.1%} | {row.runs} | {row.at} | {row.found:.1%} "
+        f"| {row.exact:.1%} | {row.within_one:.1%} | {row.covered:.1%} |"
+        for row in rates
+        if row.found is not None
     ]
     return "\n".join(lines) + "\n"
 

@@ -166,9 +166,9 @@ def judged(pairs: Sequence[Pair], margins: Mapping[str, float]) -> tuple[int, Ve
     """How many pairs it took, and the verdict on all quantities together."""
     logs = {name: [_ratio(pair, name) for pair in pairs] for name in margins}
     bounds = {name: math.log1p(margin) for name, margin in margins.items()}
-    taken, found = sequence(logs, bounds, looks_of(looks_up_to(len(pairs))))
+    taken, verdicts = sequence(logs, bounds, looks_of(looks_up_to(len(pairs))))
     order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.IMPROVED, Verdict.PASS)
-    return taken, next(verdict for verdict in order if verdict in found.values())
+    return taken, next(verdict for verdict in order if verdict in verdicts.values())
 
 
 def _ratio(pair: Pair, quantity: str) -> float:
@@ -210,7 +210,7 @@ def spread_of(data: str, pairs: Sequence[Pair], quantity: str) -> Spread:
 
 def _memory(peaks: Sequence[tuple[float, float]]) -> tuple[int, int]:
     """How many of the comparisons failed, and of how many."""
-    quantity = next(each for each in QUANTITIES if each.name == "peak_allocated")
+    quantity = next(gated for gated in QUANTITIES if gated.name == "peak_allocated")
     assert quantity.default is not None, "peak allocated is gated by default"
     threshold = parse_threshold(quantity.default, quantity.unit, more_is_worse=True)
     verdicts = [judge_exact(quantity, before, after, threshold).verdict for before, after in peaks]

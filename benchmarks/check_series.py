@@ -135,14 +135,14 @@ def read_series(path: Path) -> Recorded:
         cpu.append(row["cpu_s"])
 
     def filled(kind: str, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-        found = []
+        filled_pairs = []
         for index, pair in enumerate(pairs):
             before, after = (
                 Samples(wall_s=tuple(wall), cpu_s=tuple(cpu))
                 for wall, cpu in (steps[kind, index, side] for side in SIDES)
             )
-            found.append(Pair(before=before, after=after, seconds=pair.seconds))
-        return tuple(found)
+            filled_pairs.append(Pair(before=before, after=after, seconds=pair.seconds))
+        return tuple(filled_pairs)
 
     return msgspec.structs.replace(slim, same=filled("same", slim.same), slower=filled("slower", slim.slower))
 
@@ -160,7 +160,7 @@ def _side(folder: Path, *, products: int, held: int) -> Side:
 def _pair(before: Side, after: Side, spec: RunSpec, folder: Path, index: int = 0) -> Pair:
     """One pair. Odd ones are measured with the sides exchanged, so that neither is always first."""
     sides = (before, after) if index % 2 == 0 else (after, before)
-    found = measure_pairs(
+    pair = measure_pairs(
         *sides,
         spec,
         turns=LOCK_STEP,
@@ -170,7 +170,7 @@ def _pair(before: Side, after: Side, spec: RunSpec, folder: Path, index: int = 0
         enough=lambda _: "one is asked for",
         progress=_ignored,
     ).pairs[0]
-    return found if index % 2 == 0 else Pair(before=found.after, after=found.before, seconds=found.seconds)
+    return pair if index % 2 == 0 else Pair(before=pair.after, after=pair.before, seconds=pair.seconds)
 
 
 def _products(base: Side, spec: RunSpec, folder: Path) -> int:

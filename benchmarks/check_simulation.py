@@ -134,7 +134,7 @@ def _exact(looks: tuple[int, ...], spent: Floats) -> Floats:
     The density of the sum that has crossed no bound yet, from look to look (Armitage, McPherson and Rowe, 1969).
     """
     grid, density = np.zeros(1), np.ones(1)
-    found, before = [], 0.0
+    alphas, before = [], 0.0
     for pairs, increment in zip(looks, np.diff(np.r_[0, spent]), strict=True):
         scale = math.sqrt(pairs - before)
         width = np.full(len(grid), grid[1] - grid[0] if len(grid) > 1 else 1.0)
@@ -147,8 +147,8 @@ def _exact(looks: tuple[int, ...], spent: Floats) -> Floats:
         finer = np.linspace(-8 * math.sqrt(pairs), bound, 2001)
         density = weights @ norm.pdf(finer[None, :], loc=grid[:, None], scale=scale)
         grid, before = finer, pairs
-        found.append(1 - ndtr(bound / math.sqrt(pairs)))
-    return np.array(found)
+        alphas.append(1 - ndtr(bound / math.sqrt(pairs)))
+    return np.array(alphas)
 
 
 def one_quantity(rule: str, change: float, sequences: int, looks: tuple[int, ...]) -> tuple[float, float, float]:

@@ -51,7 +51,7 @@ def shares(path: Path) -> Shares | None:
         return None
     has_flops, has_bytes = ~np.isnan(costs.flops), ~np.isnan(costs.bytes)
     linked_part, inferred, flops, moved = (
-        float(time[each].sum() / total) for each in (linked, work.inferred, has_flops, has_bytes)
+        float(time[part].sum() / total) for part in (linked, work.inferred, has_flops, has_bytes)
     )
     missing = uncovered(work, counted & ~has_flops, counted & ~has_bytes)
     return Shares(total / 1e9, linked_part, inferred, flops, moved, missing)
@@ -60,18 +60,20 @@ def shares(path: Path) -> Shares | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("traces", nargs="+", type=Path)
-    found = {path.name: shares(path) for path in parser.parse_args().traces}
+    by_trace = {path.name: shares(path) for path in parser.parse_args().traces}
     print("| trace | kernel time | linked to an op | inferred | FLOPs | bytes |\n|---|---|---|---|---|---|")
-    for name, each in found.items():
-        if each is None:
+    for name, coverage in by_trace.items():
+        if coverage is None:
             print(f"| `{name}` | no computing work | | | | |")
         else:
-            columns = " | ".join(f"{part:.2%}" for part in (each.linked, each.inferred, each.flops, each.bytes))
-            print(f"| `{name}` | {each.seconds * 1e3:.3f} ms | {columns} |")
+            columns = " | ".join(
+                f"{part:.2%}" for part in (coverage.linked, coverage.inferred, coverage.flops, coverage.bytes)
+            )
+            print(f"| `{name}` | {coverage.seconds * 1e3:.3f} ms | {columns} |")
     print("\n| trace | without FLOPs or bytes | share | why |\n|---|---|---|---|")
-    for name, each in found.items():
-        for row in each.uncovered if each else ():
-            share = row.seconds / each.seconds if each else 0.0
+    for name, coverage in by_trace.items():
+        for row in coverage.uncovered if coverage else ():
+            share = row.seconds / coverage.seconds if coverage else 0.0
             if share >= _LEAST_SHARE:
                 print(f"| `{name}` | `{row.name[:_LONGEST_NAME].replace('|', '/')}` | {share:.2%} | {row.reason} |")
 

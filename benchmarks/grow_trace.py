@@ -48,7 +48,7 @@ class Pattern(NamedTuple):
 
     def fill(self, shift_ns: int, ids: int, steps: int) -> str:
         time_ns = self.start_ns + shift_ns
-        numbers = (f"{time_ns // 1000}.{time_ns % 1000:03d}", *(each + ids for each in self.ids))
+        numbers = (f"{time_ns // 1000}.{time_ns % 1000:03d}", *(number + ids for number in self.ids))
         return self.text % (numbers if self.step is None else (self.step + steps, *numbers))
 
 
@@ -95,8 +95,8 @@ def _pattern(event: dict[str, Any]) -> Pattern:
     step = None
     head = {key: value for key, value in event.items() if key not in ("ts", "dur", "args", "id")}
     fields = [f"{_literal(key)}: {_literal(value)}" for key, value in head.items()]
-    if (found := re.fullmatch(r"ProfilerStep#(\d+)", str(event.get("name", "")))) is not None:
-        step = int(found[1])
+    if (step_mark := re.fullmatch(r"ProfilerStep#(\d+)", str(event.get("name", "")))) is not None:
+        step = int(step_mark[1])
         fields[list(head).index("name")] = '"name": "ProfilerStep#%d"'
     ids: list[int] = []
     if "id" in event:

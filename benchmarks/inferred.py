@@ -43,7 +43,7 @@ def compare(path: Path, share: float) -> Compared:
     with tempfile.TemporaryDirectory() as folder:
         shortened = Path(folder) / "trace.json"
         shortened.write_text(json.dumps({"traceEvents": _without_first(_events(file), share)}))
-        work, found = _costs(shortened)
+        work, inferred = _costs(shortened)
     rows = {_key(whole, row): row for row in range(len(whole))}
     of_whole = np.asarray([rows[_key(work, row)] for row in range(len(work))])
     hidden = work.of(Kind.WORK) & (work.owner == NONE) & (whole.owner[of_whole] != NONE)
@@ -54,8 +54,8 @@ def compare(path: Path, share: float) -> Compared:
         hidden=int(hidden.sum()),
         inferred=float(time[checked].sum() / max(time[hidden].sum(), 1)),
         other_call=sum(_call(work, row) != _call(whole, own) for row, own in pairs),
-        other_flops=sum(not _same(found.flops[row], true.flops[own]) for row, own in pairs),
-        other_bytes=sum(not _same(found.bytes[row], true.bytes[own]) for row, own in pairs),
+        other_flops=sum(not _same(inferred.flops[row], true.flops[own]) for row, own in pairs),
+        other_bytes=sum(not _same(inferred.bytes[row], true.bytes[own]) for row, own in pairs),
     )
 
 
@@ -64,12 +64,12 @@ def _events(file: Any) -> list[dict[str, Any]]:
 
 
 def _without_first(events: list[dict[str, Any]], share: float) -> list[dict[str, Any]]:
-    on_host = [str(each.get("cat", "")).lower() in _HOST for each in events]
+    on_host = [str(event.get("cat", "")).lower() in _HOST for event in events]
     launches = sorted(
-        each["ts"] for each, host in zip(events, on_host, strict=True) if host and "aunch" in each["name"]
+        event["ts"] for event, host in zip(events, on_host, strict=True) if host and "aunch" in event["name"]
     )
     begin = launches[int(len(launches) * share)]
-    return [each for each, host in zip(events, on_host, strict=True) if not host or each["ts"] >= begin]
+    return [event for event, host in zip(events, on_host, strict=True) if not host or event["ts"] >= begin]
 
 
 def _costs(path: Path) -> tuple[Pieces, PieceCosts]:
@@ -87,9 +87,9 @@ def _call(work: Pieces, row: int) -> OpCall | None:
     return None if call == NONE else work.ops.calls[call].call
 
 
-def _same(found: float, true: float) -> bool:
+def _same(inferred: float, true: float) -> bool:
     # Kernels that share an op's bytes do so by their times, which differ from call to call.
-    return bool(np.isclose(found, true, rtol=0.05, equal_nan=True))
+    return bool(np.isclose(inferred, true, rtol=0.05, equal_nan=True))
 
 
 def main() -> None:
@@ -99,9 +99,9 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for path in parser.parse_args().traces:
         for share in _HIDDEN:
-            each = compare(path, share)
-            counts = f"{each.other_call} | {each.other_flops} | {each.other_bytes}"
-            print(f"| `{path.name}` | {share:.0%} | {each.hidden} | {each.inferred:.1%} | {counts} |")
+            compared = compare(path, share)
+            counts = f"{compared.other_call} | {compared.other_flops} | {compared.other_bytes}"
+            print(f"| `{path.name}` | {share:.0%} | {compared.hidden} | {compared.inferred:.1%} | {counts} |")
 
 
 if __name__ == "__main__":

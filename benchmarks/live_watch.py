@@ -84,12 +84,12 @@ def drifts(times: NDArray[np.int64]) -> list[int]:
 
 def outliers(times: NDArray[np.int64]) -> int:
     """Steps over the limit that the steps before them set."""
-    found = 0
+    count = 0
     for before, after in pairwise(times.reshape(-1, OPTIONS.recent)):
         limit = usual(before.tolist(), OPTIONS)
         assert limit is not None
-        found += int((after > limit.limit).sum())
-    return found
+        count += int((after > limit.limit).sum())
+    return count
 
 
 def seen_soon(spread: float, factor: float, seed: int) -> bool:
@@ -153,12 +153,12 @@ def text(result: Result) -> str:
     for row in result.alarms:
         seen = "".join(f" {row.seen[f'{factor:.2f}']:.0%} |" for factor in SLOWER)
         lines.append(f"| {row.spread:.0%} | {row.drifts:.2f} | {row.outliers:.1f} |{seen}")
-    found = result.cost
+    spent = result.cost
     lines += [
         "",
-        f"A step costs {found.median_us:.2f} us of CPU time (median of {STEPS:,}); one at which statistics are made, "
-        f"once a second, {found.look_us:.0f} us; on average over steps of 20 ms {found.mean_us:.2f} us, "
-        f"{found.mean_us / (STEP_NS / 1e3):.4%} of a step.",
+        f"A step costs {spent.median_us:.2f} us of CPU time (median of {STEPS:,}); one at which statistics are made, "
+        f"once a second, {spent.look_us:.0f} us; on average over steps of 20 ms {spent.mean_us:.2f} us, "
+        f"{spent.mean_us / (STEP_NS / 1e3):.4%} of a step.",
     ]
     return "\n".join(lines) + "\n"
 

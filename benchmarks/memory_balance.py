@@ -87,15 +87,15 @@ def _balance_of(account: MemoryAccount) -> MemoryAccount:
 
 def faults(account: MemoryAccount) -> list[str]:
     """What is wrong with an account, in words."""
-    found = []
+    wrong = []
     if sum(share.bytes for share in account.categories) != account.peak_bytes:
-        found.append("categories do not sum to the peak")
+        wrong.append("categories do not sum to the peak")
     beyond = sum(share.bytes for share in account.beyond)
     if account.process_bytes is not None and account.peak_bytes + beyond != account.process_bytes:
-        found.append("peak and beyond do not sum to the process")
+        wrong.append("peak and beyond do not sum to the process")
     if unknown(account) > MOST_UNKNOWN:
-        found.append(f"more than {MOST_UNKNOWN:.0%} unknown")
-    return found
+        wrong.append(f"more than {MOST_UNKNOWN:.0%} unknown")
+    return wrong
 
 
 def unknown(account: MemoryAccount) -> float:

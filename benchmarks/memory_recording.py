@@ -181,8 +181,8 @@ def main() -> None:
     print(table(costs))
     for cost in costs:
         if cost.instrument == "light recorder":
-            found = statistics.median(ratios(cost, "wall_s"))
-            print(f"{cost.workload}: {found:.3f}, {'within' if found <= LIMIT else 'OVER'} the limit of {LIMIT:.2f}")
+            ratio = statistics.median(ratios(cost, "wall_s"))
+            print(f"{cost.workload}: {ratio:.3f}, {'within' if ratio <= LIMIT else 'OVER'} the limit of {LIMIT:.2f}")
     if options.out:
         (options.out / "memory_recording.md").write_text(TITLE + table(costs), encoding="utf-8")
         result = Result(torch=version("torch"), steps=options.steps, costs=tuple(costs))

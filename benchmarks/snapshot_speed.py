@@ -102,8 +102,8 @@ def measure(what: str, path: str) -> None:
     before = time.process_time()
     file = read_snapshot(path)
     if what == "analyse":
-        for each in file.allocations:
-            account(each)
+        for allocations in file.allocations:
+            account(allocations)
     seconds = time.process_time() - before
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"cpu_s": round(seconds, 3), "peak_rss_bytes": peak}))

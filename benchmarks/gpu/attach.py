@@ -48,9 +48,9 @@ def recorded(setting: Setting, compile_mode: str = "") -> Found:
     with profile(folder, model=trained.model, optimizer=trained.optimizer, schedule=schedule, report=False) as watched:
         while watched.active:
             trained.step()
-    (found,) = _variants(folder)
-    figures, wrong = _steps(found, by_hand, setting.device)
-    if compile_mode and not _kernels(found):
+    (variant,) = _variants(folder)
+    figures, wrong = _steps(variant, by_hand, setting.device)
+    if compile_mode and not _kernels(variant):
         wrong.append("no kernel was seen in replays of CUDA graphs")
     lines = [f"{name}: {value}" for name, value in figures.items()]
     return Found(figures, lines, wrong)
@@ -63,14 +63,14 @@ def watching(name: str, setting: Setting) -> Found:
 
     trained = training(setting.device)
     attach = {"idle": idle, "always-on": always_on}[name]
-    found = overhead(trained, lambda pair: attach(trained, setting.folder / str(pair), 0), setting.device, MOST[name])
+    cost = overhead(trained, lambda pair: attach(trained, setting.folder / str(pair), 0), setting.device, MOST[name])
     if name == "idle":
-        return found
+        return cost
     logged = _logged_step_s(setting.folder)
-    figures = {**found.figures, "logged_step_s": logged}
-    off = abs(logged / found.figures["watched_step_s"] - 1)
+    figures = {**cost.figures, "logged_step_s": logged}
+    off = abs(logged / cost.figures["watched_step_s"] - 1)
     wrong = [f"the log's step time is off by {off:.1%}"] if setting.device == "cuda" and off > NEAR else []
-    return Found(figures, [*found.lines, f"the log's step time: {logged * 1e3:.2f} ms"], [*found.wrong, *wrong])
+    return Found(figures, [*cost.lines, f"the log's step time: {logged * 1e3:.2f} ms"], [*cost.wrong, *wrong])
 
 
 def history(setting: Setting) -> Found:
@@ -110,9 +110,12 @@ def triggered(setting: Setting) -> Found:
                 (folder / TRACE_NOW).touch()
                 asked, end = True, time.monotonic() + TRIGGERED_S / 2
     variants = _variants(folder)
-    figures = {each.name: {"kernels_per_step": _kernels(each), "warnings": list(each.warnings)} for each in variants}
+    figures = {
+        variant.name: {"kernels_per_step": _kernels(variant), "warnings": list(variant.warnings)}
+        for variant in variants
+    }
     wrong = [] if len(variants) > 1 else ["no trace came of the request"]
-    wrong += [f"no kernel in the trace of {each.name}" for each in variants if not _kernels(each)]
+    wrong += [f"no kernel in the trace of {variant.name}" for variant in variants if not _kernels(variant)]
     return Found({"variants": figures}, [f"{name}: {value}" for name, value in figures.items()], wrong)
 
 
@@ -148,29 +151,29 @@ def bench_energy(setting: Setting) -> Found:
     from perfkit.files import read_json
     from perfkit.record import Measurement
 
-    (found,) = read_json(folder / "report.json", Analysis).variants
-    quantity = found.energy_per_step
+    (variant,) = read_json(folder / "report.json", Analysis).variants
+    quantity = variant.energy_per_step
     if not isinstance(quantity, Measurement):
         return Found({}, wrong=[f"no energy: {quantity.reason}"])
     lines = [f"{quantity.value:.2f} J a step, {quantity.source}"]
     return Found({"joules_per_step": quantity.value, "source": quantity.source}, lines)
 
 
-def _steps(found: "Variant", by_hand_s: float, device: str) -> tuple[dict[str, object], list[str]]:
+def _steps(variant: "Variant", by_hand_s: float, device: str) -> tuple[dict[str, object], list[str]]:
     """What was made of a loop's steps, and what of it should not be so."""
     from perfkit.analysis.model.estimate import Estimate
 
-    step_s = found.step_time.value if isinstance(found.step_time, Estimate) else None
-    step = found.traced_step
+    step_s = variant.step_time.value if isinstance(variant.step_time, Estimate) else None
+    step = variant.traced_step
     figures: dict[str, object] = {
         "step_s": step_s,
         "by_hand_s": by_hand_s,
         "traced_step_s": step and step.step_s,
-        "kernels_per_step": _kernels(found),
+        "kernels_per_step": _kernels(variant),
         "modelled_share": step and step.modelled_share,
-        "time_split": {part.category: part.share for part in found.time_split},
-        "peak_bytes": None if found.memory is None else found.memory.peak_bytes,
-        "warnings": list(found.warnings),
+        "time_split": {part.category: part.share for part in variant.time_split},
+        "peak_bytes": None if variant.memory is None else variant.memory.peak_bytes,
+        "warnings": list(variant.warnings),
     }
     wrong = []
     if step_s is None:

@@ -69,13 +69,13 @@ def calibration(setting: Setting, *, short: bool) -> Found:
         setting.device, [] if setting.device == "cuda" else [1], short=short, progress=progress
     ).measured
     rates = {
-        (str(each.level), each.dtype): (each.value, each.spread)
-        for each in measured.ceilings
-        if each.kind == Kind.MEASURED
+        (str(ceiling.level), ceiling.dtype): (ceiling.value, ceiling.spread)
+        for ceiling in measured.ceilings
+        if ceiling.kind == Kind.MEASURED
     }
-    found = _beside(rates, measured.device_name)
+    beside = _beside(rates, measured.device_name)
     notes = [f"note: {note}" for note in measured.notes]
-    return Found({**found.figures, "notes": list(measured.notes)}, [*found.lines, *notes], found.wrong)
+    return Found({**beside.figures, "notes": list(measured.notes)}, [*beside.lines, *notes], beside.wrong)
 
 
 def _seconds(device: str, call: Any) -> float:

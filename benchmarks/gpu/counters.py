@@ -50,19 +50,19 @@ def counted(workload: str, variant: str, setting: Setting) -> Found:
         raise Skipped("; ".join(read_json(folder / SUITE_FILE, Suite).warnings))
     coverage = analyse_traces([str(rank / TRACE_FILE)], counters=rank / COUNTERS_FILE).traces[0].coverage
     rows = [
-        {"op_class": each.op_class, "quantity": each.quantity, "kernels": each.kernels, "seconds": each.seconds,
-         "ratio": each.ratio, "low": each.low, "high": each.high}
-        for each in coverage.model_error
+        {"op_class": row.op_class, "quantity": row.quantity, "kernels": row.kernels, "seconds": row.seconds,
+         "ratio": row.ratio, "low": row.low, "high": row.high}
+        for row in coverage.model_error
     ]  # fmt: skip
     lines = [
-        f"{each.op_class:16} {each.quantity:6} model / counter {each.ratio:.3f} "
-        f"({each.low:.3f} to {each.high:.3f}), {each.kernels} kernels"
-        for each in coverage.model_error
+        f"{row.op_class:16} {row.quantity:6} model / counter {row.ratio:.3f} "
+        f"({row.low:.3f} to {row.high:.3f}), {row.kernels} kernels"
+        for row in coverage.model_error
     ]
     wrong = [
-        f"FLOPs of matrix products: model / counter is {each.ratio:.3f}"
-        for each in coverage.model_error
-        if (each.op_class, each.quantity) == EXACT and abs(each.ratio - 1) > NEAR
+        f"FLOPs of matrix products: model / counter is {row.ratio:.3f}"
+        for row in coverage.model_error
+        if (row.op_class, row.quantity) == EXACT and abs(row.ratio - 1) > NEAR
     ]
     if not rows:
         wrong.append("no kernel of the trace was found among those that were counted")

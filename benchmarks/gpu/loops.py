@@ -98,8 +98,8 @@ def overhead(
     added = statistics.median(b.cpu_s - a.cpu_s for a, b in zip(plain, on, strict=True))
     figures = {
         "steps": steps,
-        "step_s": statistics.median(each.wall_s for each in plain),
-        "watched_step_s": statistics.median(each.wall_s for each in on),
+        "step_s": statistics.median(measured.wall_s for measured in plain),
+        "watched_step_s": statistics.median(measured.wall_s for measured in on),
         "ratios": ratios,
         "median_ratio": statistics.median(ratios),
         "added_cpu_s": added,

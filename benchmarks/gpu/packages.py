@@ -31,9 +31,9 @@ def missing(*more: str) -> tuple[str, ...]:
 
 
 def _name(requirement: str) -> str:
-    found = re.match(r"[A-Za-z0-9._-]+", requirement)
-    assert found is not None
-    return found[0]
+    name = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert name is not None
+    return name[0]
 
 
 def _version(name: str) -> str | None:

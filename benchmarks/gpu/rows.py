@@ -170,15 +170,15 @@ def measure_in_process(command: Sequence[str], row: Row, folder: Path) -> tuple[
     seconds = round(time.monotonic() - start, 1)
     answer = folder / "row.json"
     if code == 0 and answer.exists():
-        found = json.loads(answer.read_text())
-        lines = found.pop("lines")
+        entry = json.loads(answer.read_text())
+        lines = entry.pop("lines")
     else:
         reason = f"not done after {row.at_most_s:.0f} s" if code is None else f"exit code {code}"
         tail = (folder / "output.log").read_text(errors="replace")[-TAIL:]
-        found = {"status": "failed", "reason": reason, "figures": {}, "output": tail}
+        entry = {"status": "failed", "reason": reason, "figures": {}, "output": tail}
         lines = [] if code is None else tail.splitlines()
     _drop_large(folder)
-    return {**found, "seconds": seconds, "at": datetime.now(UTC).isoformat(timespec="seconds")}, lines
+    return {**entry, "seconds": seconds, "at": datetime.now(UTC).isoformat(timespec="seconds")}, lines
 
 
 def environment() -> dict[str, str]:
@@ -218,23 +218,28 @@ def _drop_large(folder: Path) -> None:
 def _answer(row: Row, setting: Setting) -> dict[str, Any]:
     """What a row's own process writes down."""
     try:
-        found = row.measure(setting)
+        outcome = row.measure(setting)
     except Skipped as reason:
         return {"status": "skipped", "reason": str(reason), "figures": {}, "lines": []}
-    status = "wrong" if found.wrong else "ok"
-    return {"status": status, "reason": "; ".join(found.wrong), "figures": found.figures, "lines": list(found.lines)}
+    status = "wrong" if outcome.wrong else "ok"
+    return {
+        "status": status,
+        "reason": "; ".join(outcome.wrong),
+        "figures": outcome.figures,
+        "lines": list(outcome.lines),
+    }
 
 
 def _machine(device: str) -> dict[str, Any]:
     if importlib.util.find_spec("torch") is None:
         sys.exit("torch is not installed")
     asked = subprocess.run([sys.executable, "-c", _MACHINE], stdout=subprocess.PIPE, check=True, text=True)
-    found: dict[str, Any] = json.loads(asked.stdout)
+    machine: dict[str, Any] = json.loads(asked.stdout)
     if device == "cpu":
-        return {**found, "device": "cpu", "gpus": 0}
-    if found["device"] is None:
+        return {**machine, "device": "cpu", "gpus": 0}
+    if machine["device"] is None:
         sys.exit("--device cuda: torch finds no CUDA device")
-    return found
+    return machine
 
 
 def main(

@@ -34,7 +34,7 @@ MOST_LOST = 0.001  # of the launches: more spoils figures
 def versions(setting: Setting) -> Found:
     import torch
 
-    found: dict[str, Any] = {
+    stated: dict[str, Any] = {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "torch": torch.__version__,
@@ -44,20 +44,22 @@ def versions(setting: Setting) -> Found:
     }
     if setting.device == "cuda":
         properties = torch.cuda.get_device_properties(0)
-        found["gpus"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-        found["compute_capability"] = f"{properties.major}.{properties.minor}"
-        found["memory_bytes"] = properties.total_memory
-        found["cudnn"] = torch.backends.cudnn.version()
-        found["nccl"] = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else None
-        found["nvml"] = _nvml()
-    return Found(found, [f"{name}: {value}" for name, value in found.items()])
+        stated["gpus"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+        stated["compute_capability"] = f"{properties.major}.{properties.minor}"
+        stated["memory_bytes"] = properties.total_memory
+        stated["cudnn"] = torch.backends.cudnn.version()
+        stated["nccl"] = (
+            ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else None
+        )
+        stated["nvml"] = _nvml()
+    return Found(stated, [f"{name}: {value}" for name, value in stated.items()])
 
 
 def packages(_setting: Setting) -> Found:
-    found = installed()
-    absent = [name for name, version in found.items() if version is None]
-    lines = [f"{name} {version or 'is missing'}" for name, version in found.items()]
-    return Found({"installed": found}, lines, [f"missing: {', '.join(absent)}"] if absent else [])
+    by_name = installed()
+    absent = [name for name, version in by_name.items() if version is None]
+    lines = [f"{name} {version or 'is missing'}" for name, version in by_name.items()]
+    return Found({"installed": by_name}, lines, [f"missing: {', '.join(absent)}"] if absent else [])
 
 
 def nvml(setting: Setting) -> Found:
@@ -70,7 +72,7 @@ def nvml(setting: Setting) -> Found:
     torch.zeros(1, device="cuda")
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
-    listed = {each.pid: each.usedGpuMemory for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    listed = {process.pid: process.usedGpuMemory for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
     first = pynvml.nvmlDeviceGetMemoryInfo(handle)
     second = _told(partial(pynvml.nvmlDeviceGetMemoryInfo, version=pynvml.nvmlMemory_v2), handle)
     figures = {
@@ -101,8 +103,8 @@ def parent(setting: Setting) -> Found:
     with subprocess.Popen(command) as process:
         while process.poll() is None:
             for handle in handles:
-                for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
-                    held[each.pid] = max(held.get(each.pid, 0), each.usedGpuMemory or 0)
+                for listed in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
+                    held[listed.pid] = max(held.get(listed.pid, 0), listed.usedGpuMemory or 0)
             time.sleep(0.05)
     if process.returncode:
         raise RuntimeError(f"the bench ended with exit code {process.returncode}")
@@ -120,10 +122,10 @@ def lost(idle_s: float, setting: Setting) -> Found:
     for _ in range(SESSIONS):
         sessions.append(_session(setting.folder / "trace.json"))
         time.sleep(idle_s)
-    lines = [f"session {number}: {each} ({each.share:.2%})" for number, each in enumerate(sessions)]
+    lines = [f"session {number}: {session} ({session.share:.2%})" for number, session in enumerate(sessions)]
     worst = max(range(SESSIONS), key=lambda number: sessions[number].share)
     wrong = [f"session {worst} lost {sessions[worst].share:.1%}"] if sessions[worst].share > MOST_LOST else []
-    return Found({"idle_s": idle_s, "sessions": [each._asdict() for each in sessions]}, lines, wrong)
+    return Found({"idle_s": idle_s, "sessions": [session._asdict() for session in sessions]}, lines, wrong)
 
 
 def tests(setting: Setting) -> Found:

@@ -73,19 +73,22 @@ _PUBLISHED_DEVICE = "a100-sxm-80gb"
 
 def trained(workload: str, variant: str, setting: Setting) -> Found:
     setting.needs_perfkit()
-    found = _variant(_bench(workload, variant, setting), variant)
-    figures, wrong = _figures(found)
+    result = _variant(_bench(workload, variant, setting), variant)
+    figures, wrong = _figures(result)
     if setting.device == "cuda":
         wrong += _of_gpu(figures)
     published = PUBLISHED.get(f"{workload}.{variant}", ()) if setting.device == "cuda" else ()
-    figures["published"] = [_published(each, variant) for each in published]
+    figures["published"] = [_published(publication, variant) for publication in published]
     step, peak, mfu = _shown(figures["step_s"], "s"), _shown(figures["peak_bytes"], "bytes"), _shown(figures["mfu"])
     process, unexplained = _shown(figures["process_bytes"], "bytes"), _shown(figures["unexplained_share"])
     lines = [
         f"step {step}, peak {peak}, MFU {mfu}, engaged {figures['engaged']}, losses {figures['parity']}",
         f"of the process's {process} unexplained: {unexplained}",
-        *(f"published: MFU {each['mfu']:.1%}, {each['what']} ({each['source']})" for each in figures["published"]),
-        *(f"warning: {warning}" for warning in found.warnings),
+        *(
+            f"published: MFU {publication['mfu']:.1%}, {publication['what']} ({publication['source']})"
+            for publication in figures["published"]
+        ),
+        *(f"warning: {warning}" for warning in result.warnings),
     ]
     return Found(figures, lines, wrong)
 
@@ -132,11 +135,11 @@ def _variant(folder: Path, name: str) -> "Variant":
     from perfkit.files import read_json
     from perfkit.record import Status
 
-    variants = {each.name: each for each in read_json(folder / "report.json", Analysis).variants}
-    found = variants[name]
-    if found.status == Status.SKIPPED:
-        raise Skipped(found.reason)
-    return found
+    variants = {one.name: one for one in read_json(folder / "report.json", Analysis).variants}
+    variant = variants[name]
+    if variant.status == Status.SKIPPED:
+        raise Skipped(variant.reason)
+    return variant
 
 
 def _figures(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
@@ -169,7 +172,7 @@ def _figures(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
         "unexplained_share": unexplained,
         "warnings": list(variant.warnings),
     }
-    wrong = [f"not so: {each.statement} ({each.evidence})" for each in variant.claims if each.holds is False]
+    wrong = [f"not so: {claim.statement} ({claim.evidence})" for claim in variant.claims if claim.holds is False]
     if variant.status != Status.OK:
         wrong.append(f"{variant.status}: {variant.reason}")
     return figures, wrong
@@ -190,18 +193,18 @@ def _of_gpu(figures: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def _published(each: Published, variant: str) -> dict[str, Any]:
+def _published(publication: Published, variant: str) -> dict[str, Any]:
     """Its MFU: as published, or from its step time as perfkit counts FLOPs and that device's peak."""
-    mfu = each.mfu
-    if each.step_s is not None:
+    mfu = publication.mfu
+    if publication.step_s is not None:
         from perfkit.devices.catalogue import ceilings, named
         from perfkit.workloads.gpt import SIZES, flops_per_token
 
         wanted = ("matrix", "bf16") if "amp" in variant else ("vector", "fp32")
         sheet = ceilings(named(_PUBLISHED_DEVICE))
         (peak,) = (ceiling.value for ceiling in sheet if (ceiling.level, ceiling.dtype) == wanted)
-        mfu = flops_per_token(SIZES["small"], 1024) * _PUBLISHED_TOKENS / each.step_s / peak
-    return {"what": each.what, "source": each.source, "step_s": each.step_s, "mfu": mfu}
+        mfu = flops_per_token(SIZES["small"], 1024) * _PUBLISHED_TOKENS / publication.step_s / peak
+    return {"what": publication.what, "source": publication.source, "step_s": publication.step_s, "mfu": mfu}
 
 
 def _shown(value: float | None, unit: str = "") -> str:
