@@ -1,7 +1,7 @@
 """The errors perfkit raises on purpose. Only the command line turns them into text and an exit code."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class PerfkitError(Exception):
@@ -26,3 +26,18 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> UsageError:
     near = difflib.get_close_matches(given, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(repr(name) for name in near)}?" if near else f"choose from: {', '.join(names)}"
     return UsageError(f"unknown {kind} {given!r}: {hint}")
+
+
+def with_those_behind(error: BaseException) -> Iterator[BaseException]:
+    """An exception and what is behind it: causes, contexts and the members of groups, each once."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        raised = waiting.pop()
+        if raised is None or id(raised) in seen:
+            continue
+        seen.add(id(raised))
+        yield raised
+        waiting += [raised.__cause__, raised.__context__]
+        if isinstance(raised, BaseExceptionGroup):
+            waiting += raised.exceptions

@@ -22,6 +22,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import perfkit
 from perfkit.attach.guard import Guard
+from perfkit.errors import with_those_behind
 from perfkit.instruments.calls import Call, put_around
 from perfkit.instruments.compiling import is_compiling, never_compiled, uncompiled
 
@@ -169,17 +170,8 @@ def _within_another_step() -> bool:
 
 def without_our_frames(error: BaseException) -> None:
     """Take the frames of the hooks out of the tracebacks of a program's own exception and of those behind it."""
-    behind: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while behind:
-        raised = behind.pop()
-        if raised is None or id(raised) in seen:
-            continue
-        seen.add(id(raised))
+    for raised in with_those_behind(error):
         _clean(raised.__traceback__)
-        behind += [raised.__cause__, raised.__context__]
-        if isinstance(raised, BaseExceptionGroup):
-            behind += raised.exceptions
 
 
 def _clean(frame: TracebackType | None) -> None:

@@ -1,4 +1,11 @@
-from perfkit.errors import PerfkitError, RunFormatError, UnavailableError, UsageError, unknown_name
+from perfkit.errors import (
+    PerfkitError,
+    RunFormatError,
+    UnavailableError,
+    UsageError,
+    unknown_name,
+    with_those_behind,
+)
 
 
 def test_unknown_name_proposes_the_nearest_valid_name() -> None:
@@ -19,3 +26,14 @@ def test_unknown_name_lists_everything_when_nothing_is_near() -> None:
 
 def test_every_error_for_users_can_be_caught_as_one() -> None:
     assert all(issubclass(kind, PerfkitError) for kind in (UsageError, RunFormatError, UnavailableError))
+
+
+def test_what_is_behind_an_exception_comes_once() -> None:
+    cause, context, member = ValueError("cause"), ValueError("context"), ValueError("member")
+    group = BaseExceptionGroup("several", [member, cause])
+    group.__cause__, group.__context__ = cause, context
+    context.__context__ = group
+    behind = list(with_those_behind(group))
+    assert behind[0] is group
+    assert {id(error) for error in behind} == {id(error) for error in (group, cause, context, member)}
+    assert len(behind) == 4

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import TracebackType
 
 import perfkit
+from perfkit.errors import with_those_behind
 
 _ROOT = Path(perfkit.__file__).parent
 _OURS = (
@@ -17,8 +18,8 @@ _STARTED_US = "<frozen runpy>"
 
 def without_ours(error: BaseException) -> None:
     """Take perfkit's frames out of the tracebacks of `error` and of the exceptions that led to it."""
-    for each in _chain(error):
-        each.__traceback__ = _kept(each.__traceback__)
+    for raised in with_those_behind(error):
+        raised.__traceback__ = _kept(raised.__traceback__)
 
 
 def _kept(traceback: TracebackType | None) -> TracebackType | None:
@@ -37,17 +38,3 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    waiting = [error]
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        yield each
-        waiting += [linked for linked in (each.__cause__, each.__context__) if linked is not None]
-        if isinstance(each, BaseExceptionGroup):
-            waiting += each.exceptions
