@@ -63,6 +63,14 @@ def decode_json(name: Path | str, data: bytes, kind: type[T], migrations: Migrat
         raise RunFormatError(f"{name}: not a valid {kind.__name__}: {error}") from None
 
 
+def refuse_newer(name: Path | str, written: int, known: int) -> None:
+    """A `RunFormatError` where a file was written in a newer format than `known`, which is today's."""
+    if written > known:
+        raise RunFormatError(
+            f"{name}: written in format {written}, this perfkit reads up to {known}: upgrade perfkit to read it"
+        )
+
+
 class _Versioned(msgspec.Struct):
     schema_version: int
 
@@ -82,10 +90,7 @@ def _migrated(name: Path | str, data: bytes, kind: type[msgspec.Struct], migrati
         written = msgspec.json.decode(data, type=_Versioned).schema_version
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
         return data
-    if written > known:
-        raise RunFormatError(
-            f"{name}: written in format {written}, this perfkit reads up to {known}: upgrade perfkit to read it"
-        )
+    refuse_newer(name, written, known)
     if written == known:
         return data
     content = msgspec.json.decode(data)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from perfkit.errors import RunFormatError
+from perfkit.files import refuse_newer
 from perfkit.spec import Struct
 
 LIVE_FILE = "live.jsonl"
@@ -78,12 +79,9 @@ def read_live(path: Path) -> Iterator[LiveLine]:
 def read_line(line: bytes, where: str) -> LiveLine:
     """One whole line of a log; `where` begins the message of a `RunFormatError`."""
     try:
-        found: LiveLine = msgspec.json.decode(line, type=LiveLine)
+        decoded: LiveLine = msgspec.json.decode(line, type=LiveLine)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RunFormatError(f"{where}: {error}") from None
-    if isinstance(found, LiveStart) and found.schema_version > LIVE_VERSION:
-        raise RunFormatError(
-            f"{where}: written in format {found.schema_version}, this perfkit reads up to {LIVE_VERSION}: "
-            "upgrade perfkit to read it"
-        )
-    return found
+    if isinstance(decoded, LiveStart):
+        refuse_newer(where, decoded.schema_version, LIVE_VERSION)
+    return decoded

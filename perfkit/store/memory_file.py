@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from perfkit.allocations import COLUMNS, TEXTS, WIDE, Allocations, Band, FailedRequest, Reserved
 from perfkit.errors import RunFormatError
-from perfkit.files import write_bytes
+from perfkit.files import refuse_newer, write_bytes
 from perfkit.record import Block
 from perfkit.spec import Struct
 
@@ -100,11 +100,7 @@ def _rest(path: Path, text: bytes | None) -> _Rest:
     if text is None:
         raise RunFormatError(f"{path}: a Parquet file, but not one of perfkit's allocation events")
     try:
-        found = msgspec.json.decode(text, type=_Version).schema_version
-        if found > MEMORY_FILE_VERSION:
-            raise RunFormatError(
-                f"{path}: written in format {found}, this perfkit reads up to {MEMORY_FILE_VERSION}: upgrade perfkit"
-            )
+        refuse_newer(path, msgspec.json.decode(text, type=_Version).schema_version, MEMORY_FILE_VERSION)
         return msgspec.json.decode(text, type=_Rest)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise RunFormatError(f"{path}: not a file of allocation events: {error}") from None
