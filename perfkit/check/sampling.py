@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from perfkit.check.judge.looks import Looks, looks_for
-from perfkit.check.judge.paired import Gate, decided, judge_pairs
+from perfkit.check.judge.paired import Gate, judge_pairs
+from perfkit.check.judge.sequential import settled
 from perfkit.store.pairs import Pairs
 from perfkit.units import seconds
 
@@ -27,7 +28,7 @@ class Sampling:
             self.plan = looks_for(self.budget_s, pairs.pairs[0].seconds)
         if count in self.plan.looks:
             judged = judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family)
-            if decided(judged):
+            if settled(judgement.verdict for judgement in judged):
                 return "all that is gated is decided"
         if count >= self.plan.maximum:
             first_s = pairs.pairs[0].seconds

@@ -13,7 +13,7 @@ from statistics import median
 
 from perfkit.check.judge.looks import Looks
 from perfkit.check.judge.quantities import GatedQuantity
-from perfkit.check.judge.sequential import levels_at, settled
+from perfkit.check.judge.sequential import levels_at
 from perfkit.check.judge.student import mean_of
 from perfkit.check.judge.thresholds import Threshold, margin
 from perfkit.check.judge.verdicts import Question, judge, judged
@@ -84,11 +84,6 @@ def judge_pairs(
     return tuple(
         judge(m.question, m.worsening, levels[m.key]) if m.worsening else _not_estimated(m.question) for m in measured
     )
-
-
-def decided(judgements: Sequence[Judged]) -> bool:
-    """Whether more pairs cannot change the verdict of all together: something failed, or nothing is inconclusive."""
-    return settled(judgement.verdict for judgement in judgements)
 
 
 def _measure(gate: Gate, pairs: Sequence[Pair], turns: str) -> _Measured:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from perfkit.check.judge.looks import ALPHA, looks_of, looks_up_to
-from perfkit.check.judge.paired import Gate, decided, judge_pairs, pair_ratio
+from perfkit.check.judge.paired import Gate, judge_pairs, pair_ratio
 from perfkit.check.judge.quantities import QUANTITIES
+from perfkit.check.judge.sequential import settled
 from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.result import Judged, Verdict
 from perfkit.record import Samples
@@ -259,9 +260,9 @@ def test_pairs_without_the_quantity_do_not_count() -> None:
 
 def test_sampling_ends_with_a_failure_or_when_all_is_known() -> None:
     open_, failed = _judge(_pairs(8, between=0.2))[1], _judge(_pairs(20, slower=1.2))[0]
-    assert not decided((open_,))
-    assert decided((open_, failed))
-    assert decided(())
+    assert not settled([open_.verdict])
+    assert settled([open_.verdict, failed.verdict])
+    assert settled(())
 
 
 def test_a_single_pair_has_a_change_and_no_interval() -> None:
