@@ -17,19 +17,10 @@ BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
     "#F0E442",
 )
 _VARIANT_COLOURS = (BLUE, ORANGE, GREEN, PINK, VERMILLION, SKY, YELLOW)
-# Eight markers against seven colours: a pair comes back only after 56 variants. (plotly's name, matplotlib's)
+# Eight markers against seven colours: a pair comes back only after 56 variants.
 # No "x": legends tell markers from patterns of fill by their names.
-_MARKERS = (
-    ("square", "s"),
-    ("diamond", "D"),
-    ("triangle-up", "^"),
-    ("cross", "P"),
-    ("triangle-down", "v"),
-    ("pentagon", "p"),
-    ("star", "*"),
-    ("hexagon", "h"),
-)
-_CIRCLE = ("circle", "o")
+_MARKERS = ("square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon", "star", "hexagon")
+_CIRCLE = "circle"
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
@@ -39,7 +30,6 @@ class Style:
 
     colour: str
     symbol: str
-    marker: str
     dash: str
 
 
@@ -100,11 +90,10 @@ def styles(names: Iterable[tuple[str, bool]]) -> dict[str, Style]:
     position = 0
     for name, is_baseline in every:
         if is_baseline:
-            given[name] = Style(NEUTRAL, *_CIRCLE, "solid")
+            given[name] = Style(NEUTRAL, _CIRCLE, "solid")
             continue
-        symbol, marker = markers[position % len(markers)]
         colour = _VARIANT_COLOURS[position % len(_VARIANT_COLOURS)]
-        given[name] = Style(colour, symbol, marker, _DASHES[position % len(_DASHES)])
+        given[name] = Style(colour, markers[position % len(markers)], _DASHES[position % len(_DASHES)])
         position += 1
     return given
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.model.memory import TimelineBand
-from perfkit_reports.charts.frame import Trace, safe
+from perfkit_reports.charts.frame import Trace, safe, scatter
 from perfkit_reports.names import middle
 
 _MODULE_ROWS = 4
@@ -13,7 +13,7 @@ _NARROWEST = 1 / 1500  # of the timeline: less than a pixel
 _TINTS = {"data": "#c9ced6", "forward": "#a9b4c2", "backward": "#77849a", "optimizer": "#93a5b0"}
 _OTHER = ("#b7bfca", "#9aa5b4")
 _DEPTHS = ("#8aa4bd", "#a7bdd1", "#c2d3e2", "#dbe6ef")
-_EDGE = {"color": "rgba(22, 24, 29, 0.55)", "width": 0.6}
+_EDGE = {"color": "#16181d8c", "width": 0.6}
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,17 @@ def _names(strip: Sequence[Row], span_s: float, scale: float) -> Trace:
     """Nothing to see: what the strip names at each of many times, for the hover text that all traces share."""
     bands = [band for row in strip for band in row.bands]
     times = [span_s * place / _HOVERED for place in range(_HOVERED)]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "names",
-        "yaxis": "y2",
-        "x": [round(time / scale, 4) for time in times],
-        "y": [(len(strip) - 1) / 2] * len(times),
-        "line": {"width": 0},
-        "customdata": [safe(inside(bands, time) or "outside of all", 80) for time in times],
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
+    return scatter(
+        "lines",
+        [round(time / scale, 4) for time in times],
+        [(len(strip) - 1) / 2] * len(times),
+        name="names",
+        yaxis="y2",
+        line={"width": 0},
+        customdata=[safe(inside(bands, time) or "outside of all", 80) for time in times],
+        hoverinfo="all",
+        hovertemplate="%{customdata}<extra></extra>",
+    )
 
 
 def inside(bands: Sequence[TimelineBand], time_s: float) -> str:

@@ -1,20 +1,10 @@
 """What made a step slower or faster: bars to the right and to the left that add up to the whole change."""
 
 from perfkit.analysis.model.difference import TraceDifference
-from perfkit_reports.charts.frame import (
-    ROWS_AXIS,
-    Figure,
-    Trace,
-    figure,
-    hover,
-    row_labels,
-    rows_height,
-    safe,
-    time_scale,
-)
+from perfkit_reports.charts.frame import Figure, axis, hover, row_bars, rows, time_scale
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.names import middle, short_kernel
-from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION, Fill, bar_pattern
+from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION, Fill
 from perfkit_reports.wording import plural, signed_seconds
 
 _SHOWN = 10
@@ -49,29 +39,32 @@ def changes(difference: TraceDifference) -> Figure | None:
     """None where nothing can be compared."""
     if not difference.changes:
         return None
-    rows = parts(difference)
-    total = difference.after_step_s - difference.before_step_s
-    bars = [*rows, ("the whole step", total)]
-    names = [name for name, _ in bars]
-    widest = max(abs(seconds) for _, seconds in bars) or 1e-9
-    scale, unit = time_scale(widest)
+    every = parts(difference)
+    total = ("the whole step", difference.after_step_s - difference.before_step_s)
+    bars = [*every, total]
+    scale, unit = time_scale(max(abs(seconds) for _, seconds in bars) or 1e-9)
     groups = (
-        (SLOWER, [bar for bar in rows if bar[1] > 0]),
-        (FASTER, [bar for bar in rows if bar[1] <= 0]),
-        (TOTAL, bars[-1:]),
+        (SLOWER, [bar for bar in every if bar[1] > 0]),
+        (FASTER, [bar for bar in every if bar[1] <= 0]),
+        (TOTAL, [total]),
     )
-    return figure(
-        [_bars(fill, some, scale) for fill, some in groups if some],
-        height=rows_height(len(bars)),
+    traces = [
+        row_bars(
+            fill,
+            [(name, seconds / scale, hover(name, f"{signed_seconds(seconds)} a step")) for name, seconds in some],
+            text=[signed_seconds(seconds) for _, seconds in some],
+            textposition="outside",
+            cliponaxis=False,
+        )
+        for fill, some in groups
+        if some
+    ]
+    ends = _range([seconds / scale for _, seconds in bars])
+    return rows(
+        traces,
+        [name for name, _ in bars],
         margin={"l": 18, "r": 24, "t": 10, "b": 52},
-        annotations=row_labels(names),
-        xaxis={
-            "title": {"text": safe(f"change of the step ({unit})")},
-            "range": _range([seconds / scale for _, seconds in bars]),
-            "zeroline": True,
-            "fixedrange": True,
-        },
-        yaxis={**ROWS_AXIS, "categoryorder": "array", "categoryarray": names},
+        xaxis=axis(f"change of the step ({unit})", range=ends, zeroline=True, fixedrange=True),
         barmode="overlay",
     )
 
@@ -80,22 +73,6 @@ def _range(values: list[float]) -> list[float]:
     """Both sides of zero, each with room for its bars' labels."""
     room = 0.3 * max(map(abs, values))
     return [min(0.0, *values) - room, max(0.0, *values) + room]
-
-
-def _bars(fill: Fill, rows: list[tuple[str, float]], scale: float) -> Trace:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "y": [name for name, _ in rows],
-        "x": [seconds / scale for _, seconds in rows],
-        "width": 0.42,
-        "marker": {"color": fill.colour, "pattern": bar_pattern(fill)},
-        "text": [signed_seconds(seconds) for _, seconds in rows],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hovertext": [hover(name, f"{signed_seconds(seconds)} a step") for name, seconds in rows],
-        "hoverinfo": "text",
-    }
 
 
 def _name(place: int, name: str, phase: str, module: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit import units
-from perfkit_reports.charts.frame import Trace, figure, hover, safe, scatter
+from perfkit_reports.charts.frame import Trace, axis, figure, hover, safe, scatter
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
@@ -29,13 +29,13 @@ def warm_up(curves: Sequence[Curve]) -> Chart | None:
         return None
     low, high = min(values), max(values)
     ticks = _ticks(low, high)
-    yaxis = {
-        "title": {"text": "step time"},
-        "type": "log",
-        "tickvals": ticks,
-        "ticktext": [units.seconds(tick) for tick in ticks],
-        "range": [math.log10(low) - 0.15, math.log10(high) + 0.15],
-    }
+    yaxis = axis(
+        "step time",
+        type="log",
+        tickvals=ticks,
+        ticktext=[units.seconds(tick) for tick in ticks],
+        range=[math.log10(low) - 0.15, math.log10(high) + 0.15],
+    )
 
     def told(step: int, value: float | None) -> str:
         return f"warm-up step {step}: {units.seconds(value or 0.0)}"
@@ -54,9 +54,7 @@ def losses(curves: Sequence[Curve]) -> Chart | None:
         return f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}"
 
     traces = [_line(curve, run, told) for curve in curves for run in curve.runs if run]
-    return _chart(
-        "losses", "Losses on the same data", "Training losses", curves, traces, "step", {"title": {"text": "loss"}}
-    )
+    return _chart("losses", "Losses on the same data", "Training losses", curves, traces, "step", axis("loss"))
 
 
 def _line(curve: Curve, run: Sequence[float | None], told: Callable[[int, float | None], str]) -> Trace:
@@ -88,7 +86,7 @@ def _chart(
     drawn = figure(
         traces,
         margin={"l": 64, "r": 16, "t": 10, "b": 52},
-        xaxis={"title": {"text": steps}, "tickformat": "d", **whole},
+        xaxis=axis(steps, tickformat="d", **whole),
         yaxis=yaxis,
     )
     legend = [(curve.name, curve.style.colour, curve.style.symbol) for curve in curves]

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perfkit import units
+from perfkit_reports.palette import Fill, bar_pattern
 
 Figure = dict[str, Any]
 Trace = dict[str, Any]
+Note = dict[str, Any]  # an annotation
 
 
 def figure(traces: list[Trace], **layout: Any) -> Figure:
@@ -23,6 +25,8 @@ def figure(traces: list[Trace], **layout: Any) -> Figure:
         "hoverlabel": {"align": "left"},
         "showlegend": False,
         "barcornerradius": 3,
+        "xaxis": {},
+        "yaxis": {},
     }
     return {"data": traces, "layout": {**base, **layout}}
 
@@ -45,23 +49,48 @@ def hover(*lines: str) -> str:
     return "<br>".join((f"<b>{first}</b>", *rest))
 
 
-def row_labels(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Names above the bars of a horizontal bar figure, so that long ones take no width from it."""
-    return [
-        {
-            "x": 0,
-            "xref": "paper",
-            "xanchor": "left",
-            "y": name,
-            "yanchor": "bottom",
-            "yshift": 15,
-            "text": safe(name, 60),
-            "showarrow": False,
-            "align": "left",
-        }
-        for name in names
-    ]
+def axis(title: str, **style: Any) -> dict[str, Any]:
+    """An axis with a title."""
+    return {"title": {"text": safe(title)}, **style}
 
+
+def bars(fill: Fill, xs: Iterable[object], ys: Iterable[object], told: Iterable[str], **style: Any) -> Trace:
+    """A trace of bars that look alike, with the hover text of each."""
+    marker = {"color": fill.colour, "pattern": bar_pattern(fill)}
+    hovered = {"hovertext": list(told), "hoverinfo": "text"}
+    return {"type": "bar", "x": list(xs), "y": list(ys), "marker": marker, **hovered, **style}
+
+
+def row_bars(fill: Fill, rows: Sequence[tuple[str, float, str]], **style: Any) -> Trace:
+    """Bars from the left to the right: of each the name of its row, its length and its hover text."""
+    names, lengths, told = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+    return bars(fill, lengths, names, told, orientation="h", width=0.46, **style)
+
+
+def rows(traces: list[Trace], names: Sequence[str], notes: Sequence[Note] = (), **layout: Any) -> Figure:
+    """A figure of `row_bars`, each row below its name."""
+    return figure(
+        traces,
+        height=70 + 52 * len(names),
+        annotations=[*row_labels(names), *notes],
+        yaxis={**ROWS_AXIS, "categoryorder": "array", "categoryarray": list(names)},
+        **layout,
+    )
+
+
+def row_labels(names: Sequence[str], **place: Any) -> list[Note]:
+    """Names above the bars of a horizontal bar figure, so that long ones take no width from it."""
+    common = {"x": 0, "xref": "paper", "xanchor": "left", "yanchor": "bottom", "yshift": 15, "align": "left"}
+    return [{**common, "y": name, "text": safe(name, 60), "showarrow": False, **place} for name in names]
+
+
+def line_across(y: float, line: dict[str, object], **style: Any) -> dict[str, Any]:
+    """A shape: a line at a height from one side of the plot to the other."""
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line, **style}
+
+
+# A white point with a dark edge, to be seen on any colour.
+POINT: dict[str, Any] = {"color": "#ffffff", "line": {"width": 2, "color": "#16181d"}}
 
 ROWS_AXIS: dict[str, Any] = {
     "type": "category",
@@ -71,11 +100,6 @@ ROWS_AXIS: dict[str, Any] = {
     "zeroline": False,
     "fixedrange": True,
 }
-
-
-def rows_height(count: int) -> int:
-    """Pixels for `count` labelled rows."""
-    return 70 + 52 * count
 
 
 def byte_scale(value: float) -> tuple[float, str]:

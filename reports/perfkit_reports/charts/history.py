@@ -4,7 +4,7 @@ from typing import Any
 
 from perfkit.amounts import amount
 from perfkit.check.history.result import ChangePoint, Point, Series
-from perfkit_reports.charts.frame import Figure, Trace, byte_scale, figure, hover, safe, scatter, time_scale
+from perfkit_reports.charts.frame import Figure, Trace, axis, byte_scale, figure, hover, safe, scatter, time_scale
 from perfkit_reports.document.blocks import Chart, Tags
 from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION
 from perfkit_reports.subjects.check.quantities import signed
@@ -36,7 +36,7 @@ def history_figure(series: Series) -> Figure:
         height=_HEIGHT,
         margin={"l": 56, "r": 34, "t": 26, "b": 30},
         xaxis=_runs_axis(series),
-        yaxis={"title": {"text": safe(unit)}, "range": _range(series, scale), "fixedrange": True, "nticks": 5},
+        yaxis=axis(unit, range=_range(series, scale), fixedrange=True, nticks=5),
         shapes=[shape for change in series.changes for shape in _shapes(change)],
         annotations=[_label(change, series) for change in series.changes],
     )
@@ -108,7 +108,7 @@ def _hover(point: Point, place: int, series: Series) -> str:
 
 def _levels(series: Series, scale: float) -> list[Trace]:
     ends = [(level.first - 0.5, level.last + 0.5, level) for level in series.levels]
-    band: dict[str, Any] = {"fill": "toself", "fillcolor": "rgba(125, 132, 143, 0.22)", "line": {"width": 0}}
+    band: dict[str, Any] = {"fill": "toself", "fillcolor": "#7d848f38", "line": {"width": 0}}
     bands = [
         scatter("lines", [left, right, right, left], [end / scale for end in (low, low, high, high)], **band)
         for left, right, level in ends
@@ -122,27 +122,12 @@ def _levels(series: Series, scale: float) -> list[Trace]:
 def _shapes(change: ChangePoint) -> list[dict[str, Any]]:
     """A line where the level changed, and all places where it may have."""
     colour = _colour(change)
-    common = {"yref": "paper", "y0": 0, "y1": 1}
-    line = {
-        "type": "line",
-        "x0": change.at - 0.5,
-        "x1": change.at - 0.5,
-        "line": {"color": colour, "width": 1.5, "dash": "dash"},
-        **common,
-    }
-    if change.earliest == change.latest:
-        return [line]
-    place = {
-        "type": "rect",
-        "x0": change.earliest - 0.5,
-        "x1": change.latest - 0.5,
-        "fillcolor": colour,
-        "opacity": 0.12,
-        "line": {"width": 0},
-        "layer": "below",
-        **common,
-    }
-    return [place, line]
+    upright = {"yref": "paper", "y0": 0, "y1": 1}
+    at, first, last = change.at - 0.5, change.earliest - 0.5, change.latest - 0.5
+    line = {"type": "line", "x0": at, "x1": at, "line": {"color": colour, "width": 1.5, "dash": "dash"}, **upright}
+    look = {"fillcolor": colour, "opacity": 0.12, "line": {"width": 0}, "layer": "below"}
+    place = {"type": "rect", "x0": first, "x1": last, **look, **upright}
+    return [line] if first == last else [place, line]
 
 
 def _label(change: ChangePoint, series: Series) -> dict[str, Any]:

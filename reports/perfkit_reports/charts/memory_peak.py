@@ -1,27 +1,13 @@
 """What fills the memory at the peak: a stacked bar for each holder."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from perfkit import units
-from perfkit_reports.charts.frame import (
-    ROWS_AXIS,
-    Figure,
-    Trace,
-    byte_scale,
-    figure,
-    hover,
-    row_labels,
-    rows_height,
-    safe,
-)
+from perfkit.analysis.model.memory import MemoryShare
+from perfkit_reports.charts.frame import Figure, Note, axis, byte_scale, hover, row_bars, rows, safe
 from perfkit_reports.document.blocks import Block, Chart
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder, categories_at_peak
-from perfkit_reports.palette import bar_pattern
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 
 def chart(holders: Sequence[Holder], what: str, weight: Weight, words: Block | None) -> Chart | None:
@@ -36,7 +22,6 @@ def chart(holders: Sequence[Holder], what: str, weight: Weight, words: Block | N
         label=f"Memory at the peak by category and {what}; the balance below holds the same figures",
         title="At the peak",
         legend=[(name, fill.colour, fill.pattern) for name, fill in categories_at_peak(holders)],
-        print=lambda: printed(holders),
         words=words,
     )
 
@@ -47,88 +32,36 @@ def memory_peak(holders: Sequence[Holder]) -> Figure | None:
     if not highest:
         return None
     scale, unit = byte_scale(highest)
-    traces: list[Trace] = []
+    traces = []
     for category, fill in categories_at_peak(holders):
         parts = [
-            (holder, part) for holder in holders for part in holder.account.categories if part.category == category
+            (holder.name, part.bytes / scale, _told(holder, part))
+            for holder in holders
+            for part in holder.account.categories
+            if part.category == category
         ]
-        traces.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": safe(category),
-                "y": [holder.name for holder, _ in parts],
-                "x": [part.bytes / scale for _, part in parts],
-                "width": 0.46,
-                "marker": {"color": fill.colour, "pattern": bar_pattern(fill)},
-                "hovertext": [
-                    hover(
-                        f"{holder.name}: {category}",
-                        f"{units.nbytes(part.bytes)}, {units.percent(_share(part.bytes, holder))} of the peak",
-                    )
-                    for holder, part in parts
-                ],
-                "hoverinfo": "text",
-            }
-        )
-    return figure(
+        traces.append(row_bars(fill, parts, name=safe(category)))
+    drawn = rows(
         traces,
+        [holder.name for holder in holders],
+        [_total(holder, scale) for holder in holders],
         barmode="stack",
-        height=rows_height(len(holders)),
         margin={"l": 18, "r": 12, "t": 6, "b": 52},
-        annotations=[*_names(holders), *_totals(holders, scale)],
-        xaxis={
-            "title": {"text": f"allocated at the peak ({unit})"},
-            "range": [0, 1.22 * highest / scale],
-            "fixedrange": True,
-        },
-        yaxis=ROWS_AXIS,
+        xaxis=axis(f"allocated at the peak ({unit})", range=[0, 1.22 * highest / scale], fixedrange=True),
     )
-
-
-def _names(holders: Sequence[Holder]) -> list[dict[str, Any]]:
-    """Beside the bar there would be no room on a narrow screen to say how a run ended."""
-    labels = row_labels([holder.name for holder in holders])
-    for label, holder in zip(labels, holders, strict=True):
+    # Beside the bar there would be no room on a narrow screen to say how a run ended.
+    for label, holder in zip(drawn["layout"]["annotations"], holders, strict=False):
         if holder.account.failed:
             label["text"] += ": <i>out of memory</i>"
-    return labels
+    return drawn
 
 
-def _totals(holders: Sequence[Holder], scale: float) -> list[dict[str, Any]]:
-    return [
-        {
-            "x": holder.account.peak_bytes / scale,
-            "y": holder.name,
-            "text": units.nbytes(holder.account.peak_bytes),
-            "xanchor": "left",
-            "align": "left",
-            "xshift": 6,
-            "showarrow": False,
-        }
-        for holder in holders
-    ]
+def _told(holder: Holder, part: MemoryShare) -> str:
+    peak = holder.account.peak_bytes
+    share = units.percent(part.bytes / peak if peak else 0.0)
+    return hover(f"{holder.name}: {part.category}", f"{units.nbytes(part.bytes)}, {share} of the peak")
 
 
-def _share(amount: int, holder: Holder) -> float:
-    return amount / holder.account.peak_bytes if holder.account.peak_bytes else 0.0
-
-
-def printed(holders: Sequence[Holder]) -> "matplotlib.figure.Figure | None":
-    """The same in print."""
-    from perfkit_reports.charts.canvas import stacked
-
-    highest = max((holder.account.peak_bytes for holder in holders), default=0)
-    if not highest:
-        return None
-    scale, unit = byte_scale(highest)
-    bars = [
-        (holder.name, {part.category: part.bytes / scale for part in holder.account.categories}) for holder in holders
-    ]
-    figure = stacked(bars, f"allocated at the peak ({unit})")
-    if figure is not None:
-        for row, holder in enumerate(holders):
-            peak = holder.account.peak_bytes
-            figure.axes[0].annotate(f" {units.nbytes(peak)}", (peak / scale, row), va="center", fontsize=8)
-        figure.axes[0].set_xlim(right=1.15 * highest / scale)
-    return figure
+def _total(holder: Holder, scale: float) -> Note:
+    peak, place = holder.account.peak_bytes, {"xanchor": "left", "align": "left", "xshift": 6, "showarrow": False}
+    return {"x": peak / scale, "y": holder.name, "text": units.nbytes(peak), **place}

@@ -2,9 +2,9 @@
 
 from perfkit import units
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit_reports.charts.frame import Figure, byte_scale, figure, hover
+from perfkit_reports.charts.frame import Figure, axis, bars, byte_scale, figure, hover
 from perfkit_reports.document.blocks import Chart, Text
-from perfkit_reports.palette import BLUE
+from perfkit_reports.palette import BLUE, Fill
 
 
 def chart(account: MemoryAccount, place: int, told: str) -> Chart | None:
@@ -24,28 +24,11 @@ def chart(account: MemoryAccount, place: int, told: str) -> Chart | None:
 
 def _figure(peaks: tuple[int, ...]) -> Figure:
     scale, unit = byte_scale(max(peaks))
-    numbers = list(range(1, len(peaks) + 1))
+    told = (hover(f"{number} of {len(peaks)}", units.nbytes(peak)) for number, peak in enumerate(peaks, 1))
     return figure(
-        [
-            {
-                "type": "bar",
-                "x": numbers,
-                "y": [peak / scale for peak in peaks],
-                "marker": {"color": BLUE},
-                "hovertext": [
-                    hover(f"{number} of {len(peaks)}", units.nbytes(peak))
-                    for number, peak in zip(numbers, peaks, strict=True)
-                ],
-                "hoverinfo": "text",
-            }
-        ],
+        [bars(Fill(BLUE), range(1, len(peaks) + 1), (peak / scale for peak in peaks), told)],
         height=180,
         bargap=0.5,
-        xaxis={
-            "title": {"text": "recorded step"},
-            "fixedrange": True,
-            "tick0": 1,
-            "dtick": max(1, len(peaks) // 10),
-        },
-        yaxis={"title": {"text": f"peak ({unit})"}, "rangemode": "tozero", "fixedrange": True, "nticks": 4},
+        xaxis=axis("recorded step", fixedrange=True, tick0=1, dtick=max(1, len(peaks) // 10)),
+        yaxis=axis(f"peak ({unit})", rangemode="tozero", fixedrange=True, nticks=4),
     )

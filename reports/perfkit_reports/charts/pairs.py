@@ -8,7 +8,7 @@ from itertools import accumulate
 from perfkit import units
 from perfkit.check.judge.paired import pair_ratio
 from perfkit.check.result import CheckedVariant
-from perfkit_reports.charts.frame import Figure, Trace, figure, hover, scatter
+from perfkit_reports.charts.frame import Figure, Trace, axis, figure, hover, line_across, scatter
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, ORANGE
 
@@ -49,14 +49,8 @@ def _figure(variant: CheckedVariant, clocks: Sequence[Clock]) -> Figure:
         [trace for clock in clocks for trace in _traces(variant, clock)],
         height=_HEIGHT,
         margin={"l": 70, "r": 16, "t": 12, "b": 52},
-        xaxis={"title": {"text": "pair of processes"}, "tickformat": "d", "rangemode": "tozero", "zeroline": False},
-        yaxis={
-            "title": {"text": "after against before"},
-            "ticksuffix": " %",
-            "tickformat": "+.1~f",
-            "rangemode": "tozero",
-            "zerolinewidth": 2,
-        },
+        xaxis=axis("pair of processes", tickformat="d", rangemode="tozero", zeroline=False),
+        yaxis=axis("after against before", ticksuffix=" %", tickformat="+.1~f", rangemode="tozero", zerolinewidth=2),
         shapes=[line for clock in clocks for line in _threshold(variant, clock)],
     )
 
@@ -100,5 +94,4 @@ def _threshold(variant: CheckedVariant, clock: Clock) -> list[dict[str, object]]
     if judged is None or judged.threshold is None or judged.threshold.relative is None:
         return []
     at = 100 * judged.threshold.relative
-    line = {"color": clock.colour, "width": 1.2, "dash": "dot"}
-    return [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": line, "layer": "below"}]
+    return [line_across(at, {"color": clock.colour, "width": 1.2, "dash": "dot"}, layer="below")]

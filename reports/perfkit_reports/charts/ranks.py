@@ -3,14 +3,16 @@ or, of many, a map in which those that differ stand out."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from perfkit import units
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.step import TimeShare
-from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe, time_scale
+from perfkit_reports.charts import frame
+from perfkit_reports.charts.frame import POINT, Figure, Trace, axis, figure, hover, safe, scatter, time_scale
 from perfkit_reports.document.blocks import Chart
-from perfkit_reports.palette import BLUE, VERMILLION, bar_pattern, category_fills, legend, ordered_categories
+from perfkit_reports.palette import BLUE, VERMILLION, legend, ordered_categories
 
 _STEP = "step"
 COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
@@ -75,12 +77,7 @@ def map_of(names: Sequence[str], known: Mapping[str, Sequence[float | None]], fa
         barcornerradius=0,
         bargap=0,
         margin={"l": 130, "r": 16, "t": 8, "b": 30},
-        xaxis={
-            "type": "category",
-            "tickvals": columns[:: max(1, len(names) // 8)],
-            "showgrid": False,
-            "range": [-0.6, len(names) - 0.4],
-        },
+        xaxis={**_columns(len(names)), "type": "category", "tickvals": columns[:: max(1, len(names) // 8)]},
         yaxis={
             "tickvals": [place + 0.47 for place in range(len(known))],
             "ticktext": [safe(name) for name in known],
@@ -90,6 +87,10 @@ def map_of(names: Sequence[str], known: Mapping[str, Sequence[float | None]], fa
             "fixedrange": True,
         },
     )
+
+
+def _columns(count: int) -> dict[str, Any]:
+    return {"showgrid": False, "range": [-0.6, count - 0.4]}
 
 
 def _figures(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) -> dict[str, list[float | None]]:
@@ -137,53 +138,30 @@ def _used(rows: Sequence[RankRow]) -> list[str]:
 def bars(rows: Sequence[RankRow]) -> Figure:
     scale, unit = time_scale(max(row.step_s for row in rows))
     places = list(range(len(rows)))
-    parts = {category: [_parts(row)[category] for row in rows] for category in CATEGORIES}
-    fills = category_fills(list(CATEGORIES))
     texts = [_hover(row) for row in rows]
-    traces: list[Trace] = [
-        {
-            "type": "bar",
-            "name": category,
-            "x": places,
-            "y": [round(value / scale, 5) for value in values],
-            "marker": {"color": fills[category].colour, "pattern": bar_pattern(fills[category])},
-            "hovertext": texts,
-            "hoverinfo": "text",
-        }
-        for category, values in parts.items()
-        if any(values)
+    traces = [
+        frame.bars(fill, places, (round(_parts(row)[category] / scale, 5) for row in rows), texts, name=category)
+        for category, fill in legend([_used(rows)])
     ]
-    late = [(place, row.late_s) for place, row in zip(places, rows, strict=True) if row.late_s is not None]
+    late = [(place, row.late_s) for place, row in enumerate(rows) if row.late_s is not None]
     if late:
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": LATE,
-                "x": [place for place, _ in late],
-                "y": [round(value / scale, 5) for _, value in late],
-                "marker": {
-                    "symbol": "diamond",
-                    "size": 10,
-                    "color": "#ffffff",
-                    "line": {"width": 2, "color": "#16181d"},
-                },
-                "hovertext": [texts[place] for place, _ in late],
-                "hoverinfo": "text",
-            }
+            scatter(
+                "markers",
+                [place for place, _ in late],
+                [round(value / scale, 5) for _, value in late],
+                [texts[place] for place, _ in late],
+                name=LATE,
+                cliponaxis=False,
+                marker={**POINT, "symbol": "diamond", "size": 10},
+            )
         )
     return figure(
         traces,
         barmode="stack",
         bargap=0.35,
-        margin={"l": 64, "r": 16, "t": 16, "b": 52},
-        xaxis={
-            "tickvals": places,
-            "ticktext": [safe(row.label, 18) for row in rows],
-            "showgrid": False,
-            "range": [-0.6, len(rows) - 0.4],
-        },
-        yaxis={"title": {"text": f"time of a step ({unit})"}, "rangemode": "tozero"},
+        xaxis={**_columns(len(rows)), "tickvals": places, "ticktext": [safe(row.label, 18) for row in rows]},
+        yaxis=axis(f"time of a step ({unit})", rangemode="tozero"),
     )
 
 

@@ -2,20 +2,17 @@
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perfkit import units
 from perfkit.analysis.model.step import OpRow
 from perfkit.devices.unit_names import unit_name
-from perfkit_reports.charts.frame import Figure, Trace, figure, hover, safe
+from perfkit_reports.charts.frame import Figure, Trace, axis, figure, hover, safe, scatter
 from perfkit_reports.charts.plane import Plane, Series, coordinates
 from perfkit_reports.charts.roofs import Roof, limits, placeable, roofs
 from perfkit_reports.document.blocks import Chart, Layer
 from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.palette import VERMILLION
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 LEVEL = "level"
 KINDS = ("kernel", LEVEL, "op", "module", "phase", "step")
@@ -51,7 +48,6 @@ def chart(plane: Plane, owners: str, name: str = "roofline") -> Chart | None:
         caption=left_out(plane),
         height=600,
         layers=layers,
-        print=lambda: printed(plane),
     )
 
 
@@ -110,20 +106,9 @@ def _roof(roof: Roof) -> Trace:
     steps = 9  # interior points, so that hovering anywhere near the line names it
     xs = [roof.x0 * (roof.x1 / roof.x0) ** (step / steps) for step in range(steps + 1)]
     ys = [roof.y0 * (roof.y1 / roof.y0) ** (step / steps) for step in range(steps + 1)]
+    measured = {"width": 2, "dash": "solid"} if roof.measured else {"width": 1.3, "dash": "dash"}
     text = hover(roof.label, roof.source)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": xs,
-        "y": ys,
-        "line": {
-            "color": roof.colour,
-            "width": 2 if roof.measured else 1.3,
-            "dash": "solid" if roof.measured else "dash",
-        },
-        "hovertext": text,
-        "hoverinfo": "text",
-    }
+    return scatter("lines", xs, ys, line={"color": roof.colour, **measured}, hovertext=text, hoverinfo="text")
 
 
 def _dots(series: Series, kind: str, points: list[OpRow], scale: float, alone: bool, above: bool) -> Trace:
@@ -131,32 +116,26 @@ def _dots(series: Series, kind: str, points: list[OpRow], scale: float, alone: b
     style = series.style
     named = kind == "phase" or (kind == "step" and not alone)
     points = sorted(points, key=lambda point: -point.seconds)  # small dots last, on top of large ones
-    return {
-        "type": "scatter",
-        "mode": "markers+text" if named else "markers",
-        "name": safe(f"{series.name}: {kind}"),
-        "meta": {"series": series.name, "kind": kind},
-        "x": [coordinates(point)[0] for point in points],
-        "y": [coordinates(point)[1] for point in points],
-        "text": [_label(series, point, alone) for point in points] if named else "",
-        "textposition": "top center" if above else "bottom center",
-        "cliponaxis": True,
-        "marker": {
+    filled = kind in FILLED
+    edges = [VERMILLION if point.above_roof else "#ffffff" if filled else style.colour for point in points]
+    return scatter(
+        "markers+text" if named else "markers",
+        [coordinates(point)[0] for point in points],
+        [coordinates(point)[1] for point in points],
+        [_hover(series, point) for point in points],
+        name=safe(f"{series.name}: {kind}"),
+        meta={"series": series.name, "kind": kind},
+        text=[_label(series, point, alone) for point in points] if named else "",
+        textposition="top center" if above else "bottom center",
+        cliponaxis=True,
+        marker={
             "color": style.colour,
             "symbol": _SYMBOLS.get(kind, style.symbol),
             "size": [_size(point, scale) for point in points],
-            "opacity": 0.72 if kind in FILLED else 1.0,
-            "line": {
-                "width": [2.5 if point.above_roof else 1 for point in points],
-                "color": [
-                    VERMILLION if point.above_roof else "#ffffff" if kind in FILLED else style.colour
-                    for point in points
-                ],
-            },
+            "opacity": 0.72 if filled else 1.0,
+            "line": {"width": [2.5 if point.above_roof else 1 for point in points], "color": edges},
         },
-        "hovertext": [_hover(series, point) for point in points],
-        "hoverinfo": "text",
-    }
+    )
 
 
 def _label(series: Series, point: OpRow, alone: bool) -> str:
@@ -192,13 +171,8 @@ def _hover(series: Series, point: OpRow) -> str:
 
 
 def _axis(title: str, low: float, high: float) -> dict[str, Any]:
-    return {
-        "type": "log",
-        "title": {"text": title},
-        "range": [math.log10(low), math.log10(high)],
-        "dtick": 1,
-        "minor": {"showgrid": False},
-    }
+    ends = [math.log10(low), math.log10(high)]
+    return axis(title, type="log", range=ends, dtick=1, minor={"showgrid": False})
 
 
 def _roof_labels(lines: list[Roof]) -> list[dict[str, Any]]:
@@ -269,79 +243,3 @@ def _arrows(plane: Plane) -> list[dict[str, Any]]:
 def whole_step(series: Series) -> OpRow | None:
     """Where the whole step lies; None where it has no place."""
     return next((point for point in series.points if point.kind == "step" and placeable(point)), None)
-
-
-def printed(plane: Plane) -> "matplotlib.figure.Figure | None":
-    """Roofs, the whole steps of every series with arrows from their origins', the kernels or ops of those shown."""
-    from perfkit_reports.charts.canvas import plain, plot
-
-    frame = limits(plane)
-    if frame is None or not plane.points:
-        return None
-    figure, axes = plot(5.6, left=1.05)
-    for roof in roofs(plane):
-        axes.plot(
-            [roof.x0, roof.x1],
-            [roof.y0, roof.y1],
-            color=roof.colour,
-            linewidth=1.6 if roof.measured else 1.0,
-            linestyle="-" if roof.measured else "--",
-        )
-        place = (roof.x1, roof.y1) if roof.flat else (roof.x0, roof.y0)
-        side = -1 if roof.below else 1
-        axes.annotate(
-            plain(roof.label, 60),
-            place,
-            xytext=(-2 if roof.flat else 8, side * 3),
-            textcoords="offset points",
-            ha="right" if roof.flat else "left",
-            va="top" if roof.below else "bottom",
-            fontsize=7,
-            color="#444444",
-        )
-    finest = shown_kinds(plane)[0]
-    steps: dict[str, tuple[float, float]] = {}
-    for series in plane.series:
-        style = series.style
-        some = series.points if series.shown else ()
-        dots = [point for point in some if point.kind == finest and placeable(point) and frame.contain(point)]
-        axes.scatter(
-            [coordinates(point)[0] for point in dots],
-            [coordinates(point)[1] for point in dots],
-            s=[8 + 900 * max(0.0, point.share) for point in dots],
-            color=style.colour,
-            alpha=0.4,
-            linewidths=0,
-        )
-        step = whole_step(series)
-        if step is not None:
-            steps[series.name] = coordinates(step)
-            axes.scatter(
-                *steps[series.name],
-                color=style.colour,
-                marker=style.marker,
-                s=90,
-                zorder=4,
-                edgecolors="black",
-                label=plain(series.name),
-            )
-    for series in plane.series:
-        origin = steps.get(series.origin)
-        if origin is not None and series.name in steps:
-            axes.annotate(
-                "",
-                steps[series.name],
-                xytext=origin,
-                arrowprops={"arrowstyle": "->", "color": series.style.colour},
-            )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.minorticks_off()
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_major_formatter(lambda value, _: units.flops_per_s(value))
-    axes.set_xlim(frame.x0, frame.x1)
-    axes.set_ylim(frame.y0, frame.y1)
-    axes.set_xlabel("arithmetic intensity (FLOP/byte)")
-    if steps:
-        axes.legend(loc="lower right", fontsize=8, frameon=False)
-    return figure

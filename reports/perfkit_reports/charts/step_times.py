@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from perfkit import units
-from perfkit_reports.charts.frame import ROWS_AXIS, Trace, figure, hover, row_labels, scatter, time_scale
+from perfkit_reports.charts.frame import ROWS_AXIS, Trace, axis, figure, hover, row_labels, scatter, time_scale
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
@@ -29,15 +29,13 @@ def chart(rows: Sequence[Row]) -> Chart | None:
     if not rows:
         return None
     scale, unit = time_scale(max(max(run) for row in rows for run in row.runs if run))
-    labels = row_labels([row.name for row in rows])
-    for place, label in enumerate(labels):
-        label |= {"y": place, "yshift": 18}
+    labels = [{**label, "y": place} for place, label in enumerate(row_labels([row.name for row in rows], yshift=18))]
     drawn = figure(
         [trace for place, row in enumerate(rows) for trace in _row(row, place, scale)],
         height=90 + 64 * len(rows),
         margin={"l": 4, "r": 12, "t": 30, "b": 52},
         annotations=labels,
-        xaxis={"title": {"text": f"step time ({unit})"}, "rangemode": "tozero"},
+        xaxis=axis(f"step time ({unit})", rangemode="tozero"),
         yaxis={**ROWS_AXIS, "type": "linear", "autorange": False, "range": [len(rows) - 0.55, -0.75]},
     )
     return Chart(id="step-times", figure=drawn, label="Every timed step by process", title="Timed steps")

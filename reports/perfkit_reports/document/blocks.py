@@ -81,7 +81,7 @@ class Table(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Chart(Block):
-    """An interactive figure, and `print`, which draws the same with matplotlib for files and notebooks.
+    """A figure: interactive on a page, still in files and notebooks.
 
     `words` tells the same where nothing can be drawn: in Markdown and on a terminal. A notebook shows `BRIEF` ones.
     `legend` are (name, colour, pattern of fill or marker); `layers` are switches by which parts are shown and hidden
@@ -95,7 +95,6 @@ class Chart(Block):
     height: int = 400
     legend: Sequence[tuple[str, str, str]] = ()
     layers: Sequence["Layer"] = ()
-    print: Callable[[], Any] | None = None
     tags: Tags = field(default_factory=dict)
     words: Block | None = None
 
