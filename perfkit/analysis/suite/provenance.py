@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.trace.provenance import of_quantity
 from perfkit.devices.ceiling import DeviceCeilings, Kind
-from perfkit.record import Environment, Measurement, Quantity
+from perfkit.record import Environment
 
 
 def provenance(
@@ -18,14 +19,14 @@ def provenance(
         *_estimate("step time", (variant.step_time for variant in variants), alone=attached),
         *_estimate("CPU time", (variant.cpu_time for variant in variants), alone=attached),
         *_estimate("throughput", (variant.throughput for variant in variants), alone=attached),
-        *_quantity("peak memory allocated", (variant.peak_allocated for variant in variants)),
-        *_quantity("peak memory reserved", (variant.peak_reserved for variant in variants)),
-        *_quantity("resident memory", (variant.rss for variant in variants)),
-        *_quantity("model FLOPs", (variant.model_flops for variant in variants)),
-        *_quantity("hardware FLOPs", (variant.hardware_flops for variant in variants)),
-        *_quantity("MFU", (variant.mfu for variant in variants)),
-        *_quantity("HFU", (variant.hfu for variant in variants)),
-        *_quantity("energy and power", (variant.energy_per_step for variant in variants)),
+        *of_quantity("peak memory allocated", (variant.peak_allocated for variant in variants)),
+        *of_quantity("peak memory reserved", (variant.peak_reserved for variant in variants)),
+        *of_quantity("resident memory", (variant.rss for variant in variants)),
+        *of_quantity("model FLOPs", (variant.model_flops for variant in variants)),
+        *of_quantity("hardware FLOPs", (variant.hardware_flops for variant in variants)),
+        *of_quantity("MFU", (variant.mfu for variant in variants)),
+        *of_quantity("HFU", (variant.hfu for variant in variants)),
+        *of_quantity("energy and power", (variant.energy_per_step for variant in variants)),
         *_static(variants),
         *_ceilings(environment, ceilings),
     ]
@@ -42,11 +43,6 @@ def _estimate(figure: str, values: Iterable[object], *, alone: bool) -> list[Pro
     word = "process" if count == "1" else "processes"
     of = "" if alone else f"; {count} {word} a variant"
     return [Provenance(figure=figure, how=known[0].how, detail=f"{known[0].source}{of}")]
-
-
-def _quantity(figure: str, values: Iterable[Quantity]) -> list[Provenance]:
-    known = next((value for value in values if isinstance(value, Measurement)), None)
-    return [] if known is None else [Provenance(figure=figure, how=known.how, detail=known.source)]
 
 
 def _static(variants: Sequence[Variant]) -> list[Provenance]:

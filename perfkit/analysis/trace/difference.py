@@ -32,8 +32,16 @@ class OpPair(NamedTuple):
     level: int
 
     @property
+    def before_s(self) -> float:
+        return fsum(row.seconds for row in self.before)
+
+    @property
+    def after_s(self) -> float:
+        return fsum(row.seconds for row in self.after)
+
+    @property
     def change_s(self) -> float:
-        return _seconds(self.after) - _seconds(self.before)
+        return self.after_s - self.before_s
 
 
 def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
@@ -50,8 +58,8 @@ def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
         before_step_s=before.step_s,
         after_step_s=after.step_s,
         changes=tuple(change_row(pair) for pair in shown),
-        rest_before_s=fsum(_seconds(pair.before) for pair in pairs[MOST_CHANGES:]),
-        rest_after_s=fsum(_seconds(pair.after) for pair in pairs[MOST_CHANGES:]),
+        rest_before_s=fsum(pair.before_s for pair in pairs[MOST_CHANGES:]),
+        rest_after_s=fsum(pair.after_s for pair in pairs[MOST_CHANGES:]),
         before_trace=before,
         notes=tuple(_notes(after, before, pairs)),
     )
@@ -98,10 +106,6 @@ def change_row(pair: OpPair) -> ChangeRow:
     )
 
 
-def _seconds(rows: Iterable[OpRow]) -> float:
-    return fsum(row.seconds for row in rows)
-
-
 def _sum(rows: Sequence[OpRow], value: Callable[[OpRow], float | None]) -> float | None:
     """None where there are no rows, or one of them is not known."""
     values = [value(row) for row in rows]
@@ -133,8 +137,8 @@ def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iter
         yield "one trace has steps and the other has none: its figures are of the whole trace, not per step"
     if not after.ops or not before.ops:
         yield "one of the traces has no ops to compare"
-    total = fsum(_seconds(pair.after) for pair in pairs)
-    other = fsum(_seconds(pair.after) for pair in pairs if pair.before and pair.after and _shapes_differ(pair))
+    total = fsum(pair.after_s for pair in pairs)
+    other = fsum(pair.after_s for pair in pairs if pair.before and pair.after and _shapes_differ(pair))
     if total > 0 and other > _OTHER_SHAPES * total:
         yield f"ops with {percent(other / total)} of the time have other shapes than before: the work is not the same"
 

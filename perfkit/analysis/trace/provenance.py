@@ -25,8 +25,8 @@ def trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
         Provenance(figure="device", how="recorded", detail=_devices(traces)),
         *_costs(traces),
         *_ceilings(traces),
-        *_quantity("MFU", (trace.mfu for trace in traces)),
-        *_quantity("HFU", (trace.hfu for trace in traces)),
+        *of_quantity("MFU", (trace.mfu for trace in traces)),
+        *of_quantity("HFU", (trace.hfu for trace in traces)),
     ]
     if any(trace.collectives for trace in traces):
         entries.append(
@@ -128,6 +128,7 @@ def _of_device(ceilings: DeviceCeilings | None) -> list[Provenance]:
     return [Provenance(figure="ceilings", how="measured" if measured else "datasheet", detail="; ".join(parts))]
 
 
-def _quantity(figure: str, values: Iterable[Quantity]) -> list[Provenance]:
+def of_quantity(figure: str, values: Iterable[Quantity]) -> list[Provenance]:
+    """How the first that is known was obtained; nothing where none is."""
     known = next((value for value in values if isinstance(value, Measurement)), None)
     return [] if known is None else [Provenance(figure=figure, how=known.how, detail=known.source)]

@@ -76,8 +76,8 @@ def changed_ops(
         replace(
             whole,
             changes=tuple(row for _, row in judged[:MOST_CHANGES]),
-            rest_before_s=fsum(row.seconds for pair in rest for row in pair.before),
-            rest_after_s=fsum(row.seconds for pair in rest for row in pair.after),
+            rest_before_s=fsum(pair.before_s for pair in rest),
+            rest_after_s=fsum(pair.after_s for pair in rest),
             before_trace=_bare(whole.before_trace),
         ),
         drift,
@@ -104,9 +104,9 @@ def _bare(trace: RankTrace) -> RankTrace:
 def _drift(pairs: Iterable[OpPair], before: Traced) -> Drift:
     least = _LEAST_SHARE * before.trace.step_s
     logs = [
-        math.log(_seconds(pair.after) / _seconds(pair.before))
+        math.log(pair.after_s / pair.before_s)
         for pair in pairs
-        if _same_work(pair) and _seconds(pair.before) >= least and _seconds(pair.after) > 0
+        if _same_work(pair) and pair.before_s >= least and pair.after_s > 0
     ]
     if not logs:
         return Drift(1.0, _ASSUMED)
@@ -140,10 +140,6 @@ def _same_work(pair: OpPair) -> bool:
     if not pair.before or not pair.after or not math.isclose(_calls(pair.before), _calls(pair.after), rel_tol=1e-9):
         return False
     return {row.shapes for row in pair.before} == {row.shapes for row in pair.after}
-
-
-def _seconds(rows: Sequence[OpRow]) -> float:
-    return fsum(row.seconds for row in rows)
 
 
 def _calls(rows: Sequence[OpRow]) -> float:
