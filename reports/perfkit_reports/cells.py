@@ -38,6 +38,27 @@ def seconds(value: float) -> Cell:
     return Cell(units.seconds(value), value=value)
 
 
+def size(value: int) -> Cell:
+    return Cell(units.nbytes(value), value=value)
+
+
+def whole(value: int) -> Cell:
+    return Cell(f"{value:,}", value=value)
+
+
+def calls(value: float) -> Cell:
+    return Cell(count(value), value=value)
+
+
+def share(value: float) -> Cell:
+    return Cell(units.percent(value), value=value)
+
+
+def grown(change: float, show: Callable[[float], str]) -> Cell:
+    """A change of what is better the less there is of it."""
+    return Cell(show(change), value=change, tone="bad" if change > 0 else "good" if change < 0 else "")
+
+
 def known(value: float | None, show: Callable[[float], str], reason: str) -> Cell:
     """A number; where it is not known, n/a and why."""
     return unknown(reason) if value is None else Cell(show(value), value=value)

@@ -3,30 +3,17 @@
 from collections.abc import Iterator, Sequence
 
 from perfkit import units
-from perfkit.analysis.model.difference import ChangeRow
 from perfkit.check.result import CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange, Why
-from perfkit_reports.cells import count, text
+from perfkit_reports.cells import grown, seconds, size, text, whole
 from perfkit_reports.document.blocks import Block, Details, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import story
+from perfkit_reports.subjects.trace.columns import changes
 from perfkit_reports.subjects.trace.parts import table
 from perfkit_reports.wording import signed_seconds
-
-# What the evidence of a change of an op is worth, in words.
-_EVIDENCE = {
-    "new": "it was not called before",
-    "gone": "it is not called any more",
-    "more calls": "counted exactly",
-    "fewer calls": "counted exactly",
-    "other inputs": "it is called as often, with other shapes or dtypes",
-    "slower": "in every traced step, beyond what other ops vary by",
-    "faster": "in every traced step, beyond what other ops vary by",
-    "noise": "no more than equal work varies by in these traces",
-}
 
 
 def blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
@@ -58,7 +45,7 @@ def _blocks(variant: CheckedVariant, why: Why, number: int) -> Iterator[Block]:
         before, after = units.seconds(why.time.before_step_s), units.seconds(why.time.after_step_s)
         took = f"A step took {before} before and {after} after, under the profiler."
         ops = why.time.changes
-        yield from table(f"ops-{number}", "Ops", op_columns(ops), ops, "op", caption=took)
+        yield from table(f"ops-{number}", "Ops", changes(ops), ops, "op", caption=took)
     categories = sorted(
         (each for each in why.memory if each.before or each.after), key=lambda each: -max(each.before, each.after)
     )
@@ -74,73 +61,23 @@ def _blocks(variant: CheckedVariant, why: Why, number: int) -> Iterator[Block]:
         yield Text(id=f"why-notes-{number}", lines=tuple(map(one_line, why.notes)), style="list")
 
 
-def op_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
-    """What an op took before and after, bars of both on one scale, and what the change rests on."""
-    most = max((value or 0.0 for row in rows for value in (row.before_s, row.after_s)), default=0.0) or 1.0
-    step = "per step, median over the traced steps"
-    return [
-        Column("Op", lambda row: _name(row.name), numeric=False, code=True),
-        Column("Evidence", _evidence, numeric=False),
-        Column("Change", _grown_s, help="per step"),
-        Column("Before", lambda row: _seconds(row.before_s), meter=True, most=most, help=step),
-        Column("After", lambda row: _seconds(row.after_s), meter=True, most=most, help=step),
-        Column("Calls", _calls, help="per step, before → after"),
-        Column("Module", lambda row: _name(row.module), numeric=False, wrap=True),
-        Column("Phase", lambda row: text(one_line(row.phase)), numeric=False),
-        Column("Shapes", lambda row: _name(row.shapes), numeric=False, wrap=True, weight=Weight.DETAIL),
-    ]
-
-
 def _category_columns(rows: Sequence[MemoryChange]) -> list[Column[MemoryChange]]:
     most = max((float(max(row.before, row.after)) for row in rows), default=1.0)
     return [
         Column("Category", lambda row: text(one_line(row.category)), numeric=False),
-        Column("Before", lambda row: _bytes(row.before), meter=True, most=most),
-        Column("After", lambda row: _bytes(row.after), meter=True, most=most),
+        Column("Before", lambda row: size(row.before), meter=True, most=most),
+        Column("After", lambda row: size(row.after), meter=True, most=most),
         Column("Change", _grown),
     ]
 
 
-def signed_bytes(value: int) -> str:
+def signed_bytes(value: float) -> str:
     return f"{'+' if value > 0 else '-' if value < 0 else ''}{units.nbytes(abs(value))}"
-
-
-def _name(name: str) -> Cell:
-    plain = one_line(name)
-    short = middle(plain, 48)
-    return Cell(short or NOTHING, value=plain, whole=plain if short != plain else "")
-
-
-def _bytes(value: int) -> Cell:
-    return Cell(units.nbytes(value), value=value)
-
-
-def _grown_s(row: ChangeRow) -> Cell:
-    change = row.change_s
-    return Cell(signed_seconds(change), value=change, tone="bad" if change > 0 else "good" if change < 0 else "")
-
-
-def _seconds(value: float | None) -> Cell:
-    return Cell(NOTHING, value=0.0) if value is None else Cell(units.seconds(value), value=value)
-
-
-def _evidence(row: ChangeRow) -> Cell:
-    if not row.evidence:
-        return Cell(NOTHING)
-    worse = "bad" if row.change_s > 0 else "good"
-    tone = "" if row.evidence == "noise" else worse
-    return Cell(row.evidence, reason=_EVIDENCE.get(row.evidence, ""), value=row.evidence, tone=tone)
-
-
-def _calls(row: ChangeRow) -> Cell:
-    was, now = row.before_calls or 0.0, row.after_calls or 0.0
-    return Cell(count(now) if was == now else f"{count(was)} → {count(now)}", value=now)
 
 
 def _grown(row: MemoryChange) -> Cell:
     change = row.after - row.before
-    tone = "bad" if change > 0 else "good" if change < 0 else ""
-    return Cell(signed_bytes(change) if change else NOTHING, value=change, tone=tone)
+    return grown(change, signed_bytes) if change else Cell(NOTHING, value=0)
 
 
 MAKERS: tuple[Column[MemoryChange], ...] = (
@@ -148,27 +85,33 @@ MAKERS: tuple[Column[MemoryChange], ...] = (
     Column("Module", lambda row: text(one_line(row.module)), numeric=False, wrap=True),
     Column("Category", lambda row: text(one_line(row.category)), numeric=False),
     Column("Change", _grown),
-    Column("Before", lambda row: _bytes(row.before)),
-    Column("After", lambda row: _bytes(row.after)),
+    Column("Before", lambda row: size(row.before)),
+    Column("After", lambda row: size(row.after)),
 )
 COMPILED: tuple[Column[CountChange], ...] = (
     Column("What", lambda row: text(row.kind), numeric=False),
-    Column("Before", lambda row: Cell(f"{row.before:,}", value=row.before)),
-    Column("After", lambda row: Cell(f"{row.after:,}", value=row.after)),
+    Column("Before", lambda row: whole(row.before)),
+    Column("After", lambda row: whole(row.after)),
     Column("Why", lambda row: text(one_line(row.what)), numeric=False, wrap=True),
 )
+
+
+def _took(value: float | None) -> Cell:
+    return Cell(NOTHING, value=0.0) if value is None else seconds(value)
+
+
+def _longer(row: SetupChange) -> Cell:
+    if row.before_s is None or row.after_s is None:
+        return Cell(NOTHING)
+    change = row.after_s - row.before_s
+    return Cell(signed_seconds(change), value=change)
+
+
 SETUP: tuple[Column[SetupChange], ...] = (
     Column("Set-up", lambda row: text(one_line(row.name)), numeric=False),
-    Column("Before", lambda row: _seconds(row.before_s)),
-    Column("After", lambda row: _seconds(row.after_s)),
-    Column(
-        "Change",
-        lambda row: (
-            Cell(NOTHING)
-            if row.before_s is None or row.after_s is None
-            else Cell(signed_seconds(row.after_s - row.before_s), value=row.after_s - row.before_s)
-        ),
-    ),
+    Column("Before", lambda row: _took(row.before_s)),
+    Column("After", lambda row: _took(row.after_s)),
+    Column("Change", _longer),
 )
 
 

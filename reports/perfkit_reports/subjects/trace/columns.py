@@ -1,6 +1,6 @@
 """The columns of a trace report's tables, shared by every renderer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from perfkit import units
 from perfkit.analysis.model.difference import ChangeRow
@@ -16,37 +16,29 @@ from perfkit.analysis.model.trace import (
     Uncovered,
 )
 from perfkit.analysis.trace.gaps import place
-from perfkit_reports.cells import code, count, known, seconds, short, text
+from perfkit_reports.cells import calls, code, count, grown, known, seconds, share, short, text, whole
 from perfkit_reports.document.cells import Cell, unknown
-from perfkit_reports.document.tables import NOTHING, Column
+from perfkit_reports.document.tables import NOTHING, Column, telling
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.trace.headline import device
 from perfkit_reports.subjects.trace.story import reading
 from perfkit_reports.wording import signed_seconds
 
-
-def _count(value: float) -> Cell:
-    return Cell(count(value), value=value)
-
-
+_NO_LENGTH = "the trace has no length"
 _BUSY: tuple[Column[StreamRow], ...] = (
     Column("Busy", lambda row: seconds(row.busy_s), help="sum over the whole trace"),
-    Column(
-        "Of the trace",
-        lambda row: known(
-            row.busy_s / row.span_s if row.span_s > 0 else None, units.percent, "the trace has no length"
-        ),
-    ),
+    Column("Of the trace", lambda row: share(row.busy_s / row.span_s) if row.span_s > 0 else unknown(_NO_LENGTH)),
 )
 STREAMS: tuple[Column[StreamRow], ...] = (
     Column("Stream", lambda row: short(row.stream), numeric=False),
     Column("Device", lambda row: Cell(str(row.device), value=row.device)),
-    Column("Kernels", lambda row: Cell(f"{row.kernels:,}", value=row.kernels), help="in the whole trace"),
+    Column("Kernels", lambda row: whole(row.kernels), help="in the whole trace"),
     *_BUSY,
 )
 THREADS: tuple[Column[StreamRow], ...] = (
     Column("Thread", lambda row: short(row.stream), numeric=False),
-    Column("Ops", lambda row: Cell(f"{row.kernels:,}", value=row.kernels), help="in the whole trace"),
+    Column("Ops", lambda row: whole(row.kernels), help="in the whole trace"),
     *_BUSY,
 )
 
@@ -72,7 +64,7 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     Column("Ranks", lambda row: known(row.group_size, lambda value: f"{value:,.0f}", "the group was not recorded")),
     Column("Dtype", lambda row: text(row.dtype), numeric=False),
     Column("Message", lambda row: known(row.message_bytes, units.nbytes, _NO_SIZE), help="bytes per call"),
-    Column("Calls", lambda row: _count(row.calls), help="per step"),
+    Column("Calls", lambda row: calls(row.calls), help="per step"),
     Column("Time", lambda row: seconds(row.seconds), help="per step"),
     Column("Exposed", lambda row: seconds(row.exposed_s), help="not beside computing, per step"),
     Column(
@@ -100,7 +92,7 @@ def _pageable(row: CopyRow) -> Cell:
 COPIES: tuple[Column[CopyRow], ...] = (
     Column("Copy", lambda row: text(row.kind), numeric=False),
     Column("Host memory", _pageable, numeric=False),
-    Column("Calls", lambda row: _count(row.calls), help="per step"),
+    Column("Calls", lambda row: calls(row.calls), help="per step"),
     Column("Bytes", lambda row: known(row.bytes, units.nbytes, _NO_SIZE), help="per step"),
     Column("Time", lambda row: seconds(row.seconds), help="per step"),
     Column("Exposed", lambda row: seconds(row.exposed_s), help="not beside computing, per step"),
@@ -111,7 +103,7 @@ COPIES: tuple[Column[CopyRow], ...] = (
 GAPS: tuple[Column[GapRow], ...] = (
     Column("The host was in", lambda row: _place(row), numeric=False, wrap=True),
     Column("Before", lambda row: code(row.following), numeric=False, help="the op of the kernel that came next"),
-    Column("Gaps", lambda row: _count(row.gaps), help="per step"),
+    Column("Gaps", lambda row: calls(row.gaps), help="per step"),
     Column("Device idle", lambda row: seconds(row.seconds), help="per step"),
     Column("Longest", lambda row: seconds(row.longest_s)),
     Column(
@@ -150,49 +142,75 @@ RANKS: tuple[Column[RankRow], ...] = (
 SKEW: tuple[Column[SkewRow], ...] = (
     Column("Collective", lambda row: code(row.name), numeric=False, code=True),
     Column("Group", lambda row: short(row.group, 32), numeric=False),
-    Column("Calls", lambda row: _count(row.calls), help="per step"),
+    Column("Calls", lambda row: calls(row.calls), help="per step"),
     Column("Waiting", lambda row: seconds(row.wait_s), help="mean over ranks, per step"),
     Column("At worst", lambda row: seconds(row.worst_wait_s)),
     Column("Last to arrive", lambda row: text(row.latest_rank), numeric=False),
-    Column("How often", lambda row: Cell(units.percent(row.latest_share, 0), value=row.latest_share)),
+    Column("How often", lambda row: share(row.latest_share)),
 )
 
 
 def _side(value: float | None, show: Callable[[float], str]) -> Cell:
-    return Cell(NOTHING, reason="it does not occur there") if value is None else Cell(show(value), value=value)
+    if value is None:
+        return Cell(NOTHING, reason="it does not occur there", value=0.0)
+    return Cell(show(value), value=value)
 
 
-def _change(row: ChangeRow) -> Cell:
-    change = row.change_s
-    return Cell(signed_seconds(change), value=change, tone="bad" if change > 0 else "good" if change < 0 else "")
+def _evidence(row: ChangeRow) -> Cell:
+    if not row.evidence:
+        return Cell(NOTHING)
+    tone = "" if row.evidence == "noise" else "bad" if row.change_s > 0 else "good"
+    return Cell(row.evidence, reason=_EVIDENCE.get(row.evidence, ""), value=row.evidence, tone=tone)
 
 
-CHANGES: tuple[Column[ChangeRow], ...] = (
-    Column("Op", lambda row: code(row.name), numeric=False, code=True),
-    Column("Change", _change, help="per step"),
-    Column("Before", lambda row: _side(row.before_s, units.seconds), help="per step"),
-    Column("Now", lambda row: _side(row.after_s, units.seconds), help="per step"),
-    Column("Calls before", lambda row: _side(row.before_calls, count), help="per step"),
-    Column("Calls now", lambda row: _side(row.after_calls, count), help="per step"),
-    Column("Phase", lambda row: text(row.phase), numeric=False),
-    Column("Module", lambda row: short(row.module, 48), numeric=False, wrap=True),
-    Column("Shapes", lambda row: short(row.shapes, 48), numeric=False, wrap=True),
-    Column("FLOPs before", lambda row: _side(row.before_flops, units.flops), weight=Weight.DETAIL),
-    Column("FLOPs now", lambda row: _side(row.after_flops, units.flops), weight=Weight.DETAIL),
-    Column("Bytes before", lambda row: _side(row.before_bytes, units.nbytes), weight=Weight.DETAIL),
-    Column("Bytes now", lambda row: _side(row.after_bytes, units.nbytes), weight=Weight.DETAIL),
-)
+def _calls(row: ChangeRow) -> Cell:
+    was, now = row.before_calls or 0.0, row.after_calls or 0.0
+    return Cell(count(now) if was == now else f"{count(was)} → {count(now)}", value=now)
+
+
+def changes(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
+    """What an op took before and after, bars of both on one scale, and what the change rests on."""
+    most = max((value or 0.0 for row in rows for value in (row.before_s, row.after_s)), default=0.0) or 1.0
+    every: list[Column[ChangeRow]] = [
+        Column("Op", lambda row: code(one_line(row.name)), numeric=False, code=True),
+        Column("Evidence", _evidence, numeric=False),
+        Column("Change", lambda row: grown(row.change_s, signed_seconds), help="per step"),
+        Column("Before", lambda row: _side(row.before_s, units.seconds), meter=True, most=most, help="per step"),
+        Column("After", lambda row: _side(row.after_s, units.seconds), meter=True, most=most, help="per step"),
+        Column("Calls", _calls, help="per step, before → after"),
+        Column("Module", lambda row: short(one_line(row.module), 48), numeric=False, wrap=True),
+        Column("Phase", lambda row: text(one_line(row.phase)), numeric=False),
+        Column("Shapes", lambda row: short(one_line(row.shapes), 48), numeric=False, wrap=True),
+        Column("FLOPs before", lambda row: _side(row.before_flops, units.flops), weight=Weight.DETAIL),
+        Column("FLOPs after", lambda row: _side(row.after_flops, units.flops), weight=Weight.DETAIL),
+        Column("Bytes before", lambda row: _side(row.before_bytes, units.nbytes), weight=Weight.DETAIL),
+        Column("Bytes after", lambda row: _side(row.after_bytes, units.nbytes), weight=Weight.DETAIL),
+    ]
+    return telling(every, rows)
+
+
+# What the evidence of a change of an op is worth, in words.
+_EVIDENCE = {
+    "new": "it was not called before",
+    "gone": "it is not called any more",
+    "more calls": "counted exactly",
+    "fewer calls": "counted exactly",
+    "other inputs": "it is called as often, with other shapes or dtypes",
+    "slower": "in every traced step, beyond what other ops vary by",
+    "faster": "in every traced step, beyond what other ops vary by",
+    "noise": "no more than equal work varies by in these traces",
+}
 UNCOVERED: tuple[Column[Uncovered], ...] = (
     Column("Name", lambda row: code(row.name), numeric=False, code=True),
     Column("Time", lambda row: seconds(row.seconds), help="in the whole trace"),
-    Column("Share", lambda row: Cell(units.percent(row.share), value=row.share), meter=True),
+    Column("Share", lambda row: share(row.share), meter=True),
     Column("Why", lambda row: text(row.reason), numeric=False, wrap=True),
 )
 HOST_CALLS: tuple[Column[HostCallRow], ...] = (
     Column("Call", lambda row: code(row.name), numeric=False, code=True),
     Column("What for", lambda row: text(row.kind), numeric=False),
     Column("Within", lambda row: code(row.op, 40), numeric=False, help="the innermost op around it"),
-    Column("Calls", lambda row: _count(row.calls), help="per step"),
+    Column("Calls", lambda row: calls(row.calls), help="per step"),
     Column("Time", lambda row: seconds(row.seconds), help="per step"),
     Column(
         "Device idle",
@@ -203,7 +221,7 @@ HOST_CALLS: tuple[Column[HostCallRow], ...] = (
 MODEL_ERROR: tuple[Column[ModelErrorRow], ...] = (
     Column("Ops", lambda row: text(row.op_class), numeric=False),
     Column("Quantity", lambda row: text(row.quantity), numeric=False),
-    Column("Kernels", lambda row: Cell(f"{row.kernels:,}", value=row.kernels)),
+    Column("Kernels", lambda row: whole(row.kernels)),
     Column("Time", lambda row: seconds(row.seconds)),
     Column("Model / counter", lambda row: Cell(f"{row.ratio:.2f}", value=row.ratio), help="median, weighted by time"),
     Column("80 % of the time", lambda row: Cell(f"{row.low:.2f} to {row.high:.2f}"), numeric=False),

@@ -9,7 +9,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.peak import CPU
 from perfkit.devices.unit_names import unit_name
-from perfkit_reports.cells import code, count, known, seconds, short, text
+from perfkit_reports.cells import calls, code, known, seconds, share, short, text
 from perfkit_reports.document.blocks import Block, Choice, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
@@ -43,7 +43,7 @@ def _bound(row: OpRow) -> Cell:
 
 _FIGURES: tuple[Column[OpRow], ...] = (
     Column("Time", lambda row: seconds(row.seconds), help="per step"),
-    Column("Share", lambda row: Cell(units.percent(row.share), value=row.share), help="of the step", meter=True),
+    Column("Share", lambda row: share(row.share), help="of the step", meter=True),
     Column(
         _SAVINGS,
         lambda row: known(gain_s(row), units.seconds, _ABOVE if row.above_roof else _UNMODELLED),
@@ -52,7 +52,7 @@ _FIGURES: tuple[Column[OpRow], ...] = (
     Column("% of roofline", _of_roofline, help="attainable time over time taken"),
     Column("Bound", _bound, numeric=False, help="the ceiling that limits it"),
 )
-_CALLS = Column[OpRow]("Calls", lambda row: Cell(count(row.calls), value=row.calls), help="per step")
+_CALLS = Column[OpRow]("Calls", lambda row: calls(row.calls), help="per step")
 _PHASE = Column[OpRow]("Phase", lambda row: text(row.phase), numeric=False)
 _MODULE = Column[OpRow]("Module", lambda row: short(row.module, 48), numeric=False, wrap=True)
 _SHAPES = Column[OpRow]("Shapes", lambda row: short(row.shapes, 48), numeric=False, wrap=True)

@@ -47,7 +47,14 @@ def changes(analysis: TraceAnalysis) -> Section | None:
         Text(id="no-changes", lines=("The two have no ops that could be matched.",), style="empty"),
     )
     if chart is not None:
-        rows = table("changes", "Changes by op", columns.CHANGES, difference.changes, "op", weight=Weight.BRIEF)
+        rows = table(
+            "changes",
+            "Changes by op",
+            columns.changes(difference.changes),
+            difference.changes,
+            "op",
+            weight=Weight.BRIEF,
+        )
         blocks = (
             chart,
             Details(id="all-changes", title="All changed ops as a table", blocks=rows, weight=Weight.BRIEF),

@@ -125,6 +125,10 @@ def test_why_has_the_tables_that_differ(every_verdict: Check) -> None:
         "Module": "blocks.*.attn",
         "Phase": "forward",
         "Shapes": "[8, 6, 256, 256]",
+        "FLOPs before": "20.0 GFLOP",
+        "FLOPs after": "20.0 GFLOP",
+        "Bytes before": "5.96 GiB",
+        "Bytes after": "5.96 GiB",
     }
     categories = found["categories-0"]
     assert isinstance(categories, Table)
