@@ -31,6 +31,7 @@ _TWO_LETTERS = {"Dh": "half", "Di": "char32_t", "Ds": "char16_t", "Dn": "std::nu
 _STANDARD = {"Sa": "std::allocator", "Sb": "std::basic_string", "Ss": "std::string"}
 _AROUND = {"P": "*", "R": "&", "O": "&&", "K": " const", "V": " volatile", "r": ""}
 _ANONYMOUS = "_GLOBAL__N_1"
+_LONGEST = 10_000  # characters of a part: references to parts double what they refer to, again and again
 
 
 def demangled(name: str) -> str:
@@ -39,12 +40,8 @@ def demangled(name: str) -> str:
         return name
     try:
         return _Reader(name[2:]).name() or name
-    except (_UnknownError, IndexError, RecursionError):
+    except (ValueError, RecursionError):
         return name
-
-
-class _UnknownError(Exception):
-    """Something that is not read here."""
 
 
 class _Reader:
@@ -60,15 +57,20 @@ class _Reader:
         if self._takes("N"):
             return self._nested()
         if self.text.startswith("Z", self.at):
-            raise _UnknownError  # local to a function
+            raise ValueError("local to a function")
         scope = "std::" if self._takes("St") else ""
         if not scope and self._next() == "S":
             plain = self._back()
         else:
             plain = scope + self._source()
             if self._next() == "I":
-                self.seen.append(plain)
+                self._keep(plain)
         return plain + self._templates() if self._next() == "I" else plain
+
+    def _keep(self, part: str) -> None:
+        if len(part) > _LONGEST:
+            raise ValueError(self.text)
+        self.seen.append(part)
 
     def _next(self) -> str:
         return self.text[self.at : self.at + 1]
@@ -97,7 +99,7 @@ class _Reader:
                 part = self._source()
                 whole = f"{whole}::{part}" if whole else part
             if self._next() != "E":
-                self.seen.append(whole)
+                self._keep(whole)
         return whole
 
     def _source(self) -> str:
@@ -107,11 +109,11 @@ class _Reader:
             digits += self._next()
             self.at += 1
         if not digits:
-            raise _UnknownError
+            raise ValueError(self.text)
         end = self.at + int(digits)
         part, self.at = self.text[self.at : end], end
         if end > len(self.text):
-            raise _UnknownError
+            raise ValueError(self.text)
         while self._takes("B"):  # an ABI tag
             part += f"[abi:{self._source()}]"
         return "(anonymous namespace)" if part == _ANONYMOUS else part
@@ -125,7 +127,7 @@ class _Reader:
         digits, self.at = self.text[self.at + 1 : end], end + 1
         place = int(digits, 36) + 1 if digits else 0
         if place >= len(self.seen):
-            raise _UnknownError
+            raise ValueError(self.text)
         return self.seen[place]
 
     def _parameter(self) -> str:
@@ -134,7 +136,7 @@ class _Reader:
         digits, self.at = self.text[self.at + 1 : end], end + 1
         place = int(digits) + 1 if digits else 0
         if place >= len(self.arguments):
-            raise _UnknownError
+            raise ValueError(self.text)
         return self.arguments[place]
 
     def _templates(self) -> str:
@@ -155,7 +157,7 @@ class _Reader:
         if self._takes("L"):
             return [self._literal()]
         if self._next() == "X":
-            raise _UnknownError
+            raise ValueError(self.text)
         return [self._type()]
 
     def _literal(self) -> str:
@@ -183,20 +185,20 @@ class _Reader:
             self.at += 1
             inner = self._type()
             around = f"{inner}{_AROUND[letter]}"
-            self.seen.append(around)
+            self._keep(around)
             return around
         if letter == "S" and not self.text.startswith("St", self.at):
             known = self._back()
             if self._next() == "I":
                 known += self._templates()
-                self.seen.append(known)
+                self._keep(known)
             return known
         if letter == "T":
             parameter = self._parameter()
-            self.seen.append(parameter)
+            self._keep(parameter)
             return parameter
         if letter == "N" or letter.isdigit() or letter == "S":
             named = self.name()
-            self.seen.append(named)
+            self._keep(named)
             return named
-        raise _UnknownError
+        raise ValueError(self.text)
