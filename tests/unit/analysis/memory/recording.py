@@ -9,6 +9,14 @@ from perfkit.analysis.memory.classify import categories
 from perfkit.analysis.memory.lives import AT_START, Lives
 from perfkit.record import PHASES, Block
 
+# Ops of stories by a word.
+OPS = {
+    "NODE": "autograd::engine::evaluate_function: GeluBackward0",
+    "ACCUMULATE": "torch::autograd::AccumulateGrad",
+    "REDUCE": "FSDP::post_backward_reduce (blocks.1)",
+    "WAIT": "FSDP::post_backward_rs_wait (blocks.0)",
+}
+
 
 class Recording:
     """Events as they are called; the n-th happens at n nanoseconds. Blocks are numbered in the order of birth."""
@@ -93,3 +101,38 @@ class Recording:
                 },
             }
         )
+
+
+def check(
+    story: str, *, device: str = "cpu", bands: tuple[Band, ...] = (), failed: FailedRequest | None = None
+) -> None:
+    """Whether each block of a story is for what the story says.
+
+    A line is a phase, `outside` of any or `then`, with what happens in it: `kept=aten::mm/module*32>gradient` makes 32
+    bytes that shall be found to be a gradient (`mm` stands for `aten::mm`; name, module and size may be missing),
+    `-kept@NODE` frees them within an op, and `~kept@NODE>gradient` takes their address.
+    """
+    recording, expected, blocks = Recording(device=device), [], dict[str, int]()
+    recording.bands += bands
+    recording.failed = failed
+    for line in filter(None, map(str.strip, story.splitlines())):
+        phase, _, events = line.partition(":")
+        if phase == "outside":
+            recording.outside()
+        elif phase != "then":
+            recording.phase(phase)
+        for event in events.split():
+            what, _, category = event.partition(">")
+            expected += [category.replace("_", " ")] if category else []
+            if event[0] in "-~":
+                name, _, op = what[1:].partition("@")
+                act = recording.free if event[0] == "-" else recording.replace
+                act(blocks[name], op=OPS.get(op, op))
+                continue
+            name, _, made = what.rpartition("=")
+            made, _, size = made.partition("*")
+            op, _, module = made.partition("/")
+            plain = op and op not in OPS and "::" not in op
+            op = f"aten::{op}" if plain else OPS.get(op, op)
+            blocks[name] = recording.make(op, int(size or 64), module=module)
+    assert recording.categories() == expected

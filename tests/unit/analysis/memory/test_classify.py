@@ -10,18 +10,15 @@ from perfkit.allocations import (
     GRADIENT,
     GRAPH_POOL,
     OFFLOAD,
-    OPTIMIZER_STATE,
     PARAMETER,
-    TEMPORARY,
     UNKNOWN,
     UNSHARDED_PARAMETER,
     WORKSPACE,
 )
 from perfkit.record import Block
-from tests.unit.analysis.memory.recording import Recording
+from tests.unit.analysis.memory.recording import Recording, check
 
 HOPPER = 32 * 2**20
-NODE = "autograd::engine::evaluate_function: AddmmBackward0"
 
 
 def known(category: str) -> Block:
@@ -124,67 +121,45 @@ def test_an_op_comes_before_a_line() -> None:
     assert recording.categories() == [UNSHARDED_PARAMETER]
 
 
-def test_fsdp_reduces_into_the_gradient_and_gives_the_buffer_back() -> None:
-    recording = Recording()
-    recording.phase("backward")
-    unsharded = recording.make("aten::mm")
-    buffer = recording.make("FSDP::post_backward_reduce (blocks.1)")
-    recording.free(unsharded, op="FSDP::post_backward_reduce (blocks.1)")
-    gradient = recording.make("FSDP::post_backward_reduce (blocks.1)")
-    staging = recording.make("aten::clone")
-    recording.free(staging, op="FSDP::post_backward_reduce (blocks.0)")
-    recording.free(buffer, op="FSDP::post_backward_rs_wait (blocks.0)")
-    recording.phase("optimizer")
-    recording.free(gradient)
-    assert recording.categories() == [GRADIENT, COMMUNICATION_BUFFER, GRADIENT, COMMUNICATION_BUFFER]
+STORIES = {
+    "fsdp reduces into the gradient and gives the buffer back": """
+        backward: unsharded=mm>gradient buffer=REDUCE>communication_buffer -unsharded@REDUCE gradient=REDUCE>gradient
+        then: staging=clone>communication_buffer -staging@REDUCE -buffer@WAIT
+        optimizer: -gradient
+    """,
+    "what a collective made and was not seen to free is no gradient": """
+        backward: REDUCE>communication_buffer unseen=REDUCE>communication_buffer gradient=REDUCE>gradient
+        optimizer: update=sqrt>temporary -update -gradient
+        backward: -unseen gradient=REDUCE>gradient
+        optimizer: update=sqrt>temporary -update -gradient
+    """,
+    "buckets of DDP": """
+        forward: empty/DistributedDataParallel>communication_buffer gelu/DistributedDataParallel>activation
+        then: empty/DistributedDataParallel/GPT_0>activation
+    """,
+    "a copy in backward without sharding is no communication": """
+        backward: block=clone>temporary mm>gradient -block@NODE
+    """,
+    "the state that an optimizer makes under a collective is told by the op": """
+        optimizer: c10d::broadcast_>communication_buffer =>optimizer_state
+    """,
+}
 
 
-def test_what_a_collective_made_and_was_not_seen_to_free_is_no_gradient() -> None:
-    recording, unseen = Recording(), -1
-    for step in range(2):
-        recording.phase("backward")
-        if step == 0:
-            recording.make("FSDP::post_backward_reduce (blocks.1)")
-            unseen = recording.make("FSDP::post_backward_reduce (blocks.1)")
-        else:
-            recording.free(unseen)
-        gradient = recording.make("FSDP::post_backward_reduce (blocks.1)")
-        recording.phase("optimizer")
-        recording.free(recording.make("aten::sqrt"))
-        recording.free(gradient)
-    found = [name for name in recording.categories() if name != TEMPORARY]
-    assert found == [COMMUNICATION_BUFFER, COMMUNICATION_BUFFER, GRADIENT, GRADIENT]
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_names_and_lives_together(story: str) -> None:
+    check(story)
 
 
-def test_buckets_of_ddp() -> None:
-    recording = Recording()
-    recording.phase("forward")
-    recording.make("aten::empty", module="DistributedDataParallel")
-    recording.make("aten::gelu", module="DistributedDataParallel")
-    recording.make("aten::empty", module="DistributedDataParallel/GPT_0")
-    assert recording.categories() == [COMMUNICATION_BUFFER, ACTIVATION, ACTIVATION]
-
-
-def test_a_copy_in_backward_without_sharding_is_no_communication() -> None:
-    recording = Recording()
-    recording.phase("backward")
-    block = recording.make("aten::clone")
-    recording.make("aten::mm")
-    recording.free(block, op=NODE)
-    assert recording.categories() == [TEMPORARY, GRADIENT]
-
-
-@pytest.mark.parametrize(("device", "expected"), [("cuda:0", WORKSPACE), ("cpu", TEMPORARY)])
+@pytest.mark.parametrize(("device", "expected"), [("cuda:0", "workspace"), ("cpu", "temporary")])
 def test_what_a_product_obtains_and_gives_back_is_its_workspace_on_a_gpu(device: str, expected: str) -> None:
-    recording = Recording(device=device)
-    recording.phase("forward")
-    recording.make("aten::addmm")
-    block = recording.make("aten::addmm")
-    recording.free(block, op="aten::addmm")
-    later = recording.make("aten::addmm")
-    recording.free(later)
-    recording.phase("backward")
-    assert recording.categories() == [ACTIVATION, expected, TEMPORARY]
+    check(
+        f"""
+        forward: addmm>activation block=addmm>{expected} -block@aten::addmm later=addmm>temporary -later
+        backward:
+        """,
+        device=device,
+    )
 
 
 def test_the_workspace_that_cublas_keeps() -> None:
@@ -201,11 +176,3 @@ def test_the_workspace_that_cublas_keeps() -> None:
         recording.phase("optimizer")
         recording.free(recording.make("aten::sqrt"))
     assert recording.categories()[:3] == [WORKSPACE, WORKSPACE, ACTIVATION]
-
-
-def test_the_state_that_an_optimizer_makes_under_a_collective_is_told_by_the_op() -> None:
-    recording = Recording()
-    recording.phase("optimizer")
-    recording.make("c10d::broadcast_")
-    recording.make("")
-    assert recording.categories() == [COMMUNICATION_BUFFER, OPTIMIZER_STATE]

@@ -2,224 +2,122 @@
 
 import pytest
 
-from perfkit.allocations import (
-    ACTIVATION,
-    BUFFER,
-    GRADIENT,
-    INPUT,
-    OPTIMIZER_STATE,
-    RECOMPUTED,
-    TEMPORARY,
-    UNKNOWN,
-    Band,
-    FailedRequest,
-)
-from tests.unit.analysis.memory.recording import Recording
+from perfkit.allocations import ACTIVATION, GRADIENT, RECOMPUTED, TEMPORARY, UNKNOWN, Band, FailedRequest
+from tests.unit.analysis.memory.recording import OPS, Recording, check
 
-NODE = "autograd::engine::evaluate_function: GeluBackward0"
-ACCUMULATE = "torch::autograd::AccumulateGrad"
 FAILED = FailedRequest(bytes=1, message="CUDA out of memory")
 
 
-def test_a_step() -> None:
-    r = Recording()
-    r.phase("data")
-    batch, collated = r.make("aten::clone"), r.make("aten::stack")
-    r.free(collated)
-    r.phase("forward")
-    saved, passing = r.make("aten::gelu"), r.make("aten::mul")
-    r.free(passing)
-    r.phase("backward")
-    of_activation, gradient = r.make("aten::gelu_backward"), r.make("aten::mm")
-    r.free(saved, op=NODE)
-    r.free(of_activation, op=NODE)
-    r.phase("optimizer")
-    r.make("")  # the state
-    update = r.make("aten::sqrt")
-    r.free(update)
-    r.free(gradient)
-    r.outside()
-    r.free(batch)
-    assert r.categories() == [INPUT, TEMPORARY, ACTIVATION, TEMPORARY, TEMPORARY, GRADIENT, OPTIMIZER_STATE, TEMPORARY]
+STORIES = {
+    "a step": """
+        data: batch=clone>input collated=stack>temporary -collated
+        forward: saved=gelu>activation passing=mul>temporary -passing
+        backward: of_saved=gelu_backward>temporary gradient=mm>gradient -saved@NODE -of_saved@NODE
+        optimizer: =>optimizer_state update=sqrt>temporary -update -gradient
+        outside: -batch
+    """,
+    "freed after its phase before the next begins": """
+        forward: block=gelu>temporary
+        outside: -block
+        backward:
+    """,
+    "gradients that are freed by the next step": """
+        forward: gelu>activation
+        backward: gradient=mm>gradient
+        optimizer: update=sqrt>temporary -update
+        forward: -gradient gelu>activation
+        backward: mm>gradient
+        optimizer: update=sqrt>temporary -update
+    """,
+    "gradients without an optimizer phase": """
+        forward:
+        backward: gradient=mm>gradient mm>gradient
+        forward: -gradient
+    """,
+    "gradients of later microbatches are added to the first": """
+        backward: first=mm>gradient
+        forward:
+        backward: second=mm>gradient -second@ACCUMULATE inside=ACCUMULATE>temporary -inside@ACCUMULATE
+        optimizer: -first
+    """,
+    "what crosses from one microbatch to the next": """
+        backward: dropped=mm>temporary reduced=mm>gradient
+        forward: -dropped
+        backward: -reduced@FSDP::post_backward_reduce
+        optimizer: update=sqrt>temporary -update
+    """,
+    "an op that takes the address of a block did not free it": """
+        backward: block=mm>temporary sum>gradient ~block@ACCUMULATE>gradient
+        optimizer:
+    """,
+    "an optimizer within backward takes its gradients": """
+        backward: gradient=mm>gradient update=sqrt>temporary -update@torch::autograd::Hook -gradient@ACCUMULATE
+    """,
+    "state of the optimizer and what its steps leave for a while": """
+        optimizer: =>optimizer_state state=add*32>optimizer_state norm=linalg_vector_norm*8>temporary
+        forward: -norm
+        optimizer: -state state=add*32>optimizer_state norm=linalg_vector_norm*8>temporary
+        forward: -norm
+        optimizer: -state state=add*32>optimizer_state norm=linalg_vector_norm*8>temporary
+        forward:
+    """,
+    "the norm that is alive when the recording ends is as those before": """
+        forward:
+        optimizer: norm=linalg_vector_norm*8>temporary update=sqrt>temporary -update
+        forward: -norm
+        optimizer: norm=linalg_vector_norm*8>temporary update=sqrt>temporary -update
+        forward: -norm
+        optimizer: norm=linalg_vector_norm*8>temporary update=sqrt>temporary -update
+    """,
+    "a cache that forward makes once is a buffer": """
+        forward: cos/rotary>buffer block=cos/head>activation
+        backward: -block@NODE
+        optimizer: update=sqrt>temporary -update
+    """
+    + """
+        forward: block=cos/head>activation
+        backward: -block@NODE
+        optimizer: update=sqrt>temporary -update
+    """
+    * 2,
+    "what every step leaves, as losses in a list, is no cache": """
+        forward: div>activation
+        optimizer: update=sqrt>temporary -update
+    """
+    * 3,
+    "outputs held until the next forward are activations": """
+        forward: logits=addmm*100>activation
+        optimizer: update=sqrt>temporary -update
+        forward: new=addmm*101>activation -logits
+        optimizer: update=sqrt>temporary -update
+        forward: logits=addmm*102>activation -new
+        optimizer: update=sqrt>temporary -update
+    """,
+    "outside of phases": """
+        forward:
+        outside: passing=add>temporary staying=add>unknown -passing
+        backward: -staying
+    """,
+    "without phases only what ops tell": """
+        outside: within=convolution>temporary -within@aten::convolution
+        outside: saved=gelu>activation gradient=mm>gradient other=mul>unknown mul>unknown
+        outside: -saved@NODE -gradient@Optimizer.zero_grad#SGD.zero_grad -other@NODE
+    """,
+    "recomputation told by the module where ops are not known": """
+        backward: inside=/blocks.0>recomputed_activation of_other_op=mm/blocks.0>temporary outside=>temporary
+        then: -inside -of_other_op -outside
+    """,
+    "a regular end in backward leaves gradients": """
+        backward: passing=mm>temporary gradient=mm>gradient sum>gradient -passing@NODE
+        forward: -gradient
+        backward: passing=mm>temporary gradient=mm>gradient sum>gradient -passing@NODE
+    """,
+}
 
 
-def test_what_is_freed_after_its_phase_before_the_next_begins_is_temporary() -> None:
-    r = Recording()
-    r.phase("forward")
-    block = r.make("aten::gelu")
-    r.outside()
-    r.free(block)
-    r.phase("backward")
-    assert r.categories() == [TEMPORARY]
-
-
-def test_gradients_that_are_freed_by_the_next_step() -> None:
-    r = Recording()
-    gradient = -1
-    for _ in range(2):
-        r.phase("forward")
-        if r.now:
-            r.free(gradient)
-        r.make("aten::gelu")
-        r.phase("backward")
-        gradient = r.make("aten::mm")
-        r.phase("optimizer")
-        r.free(r.make("aten::sqrt"))
-    assert [name for name in r.categories() if name != ACTIVATION] == [GRADIENT, TEMPORARY, GRADIENT, TEMPORARY]
-
-
-def test_gradients_without_an_optimizer_phase() -> None:
-    r = Recording()
-    r.phase("forward")
-    r.phase("backward")
-    gradient = r.make("aten::mm")
-    r.make("aten::mm")
-    r.phase("forward")
-    r.free(gradient)
-    assert r.categories() == [GRADIENT, GRADIENT]
-
-
-def test_gradients_of_later_microbatches_are_added_to_the_first() -> None:
-    r = Recording()
-    r.phase("backward")
-    first = r.make("aten::mm")
-    r.phase("forward")
-    r.phase("backward")
-    second = r.make("aten::mm")
-    r.free(second, op=ACCUMULATE)
-    inside = r.make(ACCUMULATE)
-    r.free(inside, op=ACCUMULATE)
-    r.phase("optimizer")
-    r.free(first)
-    assert r.categories() == [GRADIENT, GRADIENT, TEMPORARY]
-
-
-def test_what_crosses_from_one_microbatch_to_the_next() -> None:
-    r = Recording()
-    r.phase("backward")
-    dropped, reduced = r.make("aten::mm"), r.make("aten::mm")
-    r.phase("forward")
-    r.free(dropped)
-    r.phase("backward")
-    r.free(reduced, op="FSDP::post_backward_reduce")
-    r.phase("optimizer")
-    r.free(r.make("aten::sqrt"))
-    assert r.categories() == [TEMPORARY, GRADIENT, TEMPORARY]
-
-
-def test_an_op_that_takes_the_address_of_a_block_did_not_free_it() -> None:
-    r = Recording()
-    r.phase("backward")
-    block = r.make("aten::mm")
-    r.make("aten::sum")
-    r.replace(block, op=ACCUMULATE)
-    r.phase("optimizer")
-    assert r.categories() == [TEMPORARY, GRADIENT, GRADIENT]
-
-
-def test_an_optimizer_within_backward_takes_its_gradients() -> None:
-    r = Recording()
-    r.phase("backward")
-    gradient = r.make("aten::mm")
-    update = r.make("aten::sqrt")
-    r.free(update, op=ACCUMULATE.replace("AccumulateGrad", "Hook"))
-    r.free(gradient, op=ACCUMULATE)
-    assert r.categories() == [GRADIENT, TEMPORARY]
-
-
-def test_state_of_the_optimizer_and_what_its_steps_leave_for_a_while() -> None:
-    r = Recording()
-    replaced = -1
-    for step in range(3):
-        r.phase("optimizer")
-        if step == 0:
-            r.make("")
-        else:
-            r.free(replaced)
-        replaced = r.make("aten::add", size=32)
-        norm = r.make("aten::linalg_vector_norm", size=8)
-        r.phase("forward")
-        if step < 2:
-            r.free(norm)
-    found = r.categories()
-    assert found[0] == OPTIMIZER_STATE
-    assert found[1:] == [OPTIMIZER_STATE, TEMPORARY, OPTIMIZER_STATE, TEMPORARY, OPTIMIZER_STATE, TEMPORARY]
-
-
-def test_the_norm_that_is_alive_when_the_recording_ends_is_as_those_before() -> None:
-    r = Recording()
-    norm = -1
-    for step in range(3):
-        r.phase("forward")
-        if step:
-            r.free(norm)
-        r.phase("optimizer")
-        norm = r.make("aten::linalg_vector_norm", size=8)
-        r.free(r.make("aten::sqrt"))
-    assert r.categories() == [TEMPORARY] * 6
-
-
-def test_a_cache_that_forward_makes_once_is_a_buffer() -> None:
-    r = Recording()
-    for step in range(3):
-        r.phase("forward")
-        if step == 0:
-            r.make("aten::cos", module="rotary")
-        block = r.make("aten::cos", module="head")
-        r.phase("backward")
-        r.free(block, op=NODE)
-        r.phase("optimizer")
-        r.free(r.make("aten::sqrt"))
-    assert [name for name in r.categories() if name != TEMPORARY] == [BUFFER, ACTIVATION, ACTIVATION, ACTIVATION]
-
-
-def test_what_every_step_leaves_is_no_cache() -> None:
-    r = Recording()
-    for _ in range(3):
-        r.phase("forward")
-        r.make("aten::div")  # losses in a list
-        r.phase("optimizer")
-        r.free(r.make("aten::sqrt"))
-    assert [name for name in r.categories() if name != TEMPORARY] == [ACTIVATION] * 3
-
-
-def test_outputs_held_until_the_next_forward_are_activations() -> None:
-    r = Recording()
-    logits = None
-    for step in range(3):
-        r.phase("forward")
-        new = r.make("aten::addmm", size=100 + step)
-        if logits is not None:
-            r.free(logits)
-        logits = new
-        r.phase("optimizer")
-        r.free(r.make("aten::sqrt"))
-    assert [name for name in r.categories() if name != TEMPORARY] == [ACTIVATION] * 3
-
-
-def test_outside_of_phases() -> None:
-    r = Recording()
-    r.phase("forward")
-    r.outside()
-    passing, staying = r.make("aten::add"), r.make("aten::add")
-    r.free(passing)
-    r.phase("backward")
-    r.free(staying)
-    assert r.categories() == [TEMPORARY, UNKNOWN]
-
-
-def test_without_phases_only_what_ops_tell() -> None:
-    r = Recording()
-    within = r.make("aten::convolution")
-    r.free(within, op="aten::convolution")
-    saved = r.make("aten::gelu")
-    gradient = r.make("aten::mm")
-    other = r.make("aten::mul")
-    r.make("aten::mul")
-    r.free(saved, op=NODE)
-    r.free(gradient, op="Optimizer.zero_grad#SGD.zero_grad")
-    r.free(other, op=NODE)
-    assert r.categories() == [TEMPORARY, ACTIVATION, GRADIENT, UNKNOWN, UNKNOWN]
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_a_block_is_for_what_its_life_tells(story: str) -> None:
+    check(story)
 
 
 def recomputing(r: Recording, *, module: str = "") -> tuple[int, ...]:
@@ -239,7 +137,7 @@ def recomputing(r: Recording, *, module: str = "") -> tuple[int, ...]:
     neutral = r.make("aten::clone", module=module)
     for block in (neutral, of_activation, copy, gelu, passing + 1):
         r.make("aten::mm")
-        r.free(block, op=NODE)
+        r.free(block, op=OPS["NODE"])
     return gelu, copy, passing, passing + 1, of_activation, neutral
 
 
@@ -257,33 +155,15 @@ def test_recomputation_told_by_ops_alone() -> None:
     assert [found[block] for block in blocks] == [RECOMPUTED, TEMPORARY, TEMPORARY, RECOMPUTED, TEMPORARY, TEMPORARY]
 
 
-def test_recomputation_told_by_the_module_where_ops_are_not_known() -> None:
-    r = Recording()
-    r.phase("backward")
-    inside, of_other_op, outside = r.make(module="blocks.0"), r.make("aten::mm", module="blocks.0"), r.make()
-    for block in (inside, of_other_op, outside):
-        r.free(block)
-    assert r.categories() == [RECOMPUTED, TEMPORARY, TEMPORARY]
-
-
-def test_a_module_marked_around_its_hooks_is_not_recomputed() -> None:
-    r = Recording()
-    r.phase("backward")
-    r.bands += [Band(kind="module", name="blocks.0", start_ns=0, end_ns=9)]
-    block = r.make("aten::cat")
-    r.make("aten::mm")
-    r.free(block)
-    assert r.categories() == [TEMPORARY, GRADIENT]
-
-
-def test_forward_within_a_band_is_no_recomputation() -> None:
-    r = Recording()
-    r.phase("forward")
-    r.bands += [Band(kind="module", name="blocks.0", start_ns=0, end_ns=9)]
-    block = r.make("aten::gelu")
-    r.make("aten::mul")
-    r.free(block)
-    assert r.categories() == [TEMPORARY, ACTIVATION]
+@pytest.mark.parametrize(
+    "story",
+    [
+        "backward: block=cat>temporary mm>gradient -block",  # marked around its hooks
+        "forward: block=gelu>temporary mul>activation -block",
+    ],
+)
+def test_what_a_module_makes_is_recomputed_only_by_forward_ops_in_backward(story: str) -> None:
+    check(story, bands=(Band(kind="module", name="blocks.0", start_ns=0, end_ns=9),))
 
 
 def step_that_fails_in_backward(*, told: str = "") -> Recording:
@@ -305,27 +185,11 @@ def test_of_a_backward_that_failed_gradients_are_known_only_if_told(told: str, r
 
 
 def test_of_a_failed_phase_blocks_are_as_their_like_in_steps_before() -> None:
-    r = Recording()
-    r.failed = FAILED
-    for step in range(2):
-        r.phase("backward")
-        passing, gradient = r.make("aten::mm", module="a"), r.make("aten::mm", module="b")
-        if step == 0:
-            r.free(passing, op=NODE)
-            r.phase("optimizer")
-            r.free(gradient)
-    assert r.categories() == [TEMPORARY, GRADIENT, TEMPORARY, GRADIENT]
-
-
-def test_a_regular_end_in_backward_leaves_gradients() -> None:
-    r = Recording()
-    for step in range(2):
-        r.phase("backward")
-        passing = r.make("aten::mm")
-        gradient = r.make("aten::mm")
-        r.make("aten::sum")
-        r.free(passing, op=NODE)
-        if step == 0:
-            r.phase("forward")
-            r.free(gradient)
-    assert r.categories() == [TEMPORARY, GRADIENT, GRADIENT, TEMPORARY, GRADIENT, GRADIENT]
+    check(
+        """
+        backward: passing=mm/a>temporary gradient=mm/b>gradient -passing@NODE
+        optimizer: -gradient
+        backward: mm/a>temporary mm/b>gradient
+        """,
+        failed=FAILED,
+    )
