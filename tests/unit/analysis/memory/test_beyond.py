@@ -48,6 +48,8 @@ def test_main_memory_balances():
         "batches of the harness": 20,
         "residual": 50,
     }
+    assert parts(outside_of(record("cpu", HOST))(600 * MIB))["residual"] == -50  # pages that were never touched
+    assert (outside.device_parts, outside.device_bytes) == ((), None)
     assert outside.process_bytes == 1000 * MIB
     assert outside.process_source == "the kernel's high-water mark"
 
@@ -56,10 +58,6 @@ def test_main_memory_balances():
 def test_parts_and_peak_sum_to_the_whole_to_the_byte(peak):
     outside = outside_of(record("cpu", HOST))(peak)
     assert peak + sum(share.bytes for share in outside.parts) == outside.process_bytes
-
-
-def test_pages_never_touched_make_the_residual_negative():
-    assert parts(outside_of(record("cpu", HOST))(600 * MIB))["residual"] == -50
 
 
 def test_a_part_not_measured_is_within_the_residual():
@@ -103,36 +101,26 @@ def test_an_older_driver_counts_what_it_reserves_as_used():
     assert outside.device_bytes == 40_000 * MIB
 
 
-def test_main_memory_is_no_device():
-    outside = outside_of(record("cpu", HOST))(500 * MIB)
-    assert (outside.device_parts, outside.device_bytes) == ((), None)
-
-
 def test_a_lone_rank_has_no_nccl():
     memory = ProcessMemory(at_context=moment(0, size(500)), at_end=moment(9000, size(9600)))
     assert "NCCL" not in parts(outside_of(record("cuda", memory))(8000 * MIB))
 
 
-def test_a_process_hidden_by_a_container_leaves_the_device_as_a_whole():
-    memory = ProcessMemory(at_context=moment(0, HIDDEN), at_end=moment(9000, HIDDEN, device=size(9700)))
-    outside = outside_of(record("cuda", memory))(8000 * MIB)
-    assert parts(outside) == {"reserved but free": 1000, "context, libraries and other processes": 700}
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (moment(9000, HIDDEN, device=size(9700)), {"context, libraries and other processes": 700}),
+        (
+            moment(9000, HIDDEN, device=size(9700), driver=size(480)),
+            {"context, libraries and other processes": 700, "reserved by the driver": 480},
+        ),
+        (moment(9000, HIDDEN, device=HIDDEN), {}),
+    ],
+)
+def test_a_process_hidden_by_a_container_leaves_the_device_as_a_whole(end, expected):
+    outside = outside_of(record("cuda", ProcessMemory(at_context=moment(0, HIDDEN), at_end=end)))(8000 * MIB)
+    assert parts(outside) == {"reserved but free": 1000, **expected}
     assert outside.process_bytes is None
-
-
-def test_what_the_driver_reserves_is_told_beside_a_hidden_process_too():
-    end = moment(9000, HIDDEN, device=size(9700), driver=size(480))
-    outside = outside_of(record("cuda", ProcessMemory(at_end=end)))(8000 * MIB)
-    assert parts(outside) == {
-        "reserved but free": 1000,
-        "context, libraries and other processes": 700,
-        "reserved by the driver": 480,
-    }
-
-
-def test_neither_process_nor_device_known():
-    memory = ProcessMemory(at_end=moment(9000, HIDDEN, device=HIDDEN))
-    assert parts(outside_of(record("cuda", memory))(8000 * MIB)) == {"reserved but free": 1000}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -45,24 +45,29 @@ def balance(reserved: int, allocated: int, largest: int | None) -> Fragmentation
     )
 
 
-def test_gaps_before_between_and_after_blocks() -> None:
-    events = recorded(reserved((0, 1000, 100)), (1010, 20), (1050, 10))
-    assert at(events) == balance(100, 30, 40)  # 10 before, 20 between, 40 after
-
-
-def test_no_request_spans_two_segments_that_only_touch() -> None:
-    events = recorded(reserved((0, 1000, 100), (0, 1100, 100)), (1000, 60))
-    assert at(events) == balance(200, 60, 100)  # gaps of 40 and 100 that touch
-
-
-def test_touching_pieces_of_an_expandable_segment_are_one() -> None:
-    events = recorded(reserved((0, 1000, 100), (0, 1100, 100), expandable=True), (1000, 60))
-    assert at(events) == balance(200, 60, 140)
-
-
-def test_a_block_may_lie_across_pieces_of_an_expandable_segment() -> None:
-    events = recorded(reserved((0, 1000, 100), (0, 1100, 100), expandable=True), (1050, 100))
-    assert at(events) == balance(200, 100, 50)
+@pytest.mark.parametrize(
+    ("pieces", "expandable", "events", "expected"),
+    [
+        (((0, 1000, 100),), False, ((1010, 20), (1050, 10)), balance(100, 30, 40)),  # 10 before, 20 between, 40 after
+        (((0, 1000, 100), (0, 1100, 100)), False, ((1000, 60),), balance(200, 60, 100)),  # gaps of 40 and 100 touch
+        (((0, 1000, 100), (0, 1100, 100)), True, ((1000, 60),), balance(200, 60, 140)),
+        (((0, 1000, 100), (0, 1100, 100)), True, ((1050, 100),), balance(200, 100, 50)),  # a block across both
+        # obtained again where a larger one was, with borders of its own
+        (
+            ((0, 1000, 200), (0, 1000, -200), (0, 1000, 100), (0, 1100, 100)),
+            False,
+            ((1000, 10),),
+            balance(200, 10, 100),
+        ),
+    ],
+)
+def test_a_request_fits_into_one_segment_or_one_that_expands(
+    pieces: tuple[tuple[int, int, int], ...],
+    expandable: bool,
+    events: tuple[tuple[int, int], ...],
+    expected: Fragmentation,
+) -> None:
+    assert at(recorded(reserved(*pieces, expandable=expandable), *events)) == expected
 
 
 def test_unmapping_cuts_a_part_out_of_a_mapped_range() -> None:
@@ -76,11 +81,6 @@ def test_segments_are_counted_from_the_event_for_which_they_were_obtained() -> N
     events = recorded(reserved((0, 1000, 100), (1, 5000, 50), (2, 5000, -50)), (1000, 100), (5000, 50), (5000, -50))
     assert at(events, 0) == balance(100, 100, 0)
     assert at(events, 1) == balance(150, 150, 0)
-
-
-def test_a_segment_obtained_again_where_a_larger_one_was_has_its_own_borders() -> None:
-    held = reserved((0, 1000, 200), (0, 1000, -200), (0, 1000, 100), (0, 1100, 100))
-    assert at(recorded(held, (1000, 10))) == balance(200, 10, 100)
 
 
 def test_blocks_known_and_blocks_only_freed_later_lie_where_they_are() -> None:

@@ -63,7 +63,7 @@ class Recording:
         return growth(made, lives, np.array([CATEGORIES.index(name) for name in purpose], np.int8))
 
 
-def recorded(steps: int, step: Callable[[Recording, int], None]) -> Recording:
+def recorded(steps: int, step: Callable[[Recording, int], object]) -> Recording:
     """Steps with work that leaves nothing behind, and what `step` does in them."""
     recording = Recording()
     for number in range(steps):
@@ -92,11 +92,8 @@ def test_a_list_of_activations_is_a_leak_with_its_origin() -> None:
 
 
 def test_three_steps_are_needed() -> None:
-    def keep(recording: Recording, number: int) -> None:
-        recording.alloc(64)
-
-    assert recorded(2, keep).grown() == ()
-    assert len(recorded(3, keep).grown()) == 1
+    assert recorded(2, lambda r, number: r.alloc(64)).grown() == ()
+    assert len(recorded(3, lambda r, number: r.alloc(64)).grown()) == 1
 
 
 def test_a_leak_between_steps_is_found_too() -> None:
@@ -110,14 +107,6 @@ def test_a_leak_between_steps_is_found_too() -> None:
     assert (leak.bytes_per_step, leak.line) == (64 * KIB, "log.py:3 log")
 
 
-def test_state_made_in_the_first_step_is_none() -> None:
-    def state(recording: Recording, number: int) -> None:
-        if number == 0:
-            recording.alloc(500, OPTIMIZER_STATE)
-
-    assert recorded(5, state).grown() == ()
-
-
 def test_a_leak_from_the_origin_of_what_lasts_is_measured_without_it() -> None:
     def both(recording: Recording, number: int) -> None:
         for _ in range(10 if number == 0 else 1):
@@ -127,12 +116,17 @@ def test_a_leak_from_the_origin_of_what_lasts_is_measured_without_it() -> None:
     assert leak.bytes_per_step == 50 * KIB
 
 
-def test_a_cache_that_fills_is_none() -> None:
-    def cache(recording: Recording, number: int) -> None:
-        if number < 4:
-            recording.alloc(64)
-
-    assert recorded(6, cache).grown() == ()
+@pytest.mark.parametrize(
+    ("steps", "step"),
+    [
+        pytest.param(5, lambda r, number: number or r.alloc(500, OPTIMIZER_STATE), id="state made in the first step"),
+        pytest.param(6, lambda r, number: number < 4 and r.alloc(64), id="a cache that fills"),
+        pytest.param(5, lambda r, number: (r.alloc(0.5), r.alloc(0.5)), id="losses kept, too small to tell"),
+        pytest.param(5, lambda r, number: r.alloc(900 if number == 2 else 2), id="a burst in one step"),
+    ],
+)
+def test_what_is_no_leak(steps: int, step: Callable[[Recording, int], object]) -> None:
+    assert recorded(steps, step).grown() == ()
 
 
 def test_buffers_that_take_turns_are_none() -> None:
@@ -171,21 +165,6 @@ def test_what_takes_the_place_of_others_is_none() -> None:
     assert recorded(5, replace).grown() == ()
 
 
-def test_losses_kept_by_a_harness_are_too_small_to_tell() -> None:
-    def losses(recording: Recording, number: int) -> None:
-        recording.alloc(0.5)
-        recording.alloc(0.5)
-
-    assert recorded(5, losses).grown() == ()
-
-
-def test_a_burst_in_one_step_is_none() -> None:
-    def burst(recording: Recording, number: int) -> None:
-        recording.alloc(900 if number == 2 else 2)
-
-    assert recorded(5, burst).grown() == ()
-
-
 def test_a_leak_of_changing_shapes_is_one_without_shape() -> None:
     def keep(recording: Recording, number: int) -> None:
         length = 16 * (number % 3 + 1)
@@ -196,23 +175,17 @@ def test_a_leak_of_changing_shapes_is_one_without_shape() -> None:
 
 
 def test_a_leak_whose_origin_was_recorded_in_one_step_has_its_category() -> None:
-    def keep(recording: Recording, number: int) -> None:
-        recording.alloc(64, op="aten::relu" if number == 2 else "")
-
-    (leak,) = recorded(5, keep).grown()
+    (leak,) = recorded(5, lambda r, number: r.alloc(64, op="aten::relu" if number == 2 else "")).grown()
     assert (leak.bytes_per_step, leak.category, leak.op) == (64 * KIB, ACTIVATION, "")
 
 
 def test_leaks_come_by_size() -> None:
-    def keep(recording: Recording, number: int) -> None:
-        recording.alloc(8, op="aten::small")
-        recording.alloc(80, op="aten::large")
-
-    assert [each.op for each in recorded(4, keep).grown()] == ["aten::large", "aten::small"]
+    leaks = recorded(4, lambda r, number: (r.alloc(8, op="aten::small"), r.alloc(80, op="aten::large"))).grown()
+    assert [leak.op for leak in leaks] == ["aten::large", "aten::small"]
 
 
 def test_what_the_step_that_failed_held_is_none() -> None:
-    recording = recorded(2, lambda recording, number: recording.alloc(64, op="aten::leak") and None)
+    recording = recorded(2, lambda recording, number: recording.alloc(64, op="aten::leak"))
     recording.step = 2
     recording.alloc(64, op="aten::leak")
     assert len(recording.grown()) == 1

@@ -1,6 +1,7 @@
 from collections import Counter, defaultdict
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,48 +29,38 @@ def rows(lives: Lives) -> list[tuple[int, int, int, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def test_an_allocation_lives_until_its_free() -> None:
-    lives = lives_of(recorded((1, 100), (2, 7), (2, -7), (1, -100), (2, 9)))
-    assert rows(lives) == [(100, 0, 3, NONE), (7, 1, 2, NONE), (9, 4, 5, NONE)]
-
-
-def test_known_blocks_live_from_the_start() -> None:
-    lives = lives_of(recorded((1, -30), (3, 5), known=((1, 30), (2, 20))))
-    assert rows(lives) == [(30, AT_START, 0, 0), (20, AT_START, 2, 1), (5, 1, 2, NONE)]
-
-
-def test_a_block_ends_when_its_address_is_allocated_again() -> None:
-    lives = lives_of(recorded((1, 10), (1, 20), (2, 5), known=((2, 30),)))
-    assert rows(lives) == [(30, AT_START, 2, 0), (10, 0, 1, NONE), (20, 1, 3, NONE), (5, 2, 3, NONE)]
-
-
-def test_a_free_of_what_nobody_allocated_is_a_block_from_the_start() -> None:
-    assert rows(lives_of(recorded((2, 5), (1, -10)))) == [(10, AT_START, 1, NONE), (5, 0, 2, NONE)]
-
-
-def test_the_size_of_the_allocation_counts() -> None:
-    assert rows(lives_of(recorded((1, 10), (1, -512)))) == [(10, 0, 1, NONE)]
-
-
-def test_events_and_blocks_without_bytes_are_passed_over() -> None:
-    assert rows(lives_of(recorded((1, 10), (1, 0), (1, -10), known=((2, 0),)))) == [(10, 0, 2, NONE)]
-
-
-def test_of_known_blocks_in_one_place_the_last_counts() -> None:
-    assert rows(lives_of(recorded(known=((1, 10), (1, 20))))) == [(20, AT_START, 0, 1)]
-
-
-def test_what_frees_explain_is_part_of_the_unexplained() -> None:
-    lives = lives_of(recorded((1, -10), known=((2, 20),), unexplained=100))
-    assert rows(lives) == [(20, AT_START, 1, 0), (10, AT_START, 0, NONE), (90, AT_START, 1, NONE)]
-
-
-def test_frees_that_explain_more_than_was_counted_count() -> None:
-    assert rows(lives_of(recorded((1, -10), unexplained=4))) == [(10, AT_START, 0, NONE)]
-
-
-def test_nothing() -> None:
-    assert rows(lives_of(recorded())) == []
+@pytest.mark.parametrize(
+    ("recording", "expected"),
+    [
+        (
+            recorded((1, 100), (2, 7), (2, -7), (1, -100), (2, 9)),
+            [(100, 0, 3, NONE), (7, 1, 2, NONE), (9, 4, 5, NONE)],
+        ),
+        (  # known blocks live from the start
+            recorded((1, -30), (3, 5), known=((1, 30), (2, 20))),
+            [(30, AT_START, 0, 0), (20, AT_START, 2, 1), (5, 1, 2, NONE)],
+        ),
+        (  # a block ends when its address is allocated again
+            recorded((1, 10), (1, 20), (2, 5), known=((2, 30),)),
+            [(30, AT_START, 2, 0), (10, 0, 1, NONE), (20, 1, 3, NONE), (5, 2, 3, NONE)],
+        ),
+        # a free of what nobody allocated is a block from the start
+        (recorded((2, 5), (1, -10)), [(10, AT_START, 1, NONE), (5, 0, 2, NONE)]),
+        (recorded((1, 10), (1, -512)), [(10, 0, 1, NONE)]),  # the size of the allocation counts
+        (recorded((1, 10), (1, 0), (1, -10), known=((2, 0),)), [(10, 0, 2, NONE)]),  # without bytes, passed over
+        (recorded(known=((1, 10), (1, 20))), [(20, AT_START, 0, 1)]),  # in one place, the last counts
+        (  # what frees explain is part of the unexplained
+            recorded((1, -10), known=((2, 20),), unexplained=100),
+            [(20, AT_START, 1, 0), (10, AT_START, 0, NONE), (90, AT_START, 1, NONE)],
+        ),
+        (recorded((1, -10), unexplained=4), [(10, AT_START, 0, NONE)]),  # they explain more than was counted
+        (recorded(), []),
+    ],
+)
+def test_blocks_live_from_their_allocation_to_their_free(
+    recording: Allocations, expected: list[tuple[int, int, int, int]]
+) -> None:
+    assert rows(lives_of(recording)) == expected
 
 
 def without_addresses(*events: tuple[int, str], known: tuple[tuple[int, str], ...] = ()) -> Allocations:
@@ -86,26 +77,35 @@ def without_addresses(*events: tuple[int, str], known: tuple[tuple[int, str], ..
     )
 
 
-def test_without_addresses_the_youngest_of_size_and_category_ends() -> None:
-    events = ((8, "activation"), (8, "gradient"), (8, "activation"), (-8, "activation"), (-8, "activation"))
-    lives = lives_of(without_addresses(*events))
-    assert rows(lives) == [(8, 0, 4, NONE), (8, 1, 5, NONE), (8, 2, 3, NONE)]
-
-
-def test_without_addresses_a_free_too_many_is_a_block_from_the_start() -> None:
-    events = ((8, "activation"), (-8, "activation"), (-8, "activation"), (8, "activation"), (-8, "activation"))
-    lives = lives_of(without_addresses(*events))
-    assert rows(lives) == [(8, AT_START, 2, NONE), (8, 0, 1, NONE), (8, 3, 4, NONE)]
-
-
-def test_without_addresses_a_known_block_ends_by_its_size_and_category() -> None:
-    lives = lives_of(without_addresses((-8, "gradient"), (-8, ""), known=((8, "gradient"),)))
-    assert rows(lives) == [(8, AT_START, 0, 0), (8, AT_START, 1, NONE)]
-
-
-def test_without_addresses_frees_of_no_category_go_by_size() -> None:
-    lives = lives_of(without_addresses((8, "activation"), (6, "gradient"), (-6, ""), (-8, "")))
-    assert rows(lives) == [(8, 0, 3, NONE), (6, 1, 2, NONE)]
+@pytest.mark.parametrize(
+    ("recording", "expected"),
+    [
+        (  # the youngest of size and category ends
+            without_addresses(
+                (8, "activation"), (8, "gradient"), (8, "activation"), (-8, "activation"), (-8, "activation")
+            ),
+            [(8, 0, 4, NONE), (8, 1, 5, NONE), (8, 2, 3, NONE)],
+        ),
+        (  # a free too many is a block from the start
+            without_addresses(
+                (8, "activation"), (-8, "activation"), (-8, "activation"), (8, "activation"), (-8, "activation")
+            ),
+            [(8, AT_START, 2, NONE), (8, 0, 1, NONE), (8, 3, 4, NONE)],
+        ),
+        (  # a known block ends by its size and category
+            without_addresses((-8, "gradient"), (-8, ""), known=((8, "gradient"),)),
+            [(8, AT_START, 0, 0), (8, AT_START, 1, NONE)],
+        ),
+        (  # frees of no category go by size
+            without_addresses((8, "activation"), (6, "gradient"), (-6, ""), (-8, "")),
+            [(8, 0, 3, NONE), (6, 1, 2, NONE)],
+        ),
+    ],
+)
+def test_without_addresses_blocks_end_by_size_and_category(
+    recording: Allocations, expected: list[tuple[int, int, int, int]]
+) -> None:
+    assert rows(lives_of(recording)) == expected
 
 
 def alive_at(lives: Lives, event: int) -> int:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from perfkit.allocations import Reserved, allocations
 from perfkit.analysis.memory.with_history import with_history
@@ -40,27 +41,34 @@ def test_lines_fill_what_the_recorder_does_not_know():
     assert found.size.tolist() == [512, 1024, -512]
 
 
-def test_the_same_address_again_is_another_allocation():
-    rows = [(A, 512), (A, -512), (A, 1024), (A, -1024)]
-    history = events(rows, line=["first", "", "second", ""])
-    assert column(with_history(events(rows), history), "line") == ["first", "", "second", ""]
-
-
-def test_a_history_whose_start_was_cut_is_counted_from_the_end():
-    recorder = events([(A, 512), (A, -512), (A, 1024), (A, -1024), (A, 2048)])
-    history = events([(A, -1024), (A, 2048)], line=["", "third"])
-    assert column(with_history(recorder, history), "line") == ["", "", "", "", "third"]
-
-
-def test_a_history_that_goes_on_longer_is_counted_from_the_start():
-    recorder = events([(A, 512), (A, -512), (A, 1024)])
-    history = events([(A, 512), (A, -512), (A, 1024), (A, -1024), (A, 4096)], line=["one", "", "two", "", "three"])
-    assert column(with_history(recorder, history), "line") == ["one", "", "two"]
-
-
-def test_a_block_smaller_than_its_request_takes_nothing_over():
-    found = with_history(events([(A, 512), (B, 512)]), events([(A, 4096), (B, 512)], line=["wrong", "right"]))
-    assert column(found, "line") == ["", "right"]
+@pytest.mark.parametrize(
+    ("rows", "history", "lines", "expected"),
+    [
+        (  # the same address again is another allocation
+            [(A, 512), (A, -512), (A, 1024), (A, -1024)],
+            [(A, 512), (A, -512), (A, 1024), (A, -1024)],
+            ["first", "", "second", ""],
+            ["first", "", "second", ""],
+        ),
+        (  # a history whose start was cut is counted from the end
+            [(A, 512), (A, -512), (A, 1024), (A, -1024), (A, 2048)],
+            [(A, -1024), (A, 2048)],
+            ["", "third"],
+            ["", "", "", "", "third"],
+        ),
+        (  # one that goes on longer from the start
+            [(A, 512), (A, -512), (A, 1024)],
+            [(A, 512), (A, -512), (A, 1024), (A, -1024), (A, 4096)],
+            ["one", "", "two", "", "three"],
+            ["one", "", "two"],
+        ),
+        # a block smaller than its request takes nothing over
+        ([(A, 512), (B, 512)], [(A, 4096), (B, 512)], ["wrong", "right"], ["", "right"]),
+        ([(-1, 512)], [(-1, 512)], ["which?"], [""]),  # without an address nothing is joined
+    ],
+)
+def test_allocations_are_joined_by_address_and_occurrence(rows, history, lines, expected):
+    assert column(with_history(events(rows), events(history, line=lines)), "line") == expected
 
 
 MIB = 1 << 20
@@ -112,8 +120,3 @@ def test_a_history_of_nothing_changes_nothing():
     found = with_history(recorder, events([]))
     assert column(found, "line") == ["mine"]
     assert len(found.reserved) == 1
-
-
-def test_events_without_an_address_are_not_joined():
-    found = with_history(events([(-1, 512)]), events([(-1, 512)], line=["which?"]))
-    assert column(found, "line") == [""]
