@@ -59,12 +59,6 @@ def _workload(perfkit) -> None:
     (perfkit.folder / "mine.py").write_text(WORKLOAD)
 
 
-def test_a_users_workload_is_trained(perfkit, tiny_schedule) -> None:
-    result = perfkit("bench", "-w", "mine.py:build", "-t", "baseline", *tiny_schedule, "--out", "s")
-    assert result.returncode == 0, result.stderr
-    assert perfkit.variants("s")["baseline"]["status"] == "ok"
-
-
 def test_a_workload_that_cannot_be_built_shows_the_users_traceback_and_nothing_of_ours(perfkit) -> None:
     result = perfkit("bench", "-w", "mine.py:build:fault=build", "-t", "baseline", "--no-calibrate", "--out", "s")
     assert result.returncode == 1
@@ -107,17 +101,6 @@ def test_a_run_that_takes_too_long_is_a_row(perfkit, tiny_schedule) -> None:
     [row] = perfkit.variants("s").values()
     assert row["status"] == "timeout"
     assert "--timeout" in row["reason"]
-
-
-def test_running_out_of_memory_is_a_row_with_step_and_peak(perfkit, tiny_schedule) -> None:
-    arguments = ("--workload", "gpt:size=nano", "--batch-size", "512", "--memory-limit", "4GiB")
-    result = perfkit("bench", *arguments, "--technique", "baseline", *tiny_schedule, "--out", "s")
-    assert result.returncode == 1, result.stderr
-    [row] = perfkit.variants("s").values()
-    assert row["status"] == "out of memory"
-    assert "out of memory at step " in row["reason"]
-    assert "peak " in row["reason"]
-    assert "Traceback" not in result.stderr
 
 
 def wait_for(process: subprocess.Popen[str], text: str) -> str:

@@ -73,12 +73,6 @@ def test_a_gpu_that_is_not_there_is_refused(perfkit) -> None:
     assert "--device cpu" in result.stderr
 
 
-def test_debug_shows_the_traceback(perfkit) -> None:
-    result = perfkit("--debug", "bench", "--device", "cdua")
-    assert result.returncode == 1
-    assert "Traceback" in result.stderr
-
-
 def cut(suite: Path, name: str) -> None:
     path = suite / name
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])

@@ -333,43 +333,11 @@ def test_a_killed_run_keeps_what_was_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("untouched")
-def test_nested_profiles_record_the_outer_one(tmp_path: Path, losses: list[str], caplog: Any) -> None:
-    with watching(tmp_path / "outer"), watching(tmp_path / "inner") as inner:
-        assert not inner.active
-        assert train() == losses
-    assert the_variant(tmp_path / "outer").status == Status.OK
-    assert not (tmp_path / "inner" / "suite.json").exists()
-    assert len(complaints(caplog)) == 1
-
-
-@pytest.mark.usefixtures("untouched")
 def test_a_profile_entered_twice_at_once(tmp_path: Path, losses: list[str]) -> None:
     profile = watching(tmp_path / "run")
     with profile, profile:
         assert train() == losses
     assert the_variant(tmp_path / "run").status == Status.OK
-
-
-@pytest.mark.usefixtures("untouched")
-def test_a_profile_entered_again_records_again(tmp_path: Path, losses: list[str]) -> None:
-    profile = watching(tmp_path / "run")
-    for _ in range(2):
-        with profile:
-            assert train() == losses
-    assert the_variant(tmp_path / "run").status == Status.OK
-    assert the_variant(tmp_path / "run-2").status == Status.OK
-
-
-@pytest.mark.usefixtures("untouched")
-def test_starting_and_stopping_out_of_order(tmp_path: Path) -> None:
-    profile = watching(tmp_path / "run")
-    profile.step()
-    profile.stop()
-    profile.start()
-    profile.stop()
-    profile.stop()
-    profile.step()
-    assert not profile.active
 
 
 # --- processes and threads --------------------------------------------------------------------------------------------
