@@ -34,6 +34,11 @@ class OpCost(NamedTuple):
     """FLOPs and compulsory bytes of a call. None means not modelled; 0 means that there are none.
 
     `dtype` is that of the operands, which selects the peak. `source` names the formula.
+
+    Where data decide how much is done (lengths of packed sequences, which experts get tokens), `flops` and `bytes` are
+    the least that it can be and `most_flops` and `most_bytes` the most; None where the former are exact.
+    `unmasked_flops` counts what a kernel leaves out because a mask (causal, sliding window) forbids it: the convention
+    of PaLM, appendix B. None where nothing is left out.
     """
 
     flops: float | None
@@ -41,3 +46,6 @@ class OpCost(NamedTuple):
     unit: Unit
     dtype: str
     source: str
+    most_flops: float | None = None
+    most_bytes: float | None = None
+    unmasked_flops: float | None = None

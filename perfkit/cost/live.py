@@ -10,6 +10,7 @@ from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from perfkit.cost.attention_mask import UNMASKED
 from perfkit.cost.call import Arg, OpCall, OpCost, TensorArg, Unit
 from perfkit.cost.dtypes import BY_TORCH_NAME
 from perfkit.cost.op import op_cost
@@ -20,17 +21,24 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 class FlopCount(NamedTuple):
     """FLOPs of a step as run.
 
-    `matrix` are those of matrix products, convolutions and attention: what MFU and HFU count. `total` adds element-wise
-    ops, reductions, normalisation and the optimizer by the conventions of docs/costing.md. `by_op` splits `total`;
-    `matrix_by_op` splits `matrix` by op name, `matrix_by_operands` by that and the operands' dtype. `uncounted` are the
-    calls of ops without a formula.
+    `matrix` are those of matrix products, convolutions and attention: what HFU counts. `unmasked` also counts what
+    their kernels leave out because a mask forbids it, as MFU does (PaLM, appendix B). `total` adds element-wise ops,
+    reductions, normalisation and the optimizer to `matrix` by the conventions of docs/costing.md. `by_op` splits
+    `total`; `matrix_by_op` splits `matrix` by op name, `matrix_by_operands` by that and the operands' dtype.
+    `uncounted` are the calls of ops without a formula, or of which data decide how much they do.
     """
 
     matrix: float
+    unmasked: float
     total: float
     by_op: dict[str, float]
     matrix_by_operands: dict[tuple[str, str], float]
     uncounted: dict[str, int]
+
+    @property
+    def convention(self) -> str:
+        """What `unmasked` counts besides, as the end of a source; empty where it is `matrix`."""
+        return f"; {UNMASKED}" if self.unmasked > self.matrix else ""
 
     @property
     def matrix_by_op(self) -> dict[str, float]:
@@ -43,10 +51,11 @@ class FlopCount(NamedTuple):
 def count_flops(step: Callable[[], object]) -> FlopCount:
     """Run `step` once and count its FLOPs.
 
-    A causal mask is counted as the full product, as usual. Distributed tensors count as the local shard of this rank,
-    and collectives as no FLOPs. Compiled code runs eagerly while it is counted, so that its products are seen one by
-    one; what a compiler recomputes of its own accord is not. Fake tensors count if their mode is active around this
-    call; otherwise they belong to somebody who only asks for shapes, as the propagation of distributed tensors does.
+    A causal mask is counted as its kernel computes it, and in full in `unmasked`. Distributed tensors count as the
+    local shard of this rank, and collectives as no FLOPs. Compiled code runs eagerly while it is counted, so that its
+    products are seen one by one; what a compiler recomputes of its own accord is not. Fake tensors count if their mode
+    is active around this call; otherwise they belong to somebody who only asks for shapes, as the propagation of
+    distributed tensors does.
     """
     counter = FlopCounter()
     with torch.compiler.set_stance("force_eager"), counter:
@@ -72,14 +81,17 @@ class FlopCounter(TorchDispatchMode):
         uncounted: Counter[str] = Counter()
         total: dict[str, float] = {}
         matrix: dict[tuple[str, str], float] = {}
+        left_out = 0.0
         for (name, cost), calls in self._calls.items():
-            if cost is None or cost.flops is None:
+            if cost is None or cost.flops is None or cost.most_flops is not None:
                 uncounted[name] += calls
             elif cost.flops:
                 total[name] = total.get(name, 0.0) + cost.flops * calls
                 if cost.unit is Unit.MATRIX:
                     matrix[name, cost.dtype] = matrix.get((name, cost.dtype), 0.0) + cost.flops * calls
-        return FlopCount(sum(matrix.values()), sum(total.values()), total, matrix, dict(uncounted))
+                    left_out += ((cost.unmasked_flops or cost.flops) - cost.flops) * calls
+        executed = sum(matrix.values())
+        return FlopCount(executed, executed + left_out, sum(total.values()), total, matrix, dict(uncounted))
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -148,10 +148,11 @@ def _measure_reference(
         recorder.add_facts({"reference_saved_tensor_bytes": float(saved)})
         count = count_flops(lambda: forward().backward())
         model_flops: Quantity = Measurement(
-            value=count.matrix * spec.accumulation,
+            value=count.unmasked * spec.accumulation,
             unit="FLOP",
             how=How.COUNTED,
-            source="GEMMs, convolutions and attention of one forward and backward of the unmodified model",
+            source="GEMMs, convolutions and attention of one forward and backward of the unmodified model"
+            + count.convention,
         )
         uncounted = count.uncounted
     except (RuntimeError, MemoryError) as error:

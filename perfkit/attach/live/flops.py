@@ -27,7 +27,7 @@ def counted(models: Mapping[str, nn.Module]) -> Recording[StepFlops]:
 
     Wants one step, or none where counting would change what runs or see only a part of it. Every op of the step takes
     tens of microseconds longer; what it computes stays the same to the bit. Recomputed activations count: with
-    checkpointing the MFU made of it is an HFU.
+    checkpointing the MFU made of it is an HFU but for masked attention, which counts in full.
     """
     reason = _why_not(models.values())
     if reason:
@@ -61,4 +61,4 @@ def _quantity(count: FlopCount) -> Quantity:
     if count.uncounted:
         names = sorted(count.uncounted)
         source += f"; without {', '.join(names[:NAMED])}{' and others' if len(names) > NAMED else ''}"
-    return Measurement(value=count.matrix, unit="FLOP", how=How.COUNTED, source=source)
+    return Measurement(value=count.unmasked, unit="FLOP", how=How.COUNTED, source=source + count.convention)

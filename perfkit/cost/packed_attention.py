@@ -1,0 +1,128 @@
+"""Attention over sequences of several lengths, packed or in a paged cache: how long each is, is data.
+
+What is recorded bounds it: how many sequences there are, their positions together, and the longest. FLOPs and bytes are
+given from the least to the most; they are exact where all sequences must be equally long.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from perfkit.cost.args import (
+    Args,
+    Formula,
+    UnmodelledError,
+    matrix,
+    numel,
+    optional_tensor,
+    out_bytes,
+    read_bytes,
+    size_of,
+    tensor,
+)
+from perfkit.cost.attention_mask import FULL, Mask, Range, Sequences, packed_pairs
+from perfkit.cost.call import OpCost, TensorArg
+
+_SOURCE = "attention"
+_BOUNDED = "attention: the lengths are data"
+_MASK_LOST = "attention: its mask is not recorded"
+
+
+class Lengths(NamedTuple):
+    """Where an op has the offsets of packed queries and keys, the used part of a cache, and its table of blocks."""
+
+    queries: int
+    keys: int
+    used: int | None = None
+    table: int | None = None
+
+
+def attention_cost(
+    per_pair: float, computed: Range, unmasked: int, nbytes: float, dtype: str, *, lost: str = _MASK_LOST
+) -> OpCost:
+    """The cost of so many pairs, at so many FLOPs each; `lost` says why only bounds are known where that is so."""
+    exact = computed.least == computed.most
+    found = matrix(per_pair * computed.least, nbytes, dtype, _SOURCE if exact else lost)
+    return found._replace(
+        most_flops=None if exact else per_pair * computed.most,
+        unmasked_flops=None if unmasked <= computed.least else per_pair * unmasked,
+    )
+
+
+def packed(fixed: Formula, at: Lengths, mask_of: Callable[[Args], Mask | None], *, backward: bool = False) -> Formula:
+    """The formula of an op that takes (total, head, width) with offsets, a cache with used lengths, or what `fixed`
+    counts."""
+    first = 1 if backward else 0
+
+    def formula(args: Args) -> OpCost:
+        offsets = optional_tensor(args, at.queries) or optional_tensor(args, at.keys)
+        used = None if at.used is None else optional_tensor(args, at.used)
+        if offsets is None and used is None:
+            return fixed(args)
+        query, key, value = (tensor(args, first + index) for index in range(3))
+        if len(query.shape) < 3:
+            raise UnmodelledError("queries have no heads")
+        mask = mask_of(args) or FULL
+        found = _sequences(args, at, query, key, mask)
+        computed = packed_pairs(found, mask)
+        if mask_of(args) is None:
+            computed = Range(packed_pairs(found, Mask(None, 0)).least, computed.most)
+        unmasked = packed_pairs(found, FULL).least
+        heads, d, d_v = query.shape[-2], query.shape[-1], value.shape[-1]
+        rows = found.queries * heads
+        nbytes = read_bytes(query) + out_bytes(rows * d_v, query.dtype) + 4 * rows
+        if backward:  # the output, too, and its gradient; writes three gradients
+            nbytes += read_bytes(tensor(args, 0)) + sum(
+                out_bytes(numel(each), each.dtype) for each in (query, key, value)
+            )
+        paged = found.keys is None
+        kept = _cache_bytes(found, key, value) if paged else (read_bytes(key, value),) * 2
+        per_pair = 2.0 * heads * (3 * d + 2 * d_v if backward else d + d_v)
+        cost = attention_cost(per_pair, computed, unmasked, nbytes + kept[0], query.dtype, lost=_BOUNDED)
+        return cost if kept[0] == kept[1] else cost._replace(most_bytes=nbytes + kept[1], source=_BOUNDED)
+
+    return formula
+
+
+def _sequences(args: Args, at: Lengths, query: TensorArg, key: TensorArg, mask: Mask) -> Sequences:
+    offsets, key_offsets = optional_tensor(args, at.queries), optional_tensor(args, at.keys)
+    table = None if at.table is None else optional_tensor(args, at.table)
+    used = None if at.used is None else optional_tensor(args, at.used)
+    rows = numel(query) // max(query.shape[-1] * query.shape[-2], 1)
+    packed_by = offsets or key_offsets
+    longest: tuple[int | None, int | None]
+    if offsets is None and used is not None:  # (batch, position, head, width)
+        count, longest = query.shape[0], (query.shape[1], None)
+    else:
+        assert packed_by is not None
+        count, longest = numel(packed_by) - 1, _longest(args, at.queries)
+    longest_query, longest_key = longest
+    if table is not None and len(table.shape) == 2:  # as many blocks as the table has, of as many positions
+        room = table.shape[1] * key.shape[1]
+        longest_key = min(longest_key or room, room)
+    elif used is not None and len(key.shape) == 4:  # a cache of one row a sequence
+        longest_key = min(longest_key or key.shape[1], key.shape[1])
+    in_cache = table is not None or used is not None
+    keys = None if in_cache else numel(key) // max(key.shape[-1] * key.shape[-2], 1)
+    prefix = mask.at_end and mask.right == 0
+    return Sequences(max(count, 1), rows, keys, longest_query, longest_key, prefix)
+
+
+def _longest(args: Args, start: int) -> tuple[int | None, int | None]:
+    """max_seqlen_q and max_seqlen_k: the first integers after the offsets and before the first number or flag."""
+    for index in range(start, len(args)):
+        value = args[index]
+        if isinstance(value, bool | float):
+            break
+        if isinstance(value, int):
+            following = args[index + 1] if index + 1 < len(args) else None
+            return value, following if isinstance(following, int) and not isinstance(following, bool) else None
+    return None, None
+
+
+def _cache_bytes(of: Sequences, key: TensorArg, value: TensorArg) -> tuple[float, float]:
+    """The least and the most that is read of keys and values in a cache."""
+    row = key.shape[-2] * (key.shape[-1] * size_of(key.dtype) + value.shape[-1] * size_of(value.dtype))
+    if of.longest_key is None:
+        raise UnmodelledError("the number of keys is not recorded")
+    least = of.queries if of.prefix else of.number
+    return row * least, row * max(least, of.number * of.longest_key)
