@@ -1,8 +1,9 @@
 """How much of a trace's work has FLOPs and bytes: `python benchmarks/coverage.py TRACE...` prints Markdown.
 
 For each trace the time of its kernels (of its ops where no device was traced) and the shares of it that are linked to
-an op, that equal kernels of known ops (inferred), that have FLOPs and that have bytes; then the names that hold most of
-the time without, each with the reason. Time in collectives is left out: it belongs to the interconnect. So are copies
+an op, that equal kernels of known ops (inferred), that have FLOPs and that have bytes, of which there are but bounds
+since data decide, and whose bytes are but estimated from recorded arguments; then the names that hold most of the time
+without, each with the reason. Time in collectives is left out: it belongs to the interconnect. So are copies
 and fills, whose size the trace tells itself.
 """
 
@@ -32,6 +33,8 @@ class Shares(NamedTuple):
     inferred: float
     flops: float
     bytes: float
+    bounded: float
+    estimated: float
     uncovered: tuple[Uncovered, ...]
 
 
@@ -49,26 +52,27 @@ def shares(path: Path) -> Shares | None:
     total = int(time.sum())
     if not total:
         return None
-    has_flops, has_bytes = ~np.isnan(costs.flops), ~np.isnan(costs.bytes)
-    linked_part, inferred, flops, moved = (
-        float(time[part].sum() / total) for part in (linked, work.inferred, has_flops, has_bytes)
+    has_flops, has_bytes = ~np.isnan(costs.flops), ~(np.isnan(costs.bytes) | costs.estimated)
+    linked_part, inferred, flops, moved, bounded, estimated = (
+        float(time[part].sum() / total)
+        for part in (linked, work.inferred, has_flops, has_bytes, costs.is_bounded, costs.estimated)
     )
     missing = uncovered(work, counted & ~has_flops, counted & ~has_bytes)
-    return Shares(total / 1e9, linked_part, inferred, flops, moved, missing)
+    return Shares(total / 1e9, linked_part, inferred, flops, moved, bounded, estimated, missing)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("traces", nargs="+", type=Path)
     by_trace = {path.name: shares(path) for path in parser.parse_args().traces}
-    print("| trace | kernel time | linked to an op | inferred | FLOPs | bytes |\n|---|---|---|---|---|---|")
+    print("| trace | kernel time | linked to an op | inferred | FLOPs | bytes | bounds | estimated |")
+    print("|---" * 8 + "|")
     for name, coverage in by_trace.items():
         if coverage is None:
-            print(f"| `{name}` | no computing work | | | | |")
+            print(f"| `{name}` | no computing work | | | | | | |")
         else:
-            columns = " | ".join(
-                f"{part:.2%}" for part in (coverage.linked, coverage.inferred, coverage.flops, coverage.bytes)
-            )
+            parts = (coverage.linked, coverage.inferred, coverage.flops, coverage.bytes)
+            columns = " | ".join(f"{part:.2%}" for part in (*parts, coverage.bounded, coverage.estimated))
             print(f"| `{name}` | {coverage.seconds * 1e3:.3f} ms | {columns} |")
     print("\n| trace | without FLOPs or bytes | share | why |\n|---|---|---|---|")
     for name, coverage in by_trace.items():

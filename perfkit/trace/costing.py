@@ -141,20 +141,34 @@ def _cost_others(
             beneath[parent[nested[beneath[nested]]]] = True
         covered[parent[nested[covered[nested] | with_formula[nested]]]] = True
     foreign = ~names.are(lambda name: name.startswith("aten::"))
-    known = (names.are(is_custom) & ~telling) | (moves & ~covered)
-    wanted = (known & working) | (launching & foreign) if len(kernel_op) else known
+    custom = names.are(is_custom)
+    itself = launching & foreign
     asked: dict[int, int] = {}
-    for level in levels:
-        outer = parent[level]
-        mine = level[(owner[level] == NONE) & (outer != NONE)]
-        owner[mine] = owner[parent[mine]]
-        rows = level[wanted[level] & (owner[level] == NONE)]
+
+    def cost(rows: Ints) -> Ints:
+        """Give these rows what costs they have; the rows that have one."""
         for call_key, row in zip(*(part.tolist() for part in np.unique(key[rows], return_index=True)), strict=True):
             if call_key not in asked:
                 asked[call_key] = ask(int(rows[row]), fallback=True)
         calls = np.asarray([asked[call_key] for call_key in key[rows].tolist()], np.int64)
-        costed = calls != NONE
-        owner[rows[costed]], call_of[rows[costed]] = rows[costed], calls[costed]
+        costed: Ints = rows[calls != NONE]
+        owner[costed], call_of[costed] = costed, calls[calls != NONE]
+        return costed
+
+    # An op within another tells more: of its outputs, and of what passes between it and its neighbours.
+    wanted = custom & ((working & ~telling) | itself) if len(kernel_op) else custom & ~telling
+    told = np.zeros(len(parent), np.bool_)
+    for level in reversed(levels):
+        told[cost(level[wanted[level] & (owner[level] == NONE) & (~told[level] | itself[level])])] = True
+        nested = level[parent[level] != NONE]
+        told[parent[nested[told[nested]]]] = True
+    others = moves & ~covered
+    wanted = (others & working) | (itself & ~custom) if len(kernel_op) else others
+    for level in levels:
+        outer = parent[level]
+        mine = level[(owner[level] == NONE) & (outer != NONE)]
+        owner[mine] = owner[parent[mine]]
+        cost(level[wanted[level] & (owner[level] == NONE)])
 
 
 def _distinct(name: NDArray[np.int32], signature: NDArray[np.int32]) -> tuple[Ints, int]:

@@ -62,6 +62,10 @@ class OpRow(Struct):
     `memory`; `overhead` for calls too small for either; `unknown`), or is `communication` or `copy`. `level` is the
     memory level held against it. `above_roof` marks a cost that must be wrong, since no device is that fast. `op` is
     set on a kernel's row: the op it ran for. `shapes` are the inputs of an op where all its calls share them.
+
+    Where data decide how much is done, `flops` and `bytes` are the least it can be, `most_flops` and `most_bytes` the
+    most; `attainable_s` is that of the most, within the time taken. `estimated`: the bytes are those of the recorded
+    arguments of an op that no formula knows, which is neither the least nor the most.
     """
 
     kind: str
@@ -85,3 +89,6 @@ class OpRow(Struct):
     dtype: str = ""
     level: str = ""
     above_roof: bool = False
+    most_flops: float | None = None
+    most_bytes: float | None = None
+    estimated: bool = False

@@ -67,8 +67,9 @@ class Coverage(Struct):
     """What of the kernel time (on a CPU: of the ops' working time) is explained. Seconds of the whole trace.
 
     `linked_s` has a known op; of `inferred_s` the op was not recorded, but is that of equal kernels elsewhere in the
-    trace. `flops_s` has modelled FLOPs and `bytes_s` modelled bytes, by their op or an inferred one; `above_roof_s`
-    came out faster than a ceiling: a modelling error.
+    trace. `flops_s` has modelled FLOPs and `bytes_s` modelled bytes, by their op or an inferred one; of `bounded_s` in
+    these only the least and the most are known, since data decide. `estimated_s` has but the bytes of its recorded
+    arguments, which do not count as known. `above_roof_s` came out faster than a ceiling: a modelling error.
     """
 
     kernel_s: float
@@ -78,6 +79,8 @@ class Coverage(Struct):
     bytes_s: float
     counted_s: float = 0.0
     inferred_s: float = 0.0
+    bounded_s: float = 0.0
+    estimated_s: float = 0.0
     above_roof_s: float = 0.0
     uncovered: tuple[Uncovered, ...] = ()
     model_error: tuple[ModelErrorRow, ...] = ()

@@ -8,6 +8,7 @@ from perfkit.analysis.trace.model_error import model_error
 from perfkit.analysis.trace.work.costs import PieceCosts
 from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.cost.fallback import BY_DATA
 from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.read import NONE
 
@@ -23,8 +24,9 @@ _REASONS = (
     "no formula",
     "its FLOPs are not modelled",
     "its sizes or dtype are not known",
+    BY_DATA,
 )
-_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES = range(len(_REASONS))
+_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES, _DATA = range(len(_REASONS))
 
 
 def coverage(
@@ -34,10 +36,11 @@ def coverage(
 
     A computing kernel is explained by its op's FLOPs and bytes (0 FLOPs for ops that only move data), a fill or copy by
     its recorded size, a collective by the size of its message: these have no FLOPs, so that what is known of them is
-    all there is to know. `flops_s` and `bytes_s` are the time of what is explained in that sense.
+    all there is to know. `flops_s` and `bytes_s` are the time of what is explained in that sense; bytes that are only
+    estimated from recorded arguments explain nothing.
     """
     time = pieces.busy_ns
-    no_flops, no_bytes = np.isnan(costs.flops), np.isnan(costs.bytes)
+    no_flops, no_bytes = np.isnan(costs.flops), np.isnan(costs.bytes) | costs.estimated
     linked = pieces.owner != NONE
     if pieces.on_device:
         linked = pieces.ops.kernel_op != NONE
@@ -47,6 +50,8 @@ def coverage(
         kernels=len(pieces),
         linked_s=_s(time[linked]),
         inferred_s=_s(time[pieces.inferred]),
+        bounded_s=_s(time[costs.is_bounded]),
+        estimated_s=_s(time[costs.estimated]),
         flops_s=_s(time[~no_flops & ~(exchanging & no_bytes)]),
         bytes_s=_s(time[~no_bytes]),
         counted_s=_s(time[costs.counted]),
@@ -92,16 +97,18 @@ def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
     launched = np.ones(len(pieces), np.bool_)
     if pieces.on_device:
         launched = (ops.kernels.launch != NONE) | (ops.kernel_op != NONE)
+    by_data = np.asarray([*(each.cost.source == BY_DATA for each in ops.calls), False])[pieces.call]
     return np.select(
         [
             pieces.of(Kind.COMMUNICATION),
             pieces.of(Kind.COPY),
             ~launched,
             pieces.owner == NONE,
+            by_data,
             (pieces.call != NONE) & no_flops,
             ~has_shapes,
             pieces.call != NONE,
         ],
-        [_NO_MESSAGE, _NO_SIZE, _NO_LAUNCH, _NO_OP, _NO_FLOPS, _NO_SHAPES, _NO_BYTES],
+        [_NO_MESSAGE, _NO_SIZE, _NO_LAUNCH, _NO_OP, _DATA, _NO_FLOPS, _NO_SHAPES, _NO_BYTES],
         _NO_FORMULA,
     )

@@ -89,6 +89,18 @@ def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roo
     )
 
 
+def within(least: Limits, most: Limits, seconds: Floats) -> Limits:
+    """The limits of work of which the least and the most are known: no gain is claimed that the most would not leave.
+
+    It cannot have done more than its time allows: where the most would be above a roof, all of its time may be needed.
+    """
+    kept = least.above_roof | (most.attainable_s == least.attainable_s)
+    attainable = np.where(kept, least.attainable_s, np.minimum(most.attainable_s, seconds))
+    taken = np.where(kept, least.bound, most.bound).astype(np.int8)
+    level = np.where(kept, least.level, most.level).astype(np.int8)
+    return Limits(attainable, taken, level, least.above_roof)
+
+
 def _memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
     # Nothing can be done in no time; but where no bandwidth is known nothing is held against one.
     known = any(roofs.bandwidth(name) is not None for name in LEVELS)

@@ -1,8 +1,9 @@
 """Utilisation of a trace's device: matrix FLOPs of a step over what the device could do in its time.
 
-MFU (PaLM, appendix B) counts the FLOPs that forward and backward need, HFU all that ran, with recomputation. By
-convention both count matrix products alone, against the vendor's dense peak of the dtype that most of them have, or of
-the mix where that is fp32 (`perfkit.analysis.trace.efficiency`).
+MFU counts the FLOPs that forward and backward need by the convention of PaLM, appendix B: attention over all pairs of
+positions, masked ones too. HFU counts what ran: with recomputation, without pairs that a kernel skips. By convention
+both count matrix products alone, against the vendor's dense peak of the dtype that most of them have, or of the mix
+where that is fp32 (`perfkit.analysis.trace.efficiency`).
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.costs import PieceCosts, like_elsewhere
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.placed import parts_of
+from perfkit.cost.attention_mask import UNMASKED
 from perfkit.record import How, Measurement, Quantity, Unknown
 from perfkit.trace.read import NONE
 from perfkit.trace.replays import replays
@@ -48,7 +50,7 @@ def _unknown(reason: str) -> Useful:
 def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs, *, some_lost: bool = False) -> Useful:
     """FLOPs, MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known.
 
-    Where kernels of the steps were lost (`some_lost`), they are at least so much.
+    Where kernels of the steps were lost (`some_lost`), or data decide how much some did, they are at least so much.
     """
     # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
     matrix = costs.is_matrix & (costs.flops != 0) & pieces.of(Kind.WORK) & (pieces.step != NONE)
@@ -71,9 +73,11 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs, *, so
     limit = peak_of_mix(roofs, computed, 1)
     again = like_elsewhere(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
     ran = float(costs.flops[known].sum()) / parts_of(pieces)
-    needed = float((costs.flops * (1 - again))[known].sum()) / parts_of(pieces)
-    bound = AT_LEAST if some_lost else ""
-    model, hardware = _flops(needed, "without what was recomputed", bound), _flops(ran, "as run", bound)
+    needed = float((costs.unmasked_flops * (1 - again))[known].sum()) / parts_of(pieces)
+    bound = AT_LEAST if some_lost or costs.is_bounded[known].any() else ""
+    masked = bool((costs.unmasked_flops > costs.flops)[known].any())
+    convention = f"without what was recomputed; {UNMASKED}" if masked else "without what was recomputed"
+    model, hardware = _flops(needed, convention, bound), _flops(ran, "as run", bound)
     return Useful(
         model,
         hardware,

@@ -18,21 +18,34 @@ def test_each_recorded_tensor_moves_once() -> None:
     assert found is not None
     assert found.flops is None
     assert found.bytes == 80 + 20 + 6
-    assert found.source == "recorded inputs only"
+    assert found.source == "estimate: recorded arguments once"
 
 
-def test_a_lookup_reads_a_part_of_its_table() -> None:
-    call = OpCall("fb::fast_gather", (t(10**9), t(50, dtype="int32")))
-    found = fallback_cost(call)
+POOL = t(10**6, 16, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("fb::fast_gather", (t(10**9), t(50, dtype="int32"))),
+        ("sglang_profiler::set_kv_buffer", (POOL, POOL, t(64, 8), t(64, 8))),
+        ("sglang_profiler::mha_batch_prefill", (t(64, 8), POOL, POOL)),
+        ("mine::blend_rows", (t(64, 8), POOL, t(64, dtype="int64"))),
+        ("vllm::outplace_fused_experts_of_mine", (t(4, 8), t(8, 16, 8), t(4, 2, dtype="int32"))),
+    ],
+)
+def test_what_is_given_positions_or_a_pool_has_no_known_bytes(name: str, args: tuple[object, ...]) -> None:
+    found = fallback_cost(OpCall(name, args))  # type: ignore[arg-type]
     assert found is not None
-    assert found.bytes == 200
-    cached = OpCall("_vllm_fa2_C::varlen_fwd", (t(4, 8), t(10**6, 16, 8), t(5, dtype="int32")))
-    found = fallback_cost(cached)
-    assert found is not None
-    assert found.bytes == 20
+    assert (found.flops, found.bytes, found.source) == (None, None, "data decide what it touches")
+
+
+def test_gradients_of_a_lookup_and_a_single_number_are_no_positions() -> None:
     backward = fallback_cost(OpCall("torch::autograd::CppNode<SplitLookupFunction>", (t(4, 8),)))
+    seeded = fallback_cost(OpCall("mine::dropout", (t(4, 8), t(1, dtype="int64"))))
     assert backward is not None
-    assert backward.bytes == 128
+    assert seeded is not None
+    assert (backward.bytes, seeded.bytes) == (128, 136)
 
 
 def test_without_recorded_tensors_nothing_is_known() -> None:

@@ -60,6 +60,31 @@ def test_what_lies_beneath_tells_more(tmp_path: Path) -> None:
     assert bytes_of(ops, "aten::mm") == [4 * (15 + 35 + 21)]
 
 
+def test_an_inner_op_tells_of_its_output_and_goes_before_its_wrapper(tmp_path: Path) -> None:
+    ops = load(
+        tmp_path,
+        op("serving::rmsnorm", 0, 30, [[64, 32], [32]]),
+        op("kernels::rmsnorm", 1, 20, [[64, 32], [64, 32], [32]]),  # is given the tensor to write
+        launch(1, 5),
+        kernel("rmsnorm_kernel", 1, 40, 7),
+    )
+    assert bytes_of(ops, "serving::rmsnorm") == []
+    assert bytes_of(ops, "kernels::rmsnorm") == [4 * (2 * 64 * 32 + 32)]
+    assert work_ns(ops).tolist() == [0, 7000]
+
+
+def test_a_wrapper_whose_inner_op_recorded_nothing_is_asked_itself(tmp_path: Path) -> None:
+    ops = load(
+        tmp_path,
+        op("serving::rmsnorm", 0, 30, [[64, 32], [32]]),
+        op("kernels::rmsnorm", 1, 20),
+        launch(1, 5),
+        kernel("rmsnorm_kernel", 1, 40, 7),
+    )
+    assert bytes_of(ops, "serving::rmsnorm") == [4 * (64 * 32 + 32)]
+    assert work_ns(ops).tolist() == [7000, 0]
+
+
 def test_an_op_that_launches_beside_others(tmp_path: Path) -> None:
     ops = load(
         tmp_path,

@@ -34,32 +34,43 @@ class PieceCosts:
 
     Attributes:
         flops, bytes: NaN where not modelled. Bytes are traffic of the memory, for copies over a link that of the link,
-            for collectives the size of the message.
+            for collectives the size of the message. Where data decide, the least that it can be.
+        most_flops, most_bytes: the most that it can be; the same where that is exact.
+        unmasked_flops: with what a mask forbids, as MFU counts.
         precision: index into `precisions`, NONE where the piece has no cost.
         is_matrix: whether it multiplies matrices: its op is a matrix product, or its name says so.
         counted: whether its FLOPs and bytes were counted by the hardware.
-        partial: whether its bytes are but those of recorded inputs: no time follows from them.
+        estimated: whether its bytes are but those of recorded arguments: no time follows from them.
     """
 
     flops: Floats
     bytes: Floats
+    most_flops: Floats
+    most_bytes: Floats
+    unmasked_flops: Floats
     precision: Ints
     precisions: tuple[Precision, ...]
     is_matrix: Flags
     counted: Flags
-    partial: Flags
+    estimated: Flags
 
-    def compute_s(self, roofs: Roofs) -> Floats:
-        """The least time of each piece's arithmetic, NaN where it is not known.
+    @property
+    def is_bounded(self) -> Flags:
+        """Of which only the least and the most are known."""
+        found: Flags = (self.most_flops > self.flops) | (self.most_bytes > self.bytes)
+        return found
+
+    def compute_s(self, roofs: Roofs, flops: Floats) -> Floats:
+        """The least time of each piece's arithmetic of so many FLOPs, NaN where it is not known.
 
         Vector work of unknown FLOPs and known bytes (fused pointwise and reducing kernels) counts as none, so that its
-        bytes alone give a time that it cannot beat. Not so where only a part of what it reads and writes is known.
+        bytes alone give a time that it cannot beat. Not so where these are but estimated.
         """
         ceilings = [roofs.compute(unit, dtype) for unit, dtype in self.precisions]
         peaks = np.asarray([*(np.nan if each is None else each.value for each in ceilings), np.nan])
         vector = np.asarray([*(unit == Unit.VECTOR for unit, _ in self.precisions), False])
-        seconds = np.where(self.flops == 0, 0.0, self.flops / peaks[self.precision])
-        return np.where(np.isnan(self.flops) & vector[self.precision] & ~self.partial, 0.0, seconds)
+        seconds = np.where(flops == 0, 0.0, flops / peaks[self.precision])
+        return np.where(np.isnan(flops) & vector[self.precision] & ~self.estimated, 0.0, seconds)
 
 
 def piece_costs(
@@ -99,10 +110,42 @@ def piece_costs(
         flops, moved = np.where(has_flops, counters.flops, flops), np.where(has_bytes, counters.dram_bytes, moved)
         counted = has_flops & has_bytes
     matrix_call = np.asarray([*(each.cost.unit == Unit.MATRIX for each in ops.calls), False])[pieces.call]
-    partial = np.asarray([*(each.cost.source == RECORDED_INPUTS for each in ops.calls), False])[pieces.call] & ~counted
+    estimated = np.asarray([*(each.cost.source == RECORDED_INPUTS for each in ops.calls), False])[pieces.call]
+    estimated &= ~counted & ~np.isnan(moved)
     # Also where the name tells no precision: a product without FLOPs is one all the same.
     is_matrix = matrix_call | (uncosted & pieces.on_device & named(ops.trace, pieces.event, multiplies))
-    return PieceCosts(flops, moved, precision, precisions, is_matrix, counted, partial)
+    more_flops, more_bytes, unmasked = (np.where(counted, 1.0, each) for each in _ratios(pieces))
+    return PieceCosts(
+        flops,
+        moved,
+        flops * more_flops,
+        moved * more_bytes,
+        flops * unmasked,
+        precision,
+        precisions,
+        is_matrix,
+        counted,
+        estimated,
+    )
+
+
+def _ratios(pieces: Pieces) -> tuple[Floats, Floats, Floats]:
+    """Of each piece's call the most FLOPs and bytes, and FLOPs without a mask, over what is taken for it."""
+    costs = [each.cost for each in pieces.ops.calls]
+    table = [
+        (
+            _ratio(each.most_flops, each.flops),
+            _ratio(each.most_bytes, each.bytes),
+            _ratio(each.unmasked_flops, each.flops),
+        )
+        for each in costs
+    ]
+    found = np.asarray([*table, (1.0, 1.0, 1.0)])[pieces.call]  # NONE (-1) takes the last row
+    return found[:, 0], found[:, 1], found[:, 2]
+
+
+def _ratio(value: float | None, of: float | None) -> float:
+    return value / of if value and of else 1.0
 
 
 def _shared(pieces: Pieces, named_product: Flags) -> tuple[Floats, Floats]:

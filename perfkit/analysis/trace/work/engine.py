@@ -10,6 +10,7 @@ from perfkit.analysis.trace.intervals import clipped, length
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.timeline import Split
 from perfkit.analysis.trace.work.costs import PieceCosts, piece_costs
+from perfkit.analysis.trace.work.estimates import possible
 from perfkit.analysis.trace.work.fetching import fetches, when
 from perfkit.analysis.trace.work.grouping import Groups, group
 from perfkit.analysis.trace.work.launches import Queue, queue
@@ -76,7 +77,7 @@ def analyse_work(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None)
     spans = windows(ops)
     work = pieces(ops, spans)
     exchanged = messages(work)
-    costs = piece_costs(work, exchanged.bytes(), counters, roofs.fp32)
+    costs = possible(piece_costs(work, exchanged.bytes(), counters, roofs.fp32), work, roofs)
     by_op = place(work, costs, _op_groups(work), roofs, by_op=True)
     by_kernel = place(work, costs, _kernel_groups(work), roofs, by_op=False)
     category = categories(by_kernel if work.on_device else by_op)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OUTSIDE, OpRow
-from perfkit.analysis.trace.roofline import BOUNDS, TOLERANCE, UNKNOWN, Limit, Limits, limits
+from perfkit.analysis.trace.roofline import BOUNDS, TOLERANCE, UNKNOWN, Limit, Limits, limits, within
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.copies import kind_of, link_of
 from perfkit.analysis.trace.work.costs import PieceCosts
@@ -55,6 +55,22 @@ class Placed:
         """Of each group's pieces the share whose costs were counted by the hardware."""
         return self.groups.sums(self.costs.counted) / self.groups.counts()
 
+    @cached_property
+    def most_flops(self) -> Floats:
+        """The most that each group can have computed."""
+        return self.groups.sums(self.costs.most_flops)
+
+    @cached_property
+    def most_bytes(self) -> Floats:
+        """The most that each group can have moved."""
+        return self.groups.sums(self.costs.most_bytes)
+
+    @cached_property
+    def estimated(self) -> NDArray[np.bool_]:
+        """Groups whose bytes are, for some of their pieces, but those of recorded arguments."""
+        found: NDArray[np.bool_] = self.groups.sums(self.costs.estimated) > 0
+        return found
+
     @property
     def wasted(self) -> Floats:
         """What could be saved of each group, seconds; NaN where that is not known."""
@@ -71,7 +87,10 @@ def place(pieces: Pieces, costs: PieceCosts, groups: Groups, roofs: Roofs, *, by
     seconds = groups.sums(pieces.busy_ns) / 1e9
     calls = groups.sums(_begins_call(pieces)) if by_op else groups.counts().astype(np.float64)
     flops, moved = groups.sums(costs.flops), groups.sums(costs.bytes)
-    found = limits(groups.sums(costs.compute_s(roofs)), moved, seconds, calls, roofs)
+    found = limits(groups.sums(costs.compute_s(roofs, costs.flops)), moved, seconds, calls, roofs)
+    if costs.is_bounded.any():
+        most = groups.sums(costs.compute_s(roofs, costs.most_flops))
+        found = within(found, limits(most, groups.sums(costs.most_bytes), seconds, calls, roofs), seconds)
     _limit_copies(pieces, groups, moved, seconds, roofs, found)
     return Placed(pieces, costs, groups, calls, seconds, flops, moved, _dominant(costs, groups), found)
 
@@ -159,7 +178,15 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         dtype=dtype,
         level=_level(placed, index, limit),
         above_roof=limit.above_roof,
+        most_flops=_more(placed.most_flops[index] / parts, flops),
+        most_bytes=_more(placed.most_bytes[index] / parts, moved),
+        estimated=bool(placed.estimated[index]),
     )
+
+
+def _more(most: float, least: float | None) -> float | None:
+    """The most that a group can have done, None where that is what it did at least, but for rounding."""
+    return float(most) if least is not None and most > least * (1 + 1e-9) else None
 
 
 def _formula(pieces: Pieces, row: int) -> str:

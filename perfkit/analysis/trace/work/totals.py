@@ -18,7 +18,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Total:
-    """Many groups together, of the whole trace: FLOPs, bytes and attainable times that are known add up.
+    """Many groups together, of the whole trace: FLOPs, bytes and attainable times that are known add up, without bytes
+    that are but estimated.
 
     `modelled_s` is the time of what is known; `precision` and `bound` are those of most of the FLOPs and of most of
     the attainable time.
@@ -44,7 +45,7 @@ def total(placed: Placed, chosen: NDArray[np.int64]) -> Total:
         calls=float(placed.calls[chosen].sum()),
         seconds=float(placed.seconds[chosen].sum()),
         flops=_sum_known(placed.flops[work]),
-        bytes=_sum_known(placed.bytes[work]),
+        bytes=_sum_known(placed.bytes[work[~placed.estimated[work]]]),
         attainable_s=float(attainable[known].sum()) if len(known) else None,
         modelled_s=float(placed.seconds[known].sum()),
         precision=_most_flops(placed, work),

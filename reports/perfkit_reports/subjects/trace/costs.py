@@ -1,6 +1,6 @@
 """Kernels, ops, modules and phases by what could be saved of each: the columns of their tables, and the section."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from perfkit import units
@@ -21,6 +21,8 @@ _ROWS = 80  # of a trace that stands alone: more would make a page too large to 
 _SAVINGS = "Potential savings"
 _ABOVE = "it came out above a roof, so the model of its cost is wrong"
 _CACHED = "faster than the memory: its operands were still in a cache, whose bandwidth is not known"
+_DATA = "lengths of sequences or routing decide how much it is"
+_ESTIMATED = "estimate: each recorded argument once, of an op that no formula knows"
 _UNMODELLED = "no cost model for this op, or its shapes were not recorded"
 
 
@@ -89,13 +91,26 @@ def columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]:
     )
 
 
+def _amount(least: float | None, most: float | None, show: Callable[[float], str]) -> Cell:
+    """What was done; from the least to the most where data decide."""
+    if least is None or most is None:
+        return known(least, show, _UNMODELLED)
+    return Cell(f"{show(least)} to {show(most)}", detail=_DATA, value=least)
+
+
+def _bytes(row: OpRow) -> Cell:
+    if row.estimated and row.bytes is not None:
+        return Cell(f"about {units.nbytes(row.bytes)}", detail=_ESTIMATED, value=row.bytes, tone="unsure")
+    return _amount(row.bytes, row.most_bytes, units.nbytes)
+
+
 def _cost(device_name: str) -> tuple[Column[OpRow], ...]:
     def unit(row: OpRow) -> Cell:
         return text(" ".join(filter(None, (row.dtype, unit_name(row.unit, device_name)))))
 
     return (
-        Column("FLOPs", lambda row: known(row.flops, units.flops, _UNMODELLED), help="per step"),
-        Column("Bytes", lambda row: known(row.bytes, units.nbytes, _UNMODELLED), help="compulsory traffic, per step"),
+        Column("FLOPs", lambda row: _amount(row.flops, row.most_flops, units.flops), help="per step"),
+        Column("Bytes", _bytes, help="compulsory traffic, per step"),
         Column(
             "FLOP/byte", lambda row: known(row.intensity, units.significant, _UNMODELLED), help="arithmetic intensity"
         ),

@@ -236,12 +236,16 @@ def _modelled(trace: RankTrace) -> Cell:
         return unknown("the work that was launched was not recorded")
     if coverage.kernel_s <= 0:
         return unknown("the trace holds no kernels and no ops")
-    inferred = coverage.inferred_s / coverage.kernel_s
+    parts = {
+        "inferred": coverage.inferred_s / coverage.kernel_s,
+        "as bounds": coverage.bounded_s / coverage.kernel_s,
+        "with an estimate of bytes": coverage.estimated_s / coverage.kernel_s,
+    }
     return Cell(
         units.percent(coverage.flops_s / coverage.kernel_s),
         detail=f"FLOPs; {units.percent(coverage.bytes_s / coverage.kernel_s)} with bytes, "
         f"{units.percent(coverage.linked_s / coverage.kernel_s)} linked to an op"
-        + (f", {units.percent(inferred)} inferred" if inferred > 0 else ""),
+        + "".join(f", {units.percent(share)} {what}" for what, share in parts.items() if share > 0),
     )
 
 

@@ -118,7 +118,10 @@ def coverage(trace: RankTrace) -> str:
     linked = "" if trace.device == "cpu" else f"{share(found.linked_s)} is linked to an op, {inferred}"
     return (
         f"Of {units.seconds(found.kernel_s)} in {plural(found.kernels, what[:-1])} of the whole trace, {linked}"
-        f"{share(found.flops_s)} has FLOPs and {share(found.bytes_s)} has bytes{counted}.{above}"
+        f"{share(found.flops_s)} has FLOPs and {share(found.bytes_s)} has bytes{counted}"
+        + (f"; {share(found.bounded_s)} as bounds, since data decide" if found.bounded_s > 0 else "")
+        + (f"; of {share(found.estimated_s)} bytes are estimated from arguments" if found.estimated_s > 0 else "")
+        + f".{above}"
     )
 
 

@@ -24,7 +24,7 @@ from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.record import Measurement, Unknown
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import Trace, read_trace
-from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
+from tests.fixtures.traces import Event, call, kernel, launch, mark, op, write_trace
 
 SQUARE = (100, 100)  # a product of two: 2e6 FLOPs, 120 kB
 
@@ -183,7 +183,7 @@ def test_fp32_attention_has_a_third_of_the_tf32_peak(tmp_path: Path) -> None:
     name = "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>::Params)"
     events = [
         mark("ProfilerStep#7", 0, 100),
-        op("aten::_scaled_dot_product_efficient_attention", 10, 20, [heads] * 3),
+        call("aten::_scaled_dot_product_efficient_attention", 10, 20, *[(heads, "float")] * 3, None, False, 0.0, False),
         launch(1, 12),
         kernel(name, 1, 30, 20),
     ]
@@ -410,5 +410,5 @@ def test_no_roof_follows_from_a_part_of_what_an_op_reads(tmp_path: Path) -> None
         kernel("blend", 1, 30, 40),
     ]
     (row,) = analysed(tmp_path, events).ops
-    assert (row.bytes, row.flops, row.cost_source) == (40_000, None, "recorded inputs only")
+    assert (row.bytes, row.flops, row.cost_source) == (40_000, None, "estimate: recorded arguments once")
     assert (row.attainable_s, row.bound) == (None, "unknown")
