@@ -97,3 +97,15 @@ def span(low: str, high: str, unit: str) -> str:
 def relative(value: float) -> str:
     """A relative difference that may be tiny: 0 or one significant digit and the power of ten."""
     return "0" if value == 0 else f"{value:.1e}"
+
+
+def signed(value: float) -> str:
+    """A relative change: `+7.8 %`; one that would read as 0 with as many digits as it takes."""
+    if value == 0 or abs(value) >= 0.0005:
+        return units.signed_percent(value)
+    return f"{'+' if value > 0 else ''}{relative(value * 100)} %"
+
+
+def between(low: float, high: float) -> str:
+    """Bounds of a relative change: `+6.5 to +9.3 %`."""
+    return f"{signed(low).removesuffix(' %')} to {signed(high)}"

@@ -4,10 +4,10 @@ from typing import Any
 
 from perfkit.amounts import amount
 from perfkit.check.history.result import ChangePoint, Point, Series
+from perfkit_reports.cells import signed
 from perfkit_reports.charts.frame import Figure, Trace, axis, byte_scale, figure, hover, safe, scatter, time_scale
 from perfkit_reports.document.blocks import Chart, Tags
 from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION
-from perfkit_reports.subjects.check.quantities import signed
 from perfkit_reports.wording import plural
 
 _TICKS = 3

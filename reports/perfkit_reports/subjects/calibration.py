@@ -8,13 +8,14 @@ from typing import Any
 from perfkit import __version__, units
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.result import Calibration, DetectableRow, Noise
-from perfkit_reports.document.blocks import Section, Table
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.cells import between, known, seconds, share, signed, whole
+from perfkit_reports.document.blocks import Section
+from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.tables import Column, Data, fields, schema_of
+from perfkit_reports.document.tables import Column, Data, plain
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.plain import one_line
-from perfkit_reports.subjects.check.quantities import signed
+from perfkit_reports.subjects.tables import table
 from perfkit_reports.wording import plural
 
 CALIBRATION_FILE = "calibration.json"
@@ -22,29 +23,14 @@ _DEFAULT_S = 180.0  # a check's budget where none is set
 _TITLES = {quantity.name: quantity.title for quantity in QUANTITIES}
 _TOO_FEW = "a budget for fewer than two pairs tells nothing"
 _BUDGETS = {"budget_s": float, "pairs": int, "quantity": str, "detectable": float}
-_NOISE = schema_of(Noise)
 
 
 def document(calibration: Calibration) -> Document:
     """What each budget finds, and how much identical sides differ."""
-    budgets = Table(
-        id="budgets",
-        title="What each budget finds",
-        columns=_budgets(calibration),
-        rows=calibration.rows,
-        what="budget",
-        data="budgets",
-        weight=Weight.BRIEF,
-    )
-    noise = Table(
-        id="noise",
-        title="How much identical sides differ",
-        columns=_noises(calibration),
-        rows=calibration.noise,
-        what="quantity",
-        data="noise",
-        weight=Weight.BRIEF,
-    )
+    shown = {"limit": None, "weight": Weight.BRIEF}
+    budgets = table("budgets", "What each budget finds", _budgets(calibration), calibration.rows, "budget", **shown)
+    differ = "How much identical sides differ"
+    noise = table("noise", differ, _noises(calibration), calibration.noise, "quantity", **shown)
     return Document(
         kind="calibration",
         title="Calibration of checks",
@@ -56,11 +42,11 @@ def document(calibration: Calibration) -> Document:
             "threshold worth setting.",
             f"Measured with {_pairs(calibration)} that run the same code.",
         ),
-        sections=(Section("calibration", "Calibration", (budgets, noise)),),
+        sections=(Section("calibration", "Calibration", (*budgets, *noise)),),
         warnings=tuple(_remarks(calibration)),
         data=(
             Data("budgets", _BUDGETS, lambda: list(_budget_rows(calibration))),
-            Data("noise", _NOISE, lambda: [fields(_NOISE, noise) for noise in calibration.noise]),
+            plain("noise", Noise, calibration.noise),
         ),
         raw={CALIBRATION_FILE: calibration},
         saves=CALIBRATION_FILE,
@@ -83,15 +69,15 @@ def _budgets(calibration: Calibration) -> list[Column[DetectableRow]]:
     """A column for each quantity."""
     brief = partial(Column[DetectableRow], weight=Weight.BRIEF)
     return [
-        brief("Budget", lambda row: Cell(units.seconds(row.budget_s), value=row.budget_s)),
-        brief("Pairs", lambda row: Cell(f"{row.pairs:,}", value=row.pairs)),
+        brief("Budget", lambda row: seconds(row.budget_s)),
+        brief("Pairs", lambda row: whole(row.pairs)),
         *(brief(_title(noise.quantity), partial(_detectable, noise.quantity)) for noise in calibration.noise),
     ]
 
 
 def _detectable(quantity: str, row: DetectableRow) -> Cell:
     value = row.detectable.get(quantity)
-    return unknown(_TOO_FEW) if value is None else Cell(units.percent(value), value=value)
+    return known(value, units.percent, _TOO_FEW)
 
 
 def _noises(calibration: Calibration) -> list[Column[Noise]]:
@@ -99,8 +85,11 @@ def _noises(calibration: Calibration) -> list[Column[Noise]]:
     of = calibration.comparisons
     return [
         brief("Quantity", lambda noise: Cell(_title(noise.quantity)), numeric=False),
-        brief("Spread of a pair", lambda noise: Cell(units.percent(noise.spread), value=noise.spread)),
-        brief("Difference", lambda noise: Cell(signed(noise.change), detail=_interval(noise), value=noise.change)),
+        brief("Spread of a pair", lambda noise: share(noise.spread)),
+        brief(
+            "Difference",
+            lambda noise: Cell(signed(noise.change), detail=between(noise.low, noise.high), value=noise.change),
+        ),
         brief("False alarms", lambda noise: Cell(f"{noise.false_alarms:,} of {of:,}", value=noise.false_alarms)),
     ]
 
@@ -108,8 +97,8 @@ def _noises(calibration: Calibration) -> list[Column[Noise]]:
 def _remarks(calibration: Calibration) -> list[str]:
     """What to know before relying on it: a side that measuring favours, and the notes."""
     favoured = [
-        f"{_title(noise.quantity)}: identical sides differ by {signed(noise.change)} ({_interval(noise)}, 95 % sure): "
-        "measuring favours one of them here"
+        f"{_title(noise.quantity)}: identical sides differ by {signed(noise.change)} "
+        f"({between(noise.low, noise.high)}, 95 % sure): measuring favours one of them here"
         for noise in calibration.noise
         if noise.low > 0 or noise.high < 0
     ]
@@ -119,10 +108,6 @@ def _remarks(calibration: Calibration) -> list[str]:
 def _pairs(calibration: Calibration) -> str:
     pairs = plural(calibration.pairs, "pair")
     return f"{pairs} of processes ({one_line(calibration.turns)}), of {units.seconds(calibration.pair_s)} each,"
-
-
-def _interval(noise: Noise) -> str:
-    return f"{signed(noise.low).removesuffix(' %')} to {signed(noise.high)}"
 
 
 def _title(quantity: str) -> str:

@@ -20,7 +20,7 @@ from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import quantities, story, summary, tables, why
 from perfkit_reports.subjects.check.suites import cases, suites
-from perfkit_reports.subjects.trace.parts import table
+from perfkit_reports.subjects.tables import table
 from perfkit_reports.wording import plural
 
 DOCUMENTATION = "docs/check.md"

@@ -7,7 +7,7 @@ from perfkit import units
 from perfkit.amounts import amount, precise_amount
 from perfkit.check.judge.thresholds import margin
 from perfkit.check.result import Judged, Verdict
-from perfkit_reports.cells import relative
+from perfkit_reports.cells import between, signed
 from perfkit_reports.document.cells import Cell, Mark, unknown
 from perfkit_reports.document.tables import NOTHING
 from perfkit_reports.plain import one_line
@@ -117,7 +117,7 @@ def interval(judged: Judged) -> str:
     """`+6.5 to +9.3 %`; of what is counted `exactly`; empty where there is none."""
     if judged.low is None or judged.high is None:
         return _EQUAL if judged.exact else ""
-    return f"{signed(judged.low).removesuffix(' %')} to {signed(judged.high)}"
+    return between(judged.low, judged.high)
 
 
 def threshold(judged: Judged) -> Cell:
@@ -131,13 +131,6 @@ def verdict(judged: Judged) -> Cell:
 def said(known: Verdict) -> str:
     """`✗ fail`: the symbol says it where no colour is shown."""
     return f"{SYMBOLS[known]} {known.value}"
-
-
-def signed(value: float) -> str:
-    """A relative change: `+7.8 %`; one that would read as 0 with as many digits as it takes."""
-    if value == 0 or abs(value) >= 0.0005:
-        return units.signed_percent(value)
-    return f"{'+' if value > 0 else ''}{relative(value * 100)} %"
 
 
 def _side(judged: Judged, value: float | None) -> Cell:

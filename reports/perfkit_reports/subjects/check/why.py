@@ -11,8 +11,8 @@ from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import story
+from perfkit_reports.subjects.tables import table
 from perfkit_reports.subjects.trace.columns import changes
-from perfkit_reports.subjects.trace.parts import table
 from perfkit_reports.wording import signed_seconds
 
 

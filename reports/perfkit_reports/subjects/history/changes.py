@@ -8,9 +8,9 @@ from perfkit import units
 from perfkit.amounts import amount, precise_amount
 from perfkit.check.history import result as history_result
 from perfkit.check.history.result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
+from perfkit_reports.cells import between, signed
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.plain import one_line
-from perfkit_reports.subjects.check.quantities import signed
 from perfkit_reports.wording import plural
 
 WORSE, BETTER = "▲ worse", "▼ better"
@@ -94,7 +94,7 @@ def what(change: Change) -> Cell:
         return Cell(text, detail="from 0", tone=tone)
     detail = "exactly"
     if point.low is not None and point.high is not None:
-        detail = f"{signed(point.low).removesuffix(' %')} to {signed(point.high)}"
+        detail = between(point.low, point.high)
     return Cell(signed(point.change), detail=detail, value=point.change, tone=tone)
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.model.loop import LoopRank
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Text, Tile
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.loop import headline, watched
 from perfkit_reports.subjects.suite import cells, columns, sections
+from perfkit_reports.subjects.tables import table
 
 _UNTRACED = "No step of the loop was traced: “How this loop was watched” says how far it came."
 _UNFOUND = "No step was traced and no memory recorded, so there is nothing yet to find anything in."
@@ -78,7 +78,9 @@ def _watched(analysis: Analysis) -> Section:
     blocks = []
     for place, (variant, loop) in enumerate(watched.loops(analysis)):
         some: list[Block] = [Facts(id=f"watched-{place}-facts", items=tuple(watched.facts(loop)))]
-        some += [_ranks(variant, loop.ranks, place)] if len(loop.ranks) > 1 else []
+        if len(loop.ranks) > 1:
+            title = f"Ranks of {variant.name}"
+            some += table(f"watched-{place}-ranks", title, watched.RANKS, loop.ranks, "rank", data="", limit=None)
         some += _caveats(variant, place)
         weight = min(block.weight for block in some)
         title = "" if alone else variant.name
@@ -98,9 +100,3 @@ def _caveats(variant: Variant, place: int) -> Iterator[Block]:
                 style="callout",
                 weight=weight,
             )
-
-
-def _ranks(variant: Variant, ranks: tuple[LoopRank, ...], place: int) -> Table:
-    return Table(
-        id=f"watched-{place}-ranks", title=f"Ranks of {variant.name}", columns=watched.RANKS, rows=ranks, what="rank"
-    )

@@ -9,20 +9,12 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
 from perfkit_reports.cells import times
 from perfkit_reports.subjects.suite.cells import step_time
-from perfkit_reports.wording import bounded, plural, sentence
+from perfkit_reports.subjects.trace.headline import LARGE, named
+from perfkit_reports.wording import plural, sentence
 
-_PARTS = 2  # of the step that are named, if each is at least `_LARGE` of it
-_LARGE = 0.1
+_PARTS = 2  # of the step that are named, if they are large
 _SLOWED = 1.05
 _WAITS = 0.05  # of the time: from here on waiting for data is told first
-_WORDS = {
-    time_split.NO_ESTIMATE: "without a FLOP or byte estimate",
-    time_split.NO_CEILING: "without a known ceiling",
-    time_split.COMMUNICATION: "exposed communication",
-    time_split.COPIES: "exposed copies",
-    time_split.PYTHON: "Python, dispatch and waiting",
-    time_split.DATA: "waiting for data",
-}
 _ENDED = {
     Status.OUT_OF_MEMORY: "ran out of memory",
     Status.FAILED: "ended with an error",
@@ -84,14 +76,8 @@ def _parts(variant: Variant) -> str:
     share = 0.0 if loop is None else loop.data_wait_share or 0.0
     waiting = f"{units.percent(share, 0)} waiting for data" if share >= _WAITS else ""
     split = [part for part in variant.time_split if not (waiting and part.category == time_split.DATA)]
-    fetches = any(part.category == time_split.DATA for part in variant.time_split)
-    words = _WORDS | ({time_split.PYTHON: time_split.PYTHON} if fetches else {})
-    named = [
-        f"{bounded(units.percent(part.share, 0), part.bound)} {words.get(part.category, part.category)}"
-        for part in sorted(split, key=lambda part: -part.share)[:_PARTS]
-        if part.share >= _LARGE
-    ]
-    if not named:
-        return f": {waiting}" if waiting else ""
-    # Waiting is of timed steps, the parts are of traced ones: the shares do not add up.
-    return f", {waiting}; traced: {', '.join(named)}" if waiting else f": {', '.join(named)}"
+    largest = sorted(split, key=lambda part: -part.share)[:_PARTS]
+    parts = ", ".join(named(part, variant.time_split) for part in largest if part.share >= LARGE)
+    if waiting and parts:
+        return f", {waiting}; traced: {parts}"  # of timed steps and of traced ones: the shares do not add up
+    return f": {waiting or parts}" if waiting or parts else ""

@@ -14,7 +14,7 @@ from perfkit_reports.document.blocks import Block, Choice, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.trace.parts import SHORT
+from perfkit_reports.subjects.tables import SHORT
 from perfkit_reports.subjects.trace.series import detailed, every_trace
 
 _ROWS = 80  # of a trace that stands alone: more would make a page too large to send

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Block, Section, Text
+from perfkit_reports.subjects.tables import table
 from perfkit_reports.subjects.trace import columns, story
-from perfkit_reports.subjects.trace.parts import by_trace, table
+from perfkit_reports.subjects.trace.parts import by_trace
 from perfkit_reports.subjects.trace.series import detailed
 
 

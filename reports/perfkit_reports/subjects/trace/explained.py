@@ -7,10 +7,11 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Block, Details, Facts, Section, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects import method as shared
+from perfkit_reports.subjects.tables import table
 from perfkit_reports.subjects.trace import columns, story
 from perfkit_reports.subjects.trace.costs import columns as cost_columns
 from perfkit_reports.subjects.trace.headline import ceilings_of
-from perfkit_reports.subjects.trace.parts import by_trace, table
+from perfkit_reports.subjects.trace.parts import by_trace
 from perfkit_reports.subjects.trace.series import detailed, every_trace
 
 _WITHOUT_CEILINGS = (

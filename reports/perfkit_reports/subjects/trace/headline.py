@@ -25,8 +25,8 @@ _WORDS = {
     time_split.COPIES: "exposed copies",
     time_split.DATA: "waiting for data",
 }
-_NAMED = 3  # parts of the step in the headline, if each is at least `_LARGE` of it
-_LARGE = 0.1
+LARGE = 0.1  # of the step: parts that are named
+_NAMED = 3  # of these at most
 _LEAST_GAIN = 0.01  # of the step
 
 
@@ -40,10 +40,8 @@ def headline(analysis: TraceAnalysis) -> str:
     if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
         subject += f" ({trace.label}, the straggler of {len(fleet.ranks):,} ranks)"
     parts = sorted(_parts(trace), key=lambda share: -share.share)[:_NAMED]
-    large = [share for share in parts if share.share >= _LARGE] or parts[:1]
-    split = ", ".join(
-        f"{bounded(units.percent(share.share, 0), share.bound)} {_word(trace, share.category)}" for share in large
-    )
+    large = [share for share in parts if share.share >= LARGE] or parts[:1]
+    split = ", ".join(named(part, trace.time_split) for part in large)
     way, saving, much = max(_ways(trace), key=lambda each: each[1], default=("", 0.0, ""))
     sentence = f"{subject}: {split}" if split else subject
     if saving < _LEAST_GAIN * trace.step_s or saving <= 0:
@@ -66,10 +64,12 @@ def _parts(trace: RankTrace) -> Sequence[TimeShare]:
     return (*(share for share in trace.time_split if share.category not in time_split.UNPLACED), together)
 
 
-def _word(trace: RankTrace, category: str) -> str:
-    if category == time_split.PYTHON and not any(part.category == time_split.DATA for part in trace.time_split):
-        return "Python, dispatch and waiting"
-    return _WORDS.get(category, category)
+def named(part: TimeShare, split: Sequence[TimeShare]) -> str:
+    """`at least 40 % exposed communication`, of a `split`; without a part for data, Python's holds waiting for it."""
+    word = _WORDS.get(part.category, part.category)
+    if word == time_split.PYTHON and not any(other.category == time_split.DATA for other in split):
+        word = "Python, dispatch and waiting"
+    return f"{bounded(units.percent(part.share, 0), part.bound)} {word}"
 
 
 def _ways(trace: RankTrace) -> list[tuple[str, float, str]]:

@@ -1,12 +1,9 @@
-"""What several sections on traces share: a part a trace, and tables that are cut."""
+"""A part a trace: what several sections on traces share."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit_reports.document.blocks import Block, Details, Group, Table
-
-SHORT = 40  # rows of a table that is none of costs
+from perfkit_reports.document.blocks import Block, Details, Group
 
 
 def by_trace(
@@ -26,13 +23,3 @@ def by_trace(
         Details(id=f"{name}-of-{place}", title=label, blocks=blocks) for place, (label, blocks) in enumerate(others, 1)
     )
     return (*head, *rest)
-
-
-def table(
-    name: str, title: str, columns: Sequence[Any], rows: Sequence[Any], what: str, **rest: Any
-) -> tuple[Table, ...]:
-    """A table of the first `SHORT` rows; none without rows. Raw rows are under the name before the first dash."""
-    if not rows:
-        return ()
-    given = {"data": name.split("-")[0], "limit": SHORT, **rest}
-    return (Table(id=name, title=title, columns=columns, rows=rows, what=what, **given),)

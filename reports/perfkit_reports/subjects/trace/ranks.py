@@ -4,8 +4,8 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.charts import ranks as chart
 from perfkit_reports.document.blocks import Block, Section, Text
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.tables import table
 from perfkit_reports.subjects.trace import columns, story
-from perfkit_reports.subjects.trace.parts import table
 
 _ROWS = 128
 

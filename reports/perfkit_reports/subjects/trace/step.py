@@ -13,8 +13,8 @@ from perfkit_reports.charts.plane import Plane
 from perfkit_reports.charts.roofs import placeable
 from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Details, Section, Text
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.tables import table
 from perfkit_reports.subjects.trace import columns, headline, story
-from perfkit_reports.subjects.trace.parts import table
 from perfkit_reports.subjects.trace.series import (
     BARS,
     detailed,
