@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.document.tables import Column, Row
+from perfkit_reports.document.tables import Column
 
 SHORT = 40  # rows
 
 
 def table(
-    name: str, title: str, columns: Sequence[Column[Row]], rows: Sequence[Row], what: str, **rest: Any
+    name: str, title: str, columns: Sequence[Column[Any]], rows: Sequence[Any], what: str, **rest: Any
 ) -> tuple[Table, ...]:
     """A table of the first `SHORT` rows; none without rows. Raw rows are under the name before the first dash."""
     given = {"data": name.split("-")[0], "limit": SHORT, **rest}

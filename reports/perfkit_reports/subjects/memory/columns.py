@@ -1,10 +1,11 @@
 """The columns of tables of memory: the largest blocks, bytes by module and op, what grows."""
 
 from collections.abc import Callable
+from functools import partial
 
 from perfkit import units
 from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryRow, MemoryShare
-from perfkit_reports.cells import count, text
+from perfkit_reports.cells import calls, count, share, size, text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
@@ -12,10 +13,6 @@ from perfkit_reports.holders import Holder
 from perfkit_reports.names import inner_modules
 from perfkit_reports.subjects.memory.balance import balance_line, beyond_line, device_line
 from perfkit_reports.subjects.memory.rows import ModuleRow
-
-
-def size(amount: int) -> Cell:
-    return Cell(units.nbytes(amount), value=amount)
 
 
 def _inner(name: str) -> Cell:
@@ -27,19 +24,14 @@ def _tensor(shape: str, dtype: str) -> Cell:
     return text(f"{shape} {dtype}".strip())
 
 
+_LAST_HOLDER = "the op it was freed in: its last holder"
 LARGEST: tuple[Column[LiveBlock], ...] = (
     Column("What", lambda block: _inner(block.name), numeric=False, code=True, help="tensor, or what it was made by"),
     Column("Size", lambda block: size(block.bytes), meter=True),
     Column("Category", lambda block: text(block.category), numeric=False),
     Column("Tensor", lambda block: _tensor(block.shape, block.dtype), numeric=False, wrap=True),
     Column("Source line", lambda block: text(block.line), numeric=False, wrap=True, help="where it was asked for"),
-    Column(
-        "Kept by",
-        lambda block: text(block.kept_by),
-        numeric=False,
-        wrap=True,
-        help="the op it was freed in: its last holder",
-    ),
+    Column("Kept by", lambda block: text(block.kept_by), numeric=False, wrap=True, help=_LAST_HOLDER),
     Column("Module", lambda block: _inner(block.module), numeric=False, weight=Weight.DETAIL),
     Column("Made by", lambda block: text(block.op), numeric=False, weight=Weight.DETAIL),
     Column("Phase", lambda block: text(block.phase), numeric=False, weight=Weight.DETAIL),
@@ -54,7 +46,7 @@ def by_op(peak: int) -> list[Column[MemoryRow]]:
         Column("Made by", lambda row: text(row.op), numeric=False),
         Column("Category", lambda row: text(row.category), numeric=False),
         Column("Share", lambda row: _share(row.bytes, peak), help="of the peak"),
-        Column("Blocks", lambda row: Cell(count(row.blocks), value=row.blocks)),
+        Column("Blocks", lambda row: calls(row.blocks)),
     ]
 
 
@@ -67,7 +59,7 @@ def by_module(peak: int) -> list[Column[ModuleRow]]:
         Column("Share", lambda row: _share(row.bytes, peak), help="of the peak"),
         Column("Modules", lambda row: _modules(row, row.modules, count), help="how many are one row"),
         Column("Each", lambda row: _modules(row, row.bytes / row.modules, units.nbytes), help="mean size a module"),
-        Column("Blocks", lambda row: Cell(count(row.blocks), value=row.blocks)),
+        Column("Blocks", lambda row: calls(row.blocks)),
     ]
 
 
@@ -78,8 +70,8 @@ def _maker(row: Growth) -> Cell:
 GROWTH: tuple[Column[Growth], ...] = (
     Column("Source line", lambda row: text(row.line), numeric=False, code=True),
     Column("Grows by", lambda row: size(row.bytes_per_step), help="bytes a step"),
-    Column("Blocks", lambda row: Cell(count(row.blocks_per_step), value=row.blocks_per_step), help="a step"),
-    Column("Steps", lambda row: Cell(count(row.steps), value=row.steps), help="in a row"),
+    Column("Blocks", lambda row: calls(row.blocks_per_step), help="a step"),
+    Column("Steps", lambda row: calls(row.steps), help="in a row"),
     Column("Category", lambda row: text(row.category), numeric=False),
     Column("Made by", _maker, numeric=False),
     Column("Tensor", lambda row: _tensor(row.shape, row.dtype), numeric=False),
@@ -92,7 +84,7 @@ def _modules(row: ModuleRow, value: float, show: Callable[[float], str]) -> Cell
 
 
 def _share(amount: int, peak: int) -> Cell:
-    return Cell(units.percent(amount / peak), value=amount / peak) if peak else Cell(NOTHING)
+    return share(amount / peak) if peak else Cell(NOTHING)
 
 
 def owner(what: str) -> Column[tuple[Holder, MemoryShare]]:
@@ -109,18 +101,13 @@ CATEGORIES: tuple[Column[tuple[Holder, MemoryShare]], ...] = (
 
 def balance(what: str) -> list[Column[Holder]]:
     """Columns of the balance of several holders."""
+    line = partial(Column[Holder], numeric=False, wrap=True)
     return [
         Column(what.capitalize(), _holder, numeric=False),
-        Column(
-            "Balance",
-            lambda holder: text(balance_line(holder.account)),
-            numeric=False,
-            wrap=True,
-            weight=Weight.BRIEF,
-        ),
-        Column("The process", lambda holder: text(beyond_line(holder.account)), numeric=False, wrap=True),
-        Column("The device", lambda holder: text(device_line(holder.account)), numeric=False, wrap=True),
-        Column("Source", lambda holder: text(holder.account.source), numeric=False, wrap=True),
+        line("Balance", lambda holder: text(balance_line(holder.account)), weight=Weight.BRIEF),
+        line("The process", lambda holder: text(beyond_line(holder.account))),
+        line("The device", lambda holder: text(device_line(holder.account))),
+        line("Source", lambda holder: text(holder.account.source)),
     ]
 
 

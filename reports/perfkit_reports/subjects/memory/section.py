@@ -9,9 +9,9 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
 from perfkit_reports.subjects.memory import balance, columns, story
 from perfkit_reports.subjects.memory.rows import by_module
+from perfkit_reports.subjects.tables import SHORT, table
 
 ROWS = 120  # of a table of bytes where there is one holder
-SHORT = 40  # where there are several
 _INTRO = "Live memory at the moment of the peak, every byte in one category. The parts sum to the peak."
 
 
@@ -26,63 +26,47 @@ def section(
     """`what` is what a holder is: `variant`, `device`, `trace`. `told` is the weight of what ran out, what grows and
     the balance, `peak` that of the categories at the peak; with `words` formats without charts have a table of these.
     """
-    nothing = Text(id="memory-none", lines=("No memory was recorded.",), style="empty")
-    return Section(
-        "memory",
-        "What fills the memory",
-        (*alarms(holders, told), *_peak(holders, what, told, peak, words), *_details(holders, what))
-        if holders
-        else (nothing,),
-        nav="Memory",
-        intro=(_INTRO,) if holders else (),
-    )
+    title = "What fills the memory"
+    if not holders:
+        nothing = Text(id="memory-none", lines=("No memory was recorded.",), style="empty")
+        return Section("memory", title, (nothing,), nav="Memory")
+    blocks = (*_alarms(holders, told), *_peak(holders, what, told, peak, words), *_details(holders, what))
+    return Section("memory", title, blocks, nav="Memory", intro=(_INTRO,))
 
 
-def alarms(holders: Sequence[Holder], weight: Weight = Weight.NORMAL) -> list[Block]:
-    """What ran out of memory, and where memory grows."""
+def _alarms(holders: Sequence[Holder], weight: Weight) -> list[Block]:
+    """What ran out of memory, then where memory grows."""
     several = len(holders) > 1
-    blocks: list[Block] = []
+    failed, grows = [], []
     for place, holder in enumerate(holders):
-        if holder.account.failed:
+        if lines := story.failure(holder.account):
             title = f"{holder.name} ran out of memory" if several else "Out of memory"
-            lines = tuple(story.failure(holder.account))
-            blocks.append(Text(id=f"memory-failed-{place}", weight=weight, lines=lines, style="alarm", title=title))
-    for place, holder in enumerate(holders):
-        if holder.account.growth:
+            failed.append((f"memory-failed-{place}", title, lines))
+        if line := story.growth(holder.account.growth):
             title = f"Memory grows in {holder.name}" if several else "Memory grows"
-            lines = (story.growth(holder.account.growth),)
-            blocks.append(Text(id=f"memory-grows-{place}", weight=weight, lines=lines, style="alarm", title=title))
-    return blocks
+            grows.append((f"memory-grows-{place}", title, [line]))
+    return [
+        Text(id=name, weight=weight, lines=tuple(lines), style="alarm", title=title)
+        for name, title, lines in (*failed, *grows)
+    ]
 
 
 def _peak(holders: Sequence[Holder], what: str, told: Weight, peak: Weight, words: bool) -> list[Block]:
     parts = [
         (holder, part) for holder in holders for part in sorted(holder.account.categories, key=lambda part: -part.bytes)
     ]
-    table = Table(
-        id="memory-categories",
-        title="At the peak",
-        columns=columns.CATEGORIES if len(holders) == 1 else (columns.owner(what), *columns.CATEGORIES),
-        rows=parts,
-        limit=ROWS,
-        what="category",
-        whats="categories",
-        data="memory",
-    )
-    chart = memory_peak.chart(holders, what, peak, table if words and peak == Weight.BRIEF else None)
+    of = columns.CATEGORIES if len(holders) == 1 else (columns.owner(what), *columns.CATEGORIES)
+    named = {"whats": "categories", "data": "memory", "limit": ROWS}
+    same = table("memory-categories", "At the peak", of, parts, "category", **named)
+    chart = memory_peak.chart(holders, what, peak, same[0] if same and words and peak == Weight.BRIEF else None)
     return [*([chart] if chart else []), _balance(holders, what, told)]
 
 
 def _balance(holders: Sequence[Holder], what: str, weight: Weight) -> Block:
     if len(holders) > 1:
+        of = columns.balance(what)
         return Table(
-            id="memory-balance",
-            weight=weight,
-            title="Balance",
-            columns=columns.balance(what),
-            rows=holders,
-            what=what,
-            data="memory",
+            id="memory-balance", weight=weight, title="Balance", columns=of, rows=holders, what=what, data="memory"
         )
     account = holders[0].account
     titles = ("Balance", "The process", "The device")
@@ -114,27 +98,17 @@ def _holder(holder: Holder, place: int, most: int) -> list[Block]:
     if told := story.step_peaks(account):
         alike = Text(id=f"memory-steps-{place}", lines=(told,), style="caption")
         blocks.append(memory_steps.chart(account, place, told) or alike)
-    if account.fragmentation is not None:
-        blocks.append(
-            Table(
-                id=f"memory-reserved-{place}",
-                title="Reserved and free",
-                columns=columns.reserved(account.fragmentation.reserved_bytes),
-                rows=story.free_parts(account.fragmentation),
-                what="part",
-                caption=story.fragmentation(account),
-            )
+    held = account.fragmentation
+    if held is not None:
+        title, of = "Reserved and free", columns.reserved(held.reserved_bytes)
+        told = story.fragmentation(account)
+        blocks += table(
+            f"memory-reserved-{place}", title, of, story.free_parts(held), "part", data="", limit=None, caption=told
         )
-    tables = (
-        ("growth", "What grows from step to step", columns.GROWTH, account.growth, "origin", most, "Grows by"),
-        ("largest", "Largest allocations at the peak", columns.LARGEST, account.largest, "allocation", ROWS, "Size"),
-    )
-    for name, title, of, rows, what, limit, by in tables:
-        if rows:
-            data, block = f"memory_{name}", f"memory-{name}-{place}"
-            blocks.append(
-                Table(id=block, title=title, columns=of, rows=rows, what=what, data=data, limit=limit, sorted=by)
-            )
+    title, ranked = "What grows from step to step", {"data": "memory_growth", "limit": most, "sorted": "Grows by"}
+    blocks += table(f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", **ranked)
+    title, ranked = "Largest allocations at the peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
+    blocks += table(f"memory-largest-{place}", title, columns.LARGEST, account.largest, "allocation", **ranked)
     return [*blocks, *_bytes(holder, place, most)]
 
 
@@ -149,16 +123,9 @@ def _bytes(holder: Holder, place: int, most: int) -> list[Block]:
         ("ops", "Modules and ops", columns.by_op(peak), ops, any(row.module or row.op for row in ops)),
     ):
         if known:
-            options[(title,)] = Table(
-                id=f"memory-{name}-{place}",
-                title=f"Memory of {holder.name} by {title.lower()}",
-                columns=of,
-                rows=rows,
-                what="row",
-                data="memory_rows",
-                limit=most,
-                sorted="Size",
-            )
+            whole = f"Memory of {holder.name} by {title.lower()}"
+            ranked = {"data": "memory_rows", "limit": most, "sorted": "Size"}
+            (options[title,],) = table(f"memory-{name}-{place}", whole, of, rows, "row", **ranked)
     if not options:
         return []
     choice = Choice(id=f"memory-bytes-{place}", keys=("Table of",), options=options, filter="module, op, category")

@@ -5,7 +5,7 @@ from typing import Any
 
 from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryAccount, MemoryRow, TimelineBand
 from perfkit.spec import Struct
-from perfkit_reports.document.tables import Data, Schema, owned
+from perfkit_reports.document.tables import Data, owned
 from perfkit_reports.holders import Holder
 
 _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[object]]]] = {
@@ -19,24 +19,16 @@ _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[o
 def data(holders: Sequence[Holder], owner: str) -> tuple[Data, ...]:
     """Every table; `owner` is what a holder is (`variant`, `device`), the name of their first column."""
     accounts = [(holder.name, holder.account) for holder in holders]
+
+    def rows(of: Callable[[MemoryAccount], Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
+        return [{owner: name, **row} for name, account in accounts for row in of(account)]
+
+    categories = {owner: str, "category": str, "bytes": int, "in_peak": bool}
+    timeline = {owner: str, "time_s": float, "category": str, "bytes": int}
     return (
-        _table("memory", {owner: str, "category": str, "bytes": int, "in_peak": bool}, holders, owner, _categories),
-        _table(
-            "memory_timeline", {owner: str, "time_s": float, "category": str, "bytes": int}, holders, owner, _timeline
-        ),
+        Data("memory", categories, lambda: rows(_categories)),
+        Data("memory_timeline", timeline, lambda: rows(_timeline)),
         *(owned(name, struct, owner, accounts, pick) for name, (struct, pick) in _OF_ACCOUNTS.items()),
-    )
-
-
-def _table(
-    name: str,
-    schema: Schema,
-    holders: Sequence[Holder],
-    owner: str,
-    rows: Callable[[MemoryAccount], Iterable[dict[str, Any]]],
-) -> Data:
-    return Data(
-        name, schema, lambda: [{owner: holder.name, **row} for holder in holders for row in rows(holder.account)]
     )
 
 
