@@ -47,6 +47,7 @@ class Message(NamedTuple):
 # Names of c10d's backends, of NCCL's kernels and of ranges, without underscores and in lower case; a longer one that
 # holds another comes first.
 _KINDS: tuple[tuple[str, Kind], ...] = (
+    ("crossdevicereduce", Kind.ALL_REDUCE),  # the custom all-reduce of vLLM, SGLang and aiter
     ("allreduce", Kind.ALL_REDUCE),
     ("reducescatter", Kind.REDUCE_SCATTER),
     ("allgather", Kind.ALL_GATHER),
@@ -88,6 +89,27 @@ _KERNEL = re.compile(
     r"(?:_(?P<rest>\w+))?",
     re.IGNORECASE,
 )
+
+
+# The number of ranks among the template arguments of kernels that read and write each other's memory.
+_NUMBER = r"(?:\([\w ]+\))?(\d+)"
+_RANKS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"cross_device_reduce_\w+<[^,<>]+, *{_NUMBER}",  # vLLM, SGLang, aiter
+        rf"(?:one|two)_shot_all_reduce_kernel\w*<[^,<>]+, *(?:\(\w+\))?\d+, *{_NUMBER}",  # torch
+        rf"(?:one|two)shotAllreduce\w*<{_NUMBER}",  # FlashInfer, over NVLink of several nodes
+        rf"allreduce_fusion_kernel\w*<[^,]+, *[^,<>]+, *{_NUMBER}",  # FlashInfer, TensorRT-LLM
+        rf"allreduce_prototype\w*<.*Codec\w*<[^,<>]+, *{_NUMBER}",  # quickreduce
+    )
+)
+
+
+def ranks_in_kernel(name: str) -> int | None:
+    """How many ranks a kernel that reads and writes their memory was built for; None where its name does not tell."""
+    found = next((match for pattern in _RANKS if (match := pattern.search(name))), None)
+    ranks = 0 if found is None else int(found[1])
+    return ranks if ranks > 1 else None
 
 
 def collective_kind(name: str) -> Kind | None:

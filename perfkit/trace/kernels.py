@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.compact import Compact
+from perfkit.trace.function_name import function_name
 from perfkit.trace.matching import flow_pairs, latest_before, processes
 from perfkit.trace.naming import named
 from perfkit.trace.nesting import around_times
@@ -157,6 +158,28 @@ _COLLECTIVE_KERNEL = re.compile(
 )
 
 
+# Kernels by which ranks read and write each other's memory: torch's symmetric memory, the custom all-reduces of vLLM,
+# SGLang and aiter, quickreduce, FlashInfer's and TensorRT-LLM's with a norm behind them, DeepEP's all-to-all.
+_PEER_KERNEL = re.compile(
+    r"cross_device_reduce|all_?(reduce|gather|to_?all)|reduce_?scatter|^(\w+_)?(put|wait)_signal_kernel$"
+    r"|^barrier_kernel$|^deep_ep::int(er|ra)node(_ll)?::(cached_)?(notify_)?(dispatch|combine)",
+    re.IGNORECASE,
+)
+# These compute, too, and are told by what they compute.
+_COMPUTES = re.compile(r"gemm|matmul|attention|attn|flash", re.IGNORECASE)
+
+
+def is_collective_kernel(name: str) -> bool:
+    """Whether ranks exchange data in a kernel of this name."""
+    if _COLLECTIVE_KERNEL.search(name) is not None:
+        return True
+    function = function_name(name)
+    # What is compiled to run after a collective bears its name: triton_poi_fused_add_all_reduce_4.
+    return _PEER_KERNEL.search(function) is not None and not (
+        _COMPUTES.search(function.rpartition("::")[2]) or is_compiled_kernel(name)
+    )
+
+
 def is_compiled_kernel(name: str) -> bool:
     """Whether torch.compile generated this kernel (Triton on a GPU; C++ where inductor profiles its kernels)."""
     return _COMPILED.match(name) is not None
@@ -170,7 +193,7 @@ def is_compiled_graph(name: str) -> bool:
 def communication(trace: Trace) -> Ints:
     """Events during which ranks exchanged data: collective kernels, or a backend's ranges where there are none."""
     kernels = trace.of(Category.KERNEL)
-    events = kernels[named(trace, kernels, lambda name: _COLLECTIVE_KERNEL.search(name) is not None)]
+    events = kernels[named(trace, kernels, is_collective_kernel)]
     if len(events):
         return events
     ranges = trace.of(Category.RANGE)

@@ -61,7 +61,9 @@ class OpRow(Struct):
     `attainable_s` is max(FLOPs / peak, bytes / bandwidth); `bound` names the ceiling that it comes from (`compute`,
     `memory`; `overhead` for calls too small for either; `unknown`), or is `communication` or `copy`. `level` is the
     memory level held against it. `above_roof` marks a cost that must be wrong, since no device is that fast. `op` is
-    set on a kernel's row: the op it ran for. `shapes` are the inputs of an op where all its calls share them.
+    set on a kernel's row: the op it ran for. `shapes` are the inputs of an op where all its calls share them. `seconds`
+    are summed over threads and streams; where these overlap, `wall_s` is how long any of it was going on, at most, and
+    `share` is of that.
 
     Where data decide how much is done, `flops` and `bytes` are the least it can be, `most_flops` and `most_bytes` the
     most; `attainable_s` is that of the most, within the time taken. `estimated`: the bytes are those of the recorded
@@ -92,3 +94,4 @@ class OpRow(Struct):
     most_flops: float | None = None
     most_bytes: float | None = None
     estimated: bool = False
+    wall_s: float | None = None

@@ -113,12 +113,19 @@ class StreamRow(Struct):
 
 
 class Overlap(Struct):
-    """Communication and copies beside computing, seconds per step. `exposed_s` is not covered by computing."""
+    """Communication and copies beside computing, seconds per step in which any was going on.
+
+    What is `exposed` is not covered by computing. `all_...` are of the whole trace, outside of its steps, too.
+    """
 
     communication_s: float
     exposed_communication_s: float
     copies_s: float
     exposed_copies_s: float
+    all_communication_s: float = 0.0
+    all_exposed_communication_s: float = 0.0
+    all_copies_s: float = 0.0
+    all_exposed_copies_s: float = 0.0
 
 
 class QueuedIdle(Struct):
@@ -173,6 +180,9 @@ class Launches(Struct):
 class CollectiveRow(Struct):
     """Equal collectives together, per step. Bandwidths follow nccl-tests: algorithm = bytes / time, bus = that times
     the factor of the collective, which can be held against the link's rate whatever the number of ranks.
+
+    `seconds` are summed over calls, which may overlap; `wall_s` is how long any of them was going on, `exposed_s` of
+    that not beside computing. `all_calls` and `all_s` (summed) are of the whole trace, outside of its steps, too.
     """
 
     name: str
@@ -182,7 +192,10 @@ class CollectiveRow(Struct):
     message_bytes: int | None
     calls: float
     seconds: float
+    wall_s: float
     exposed_s: float
+    all_calls: int
+    all_s: float
     algorithm_bandwidth: float | None
     bus_bandwidth: float | None
     ceiling: float | None

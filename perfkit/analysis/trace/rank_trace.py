@@ -126,7 +126,7 @@ def analyse_with_engine(
         ops=op_rows(found.by_op, step_s),
         modules=module_rows(found.by_op, step_s),
         phases=phase_rows(found.by_op, step_s),
-        collectives=collective_rows(work, found.exchanged, exposed, parts, roofs),
+        collectives=collective_rows(work, found.exchanged, parts, roofs),
         copies=copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
         recompute=_recompute(work, found.costs),
         mfu=multiplied.mfu,

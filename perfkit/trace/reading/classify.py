@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.compact import compact
+from perfkit.trace.function_name import function_name
 from perfkit.trace.model import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category
 from perfkit.trace.nesting import parents_of
 from perfkit.trace.reading.columns import Columns
@@ -46,6 +47,10 @@ _LAUNCH_NAME = re.compile(r"(?:cu|cuda|hip|ze|musa|acl)[A-Z]\w+$")
 _WAIT_NAME = re.compile(
     r"(EVENT|NOTIFY|CAPTURE)_?(WAIT|RECORD)|PLACE_HOLDER|PROFILER_TRACE|WRITE_VALUE|FLIP_TASK", re.IGNORECASE
 )
+# A kernel all of whose name is about waiting does no work, such as MTIA's event_wait. What waits for another rank's
+# signal exchanges data with it.
+_ABOUT_WAITING = r"(event|stream|queue|semaphore|fence|flag|value|dma|device|host|job|task|kernel|spin|for|on|until)"
+_WAITS = re.compile(rf"({_ABOUT_WAITING}_?)*wait(_?{_ABOUT_WAITING})*_?\d*", re.IGNORECASE)
 _OP_NAME = re.compile(r"\w+::\w")
 
 
@@ -59,6 +64,8 @@ def classify(rows: Columns, cats: list[str], names: list[str], where: Places) ->
     if tasks.any():
         copies = np.asarray([bool(_COPY_NAME.match(name)) for name in names])[rows["name"]]
         category[tasks & copies] = Category.COPY
+    waits = np.asarray([_waits(name) for name in names] or [False])[rows["name"]]
+    category[waits & (category == Category.KERNEL)] = Category.GPU_RANGE
     nests = tasks.copy()
     nests[none] = where.nests[rows["thread"][none]]
     _outer_are_summaries(rows, category, nests)
@@ -79,6 +86,10 @@ def place_on_devices(rows: Columns, category: NDArray[np.int8], threads: list[tu
         missing = on_device & (rows[column] == NONE)
         if missing.any():
             rows[column] = np.where(missing, compact(values)[rows["thread"]], rows[column])
+
+
+def _waits(name: str) -> bool:
+    return "wait" in name.lower() and _WAITS.fullmatch(function_name(name).rpartition("::")[2].strip("_")) is not None
 
 
 def _of_cat(cat: str) -> Category:

@@ -203,11 +203,15 @@ def test_mtia_control_processors_move_data_and_contain_tasks(tmp_path: Path) -> 
             on(0, 4, "dma_request", 90, 10, "mtia_ccp_events", device=0, correlation=1),
             on(0, 5, "job_exe", 400, 100, "mtia_ccp_events", device=0),
             on(0, 5, "pe_exe", 410, 50, "mtia_ccp_events", device=0),
+            on(0, 3, "event_wait", 300, 90, "kernel", device=0, stream=3, correlation=1),
+            on(0, 4, "event_wait", 100, 300, "mtia_ccp_events", device=0),
+            on(0, 3, "void ns::wait_for_flag_kernel<int>(int*)", 390, 5, "kernel", device=0, stream=3),
+            on(0, 3, "await_weights_gemm", 395, 5, "kernel", device=0, stream=3),  # named after more than waiting
         ],
     )
-    assert kernel_us(ops.trace) == 200 + 10 + 50
-    assert [Category(each).name for each in ops.trace.category[ops.kernels.event]] == ["COPY", "KERNEL", "KERNEL"]
-    assert ops.kernel_op.tolist() == [0, 0, NONE]
+    assert kernel_us(ops.trace) == 200 + 10 + 50 + 5
+    assert [Category(each).name for each in ops.trace.category[ops.kernels.event]] == ["COPY", *["KERNEL"] * 3]
+    assert ops.kernel_op.tolist() == [0, 0, NONE, NONE]
 
 
 def test_streams_that_tensorflow_shows_once_more_together(tmp_path: Path) -> None:

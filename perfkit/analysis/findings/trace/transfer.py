@@ -65,7 +65,7 @@ def slow_link(view: TraceView) -> Iterator[Told]:
         if row.ceiling and row.bus_bandwidth is not None and (row.message_bytes or 0) >= LARGE_MESSAGE_BYTES
         if row.bus_bandwidth < BUS_SHARE * row.ceiling
     ]
-    won = sum(min(row.exposed_s, row.seconds * (1 - (row.bus_bandwidth or 0.0) / (row.ceiling or 1.0))) for row in rows)
+    won = sum(min(row.exposed_s, row.wall_s * (1 - (row.bus_bandwidth or 0.0) / (row.ceiling or 1.0))) for row in rows)
     if view.share(won) < NOTABLE:
         return
     worst = max(rows, key=lambda row: row.exposed_s)
@@ -88,7 +88,8 @@ def small_messages(view: TraceView) -> Iterator[Told]:
         for row in view.trace.collectives
         if row.message_bytes is not None and row.message_bytes < SMALL_MESSAGE_BYTES and row.calls >= 2
     ]
-    exposed = sum(row.exposed_s for row in rows)
+    # Collectives of several groups may run at once.
+    exposed = min(sum(row.exposed_s for row in rows), view.trace.overlap.exposed_communication_s)
     if view.share(exposed) < NOTABLE:
         return
     yield view.gain(

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.cost.args import all_tensors
 from perfkit.cost.call import TensorArg
-from perfkit.cost.collective import Message, collective_kind, kernel_collective, message
+from perfkit.cost.collective import Kind as CollectiveKind
+from perfkit.cost.collective import Message, collective_kind, kernel_collective, message, ranks_in_kernel
 from perfkit.cost.dtypes import BY_NAME, UNKNOWN
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Collective, Ints
+from perfkit.trace.read import NONE, Collective, Ints, Trace
 from perfkit.trace.signatures import arguments
 
 # What a collective recorded lies on its kernel or on one of the innermost ops around the launch (`record_param_comms`).
@@ -80,7 +81,7 @@ def messages(pieces: Pieces) -> Messages:
     called = named(trace, ops.event, lambda name: collective_kind(name) is not None)
     called &= trace.signature[ops.event] != NONE
     caller = _nearest(ops, row, np.where(called, np.arange(len(ops)), NONE))
-    table = list(trace.collectives)
+    table, only = list(trace.collectives), _only_group(trace)
     found: dict[tuple[int, int, int], int] = {}
     # Collectives are few beside kernels, and most of them are alike.
     unknown = np.flatnonzero(exchanging & (which == NONE) & (caller != NONE))
@@ -93,13 +94,26 @@ def messages(pieces: Pieces) -> Messages:
             name, signature, kernel = key
             tensors = all_tensors(arguments(trace.signatures[signature]) or ())
             found[key] = len(table)
-            table.append(_by_inputs(trace.names[name], list(tensors), trace.names[kernel]))
+            table.append(_by_inputs(trace.names[name], list(tensors), trace.names[kernel], only))
         which[piece] = found[key]
     return Messages(which, tuple(table))
 
 
-def _by_inputs(name: str, tensors: list[TensorArg], kernel: str) -> Collective:
-    """The output comes before the input; an all-reduce and a broadcast work in place. Lists have no recorded dtype."""
+# Ops of torch's process groups; what other ops exchange they do in one kernel of their own.
+_OF_GROUPS = ("c10d::", "_c10d_functional::", "c10d_functional::", "_c10d_functional_autograd::", "nccl:")
+
+
+def _only_group(trace: Trace) -> tuple[str, int]:
+    """Name and size of the one group that kernels of no recorded one can be of; NONE where there are several."""
+    sizes = {each.group_size for each in trace.collectives if each.group_size > 1} or {trace.world_size or NONE}
+    return ("all ranks of the only group", sizes.pop()) if len(sizes) == 1 else ("", NONE)
+
+
+def _by_inputs(name: str, tensors: list[TensorArg], kernel: str, only: tuple[str, int]) -> Collective:
+    """The output comes before the input; an all-reduce and a broadcast work in place. Lists have no recorded dtype.
+
+    Of an op that is no process group's the input comes first and the output last; its kernel tells the number of ranks.
+    """
     dtypes = {each.dtype for each in tensors} - {UNKNOWN}
     dtype = next(iter(dtypes)) if len(dtypes) == 1 else ""
     by_kernel = kernel_collective(kernel)
@@ -107,6 +121,12 @@ def _by_inputs(name: str, tensors: list[TensorArg], kernel: str) -> Collective:
         dtype = by_kernel[1] or ""
     bare = name.rpartition("::")[2].strip("_")
     sizes = [math.prod(each.shape) for each in tensors]
+    if not name.startswith(_OF_GROUPS):
+        ranks = ranks_in_kernel(kernel)
+        group, size = only if ranks is None else ("", ranks)
+        first = sizes[0] if sizes else NONE
+        last = first if collective_kind(name) is CollectiveKind.ALL_REDUCE or not sizes else sizes[-1]
+        return Collective(bare, _c10(tensors[0].dtype if tensors else dtype), first, last, group, group, size)
     flat = bare.endswith("base") and len(sizes) >= 2
     received, sent = (sizes[0], sizes[1]) if flat else (sum(sizes), sum(sizes))
     if not sizes:

@@ -15,6 +15,7 @@ from perfkit.analysis.trace.work.grouping import Groups
 from perfkit.analysis.trace.work.inferred import AS_ELSEWHERE, INFERRED
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.shapes import show_shapes
+from perfkit.analysis.trace.work.wall import overlap_at_all, wall_ns, wall_ns_of_groups
 from perfkit.devices.ceiling import Level
 from perfkit.record import PHASES
 from perfkit.trace.read import NONE
@@ -70,6 +71,31 @@ class Placed:
         """Groups whose bytes are, for some of their pieces, but those of recorded arguments."""
         found: NDArray[np.bool_] = self.groups.sums(self.costs.estimated) > 0
         return found
+
+    @cached_property
+    def wall_s(self) -> Floats | None:
+        """How long any piece of each group was going on, at most; None where no two pieces of all overlap."""
+        pieces = self.pieces
+        if not overlap_at_all(pieces.start_ns, pieces.end_ns):
+            return None
+        # What an op's children took is none of its own time.
+        return np.minimum(wall_ns_of_groups(self.groups, pieces.start_ns, pieces.end_ns) / 1e9, self.seconds)
+
+    @cached_property
+    def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The pieces by group, and where each group's begin."""
+        return np.argsort(self.groups.of, kind="stable"), np.concatenate(([0], np.cumsum(self.groups.counts())))
+
+    def wall_s_of(self, chosen: NDArray[np.int64]) -> float | None:
+        """How long any piece of some groups was going on, at most; None where no two pieces of all overlap."""
+        if self.wall_s is None:
+            return None
+        order, first = self._members
+        rows = np.sort(
+            np.concatenate([order[first[group] : first[group + 1]] for group in chosen.tolist()] or [order[:0]])
+        )
+        wall = wall_ns(self.pieces.start_ns[rows], self.pieces.end_ns[rows]) / 1e9
+        return min(wall, float(self.seconds[chosen].sum()))
 
     @property
     def wasted(self) -> Floats:
@@ -144,6 +170,7 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
     pieces, names = placed.pieces, placed.pieces.ops.trace.names
     parts, first = parts_of(pieces), int(placed.first[index])
     limit, seconds = placed.limits[index], float(placed.seconds[index]) / parts
+    wall = None if placed.wall_s is None else float(placed.wall_s[index]) / parts
     flops, moved = _known(placed.flops[index], parts), _known(placed.bytes[index], parts)
     attainable = None if limit.attainable_s is None else limit.attainable_s / parts
     kind, call, owner = int(pieces.kind[first]), int(pieces.call[first]), int(pieces.owner[first])
@@ -163,7 +190,7 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         shapes="" if call == NONE else show_shapes(pieces.ops.calls[call].call.args),
         calls=float(placed.calls[index]) / parts,
         seconds=seconds,
-        share=seconds / step_s if step_s > 0 else 0.0,
+        share=(seconds if wall is None else wall) / step_s if step_s > 0 else 0.0,
         flops=flops,
         bytes=moved,
         intensity=intensity,
@@ -181,6 +208,7 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         most_flops=_more(placed.most_flops[index] / parts, flops),
         most_bytes=_more(placed.most_bytes[index] / parts, moved),
         estimated=bool(placed.estimated[index]),
+        wall_s=wall,
     )
 
 

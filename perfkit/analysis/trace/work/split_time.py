@@ -123,19 +123,23 @@ def _split(
 
 
 def overlap(pieces: Pieces, parts: int) -> Overlap:
-    """Communication and copies in the windows, and what of them is not covered by computing."""
+    """Communication and copies in the windows and in all, and what of them is not covered by computing."""
     windows = pieces.windows.spans
     computing = pieces.when(pieces.of(Kind.WORK))
 
-    def seconds(kind: Kind) -> tuple[float, float]:
-        # Intervals of time when any was going on, cut to the windows.
-        mine = clipped(pieces.when(pieces.of(kind)), windows)
-        return length(mine) / 1e9 / parts, length(difference(mine, computing)) / 1e9 / parts
+    def seconds(when: Intervals) -> tuple[float, float]:
+        return length(when) / 1e9, length(difference(when, computing)) / 1e9
 
-    communication, copies = seconds(Kind.COMMUNICATION), seconds(Kind.COPY)
+    communication, copies = pieces.when(pieces.of(Kind.COMMUNICATION)), pieces.when(pieces.of(Kind.COPY))
+    sent, copied = seconds(clipped(communication, windows)), seconds(clipped(copies, windows))
+    all_sent, all_copied = seconds(communication), seconds(copies)
     return Overlap(
-        communication_s=communication[0],
-        exposed_communication_s=communication[1],
-        copies_s=copies[0],
-        exposed_copies_s=copies[1],
+        communication_s=sent[0] / parts,
+        exposed_communication_s=sent[1] / parts,
+        copies_s=copied[0] / parts,
+        exposed_copies_s=copied[1] / parts,
+        all_communication_s=all_sent[0],
+        all_exposed_communication_s=all_sent[1],
+        all_copies_s=all_copied[0],
+        all_exposed_copies_s=all_copied[1],
     )

@@ -21,6 +21,7 @@ class Total:
     """Many groups together, of the whole trace: FLOPs, bytes and attainable times that are known add up, without bytes
     that are but estimated.
 
+    `seconds` are summed over threads and streams, `wall_s` is how long any of it was going on where these overlap.
     `modelled_s` is the time of what is known; `precision` and `bound` are those of most of the FLOPs and of most of
     the attainable time.
     """
@@ -33,6 +34,7 @@ class Total:
     modelled_s: float
     precision: Precision | None
     bound: str
+    wall_s: float | None = None
 
 
 def total(placed: Placed, chosen: NDArray[np.int64]) -> Total:
@@ -50,6 +52,7 @@ def total(placed: Placed, chosen: NDArray[np.int64]) -> Total:
         modelled_s=float(placed.seconds[known].sum()),
         precision=_most_flops(placed, work),
         bound=BOUNDS[int(by_bound.argmax())] if len(known) else UNKNOWN,
+        wall_s=placed.wall_s_of(chosen),
     )
 
 
@@ -86,7 +89,7 @@ def total_row(
     rest = found.seconds - found.modelled_s
     attainable = None if found.attainable_s is None else (found.attainable_s + rest) / parts
     unit, dtype = ("", "") if found.precision is None else (str(found.precision[0]), found.precision[1])
-    seconds = found.seconds / parts
+    seconds, wall = found.seconds / parts, None if found.wall_s is None else found.wall_s / parts
     intensity = found.flops / found.bytes if found.flops is not None and found.bytes else None
     return OpRow(
         kind=kind,
@@ -95,7 +98,7 @@ def total_row(
         module=module,
         calls=found.calls / parts,
         seconds=seconds,
-        share=seconds / step_s if step_s > 0 else 0.0,
+        share=(seconds if wall is None else wall) / step_s if step_s > 0 else 0.0,
         flops=None if found.flops is None else found.flops / parts,
         bytes=None if found.bytes is None else found.bytes / parts,
         intensity=intensity,
@@ -106,6 +109,7 @@ def total_row(
         cost_source=f"{found.modelled_s / found.seconds:.0%} of the time modelled" if found.seconds > 0 else "",
         unit=unit,
         dtype=dtype,
+        wall_s=wall,
     )
 
 

@@ -7,6 +7,7 @@
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.analysis.trace.intervals import EMPTY, Intervals, joined, union
 from perfkit.analysis.trace.work.lost import mixed_up
@@ -50,7 +51,7 @@ def _in_silent_graphs(ops: Ops) -> Intervals:
     return union(begun, until)
 
 
-def _overlap(ops: Ops, calls: Ints, others: Ints) -> Ints:
+def _overlap(ops: Ops, calls: Ints, others: Ints) -> NDArray[np.bool_]:
     """Which calls share time with one of the others on their thread."""
     trace = ops.trace
     found = np.zeros(len(calls), np.bool_)

@@ -16,7 +16,7 @@ from perfkit.analysis.model.trace import (
     Uncovered,
 )
 from perfkit.analysis.trace.gaps import place
-from perfkit_reports.cells import calls, code, count, grown, known, seconds, share, short, text, whole
+from perfkit_reports.cells import calls, code, grown, known, seconds, share, short, text, whole
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING, Column, telling
 from perfkit_reports.document.weight import Weight
@@ -65,8 +65,15 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     Column("Dtype", lambda row: text(row.dtype), numeric=False),
     Column("Message", lambda row: known(row.message_bytes, units.nbytes, _NO_SIZE), help="bytes per call"),
     Column("Calls", lambda row: calls(row.calls), help="per step"),
-    Column("Time", lambda row: seconds(row.seconds), help="per step"),
+    Column("Time", lambda row: seconds(row.seconds), help="of all calls together, per step"),
+    Column(
+        "Wall time",
+        lambda row: seconds(row.wall_s),
+        help="how long any of them was going on, per step",
+        weight=Weight.DETAIL,
+    ),
     Column("Exposed", lambda row: seconds(row.exposed_s), help="not beside computing, per step"),
+    Column("In all", lambda row: seconds(row.all_s), help="of the whole trace, outside of its steps, too"),
     Column(
         "Algbw",
         lambda row: known(row.algorithm_bandwidth, units.bandwidth, _NO_SIZE),

@@ -12,7 +12,7 @@ from perfkit.devices.unit_names import unit_name
 from perfkit_reports.cells import calls, code, known, seconds, share, short, text
 from perfkit_reports.document.blocks import Block, Choice, Section, Table, Text
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.document.tables import Column
+from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.tables import SHORT
 from perfkit_reports.subjects.trace.series import detailed, every_trace
@@ -44,8 +44,13 @@ def _bound(row: OpRow) -> Cell:
 
 
 _FIGURES: tuple[Column[OpRow], ...] = (
-    Column("Time", lambda row: seconds(row.seconds), help="per step"),
-    Column("Share", lambda row: share(row.share), help="of the step", meter=True),
+    Column("Time", lambda row: seconds(row.seconds), help="summed over streams or threads, per step"),
+    Column(
+        "Share",
+        lambda row: share(row.share),
+        help="of the step; what runs at once counts once",
+        meter=True,
+    ),
     Column(
         _SAVINGS,
         lambda row: known(gain_s(row), units.seconds, _ABOVE if row.above_roof else _UNMODELLED),
@@ -109,6 +114,11 @@ def _cost(device_name: str) -> tuple[Column[OpRow], ...]:
         return text(" ".join(filter(None, (row.dtype, unit_name(row.unit, device_name)))))
 
     return (
+        Column(
+            "Wall time",
+            lambda row: Cell(NOTHING) if row.wall_s is None else seconds(row.wall_s),
+            help="how long any of it was going on, per step; at most",
+        ),
         Column("FLOPs", lambda row: _amount(row.flops, row.most_flops, units.flops), help="per step"),
         Column("Bytes", _bytes, help="compulsory traffic, per step"),
         Column(

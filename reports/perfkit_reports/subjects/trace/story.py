@@ -8,6 +8,9 @@ from perfkit.record import Unknown
 from perfkit_reports.cells import count
 from perfkit_reports.wording import bounded, plural, sentence, signed_seconds
 
+# Of communication or copies: from here on what lies outside of the steps is told.
+_OUTSIDE = 0.01
+
 
 def _share(part: float, whole: float) -> str:
     return f"{units.seconds(part)} ({units.percent(part / whole)})" if whole > 0 else units.seconds(part)
@@ -67,16 +70,22 @@ def _late(found: Launches) -> str:
 def overlap(trace: RankTrace) -> list[str]:
     """What of communication and copies is hidden behind computing."""
     found, lines = trace.overlap, []
-    for name, total, exposed in (
-        ("Communication", found.communication_s, found.exposed_communication_s),
-        ("Copies", found.copies_s, found.exposed_copies_s),
+    for name, total, exposed, everywhere in (
+        ("Communication", found.communication_s, found.exposed_communication_s, found.all_communication_s),
+        ("Copies", found.copies_s, found.exposed_copies_s, found.all_copies_s),
     ):
+        verb = "takes" if name == "Communication" else "take"
+        in_steps = total * max(len(trace.steps), 1)
         if total > 0:
-            verb = "takes" if name == "Communication" else "take"
             lines.append(
                 f"{name} {verb} {_share(total, trace.step_s)} {per(trace)}; "
                 f"{_share(exposed, total)} of that is exposed"
                 + ("." if exposed >= total else ", the rest runs beside computing.")
+            )
+        if everywhere - in_steps > _OUTSIDE * everywhere:
+            lines.append(
+                f"In the whole trace {name.lower()} {verb} {units.seconds(everywhere)}, "
+                f"{units.seconds(everywhere - in_steps)} of it outside of the steps."
             )
     return lines
 
