@@ -67,11 +67,14 @@ def row_bars(fill: Fill, rows: Sequence[tuple[str, float, str]], **style: Any) -
     return bars(fill, lengths, names, told, orientation="h", width=0.46, **style)
 
 
-def rows(traces: list[Trace], names: Sequence[str], notes: Sequence[Note] = (), **layout: Any) -> Figure:
+def rows(
+    traces: list[Trace], names: Sequence[str], notes: Sequence[Note] = (), *, margin: dict[str, int], **layout: Any
+) -> Figure:
     """A figure of `row_bars`, each row below its name."""
     return figure(
         traces,
-        height=70 + 52 * len(names),
+        height=margin["t"] + margin["b"] + 56 * len(names),
+        margin=margin,
         annotations=[*row_labels(names), *notes],
         yaxis={**ROWS_AXIS, "categoryorder": "array", "categoryarray": list(names)},
         **layout,

@@ -18,10 +18,9 @@ _STEP = "step"
 COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
 CATEGORIES = (COMPUTING, time_split.COMMUNICATION, IDLE, OTHER)
 _LABELLED = 16  # more names than this do not fit below the bars
-
-
 _LEAST = 0.05  # of the median step: where the colours of a map end at the least, so that noise shows none
 _EVEN = "#7d848f40"
+_Known = Mapping[str, Sequence[float | None]]
 
 
 def chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) -> Chart:
@@ -38,10 +37,11 @@ def chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) ->
             legend=[(name, fill.colour, fill.pattern) for name, fill in legend([_used(rows)])],
         )
     known = _figures(rows, splits)
-    far = _farthest(known)
+    away = _deviations(known)
+    far = max(_LEAST, *(abs(share) for shares in away.values() for share in shares))
     return Chart(
         id="ranks-chart",
-        figure=map_of([row.label for row in rows], known, far),
+        figure=_map([row.label for row in rows], known, away, far),
         label=f"Where each of {len(rows):,} ranks lies beside the median of all; the tables hold the same figures",
         caption="A column is a rank. Its colour is how far it lies from the median of all ranks, "
         f"up to {units.percent(far, 0)} of the median step.",
@@ -49,9 +49,8 @@ def chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) ->
     )
 
 
-def map_of(names: Sequence[str], known: Mapping[str, Sequence[float | None]], far: float) -> Figure:
+def _map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[float]], far: float) -> Figure:
     """A row for each figure, a column for each rank; colours end `far` from the median, as a share of its step."""
-    step = _middle(known[_STEP])
     columns = [safe(name, 18) for name in names]
     traces: list[Trace] = [
         {
@@ -62,7 +61,7 @@ def map_of(names: Sequence[str], known: Mapping[str, Sequence[float | None]], fa
             "base": place,
             "width": 1,
             "marker": {
-                "color": [_colour(away / step / far if step > 0 else 0.0) for away in _away(values)],
+                "color": [_colour(share / far) for share in away[name]],
                 "line": {"width": 0},
             },
             "hovertext": ["not known" if value is None else units.seconds(value) for value in values],
@@ -114,21 +113,14 @@ def _colour(away: float) -> str:
     return f"#{bytes(mixed).hex()}"
 
 
-def _middle(values: Sequence[float | None]) -> float:
-    return median(value for value in values if value is not None)
-
-
-def _away(values: Sequence[float | None]) -> list[float]:
-    """How far each lies from the median of all, in seconds; what is not known lies nowhere."""
-    middle = _middle(values)
-    return [0.0 if value is None else value - middle for value in values]
-
-
-def _farthest(known: Mapping[str, Sequence[float | None]]) -> float:
-    """Where the colours end, as a share of the median step."""
-    step = _middle(known[_STEP])
-    away = [abs(value) for values in known.values() for value in _away(values)]
-    return max(_LEAST, max(away) / step) if step > 0 else _LEAST
+def _deviations(known: _Known) -> dict[str, list[float]]:
+    """How far each rank lies from the median of all, as a share of the median step; what is not known lies nowhere."""
+    middles = {name: median(value for value in values if value is not None) for name, values in known.items()}
+    step = middles[_STEP]
+    return {
+        name: [0.0 if value is None or step <= 0 else (value - middles[name]) / step for value in values]
+        for name, values in known.items()
+    }
 
 
 def _used(rows: Sequence[RankRow]) -> list[str]:

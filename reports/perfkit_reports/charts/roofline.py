@@ -7,12 +7,12 @@ from typing import Any
 from perfkit import units
 from perfkit.analysis.model.step import OpRow
 from perfkit.devices.unit_names import unit_name
-from perfkit_reports.charts.frame import Figure, Trace, axis, figure, hover, safe, scatter
+from perfkit_reports.charts.frame import Figure, Note, Trace, axis, figure, hover, safe, scatter
 from perfkit_reports.charts.plane import Plane, Series, coordinates
-from perfkit_reports.charts.roofs import Roof, limits, placeable, roofs
+from perfkit_reports.charts.roofs import Limits, Roof, limits, placeable, roofs
 from perfkit_reports.document.blocks import Chart, Layer
 from perfkit_reports.names import middle, short_kernel
-from perfkit_reports.palette import VERMILLION
+from perfkit_reports.palette import NEUTRAL, VERMILLION
 
 LEVEL = "level"
 KINDS = ("kernel", LEVEL, "op", "module", "phase", "step")
@@ -23,27 +23,30 @@ _LAYERS = {
     "op": "operations",
     "module": "modules △",
     "phase": "phases □",
-    "step": "whole step ★",
+    "step": "whole step",
 }
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
 
 def chart(plane: Plane, owners: str, name: str = "roofline") -> Chart | None:
     """None where there is nothing to see: no points, or one alone. `owners` are what series are (`Traces`)."""
-    figure = roofline(plane)
-    if figure is None or len([point for point in plane.points if placeable(point)]) < 2:
+    frame = limits(plane)
+    if frame is None or len([point for point in plane.points if placeable(point)]) < 2:
         return None
     series = [each for each in plane.series if each.points]
-    look = {each.name: each.style for each in series}
+    have, on = {point.kind for point in plane.points}, _shown_kinds(plane)
     layers = [
-        Layer("series", each.name, each.name, each.shown, owners, look[each.name].colour, look[each.name].symbol)
+        Layer("series", each.name, each.name, each.shown, owners, each.style.colour, each.style.symbol)
         for each in series
         if len(series) > 1
     ]
-    layers += [Layer("kind", kind, _LAYERS[kind], on, "Show") for kind, on in kinds(plane)]
+    marks = {"step": (NEUTRAL, _SYMBOLS["step"])}
+    layers += [
+        Layer("kind", kind, _LAYERS[kind], kind in on, "Show", *marks.get(kind, ())) for kind in KINDS if kind in have
+    ]
     return Chart(
         id=name,
-        figure=figure,
+        figure=_figure(plane, frame, alone=len(series) < 2),
         label="Roofline; the tables hold the same figures",
         caption=left_out(plane),
         height=600,
@@ -51,50 +54,33 @@ def chart(plane: Plane, owners: str, name: str = "roofline") -> Chart | None:
     )
 
 
-def roofline(plane: Plane) -> Figure | None:
-    """None without points. Traces carry `meta` with their series and kind, arrows the same as JSON in their `name`."""
-    frame = limits(plane)
-    if frame is None or not plane.points:
-        return None
-    lines = roofs(plane)
-    traces: list[Trace] = [_roof(roof) for roof in lines]
-    on = shown_kinds(plane)
-    scale = _scale(plane)
-    alone = len([series for series in plane.series if series.points]) < 2
+def _figure(plane: Plane, frame: Limits, *, alone: bool) -> Figure:
+    """Traces carry `meta` with their series and kind, arrows the same as JSON in their `name`."""
+    lines, on, scale = roofs(plane), _shown_kinds(plane), _scale(plane)
+    traces = [_roof(roof) for roof in lines]
     for place, series in enumerate(plane.series):  # names of steps that lie close: one below, the next above
+        drawn = [point for point in series.points if placeable(point) and frame.contain(point)]
         for kind in KINDS:
-            points = [point for point in series.points if point.kind == kind and placeable(point)]
-            points = [point for point in points if frame.contain(point)]
-            if points:
+            if points := [point for point in drawn if point.kind == kind]:
                 trace = _dots(series, kind, points, scale, alone, bool(place % 2))
-                trace["visible"] = series.shown and kind in on
-                traces.append(trace)
+                traces.append({**trace, "visible": series.shown and kind in on})
     return figure(
         traces,
         margin={"l": 76, "r": 20, "t": 20, "b": 56},
         xaxis=_axis("arithmetic intensity (FLOP/byte)", frame.x0, frame.x1),
-        yaxis={**_axis("FLOP/s", frame.y0, frame.y1), "tickformat": "~s"},
-        annotations=_roof_labels(lines) + _arrows(plane),
+        yaxis=_axis("FLOP/s", frame.y0, frame.y1, tickformat="~s"),
+        annotations=[_roof_label(roof) for roof in lines] + _arrows(plane),
     )
 
 
-def kinds(plane: Plane) -> list[tuple[str, bool]]:
-    """(kind, is it on at first) of the layers that have points."""
-    have = {point.kind for point in plane.points}
-    on = shown_kinds(plane)
-    return [(kind, kind in on) for kind in KINDS if kind in have]
-
-
-def shown_kinds(plane: Plane) -> tuple[str, ...]:
+def _shown_kinds(plane: Plane) -> tuple[str, ...]:
     """The finest of kernels and ops that there is, and whole steps."""
-    have = {point.kind for point in plane.points}
-    return ("kernel" if "kernel" in have else "op", "step")
+    return ("kernel" if any(point.kind == "kernel" for point in plane.points) else "op", "step")
 
 
 def left_out(plane: Plane) -> str:
     """What lies outside the axes, in words; empty where nothing does."""
-    frame = limits(plane)
-    finest = shown_kinds(plane)[0]
+    frame, finest = limits(plane), _shown_kinds(plane)[0]
     outside = [0.0]
     for series in plane.series:
         dots = [point for point in series.points if point.kind == finest]
@@ -170,76 +156,46 @@ def _hover(series: Series, point: OpRow) -> str:
     )
 
 
-def _axis(title: str, low: float, high: float) -> dict[str, Any]:
+def _axis(title: str, low: float, high: float, **style: Any) -> dict[str, Any]:
     ends = [math.log10(low), math.log10(high)]
-    return axis(title, type="log", range=ends, dtick=1, minor={"showgrid": False})
+    return axis(title, type="log", range=ends, dtick=1, minor={"showgrid": False}, **style)
 
 
-def _roof_labels(lines: list[Roof]) -> list[dict[str, Any]]:
-    """A label along each roof: below its line where another lies close above it.
+def _roof_label(roof: Roof) -> Note:
+    """Along the roof: below its line where another lies close above it.
 
     The page turns those named `slope ...` to lie along their line, whose angle depends on the size of the window, and
     leaves out names of `several` devices on a small screen.
     """
-    labels = []
-    for roof in lines:
-        text = safe(roof.label, 72)
-        place = ("below" if roof.below else "above") + (" several" if roof.device else "")
-        label = {
-            "text": text,
-            "showarrow": False,
-            "font": {"size": 11},
-            "yanchor": "top" if roof.below else "bottom",
-        }
-        if roof.flat:
-            label |= {
-                "x": math.log10(roof.x1),
-                "y": math.log10(roof.y1),
-                "xanchor": "right",
-                "xshift": -2,
-                "name": f"flat {place}",
-            }
-        else:
-            along = 0.22
-            label |= {
-                "x": math.log10(roof.x0) + along * math.log10(roof.x1 / roof.x0),
-                "y": math.log10(roof.y0) + along * math.log10(roof.y1 / roof.y0),
-                "name": f"slope {place}",
-            }
-        labels.append(label)
-    return labels
+    kind, along, anchor = ("flat", 1.0, {"xanchor": "right", "xshift": -2}) if roof.flat else ("slope", 0.22, {})
+    return {
+        "name": f"{kind} {'below' if roof.below else 'above'}{' several' if roof.device else ''}",
+        "text": safe(roof.label, 72),
+        "showarrow": False,
+        "font": {"size": 11},
+        "yanchor": "top" if roof.below else "bottom",
+        "x": math.log10(roof.x0) + along * math.log10(roof.x1 / roof.x0),
+        "y": math.log10(roof.y0) + along * math.log10(roof.y1 / roof.y0),
+        **anchor,
+    }
 
 
-def _arrows(plane: Plane) -> list[dict[str, Any]]:
+def _arrows(plane: Plane) -> list[Note]:
     """From the step of each series' origin to its own."""
-    steps = {series.name: whole_step(series) for series in plane.series}
+    steps = {series.name: _whole_step(series) for series in plane.series}
+    shape = {"text": "", "showarrow": True, "arrowhead": 2, "arrowwidth": 1.8, "standoff": 8, "startstandoff": 8}
     arrows = []
     for series in plane.series:
         origin, target = steps.get(series.origin), steps[series.name]
         if origin is None or target is None:
             continue
-        arrows.append(
-            {
-                "name": json.dumps({"series": series.name, "kind": "step"}),
-                "visible": series.shown,
-                "x": math.log10(coordinates(target)[0]),
-                "y": math.log10(coordinates(target)[1]),
-                "ax": math.log10(coordinates(origin)[0]),
-                "ay": math.log10(coordinates(origin)[1]),
-                "axref": "x",
-                "ayref": "y",
-                "text": "",
-                "showarrow": True,
-                "arrowhead": 2,
-                "arrowwidth": 1.8,
-                "arrowcolor": series.style.colour,
-                "standoff": 8,
-                "startstandoff": 8,
-            }
-        )
+        (ax, ay), (x, y) = ([math.log10(value) for value in coordinates(step)] for step in (origin, target))
+        place = {"x": x, "y": y, "ax": ax, "ay": ay, "axref": "x", "ayref": "y"}
+        name = json.dumps({"series": series.name, "kind": "step"})
+        arrows.append({"name": name, "visible": series.shown, "arrowcolor": series.style.colour, **place, **shape})
     return arrows
 
 
-def whole_step(series: Series) -> OpRow | None:
+def _whole_step(series: Series) -> OpRow | None:
     """Where the whole step lies; None where it has no place."""
     return next((point for point in series.points if point.kind == "step" and placeable(point)), None)

@@ -122,20 +122,10 @@ def _of_device(device: Device, frame: Limits) -> list[Roof]:
         top = max((peak.value for peak in peaks), default=frame.y1)
         widest = max((bandwidth.value for bandwidth in bandwidths), default=math.inf)
         for bandwidth in bandwidths:
-            x0 = max(frame.x0, frame.y0 / bandwidth.value)
-            x1 = min(top / bandwidth.value, frame.x1)
-            found.append(
-                Roof(
-                    _BANDWIDTHS[bandwidth.level],
-                    units.bandwidth(bandwidth.value),
-                    x0,
-                    x0 * bandwidth.value,
-                    x1,
-                    x1 * bandwidth.value,
-                    bandwidth,
-                    *look,
-                )
-            )
+            slope = bandwidth.value
+            x0, x1 = max(frame.x0, frame.y0 / slope), min(top / slope, frame.x1)
+            name, rate = _BANDWIDTHS[bandwidth.level], units.bandwidth(slope)
+            found.append(Roof(name, rate, x0, x0 * slope, x1, x1 * slope, bandwidth, *look))
         for value, equal in _by_value(peaks).items():
             x0 = max(frame.x0, value / widest)
             found.append(Roof(_names(equal), units.flops_per_s(value), x0, value, frame.x1, value, equal[0], *look))

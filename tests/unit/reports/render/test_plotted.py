@@ -97,8 +97,9 @@ def test_what_is_not_known_here_is_refused(data: dict[str, Any], layout: dict[st
 
 
 def test_stacks_lie_on_each_other_and_rows_are_in_the_order_of_their_names() -> None:
+    margin = {"l": 9, "r": 9, "t": 9, "b": 9}
     parts = [row_bars(FILL, [("b", 2.0, "")]), row_bars(FILL, [("a", 1.0, ""), ("b", 3.0, "")])]
-    (axes,) = drawn(rows(parts, ["a", "b"], barmode="stack", xaxis={"range": [0, 10]})).axes
+    (axes,) = drawn(rows(parts, ["a", "b"], margin=margin, barmode="stack", xaxis={"range": [0, 10]})).axes
     first, second = (each for each in axes.collections if isinstance(each, PolyCollection))
     assert [path.get_extents().bounds for path in first.get_paths()] == [pytest.approx((0, 0.77, 2, 0.46))]
     assert [path.get_extents().bounds for path in second.get_paths()] == [
