@@ -16,7 +16,7 @@ from perfkit.analysis.model.trace import (
     Uncovered,
 )
 from perfkit.analysis.trace.gaps import place
-from perfkit_reports.cells import calls, code, grown, known, seconds, share, short, text, whole
+from perfkit_reports.cells import calls, code, count, grown, known, seconds, share, short, text, whole
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING, Column, telling
 from perfkit_reports.document.weight import Weight
