@@ -83,20 +83,17 @@ def fields(schema: Schema, item: object, **first: Any) -> dict[str, Any]:
 
 def plain(name: str, struct: type[msgspec.Struct], items: Sequence[object]) -> Data:
     """A row for each struct."""
-    return owned(name, struct, "", [("", items)], lambda each: each)
+    return owned(name, struct, {}, [((), items)], lambda each: each)
 
 
 def owned(
     name: str,
     struct: type[msgspec.Struct],
-    owner: str,
-    owners: Sequence[tuple[str, Owner]],
+    first: Schema,
+    owners: Iterable[tuple[Sequence[Any], Owner]],
     pick: Callable[[Owner], Iterable[object]],
 ) -> Data:
-    """A row for each struct that `pick` finds in (name, owner), that name before its fields in the column `owner`."""
-    schema = schema_of(struct, **({owner: str} if owner else {}))
-    return Data(
-        name,
-        schema,
-        lambda: [fields(schema, item, **{owner: called}) for called, each in owners for item in pick(each)],
-    )
+    """A row for each struct that `pick` finds in an owner, after the owner's values of the columns `first`."""
+    schema = schema_of(struct, **first)
+    owned_by = [(dict(zip(first, values, strict=True)), owner) for values, owner in owners]
+    return Data(name, schema, lambda: [fields(schema, row, **of) for of, owner in owned_by for row in pick(owner)])

@@ -9,7 +9,7 @@ from perfkit_reports.charts.history import history_chart
 from perfkit_reports.document.blocks import Block, Details, Group, Narrow, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.tables import NOTHING, Column, Data, fields, schema_of
+from perfkit_reports.document.tables import NOTHING, Column, Data, fields, owned, schema_of
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.history import changes as said
@@ -18,13 +18,13 @@ from perfkit_reports.wording import plural
 
 _LEAD = 5
 _OF = {"workload": str, "variant": str, "quantity": str, "unit": str, "machine": str, "how": str}
-_POINTS = schema_of(Point, **_OF)
 _CHANGES = {**schema_of(ChangePoint, **_OF), "before": float, "after": float, "commit_before": str, "commit_after": str}
 
 
 def document(history: History) -> Document:
     """Everything a history says: the changes in a table, and a small plot of every series."""
     changes = said.changes(history)
+    named = [([getattr(series, name) for name in _OF], series) for series in history.series]
     standing = [said.sentence(change) for change in changes if change.stands and change.point.worse]
     sections = (
         Section("changes", "Changes", tuple(_changes(history, changes))),
@@ -42,7 +42,7 @@ def document(history: History) -> Document:
         warnings=tuple(map(one_line, history.notes)),
         sections=sections,
         data=(
-            Data("points", _POINTS, partial(_point_rows, history)),
+            owned("points", Point, _OF, named, lambda series: series.points),
             Data("changes", _CHANGES, partial(_change_rows, history)),
         ),
         raw={HISTORY_FILE: history},
@@ -156,20 +156,12 @@ COLUMNS: tuple[Column[Change], ...] = (
 )
 
 
-def _of(series: Series) -> dict[str, Any]:
-    return {name: getattr(series, name) for name in _OF}
-
-
-def _point_rows(history: History) -> list[dict[str, Any]]:
-    return [fields(_POINTS, point, **_of(series)) for series in history.series for point in series.points]
-
-
 def _change_rows(history: History) -> list[dict[str, Any]]:
     return [
         fields(
             _CHANGES,
             change,
-            **_of(series),
+            **{name: getattr(series, name) for name in _OF},
             before=change.before.value,
             after=change.after.value,
             commit_before=change.commits.before,

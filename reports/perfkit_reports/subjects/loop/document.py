@@ -31,15 +31,17 @@ def document(analysis: Analysis) -> Document:
         lead=headline.remarks(analysis.variants),
         tiles=[*_tiles(first), *sections.largest_gain(analysis)],
         summary=[_loops(analysis), *_steps(analysis)],
-        found=sections.findings(analysis, "Loop", "" if examined else _UNFOUND),
-        instrumented=sections.instrumented(analysis, "loop", "the first step to a later capture's", _UNTRACED),
-        samples=sections.samples(
-            analysis,
-            "One dot a step; the bar is the median.",
-            *(["A hollow dot at its height is how much of it was waiting for data."] if waits else []),
-            *(["They are those of the slowest rank."] if first.world_size > 1 else []),
-        ),
-        last=[_watched(analysis)],
+        sections=[
+            sections.what_was_found(analysis, "Loop", "" if examined else _UNFOUND),
+            *sections.instrumented(analysis, "loop", "the first step to a later capture's", _UNTRACED),
+            sections.samples(
+                analysis,
+                "One dot a step; the bar is the median.",
+                *(["A hollow dot at its height is how much of it was waiting for data."] if waits else []),
+                *(["They are those of the slowest rank."] if first.world_size > 1 else []),
+            ),
+            _watched(analysis),
+        ],
     )
 
 

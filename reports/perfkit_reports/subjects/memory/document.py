@@ -3,11 +3,12 @@
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.record import Unknown, measured
 from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, RowFigures, Summary, digest_of
-from perfkit_reports.document.blocks import Facts, Findings, Section, Tile
+from perfkit_reports.document.blocks import Facts, Section, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import of_devices
+from perfkit_reports.subjects import findings
 from perfkit_reports.subjects.memory import story
 from perfkit_reports.subjects.memory.section import section
 from perfkit_reports.subjects.memory.tables import data
@@ -18,12 +19,6 @@ from perfkit_reports.subjects.method import provenance
 def document(analysis: MemoryAnalysis) -> Document:
     """The fullest device comes first."""
     holders = sorted(of_devices(analysis.accounts), key=lambda holder: -holder.account.peak_bytes)
-    found = Findings(
-        id="findings-list",
-        weight=Weight.BRIEF,
-        items=analysis.findings,
-        owner="Device" if len(holders) > 1 else "",
-    )
     return Document(
         kind="memory",
         title=analysis.title,
@@ -34,7 +29,7 @@ def document(analysis: MemoryAnalysis) -> Document:
         tiles=tuple(Tile(title, cell) for holder in holders[:1] for title, cell in tiles(holder.account)),
         warnings=analysis.notes,
         sections=(
-            Section("findings", "Findings", (found,)),
+            findings.section(analysis.findings, "Device" if len(holders) > 1 else ""),
             section(holders, "device", told=Weight.BRIEF, peak=Weight.BRIEF),
             Section("method", "How it was read", (_method(analysis), provenance(analysis.provenance)), nav="Method"),
         ),

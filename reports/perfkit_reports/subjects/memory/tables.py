@@ -18,17 +18,17 @@ _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[o
 
 def data(holders: Sequence[Holder], owner: str) -> tuple[Data, ...]:
     """Every table; `owner` is what a holder is (`variant`, `device`), the name of their first column."""
-    accounts = [(holder.name, holder.account) for holder in holders]
+    accounts = [([holder.name], holder.account) for holder in holders]
 
     def rows(of: Callable[[MemoryAccount], Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-        return [{owner: name, **row} for name, account in accounts for row in of(account)]
+        return [{owner: holder.name, **row} for holder in holders for row in of(holder.account)]
 
     categories = {owner: str, "category": str, "bytes": int, "in_peak": bool}
     timeline = {owner: str, "time_s": float, "category": str, "bytes": int}
     return (
         Data("memory", categories, lambda: rows(_categories)),
         Data("memory_timeline", timeline, lambda: rows(_timeline)),
-        *(owned(name, struct, owner, accounts, pick) for name, (struct, pick) in _OF_ACCOUNTS.items()),
+        *(owned(name, struct, {owner: str}, accounts, pick) for name, (struct, pick) in _OF_ACCOUNTS.items()),
     )
 
 

@@ -58,13 +58,13 @@ _FRONT = "on_pareto_front"
 def data(analysis: Analysis) -> tuple[Data, ...]:
     """Every table but those of memory; without rows where there is nothing."""
     schema = {**{name: kind for name, (kind, _) in _VARIANTS.items()}, _FRONT: bool}
-    variants = [(variant.name, variant) for variant in analysis.variants]
+    variants = [([variant.name], variant) for variant in analysis.variants]
     return (
         Data("variants", schema, lambda: [_variant(variant, analysis) for variant in analysis.variants]),
         Data("steps", _STEPS, lambda: list(_steps(analysis))),
         Data("losses", _LOSSES, lambda: list(_losses(analysis))),
         *of_costs(traces(analysis), "variant"),
-        owned("time", TimeShare, "variant", variants, lambda variant: variant.time_split),
+        owned("time", TimeShare, {"variant": str}, variants, lambda variant: variant.time_split),
         plain("ceilings", Ceiling, analysis.ceilings.ceilings if analysis.ceilings else ()),
     )
 

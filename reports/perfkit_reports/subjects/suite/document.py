@@ -17,6 +17,10 @@ from perfkit_reports.subjects.suite import cells, columns, headline, sections
 from perfkit_reports.subjects.suite.look import styles
 from perfkit_reports.wording import sentence
 
+_LANES = (
+    "One dot a step, one lane a process, one bar a process's median.",
+    "Verdicts come from processes, not from single steps.",
+)
 _UNTRACED = "No variant was traced."
 
 
@@ -33,16 +37,12 @@ def _bench(analysis: Analysis) -> Document:
         lead=headline.remarks(analysis),
         tiles=[*_best(analysis), *sections.largest_gain(analysis), _count(analysis)],
         summary=[_variants(analysis), *_not_measured(analysis)],
-        found=sections.findings(analysis, "Variant"),
-        instrumented=[
+        sections=[
+            sections.what_was_found(analysis, "Variant"),
             *_trade_off(analysis),
             *sections.instrumented(analysis, "variant", "the baseline's step to a variant's", _UNTRACED),
+            sections.samples(analysis, *_LANES),
         ],
-        samples=sections.samples(
-            analysis,
-            "One dot a step, one lane a process, one bar a process's median.",
-            "Verdicts come from processes, not from single steps.",
-        ),
     )
 
 

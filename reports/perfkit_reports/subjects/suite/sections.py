@@ -8,13 +8,13 @@ from perfkit.analysis.trace.tables import LONGEST_ROWS
 from perfkit.store.summary import SUMMARY_FILE
 from perfkit_reports.charts import curves, step_times
 from perfkit_reports.charts.curves import Curve
-from perfkit_reports.document.blocks import Bar, Block, Facts, Findings, Group, Section, Table, Text, Tile
+from perfkit_reports.document.blocks import Bar, Block, Facts, Group, Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.environment import machine_line
-from perfkit_reports.subjects import method
+from perfkit_reports.subjects import findings, method
 from perfkit_reports.subjects.memory.section import section as memory
 from perfkit_reports.subjects.memory.tables import data as memory_tables
 from perfkit_reports.subjects.suite import details
@@ -33,12 +33,9 @@ def assembled(
     lead: Sequence[str],
     tiles: Sequence[Tile],
     summary: Sequence[Block],
-    found: Section,
-    instrumented: Sequence[Section],
-    samples: Section,
-    last: Sequence[Section] = (),
+    sections: Sequence[Section],
 ) -> Document:
-    """A document of a suite from what differs between a bench and a loop; `instrumented` comes after what was found."""
+    """A document of a suite from what differs between a bench and a loop."""
     machine = machine_line(analysis)
     return Document(
         kind="suite",
@@ -46,11 +43,11 @@ def assembled(
         headline=headline,
         perfkit=analysis.perfkit,
         created_at=analysis.created_at,
-        eyebrow=(analysis.workload, *([machine] if machine else []), analysis.created_at[:10]),
+        eyebrow=tuple(filter(None, (analysis.workload, machine, analysis.created_at[:10]))),
         lead=tuple(lead),
         tiles=tuple(tiles),
         summary=tuple(summary),
-        sections=(found, *instrumented, samples, *last, environment(analysis)),
+        sections=(*sections, _environment(analysis)),
         warnings=analysis.warnings,
         data=(*data(analysis), *memory_tables(holders(analysis), "variant")),
         raw={REPORT_JSON: analysis, SUMMARY_FILE: short(analysis)},
@@ -82,17 +79,10 @@ def largest_gain(analysis: Analysis) -> Iterator[Tile]:
         yield Tile("Largest gain found", Cell(units.seconds(best.gain_s or 0.0), detail=f"a step: {best.title}"))
 
 
-def findings(analysis: Analysis, owner: str, nothing: str = "") -> Section:
+def what_was_found(analysis: Analysis, owner: str, nothing: str = "") -> Section:
     """`owner` is what they are about, told where that is not clear: it is of a lone variant on one rank."""
     alone = len(analysis.variants) == 1 and analysis.variants[0].world_size == 1
-    block = Findings(
-        id="found",
-        items=analysis.findings,
-        owner="" if alone else owner,
-        nothing=nothing or "Nothing was found that would be worth changing.",
-        weight=Weight.BRIEF,
-    )
-    return Section("findings", "Findings", (block,))
+    return findings.section(analysis.findings, "" if alone else owner, nothing)
 
 
 def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tuple[Section, ...]:
@@ -114,34 +104,23 @@ def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tu
 
 def samples(analysis: Analysis, *intro: str) -> Section:
     """Every timed step, the warm-up apart, and the losses."""
+    rows, warming, trained = [], [], []
     look = styles(analysis)
-    steps = step_times.chart(
-        [
-            step_times.Row(
-                variant.name,
-                look[variant.name],
-                variant.step_samples,
-                variant.loop.data_waits_s if variant.loop else (),
-            )
-            for variant in analysis.variants
-        ]
-    )
-    warm_up = curves.warm_up(
-        [Curve(variant.name, look[variant.name], variant.warmup_samples) for variant in analysis.variants]
-    )
-    losses = curves.losses(
-        [
-            Curve(variant.name, look[variant.name], (variant.losses,), reference=variant.is_baseline)
-            for variant in analysis.variants
-        ]
-    )
+    for variant in analysis.variants:
+        name, style = variant.name, look[variant.name]
+        rows.append(
+            step_times.Row(name, style, variant.step_samples, variant.loop.data_waits_s if variant.loop else ())
+        )
+        warming.append(Curve(name, style, variant.warmup_samples))
+        trained.append(Curve(name, style, (variant.losses,), reference=variant.is_baseline))
+    steps, warm_up, losses = step_times.chart(rows), curves.warm_up(warming), curves.losses(trained)
     blocks: list[Block] = [steps or Text(id="step-times", lines=("No step was timed.",), style="empty")]
     if beside := tuple(block for block in (warm_up, losses) if block is not None):
         blocks.append(Group(id="beside", blocks=beside, beside=True))
     return Section("samples", "Samples", tuple(blocks), intro=intro if steps else ())
 
 
-def environment(analysis: Analysis) -> Section:
+def _environment(analysis: Analysis) -> Section:
     """What ran, where, and how each figure was obtained."""
     ran = Facts(
         id="ran",

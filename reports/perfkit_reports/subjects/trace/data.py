@@ -67,26 +67,26 @@ _TRACES: Schema = {
 def data(analysis: TraceAnalysis) -> tuple[Data, ...]:
     """Every table, with no rows where there is nothing."""
     traces = every_trace(analysis)
-    named = [(trace.label, trace) for trace in traces]
+    named = [([trace.label], trace) for trace in traces]
     fleet, difference = analysis.fleet, analysis.difference
-    devices = [(each.device_name, each) for each in ceilings_of(traces)]
+    devices = [([known.device_name], known) for known in ceilings_of(traces)]
     return (
         *of_costs(traces, "trace"),
-        *(owned(name, struct, "trace", named, pick) for name, (struct, pick) in _OF_TRACES.items()),
+        *(owned(name, struct, {"trace": str}, named, pick) for name, (struct, pick) in _OF_TRACES.items()),
         Data("time", _TIME, lambda: [row for trace in traces for row in _time(trace)]),
         Data("traces", _TRACES, lambda: [_trace(trace) for trace in traces]),
         plain("ranks", RankRow, fleet.ranks if fleet else ()),
         plain("skew", SkewRow, fleet.skew if fleet else ()),
         plain("changes", ChangeRow, difference.changes if difference else ()),
-        owned("ceilings", Ceiling, "device", devices, lambda each: each.ceilings),
+        owned("ceilings", Ceiling, {"device": str}, devices, lambda known: known.ceilings),
         *memory.data(of_traces(traces), "trace"),
     )
 
 
 def of_costs(traces: Sequence[RankTrace], owner: str) -> tuple[Data, ...]:
     """Kernels, ops, modules, phases and the dots of the roofline; `owner` is what a trace is of."""
-    named = [(trace.label, trace) for trace in traces]
-    return tuple(owned(name, OpRow, owner, named, pick) for name, pick in _COSTS.items())
+    named = [([trace.label], trace) for trace in traces]
+    return tuple(owned(name, OpRow, {owner: str}, named, pick) for name, pick in _COSTS.items())
 
 
 def _time(trace: RankTrace) -> list[dict[str, Any]]:

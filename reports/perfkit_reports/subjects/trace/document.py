@@ -2,10 +2,9 @@
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE
-from perfkit_reports.document.blocks import Findings, Section
+from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects import memory
+from perfkit_reports.subjects import findings, memory
 from perfkit_reports.subjects.trace import costs, device, explained, headline, ranks, step
 from perfkit_reports.subjects.trace.data import data
 from perfkit_reports.subjects.trace.series import memory_holders
@@ -34,13 +33,7 @@ _SECTIONS = (
 
 def document(analysis: TraceAnalysis) -> Document:
     """Sections that have nothing to say are left out."""
-    found = Findings(
-        id="found",
-        items=analysis.findings,
-        owner="Trace" if len(analysis.traces) > 1 else "",
-        nothing="Nothing was found that would be worth changing.",
-        weight=Weight.BRIEF,
-    )
+    found = findings.section(analysis.findings, "Trace" if len(analysis.traces) > 1 else "")
     told = [section for make in _SECTIONS if (section := make(analysis)) is not None]
     return Document(
         kind="trace",
@@ -52,7 +45,7 @@ def document(analysis: TraceAnalysis) -> Document:
         lead=tuple(headline.remarks(analysis)),
         tiles=tuple(headline.tiles(analysis)),
         warnings=analysis.warnings,
-        sections=(Section("findings", "Findings", (found,)), *told),
+        sections=(found, *told),
         data=data(analysis),
         raw={TRACE_REPORT_FILE: analysis, SUMMARY_FILE: summary(analysis)},
     )
