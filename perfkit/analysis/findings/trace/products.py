@@ -6,6 +6,7 @@ from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, HI
 from perfkit.analysis.findings.trace.view import BEYOND_ROOF, CPU, Told, TraceView, above_roof_s, named, shapes, total_s
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.product import side_by_side
 from perfkit.devices.ceiling import Level
 from perfkit.units import flops_per_s, percent
 
@@ -102,9 +103,8 @@ def odd_dims(view: TraceView) -> Iterator[Told]:
         multiple = _MULTIPLES.get(row.dtype)
         if multiple is None or (row.efficiency or 0.0) > CLOSE_TO_ROOF:
             continue
-        # Rows of the first operand are whole reads whatever their number; its columns and both of the second's count.
-        operands = zip(shapes(row)[-2:], (1, 2), strict=False)
-        dims = {size for shape, last in operands for size in shape.dims[-last:] if size > 1 and size % multiple}
+        sizes = side_by_side(row.name, [shape.dims for shape in shapes(row)], row.layout)
+        dims = {size for size in sizes if size > 1 and size % multiple}
         if dims:
             rows.append(row)
             odd.update(dict.fromkeys(sorted(dims)))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.trace.product import layout
 from perfkit.analysis.trace.roofline import BOUNDS, TOLERANCE, UNKNOWN, Limit, Limits, limits, within
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.copies import kind_of, link_of
@@ -209,6 +210,7 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         most_bytes=_more(placed.most_bytes[index] / parts, moved),
         estimated=bool(placed.estimated[index]),
         wall_s=wall,
+        layout="" if call == NONE else layout(pieces.ops.calls[call].call.name, pieces.ops.calls[call].call.args),
     )
 
 

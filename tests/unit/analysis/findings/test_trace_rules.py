@@ -122,6 +122,11 @@ def test_dims_that_are_no_multiple_of_eight() -> None:
 
 def test_the_number_of_rows_of_the_first_operand_may_be_odd() -> None:
     assert of(ops(mm("bf16", shapes="bf16[141,768] bf16[768,512]", attainable_s=0.1)), "multiple of") is None
+    out = "bf16[154,1536] bf16[1536,1536] bf16[154,1536]"  # the result is no operand
+    assert of(ops(mm("bf16", name="aten::mm", shapes=out, layout="row,column", attainable_s=0.1)), "multiple") is None
+    # Of the gradient of a weight the number of tokens is the inner dim, along which nothing is contiguous.
+    tokens = mm("bf16", shapes="bf16[768,141] bf16[141,512]", layout="column,row", attainable_s=0.1)
+    assert of(ops(tokens), "multiple of") is None
     assert of(ops(mm("bf16", shapes="bf16[128,769] bf16[769,512]", attainable_s=0.1)), "multiple of") is not None
 
 

@@ -1,0 +1,40 @@
+"""Which sizes of a matrix product decide on alignment, against products whose memory can be drawn."""
+
+import pytest
+
+from perfkit.analysis.trace.product import layout, side_by_side
+from perfkit.cost.call import TensorArg
+
+M, K, N = 154, 64, 3000
+
+
+def matrix(rows: int, columns: int, *, transposed: bool = False) -> TensorArg:
+    return TensorArg((rows, columns), (1, rows) if transposed else (columns, 1), "bf16")
+
+
+OUT = matrix(M, N)
+BIAS = TensorArg((N,), (1,), "bf16")
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "sides", "sizes"),
+    [
+        # A layer's forward: the weight is stored as (N, K). Neither the number of rows nor the result's place counts.
+        ("aten::mm", (matrix(M, K), matrix(K, N, transposed=True)), "row,column", (K, K, N)),
+        ("aten::mm", (matrix(M, K), matrix(K, N, transposed=True), OUT), "row,column", (K, K, N)),
+        ("aten::addmm", (BIAS, matrix(M, K), matrix(K, N, transposed=True), OUT, 1, 1), "row,column", (K, K, N)),
+        ("aten::linear", (matrix(M, K), matrix(N, K), BIAS), "row,column", (K, K, N)),
+        # The gradient of its input and of its weight, in which the first operand is read by columns.
+        ("aten::mm", (matrix(M, K), matrix(K, N)), "row,row", (K, N, N)),
+        ("aten::mm", (matrix(M, K, transposed=True), matrix(K, N)), "column,row", (M, N, N)),
+        ("aten::mm", (TensorArg((M, K), (), "bf16"), TensorArg((K, N), (), "bf16")), "", (K, N)),
+        ("aten::relu", (matrix(M, K), matrix(K, N)), "", ()),
+        ("aten::mm", (matrix(M, K),), "", ()),
+    ],
+)
+def test_sizes_that_lie_side_by_side(
+    name: str, args: tuple[TensorArg, ...], sides: str, sizes: tuple[int, ...]
+) -> None:
+    assert layout(name, args) == sides
+    shapes = [arg.shape for arg in args if isinstance(arg, TensorArg)]
+    assert side_by_side(name, shapes, sides) == sizes
