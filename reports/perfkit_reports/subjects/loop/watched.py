@@ -6,9 +6,9 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.cells import known, times
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import Column
+from perfkit_reports.subjects.suite.cells import NO_LOADER, waiting
 from perfkit_reports.wording import plural
 
-NO_LOADER = "no DataLoader of torch's was seen at work"
 _INSTRUMENTS = {"trace": "While traced", "memory": "While memory was recorded"}
 
 
@@ -25,7 +25,7 @@ def facts(loop: Loop) -> list[tuple[str, Cell]]:
         ("In a step", _in_a_step(loop)),
         ("Optimizers", _named(loop.optimizers, "none was seen")),
         ("Models", _named(loop.models, "none was found")),
-        ("Waiting for data", data_wait(loop)),
+        ("Waiting for data, of the time", waiting(loop)),
     ]
     if loop.units_source and loop.steps_timed:
         items.append((f"{loop.unit.capitalize() or 'Samples'} in a step", _units(loop)))
@@ -50,14 +50,6 @@ def slowdown(found: Slowdown) -> str:
     """Stated, since no figure is corrected for it."""
     of = f", median of {found.steps:,}" if found.steps > 1 else ""
     return f"{times(found.ratio)} the time of a timed step: {units.seconds(found.seconds)}{of}"
-
-
-def data_wait(loop: Loop) -> Cell:
-    """`31 %` of the time, and what that is in the median step."""
-    if loop.data_wait_share is None:
-        return unknown(NO_LOADER)
-    detail = "" if loop.data_wait_s is None else f"{units.seconds(loop.data_wait_s)} in the median step"
-    return Cell(f"{units.percent(loop.data_wait_share)} of the time", detail=detail, value=loop.data_wait_share)
 
 
 def _units(loop: Loop) -> Cell:

@@ -4,27 +4,30 @@ from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model.estimate import Estimate, Missing
-from perfkit.analysis.model.suite import Analysis, Parity, Variant
+from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
-from perfkit_reports.cells import quantity, relative, span, times
+from perfkit_reports.cells import between, quantity, relative, share, span, times
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.wording import plural
 
+NO_LOADER = "no DataLoader of torch's was seen at work"
 _ICONS = {"faster": "▲", "slower": "▼", "no difference": "="}
 
 
 def step_time(variant: Variant) -> Cell:
-    time = variant.step_time
-    if isinstance(time, Missing):
-        return unknown(time.reason)
-    return Cell(units.seconds(time.value), detail=_spread(variant) or _interval(time), value=time.value)
+    return _time(variant.step_time, _quartiles(variant) if variant.loop else "")
 
 
 def cpu_time(variant: Variant) -> Cell:
-    time = variant.cpu_time
+    return replace(_time(variant.cpu_time), **({"detail": ""} if variant.loop else {}))
+
+
+def _time(time: Estimate | Missing, spread: str = "") -> Cell:
+    """With its interval, where the `spread` of one process does not stand for it."""
     if isinstance(time, Missing):
         return unknown(time.reason)
-    return Cell(units.seconds(time.value), detail="" if variant.loop else _interval(time), value=time.value)
+    return Cell(units.seconds(time.value), detail=spread or _interval(time), value=time.value)
 
 
 def cpu_change(variant: Variant) -> Cell:
@@ -32,9 +35,9 @@ def cpu_change(variant: Variant) -> Cell:
     difference = variant.cpu_difference
     if difference is None:
         return unknown("no CPU times to compare")
-    detail = difference.verdict
-    if difference.low is not None and difference.high is not None:
-        detail += f", {units.signed_percent(difference.low - 1)} to {units.signed_percent(difference.high - 1)}"
+    low, high = difference.low, difference.high
+    interval = [] if low is None or high is None else [between(low - 1, high - 1)]
+    detail = ", ".join([difference.verdict, *interval])
     return Cell(units.signed_percent(difference.ratio - 1), detail=detail, value=difference.ratio)
 
 
@@ -101,12 +104,17 @@ def throughput_unit(variant: Variant) -> str:
     return unit if unit.endswith("/s") else f"{unit}/s"
 
 
+def waiting(loop: Loop) -> Cell:
+    """The share of the time that waits for data, and what that is in the median step."""
+    if loop.data_wait_share is None:
+        return unknown(NO_LOADER)
+    detail = "" if loop.data_wait_s is None else f"{units.seconds(loop.data_wait_s)} in the median step"
+    return replace(share(loop.data_wait_share), detail=detail)
+
+
 def data_wait(variant: Variant) -> Cell:
     """How long a step of the loop waits for its data, as a share of the time."""
-    if variant.loop is None or variant.loop.data_wait_share is None:
-        return unknown("no DataLoader of torch's was seen at work")
-    wait_s, share = variant.loop.data_wait_s, variant.loop.data_wait_share
-    return Cell(units.percent(share), detail="" if wait_s is None else f"median {units.seconds(wait_s)}", value=share)
+    return unknown(NO_LOADER) if variant.loop is None else waiting(variant.loop)
 
 
 def peak_memory(variant: Variant) -> Cell:
@@ -139,7 +147,8 @@ def loss_parity(variant: Variant) -> Cell:
     if parity.verdict == "unknown":
         return unknown(parity.basis or variant.reason)
     tone = {"equal": "good", "within tolerance": "good", "differs": "bad"}.get(parity.verdict, "unsure")
-    return Cell(parity.verdict, detail=_loss_difference(parity), value=parity.max_relative, tone=tone)
+    largest = "" if parity.max_relative is None else f"max {relative(parity.max_relative)}"
+    return Cell(parity.verdict, detail=largest, value=parity.max_relative, tone=tone)
 
 
 def active(variant: Variant) -> Cell:
@@ -151,29 +160,22 @@ def active(variant: Variant) -> Cell:
     if variant.engaged is None:
         reason = variant.reason or "a fact needed to check the claims is missing"
         return replace(unknown(reason), detail=detail, tone="unsure")
-    return Cell(
-        "yes" if variant.engaged else "no",
-        detail=detail,
-        value=float(variant.engaged),
-        tone="good" if variant.engaged else "bad",
-    )
+    word, tone = ("yes", "good") if variant.engaged else ("no", "bad")
+    return Cell(word, detail=detail, value=float(variant.engaged), tone=tone)
 
 
-def _spread(variant: Variant) -> str:
-    """Of a loop, which ran once, the quartiles of its steps."""
+def _quartiles(variant: Variant) -> str:
+    """Of the steps of a loop, which ran once; empty for fewer than four."""
     steps = sorted(step for run in variant.step_samples for step in run)
-    if variant.loop is None or len(steps) < 4:
-        return ""
-    low, high = units.seconds(steps[len(steps) // 4]), units.seconds(steps[(3 * len(steps)) // 4])
-    return "p25 to p75: " + span(low, high, f" {high.split(' ')[-1]}")
+    return f"p25 to p75: {_range(steps[len(steps) // 4], steps[(3 * len(steps)) // 4])}" if len(steps) >= 4 else ""
 
 
 def _interval(time: Estimate) -> str:
     if time.low is None or time.high is None:
         return f"no interval from {plural(len(time.per_process), 'process', 'processes')}"
-    low, high = units.seconds(time.low), units.seconds(time.high)
-    return span(low, high, f" {high.split(' ')[-1]}")
+    return _range(time.low, time.high)
 
 
-def _loss_difference(parity: Parity) -> str:
-    return "" if parity.max_relative is None else f"max {relative(parity.max_relative)}"
+def _range(low_s: float, high_s: float) -> str:
+    high = units.seconds(high_s)
+    return span(units.seconds(low_s), high, f" {high.split(' ')[-1]}")

@@ -1,12 +1,13 @@
 """What the row of a variant unfolds to: why it failed, whether its techniques acted, what lies behind its figures."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
-from perfkit_reports.cells import quantity, relative
+from perfkit_reports.cells import known, quantity, relative, seconds
 from perfkit_reports.document.blocks import Block, Facts, Table, Text
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.suite import cells
@@ -50,7 +51,7 @@ def _behind(variant: Variant, name: str) -> Iterator[Block]:
             id=f"{name}-figures", title="Behind the figures", items=tuple(_figures(variant)), weight=Weight.DETAIL
         )
     if variant.setup:
-        items = tuple((cost.name, Cell(units.seconds(cost.seconds), value=cost.seconds)) for cost in variant.setup)
+        items = tuple((cost.name, seconds(cost.seconds)) for cost in variant.setup)
         yield Facts(id=f"{name}-setup", title="Set-up, once", items=items, weight=Weight.DETAIL)
     if variant.compile is not None:
         yield Facts(
@@ -85,10 +86,8 @@ def _figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
 
 def _compiling(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
     absent = "torch.compile did not tell"
-    yield "Time", unknown(absent) if compiled.seconds is None else Cell(units.seconds(compiled.seconds))
-    yield "Graphs", unknown(absent) if compiled.graphs is None else Cell(str(compiled.graphs))
-    breaks = compiled.graph_breaks
-    reasons = "; ".join(compiled.break_reasons)
-    yield "Graph breaks", unknown(absent) if breaks is None else Cell(str(breaks), detail=reasons)
+    yield "Time", known(compiled.seconds, units.seconds, absent)
+    yield "Graphs", known(compiled.graphs, str, absent)
+    yield "Graph breaks", replace(known(compiled.graph_breaks, str, absent), detail="; ".join(compiled.break_reasons))
     yield "Cache", Cell(compiled.cache)
     yield "Pays for itself", Cell(compiled.break_even)

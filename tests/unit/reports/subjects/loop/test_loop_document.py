@@ -14,6 +14,7 @@ from perfkit.record import Status
 from perfkit_reports.document.blocks import Bars, Chart
 from perfkit_reports.render import html, markdown, terminal
 from perfkit_reports.subjects.loop import watched
+from perfkit_reports.subjects.suite.cells import NO_LOADER
 from perfkit_reports.subjects.suite.document import document
 from tests.fixtures import sample_loops
 from tests.fixtures.document_blocks import blocks, column, titles
@@ -86,7 +87,7 @@ def test_facts_of_the_watching_are_told_in_words() -> None:
     assert facts["Steps"].text == "60 timed, from step 11 on; 71 seen"
     assert facts["In a step"].text == "4 forward passes, 4 backward passes, 1 optimizer step"
     assert facts["In a step"].detail == "gradients of 4 microbatches are accumulated"
-    assert facts["Waiting for data"].text == "31.2 % of the time"
+    assert facts["Waiting for data, of the time"].text == "31.2 %"
     assert facts["Left out of the step time"].text == "2 steps with an evaluation, of up to 1.40 s"
     assert facts["While traced"].text == "1.31× the time of a timed step: 30.7 ms, median of 3"
     assert facts["Samples in a step"].text == "16"
@@ -99,7 +100,7 @@ def test_what_is_not_known_of_the_watching_says_why() -> None:
     facts = dict(watched.facts(variant.loop))
     assert facts["Steps"].text == "none timed of 3 seen"
     assert facts["In a step"].reason == "no step was timed"
-    assert facts["Waiting for data"].reason == watched.NO_LOADER
+    assert facts["Waiting for data, of the time"].reason == NO_LOADER
     assert not any("in a step" in name and "In" not in name for name in facts)  # nobody counted what was not timed
     unknown = msgspec.structs.replace(sample_loops.LOOP, units_source="not known: no DataLoader was used", unit="")
     facts = dict(watched.facts(msgspec.structs.replace(unknown, units_per_step=0.0)))

@@ -91,7 +91,7 @@ def test_active_is_yes_no_or_not_known_and_not_asked_of_a_baseline(realistic: An
 
 def test_cpu_time_is_a_change_with_its_limits(realistic: Analysis) -> None:
     variant = with_changes(realistic, cpu_difference=difference(0.9, 0.88, 0.92, "faster"))
-    assert cells.cpu_change(variant) == Cell("-10.0 %", detail="faster, -12.0 % to -8.0 %", value=0.9)
+    assert cells.cpu_change(variant) == Cell("-10.0 %", detail="faster, -12.0 to -8.0 %", value=0.9)
     assert cells.cpu_change(realistic.variants[0]).text == "n/a"
 
 
