@@ -85,6 +85,7 @@ RULES = (
     Rule(queued.short_gaps, TraceView, About.STEP),
     Rule(queued.long_gaps, TraceView, About.STEP),
     Rule(limits.above_roof, TraceView, About.LIMIT),
+    Rule(limits.unlike_steps, TraceView, About.LIMIT),
     Rule(limits.unlinked, ForeignView, About.LIMIT),
     Rule(limits.unmodelled, ForeignView, About.LIMIT),
     Rule(limits.no_shapes, ForeignView, About.LIMIT),

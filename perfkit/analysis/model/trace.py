@@ -89,13 +89,15 @@ class Coverage(Struct):
 class StepRow(Struct):
     """One step: `number` as marked; `start_s` since the first event of the trace; the split sums to `seconds`.
 
-    Of more than a thousand steps only the slowest have a split.
+    Of more than a thousand steps only the slowest have a split. For `compiling_s` of it torch compiled, or code of
+    kernels was loaded; only of steps unlike the others.
     """
 
     number: int
     start_s: float
     seconds: float
     time_split: tuple[TimeShare, ...]
+    compiling_s: float = 0.0
 
 
 class StreamRow(Struct):
@@ -272,6 +274,8 @@ class RankTrace(Struct):
         device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace; `device_name` as recorded, empty if not.
         device_basis: where the name comes from (the trace, the user, this machine).
         step_basis: how steps were found: marked, by periodicity, or not at all.
+        unlike: steps that take far longer than the others, such as a first one. They are in no figure per step, and not
+            among `steps`: what ran in them is outside of the steps.
         step_s: mean step, from the beginning of the first step to the end of its last kernel / number of steps.
         kernels_per_step: kernels and copies of a device, on a CPU ops that do work themselves: the median over steps,
             of the whole trace where it has no steps.
@@ -329,6 +333,7 @@ class RankTrace(Struct):
     notes: tuple[str, ...] = ()
     host_calls: tuple[HostCallRow, ...] = ()
     gaps: tuple[GapRow, ...] = ()
+    unlike: tuple[StepRow, ...] = ()
     level_points: tuple[OpRow, ...] = ()
     ceilings: DeviceCeilings | None = None
     unseen_device: str = ""

@@ -46,6 +46,7 @@ class Member(NamedTuple):
     path: str
     world_size: int | None
     steps: int
+    unlike: tuple[int, ...]
     first: int
     length: int
 
@@ -75,7 +76,15 @@ class FleetReducer:
             arrivals.start_ns,
             arrivals.end_ns,
         )
-        member = Member(_row(rank), rank.reading.path, rank.world_size, len(rank.steps), self._values, len(arrivals))
+        member = Member(
+            row=_row(rank),
+            path=rank.reading.path,
+            world_size=rank.world_size,
+            steps=len(rank.steps),
+            unlike=tuple(step.number for step in rank.unlike),
+            first=self._values,
+            length=len(arrivals),
+        )
         self._write(member, rows)
         self._members.append(member)
         self._values += _COLUMNS * len(arrivals)
@@ -99,7 +108,8 @@ class FleetReducer:
         matched = match(source, len(chosen), slots, clocks)
         if not matched.counted.any() and sum(member.row.rank is not None for member in members) < 2:
             return None
-        matched = _within_steps(matched) if any(member.steps for member in members) else matched
+        unlike = {number for member in members for number in member.unlike}
+        matched = _within_steps(matched, unlike) if any(member.steps for member in members) else matched
         parts = max(1, len(np.unique(matched.step[matched.counted])))
         late = [lateness(source(index), slots, matched) for index in range(len(chosen))]
         found = {
@@ -170,8 +180,10 @@ def _first_of_each_rank(members: Sequence[Member]) -> list[Member]:
     return result
 
 
-def _within_steps(matched: Matched) -> Matched:
-    return with_columns(matched, counted=matched.counted & (matched.step != NONE))
+def _within_steps(matched: Matched, unlike: set[int]) -> Matched:
+    """Without what lies outside of all steps, or in one that is unlike the others on any rank."""
+    left_out = np.isin(matched.step, [NONE, *unlike])
+    return with_columns(matched, counted=matched.counted & ~left_out)
 
 
 def _skew(matched: Matched, kinds: Sequence[CollectiveKind], labels: Sequence[str], parts: int) -> tuple[SkewRow, ...]:

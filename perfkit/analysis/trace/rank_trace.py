@@ -22,8 +22,9 @@ from perfkit.analysis.trace.work.engine import Engine, analyse_work, summary
 from perfkit.analysis.trace.work.launches import launches
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.placed import parts_of
-from perfkit.analysis.trace.work.split_time import overlap, split_streams
+from perfkit.analysis.trace.work.split_time import overlap, split_streams, split_unlike
 from perfkit.analysis.trace.work.stated import stated_costs
+from perfkit.analysis.trace.work.unlike import compiling_ns
 from perfkit.analysis.trace.work.windows import Windows
 from perfkit.devices.ceiling import DeviceCeilings, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
@@ -111,6 +112,7 @@ def analyse_with_engine(
         span_s=(spans.span[1] - spans.span[0]) / 1e9,
         outside_s=(spans.span[1] - spans.span[0] - length(spans.spans)) / 1e9,
         steps=_step_rows(spans, found.split),
+        unlike=_unlike_rows(found),
         step_basis=_step_basis(ops, spans),
         step_s=step_s,
         kernels_per_step=found.kernels_per_step,
@@ -196,6 +198,21 @@ def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
             time_split=split.shares(window=index) if with_split[index] else (),
         )
         for index, (number, (start, end)) in enumerate(zip(spans.number.tolist(), spans.spans.tolist(), strict=True))
+    )
+
+
+def _unlike_rows(found: Engine) -> tuple[StepRow, ...]:
+    spans, trace = found.windows, found.pieces.ops.trace
+    split = split_unlike(found.pieces, found.category, found.waiting)
+    return tuple(
+        StepRow(
+            number=int(number),
+            start_s=(start - spans.span[0]) / 1e9,
+            seconds=(end - start) / 1e9,
+            time_split=split.shares(window=index),
+            compiling_s=compiling_ns(trace, start, end) / 1e9,
+        )
+        for index, (number, (start, end)) in enumerate(zip(spans.unlike_number, spans.unlike.tolist(), strict=True))
     )
 
 

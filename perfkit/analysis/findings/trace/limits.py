@@ -4,10 +4,20 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, Told, TraceView, short
+from perfkit.analysis.model.trace import StepRow
 from perfkit.analysis.trace.lost import lost_action, lost_evidence, lost_title
 from perfkit.units import percent, seconds
 
 _ON = ("1", "true", "True")
+
+_WARM_UP = (
+    "Record after the program has warmed up: torch.profiler.schedule(wait=1, warmup=3, active=5). Figures per step are "
+    "of the other steps."
+)
+_LOOK = (
+    "Look at what the loop does then: a shape not seen before (which may be compiled for), a checkpoint, evaluation, "
+    "or garbage collection. Figures per step are of the other steps."
+)
 
 
 def lost_kernels(view: TraceView) -> Iterator[Told]:
@@ -129,6 +139,32 @@ def no_steps(view: TraceView) -> Iterator[Told]:
             "the trace marks none, and no period was found",
             "Call profiler.step() after each training step, or mark steps with record_function('ProfilerStep#1').",
         )
+
+
+def unlike_steps(view: TraceView) -> Iterator[Told]:
+    """Steps that take far longer than a typical one, and are left out of the figures."""
+    rows = view.trace.unlike
+    if not rows:
+        return
+    longest = max(rows, key=lambda step: step.seconds)
+    times = longest.seconds / view.trace.step_s
+    subject = f"Step {longest.number} takes" if len(rows) == 1 else f"{len(rows):,} steps take up to"
+    first = all(row.start_s < step.start_s for row in rows for step in view.trace.steps)
+    yield view.remark(
+        "note",
+        f"{subject} {seconds(longest.seconds)}, {times:,.0f} times a typical one",
+        "; ".join(_told(longest, first=first)),
+        _WARM_UP if first or longest.compiling_s else _LOOK,
+    )
+
+
+def _told(step: StepRow, *, first: bool) -> Iterator[str]:
+    if first:
+        yield "it is the first of the trace"
+    if step.compiling_s:
+        yield f"torch compiles or loads code for {seconds(step.compiling_s)} of it"
+    most = max(step.time_split, key=lambda part: part.seconds)
+    yield f"{percent(most.share, 0)} of it is {most.category}"
 
 
 def _lacks_shapes(view: TraceView) -> bool:

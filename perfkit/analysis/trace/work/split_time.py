@@ -52,6 +52,11 @@ def split_windows(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | N
     return _split(pieces.windows.spans, pieces, category, slice(None), waiting, fetching)
 
 
+def split_unlike(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None) -> Split:
+    """Split the steps that take far longer than the others."""
+    return _split(pieces.windows.unlike, pieces, category, slice(None), waiting)
+
+
 def split_streams(
     pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None, *, some_lost: bool = False
 ) -> tuple[StreamRow, ...]:

@@ -6,12 +6,13 @@ the last one until its last kernel ends. So steps tile the time from the first t
 first step that the device ran late lie before it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.trace.intervals import Intervals
+from perfkit.analysis.trace.intervals import EMPTY, Intervals
+from perfkit.analysis.trace.work.unlike import unlike
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints, Trace
 
@@ -20,12 +21,15 @@ from perfkit.trace.read import NONE, Category, Ints, Trace
 class Windows:
     """Disjoint spans in the order of time, (n, 2); `number` is that of the step, NONE for a trace without steps.
 
-    A trace without steps is one window from its first event to its last.
+    A trace without steps is one window from its first event to its last. `unlike` are spans of steps that take far
+    longer than the others, with `unlike_number`: what ran in them is of no window.
     """
 
     spans: Intervals
     number: Ints
     span: tuple[int, int]
+    unlike: Intervals = field(default_factory=lambda: EMPTY)
+    unlike_number: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def are_steps(self) -> bool:
@@ -59,7 +63,9 @@ def windows(ops: Ops) -> Windows:
     else:
         start = np.maximum(start, np.append(start[0], np.maximum.accumulate(end)[:-1]))
     keep = end > start
-    return Windows(np.column_stack((start, end))[keep], number[keep], (first, last))
+    spans, number = np.column_stack((start, end))[keep], number[keep]
+    far = unlike(spans[:, 1] - spans[:, 0])
+    return Windows(spans[~far], number[~far], (first, last), spans[far], number[far])
 
 
 def _on_device(ops: Ops, start: Ints, end: Ints) -> tuple[Ints, Ints]:

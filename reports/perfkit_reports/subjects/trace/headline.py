@@ -213,7 +213,10 @@ def _step(trace: RankTrace) -> Cell:
     times = [step.seconds for step in trace.steps]
     spread = f", {units.seconds(min(times))} to {units.seconds(max(times))}" if len(times) > 1 else ""
     count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
-    return Cell(units.seconds(trace.step_s), detail=f"{count}{spread}; {trace.step_basis}")
+    shown = ", ".join(f"{step.number} of {units.seconds(step.seconds)}" for step in trace.unlike[:_NAMED])
+    more = f" and {len(trace.unlike) - _NAMED:,} more" if len(trace.unlike) > _NAMED else ""
+    without = f"; without step{'s' if len(trace.unlike) > 1 else ''} {shown}{more}" if trace.unlike else ""
+    return Cell(units.seconds(trace.step_s), detail=f"{count}{spread}{without}; {trace.step_basis}")
 
 
 def _saving(trace: RankTrace) -> Cell:
