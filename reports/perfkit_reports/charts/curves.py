@@ -10,6 +10,8 @@ from perfkit_reports.charts.frame import Trace, axis, figure, hover, safe, scatt
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
+_Told = Callable[[int, float | None], str]
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -40,8 +42,8 @@ def warm_up(curves: Sequence[Curve]) -> Chart | None:
     def told(step: int, value: float | None) -> str:
         return f"warm-up step {step}: {units.seconds(value or 0.0)}"
 
-    traces = [_line(curve, run, told) for curve in curves for run in curve.runs if run]
-    return _chart("warm-up", "Warm-up, not counted above", "Warm-up steps", curves, traces, "warm-up step", yaxis)
+    told_of = {"id": "warm-up", "title": "Warm-up, not counted above", "label": "Warm-up steps"}
+    return _chart(curves, told, "warm-up step", yaxis, **told_of)
 
 
 def losses(curves: Sequence[Curve]) -> Chart | None:
@@ -53,11 +55,11 @@ def losses(curves: Sequence[Curve]) -> Chart | None:
     def told(step: int, value: float | None) -> str:
         return f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}"
 
-    traces = [_line(curve, run, told) for curve in curves for run in curve.runs if run]
-    return _chart("losses", "Losses on the same data", "Training losses", curves, traces, "step", axis("loss"))
+    told_of = {"id": "losses", "title": "Losses on the same data", "label": "Training losses"}
+    return _chart(curves, told, "step", axis("loss"), **told_of)
 
 
-def _line(curve: Curve, run: Sequence[float | None], told: Callable[[int, float | None], str]) -> Trace:
+def _line(curve: Curve, run: Sequence[float | None], told: _Told) -> Trace:
     style = curve.style
     return scatter(
         "lines+markers",
@@ -71,26 +73,15 @@ def _line(curve: Curve, run: Sequence[float | None], told: Callable[[int, float 
     )
 
 
-def _chart(
-    name: str,
-    title: str,
-    label: str,
-    curves: Sequence[Curve],
-    traces: list[Trace],
-    steps: str,
-    yaxis: dict[str, Any],
-) -> Chart:
+def _chart(curves: Sequence[Curve], told: _Told, steps: str, yaxis: dict[str, Any], **said: Any) -> Chart:
+    """The curves over `steps`; `told` gives the hover text of a step and its value."""
     longest = max(len(run) for curve in curves for run in curve.runs)
     # Whole numbers where there are few ticks; else plotly's own, which are.
     whole = {"tick0": 1, "dtick": 1} if longest <= 10 else {}
-    drawn = figure(
-        traces,
-        margin={"l": 64, "r": 16, "t": 10, "b": 52},
-        xaxis=axis(steps, tickformat="d", **whole),
-        yaxis=yaxis,
-    )
+    traces = [_line(curve, run, told) for curve in curves for run in curve.runs if run]
+    drawn = figure(traces, xaxis=axis(steps, tickformat="d", **whole), yaxis=yaxis)
     legend = [(curve.name, curve.style.colour, curve.style.symbol) for curve in curves]
-    return Chart(id=name, figure=drawn, label=label, title=title, height=380, legend=legend)
+    return Chart(figure=drawn, height=380, legend=legend, **said)
 
 
 def _ticks(low: float, high: float) -> list[float]:

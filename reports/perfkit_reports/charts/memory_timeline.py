@@ -4,20 +4,8 @@ from typing import Any
 
 from perfkit import units
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit_reports.charts import bands
-from perfkit_reports.charts.frame import (
-    POINT,
-    Figure,
-    Note,
-    Trace,
-    axis,
-    byte_scale,
-    figure,
-    line_across,
-    safe,
-    scatter,
-    time_scale,
-)
+from perfkit_reports.charts import bands, frame
+from perfkit_reports.charts.frame import Figure, Note, Trace, axis, byte_scale, safe, scatter, time_scale
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.holders import Holder, categories_over_time
 from perfkit_reports.palette import NEUTRAL, Fill
@@ -56,11 +44,13 @@ def memory_timeline(account: MemoryAccount) -> Figure | None:
     line = {"color": NEUTRAL, "width": 1.4, "dash": "dash"}
     at = account.peak_s / seconds
     up_to_peak = {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": peak, "line": {**line, "dash": "dot"}}
-    return figure(
+    return frame.figure(
         [
             *areas,
             _total(account, times, scale, unit),
-            scatter("markers", [round(at, 4)], [peak], name="peak", cliponaxis=False, marker={**POINT, "size": 9}),
+            scatter(
+                "markers", [round(at, 4)], [peak], name="peak", cliponaxis=False, marker={**frame.POINT, "size": 9}
+            ),
             *bands.traces(strip, span_s, seconds),
         ],
         height=_PLOT + len(strip) * _ROW + _MARGIN["t"] + _MARGIN["b"],
@@ -68,7 +58,7 @@ def memory_timeline(account: MemoryAccount) -> Figure | None:
         hovermode="x unified",
         barmode="overlay",
         uniformtext={"mode": "hide", "minsize": 9},
-        shapes=[line_across(peak, line), up_to_peak],
+        shapes=[frame.line_across(peak, line), up_to_peak],
         annotations=[_label(account, times[-1], seconds, peak)],
         xaxis=axis(
             f"{_since(account)} ({time_unit})",

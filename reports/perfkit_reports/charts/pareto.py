@@ -27,12 +27,7 @@ def chart(points: Sequence[Point], unit: str) -> Chart | None:
     """None without points; `unit` is that of the rates."""
     if not points:
         return None
-    return Chart(
-        id="pareto",
-        figure=_figure(points, unit),
-        label="Throughput against peak memory",
-        height=460,
-    )
+    return Chart(id="pareto", figure=_figure(points, unit), label="Throughput against peak memory", height=460)
 
 
 def _figure(points: Sequence[Point], rate_unit: str) -> Figure:

@@ -60,10 +60,7 @@ def _map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[float]
             "y": [0.94] * len(names),
             "base": place,
             "width": 1,
-            "marker": {
-                "color": [_colour(share / far) for share in away[name]],
-                "line": {"width": 0},
-            },
+            "marker": {"color": [_colour(share / far) for share in away[name]], "line": {"width": 0}},
             "hovertext": ["not known" if value is None else units.seconds(value) for value in values],
             "hovertemplate": f"<b>%{{x}}: {safe(name)}</b><br>%{{hovertext}}<extra></extra>",
         }

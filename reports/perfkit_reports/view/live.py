@@ -38,20 +38,11 @@ def standing(end: LogEnd, now: float) -> dict[str, Any]:
     """`running` (whether to ask again), `tone`, and a sentence."""
     silent_s = max(0.0, now - end.changed_s)
     if end.end is not None:
-        text = f"ended at step {end.end.step:,}, {_whole(silent_s)} ago"
-        return {
-            "running": False,
-            "tone": "good",
-            "state": "ended",
-            "text": text + (f": {end.end.text}" if end.end.text else ""),
-        }
+        said = f": {end.end.text}" if end.end.text else ""
+        text = f"ended at step {end.end.step:,}, {_whole(silent_s)} ago{said}"
+        return {"running": False, "tone": "good", "state": "ended", "text": text}
     if silent_s < SILENT_S:
-        return {
-            "running": True,
-            "tone": "live",
-            "state": "running",
-            "text": f"last line {_whole(silent_s)} ago",
-        }
+        return {"running": True, "tone": "live", "state": "running", "text": f"last line {_whole(silent_s)} ago"}
     alive = end.running(now)
     text = f"nothing was written for {_whole(silent_s)}, and the log has no end: "
     text += "the process is alive" if alive else "the process is not alive on this host"
