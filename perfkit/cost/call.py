@@ -35,8 +35,8 @@ class OpCost(NamedTuple):
 
     `dtype` is that of the operands, which selects the peak. `source` names the formula.
 
-    Where data decide how much is done (lengths of packed sequences, which experts get tokens), `flops` and `bytes` are
-    the least that it can be and `most_flops` and `most_bytes` the most; None where the former are exact.
+    Where what is recorded does not decide how much is done (lengths of packed sequences, experts), `flops` and `bytes`
+    are the least that it can be and `most_flops` and `most_bytes` the most; None where the former are exact.
     `unmasked_flops` counts what a kernel leaves out because a mask (causal, sliding window) forbids it: the convention
     of PaLM, appendix B. None where nothing is left out.
     """

@@ -2,8 +2,13 @@
 
 The profiler records the tensors that a kernel was launched with and its sizes (`xnumel`, `r0_numel`), not which
 tensors are read and which are written; each is taken to move once. A tensor may be a large buffer of which the kernel
-touches a part, so it counts at most as many elements as the kernel's space of iterations has. Both make the bytes a
-lower bound where a kernel works in place on one of several tensors, or reads a tensor at several places.
+touches a part, so it counts at most as many elements as the kernel's space of iterations has. That is a lower bound
+where a kernel reads a tensor at several places.
+
+A kernel that overwrites one of its inputs is launched with it once (`in_out_ptr0` of its source, which no trace
+records). A pointwise one has to where its name needs as many full-size inputs as it has full-size tensors: the product
+before a bias, both sides of a gate, a gradient and what it is multiplied by. That tensor moves twice. Where the name
+only allows it (`add` of two tensors, or of one and a number into another), the bytes have a least and a most.
 
 The name lists the ops that were fused, each once and at most ten of them. FLOPs are those ops' counts over the space
 of iterations; they are unknown where the name holds an op without a count, or none at all.
@@ -53,6 +58,23 @@ _COUNTS = {
     # Data movement, views and what was turned into other kernels (a product whose bias or output is used here).
     **dict.fromkeys(_MOVING.split(), 0),
 }
+# Full-size inputs that an op needs at least: the product that a bias is added to, a gradient and what it meets.
+_READ_IN_FULL = {
+    **dict.fromkeys(("addmm", "baddbmm", "convolution", "mm", "bmm"), 1),
+    **dict.fromkeys(
+        (
+            "threshold_backward",
+            "silu_backward",
+            "gelu_backward",
+            "sigmoid_backward",
+            "tanh_backward",
+            "hardtanh_backward",
+        ),
+        2,
+    ),
+}
+_ACTIVATIONS = frozenset({"silu", "gelu"})  # times another tensor: a gated unit
+_COMBINING = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "where"})
 _LONGEST = max(name.count("_") + 1 for name in _COUNTS)
 
 # An unrolled reduction, a window or a split into halves: a point reads more than one element of a tensor.
@@ -107,11 +129,32 @@ def compiled_cost(call: OpCall) -> OpCost | None:
     space = _space(sizes, tensors)
     several = found["kind"] in _POINTWISE and _SEVERAL.search(found["ops"]) is not None
     nbytes = sum(_touched(each, math.inf if several else space) for each in tensors)
-    if len(tensors) == 1 and not _PLACED.search(found["ops"]):
-        nbytes *= 2  # the only tensor is both read and written
     ops = fused_ops(call.name)
     flops = float(space * sum(_COUNTS[op] for op in ops)) if ops else None
+    if len(tensors) == 1 and not _PLACED.search(found["ops"]):
+        return _vector(flops, 2 * nbytes, dtype)  # the only tensor is both read and written
+    # Of a convolution only the bias is left in such a kernel, and no window.
+    if found["kind"] in _POINTWISE and ops and not any(_SEVERAL.search(op) for op in ops if op != "convolution"):
+        surely, perhaps = _overwritten(ops, tensors, space)
+        cost = _vector(flops, nbytes + surely, dtype)
+        return cost._replace(most_bytes=nbytes + perhaps) if cost.bytes is not None and perhaps > surely else cost
     return _vector(flops, nbytes, dtype)
+
+
+def _overwritten(ops: tuple[str, ...], tensors: tuple[TensorArg, ...], space: int) -> tuple[float, float]:
+    """The least and the most bytes of an input that is written, too: of the first full-size tensor, where Inductor puts
+    it."""
+    full = [value for value in tensors if numel(value) == space]
+    if not full or any(numel(value) > space for value in tensors):
+        return 0.0, 0.0
+    written = _touched(full[0], space)
+    surely_read = max((_READ_IN_FULL.get(op, 0) for op in ops), default=0)
+    if "mul" in ops and not _ACTIVATIONS.isdisjoint(ops):
+        surely_read = 2
+    if len(full) <= surely_read:
+        return written, written
+    leaves = 1 + sum(op in _COMBINING for op in ops)
+    return 0.0, written if len(tensors) <= leaves else 0.0
 
 
 def _vector(flops: float | None, nbytes: float, dtype: str) -> OpCost:

@@ -74,7 +74,7 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs, *, so
     again = like_elsewhere(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
     ran = float(costs.flops[known].sum()) / parts_of(pieces)
     needed = float((costs.unmasked_flops * (1 - again))[known].sum()) / parts_of(pieces)
-    bound = AT_LEAST if some_lost or costs.is_bounded[known].any() else ""
+    bound = AT_LEAST if some_lost or (costs.most_flops > costs.flops)[known].any() else ""
     masked = bool((costs.unmasked_flops > costs.flops)[known].any())
     convention = f"without what was recomputed; {UNMASKED}" if masked else "without what was recomputed"
     model, hardware = _flops(needed, convention, bound), _flops(ran, "as run", bound)

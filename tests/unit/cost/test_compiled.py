@@ -59,6 +59,33 @@ def test_the_only_tensor_is_read_and_written_unless_it_is_filled() -> None:
     assert cost("triton_poi_fused_zeros_0", t(100), 100).bytes == 400
 
 
+@pytest.mark.parametrize(
+    ("name", "tensors", "moved"),
+    [
+        ("triton_poi_fused_mul_silu_4", (t(64, 128), t(64, 128)), 3),  # a gate: both are read
+        ("triton_poi_fused_mul_silu_4", (t(64, 128), t(64, 128), t(64, 128)), 3),
+        ("triton_poi_fused_addmm_gelu_1", (t(64, 128), t(128)), 2 + 128 / 8192),
+        ("triton_poi_fused_convolution_relu_2", (t(64, 128), t(64, 1)), 2 + 64 / 8192),
+        ("triton_poi_fused_threshold_backward_7", (t(64, 128), t(64, 128)), 3),
+        ("triton_poi_fused_relu_0", (t(64, 128), t(64, 128)), 2),
+    ],
+)
+def test_a_kernel_whose_full_size_tensors_are_its_inputs_writes_one(
+    name: str, tensors: tuple[TensorArg, ...], moved: float
+) -> None:
+    found = cost(name, *tensors, 8192)
+    assert found.bytes == 4 * 8192 * moved
+    assert found.most_bytes is None
+
+
+def test_a_name_that_only_allows_to_work_in_place_leaves_bounds() -> None:
+    found = cost("triton_poi_fused_add_3", t(64, 128), t(64, 128), 8192)  # a += b, or b = a + 1
+    assert (found.bytes, found.most_bytes) == (2 * 4 * 8192, 3 * 4 * 8192)
+    # A row and a column fill a matrix, or it is added to.
+    found = cost("triton_poi_fused_add_mul_3", t(64, 128), t(64, 1), t(1, 128), 8192)
+    assert (found.bytes, found.most_bytes) == (4 * (8192 + 192), 4 * (2 * 8192 + 192))
+
+
 def test_a_reduction_reads_its_space() -> None:
     found = cost("triton_per_fused__softmax_2", t(32, 64), t(32, 64), 32, 64)
     assert found.bytes == 2 * 32 * 64 * 4

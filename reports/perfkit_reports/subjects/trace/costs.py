@@ -21,7 +21,7 @@ _ROWS = 80  # of a trace that stands alone: more would make a page too large to 
 _SAVINGS = "Potential savings"
 _ABOVE = "it came out above a roof, so the model of its cost is wrong"
 _CACHED = "faster than the memory: its operands were still in a cache, whose bandwidth is not known"
-_DATA = "lengths of sequences or routing decide how much it is"
+_BOUNDS = "the least and the most that it can be"
 _ESTIMATED = "estimate: each recorded argument once, of an op that no formula knows"
 _UNMODELLED = "no cost model for this op, or its shapes were not recorded"
 
@@ -97,10 +97,10 @@ def columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]:
 
 
 def _amount(least: float | None, most: float | None, show: Callable[[float], str]) -> Cell:
-    """What was done; from the least to the most where data decide."""
+    """What was done; from the least to the most where only these are known."""
     if least is None or most is None:
         return known(least, show, _UNMODELLED)
-    return Cell(f"{show(least)} to {show(most)}", detail=_DATA, value=least)
+    return Cell(f"{show(least)} to {show(most)}", detail=_BOUNDS, value=least)
 
 
 def _bytes(row: OpRow) -> Cell:

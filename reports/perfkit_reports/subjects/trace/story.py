@@ -128,7 +128,7 @@ def coverage(trace: RankTrace) -> str:
     return (
         f"Of {units.seconds(found.kernel_s)} in {plural(found.kernels, what[:-1])} of the whole trace, {linked}"
         f"{share(found.flops_s)} has FLOPs and {share(found.bytes_s)} has bytes{counted}"
-        + (f"; {share(found.bounded_s)} as bounds, since data decide" if found.bounded_s > 0 else "")
+        + (f"; {share(found.bounded_s)} as bounds" if found.bounded_s > 0 else "")
         + (f"; of {share(found.estimated_s)} bytes are estimated from arguments" if found.estimated_s > 0 else "")
         + f".{above}"
     )
