@@ -14,12 +14,12 @@ from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column
 from perfkit_reports.render import html
 from tests.fixtures.parsed_page import Page
-from tests.fixtures.sample_document import FINDINGS, HOSTILE, sample
+from tests.fixtures.sample_formats import HOSTILE, document, findings
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return html.render(sample())
+    return html.render(document())
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +38,31 @@ def test_the_page_opens_without_a_network_and_forms_no_markup_from_text(page: Pa
 
 
 def test_the_summary_tells_the_verdict_the_figures_and_the_caveats(page: Page) -> None:
-    for words in ("Step 10 ms on an H100", "fail", "It is slow.", "not known", "no peak", "Caveats the clock is off"):
+    for words in (
+        "A step takes 8 ms.",
+        "fail",
+        "It is bound by memory.",
+        "not known",
+        "Caveats Two ranks are missing.",
+    ):
         assert words in page.text
 
 
 def test_every_block_of_the_document_is_there(page: Page) -> None:
     told = {*attributes(page, "data-block"), *attributes(page, "data-figure")}
-    assert told >= {"found", "intro", "list", "alarm", "output", "machine", "time", "plot", "kernels", "pick", "more"}
-    assert told >= {"folded", "group", "left", "time-2", "of-11", "kernels-0", "kernels-1"}
+    assert told >= {"findings", "kernels", "why", "time-split", "peak", "machine", "callout", "list", "code", "alarm"}
+    assert told >= {
+        "group",
+        "in-group",
+        "fold",
+        "in-fold",
+        "choice",
+        "first",
+        "second",
+        "detail",
+        "kernels-a",
+        "kernels-b",
+    }
 
 
 def test_no_level_of_headings_is_skipped(text: str) -> None:
@@ -70,32 +87,31 @@ def test_nothing_that_takes_the_focus_lies_in_an_image(text: str) -> None:
 
 
 def test_a_table_says_what_it_leaves_out_and_why_a_figure_is_not_known(page: Page) -> None:
-    assert "2 of 3 kernels shown; all are in tables/kernels.parquet." in page.text
-    assert "n/a: it was not timed" in page.text
-    assert page.text.count("n/a: it was not timed") == 1  # a footnote for all of them
+    assert "20 of 33 kernels shown; all are in tables/kernels.parquet." in page.text
+    assert "n/a: nobody measured it" in page.text
+    assert page.text.count("n/a: nobody measured it") == 1  # a footnote for all of them
 
 
 def test_findings_name_whom_they_are_about_only_where_there_are_several(page: Page) -> None:
-    assert "Gain rank 0 up to 12.0 ms a step" in page.text
+    assert "Gain amp up to 1.00 ms a step" in page.text
     assert "Assumptions The others stay as they are." in page.text
-    assert "Fix Call copy_ once." in page.text
-    section = sample().sections[0]
-    alone = replace(section, blocks=(replace(section.blocks[0], owner="", items=FINDINGS * 2),))
-    other = Page(html.render(replace(sample(), sections=(alone,)))).text
-    assert "Gain up to 12.0 ms a step" in other
-    assert "2 more" in other
+    assert "Fix Fuse it." in page.text
+    alone = replace(findings(), owner="", items=findings().items * 2)
+    other = Page(html.render(replace(document(), summary=(alone,)))).text
+    assert "Gain up to 1.00 ms a step" in other
+    assert "4 more" in other
 
 
 def test_figures_and_the_saved_analysis_lie_in_the_page_as_json(page: Page) -> None:
-    assert set(json.loads(page.scripts["figures"])) == {"time", "time-2", "plot"}
+    assert set(json.loads(page.scripts["figures"])) == {"time-split", "peak"}
     assert json.loads(page.scripts["saved"]) == {"a": "</script>"}
     assert "Save JSON" in page.text
-    assert "Save JSON" not in Page(html.render(replace(sample(), saves=""))).text
+    assert "Save JSON" not in Page(html.render(replace(document(), saves=""))).text
 
 
 def test_details_are_folded(text: str) -> None:
-    assert re.search(r'<details class="fold"><summary>Traceback</summary>\s*<pre', text)
-    assert re.search(r'<details class="fold" data-block="more"><summary>More of it</summary>', text)
+    assert re.search(r'<details class="fold"><summary>Output</summary>\s*<pre', text)
+    assert re.search(r'<details class="fold" data-block="fold"><summary>Folded</summary>', text)
 
 
 def test_a_document_may_hold_nothing_but_its_headline() -> None:
@@ -108,7 +124,7 @@ def test_a_document_may_hold_nothing_but_its_headline() -> None:
 def drawn(mark: Mark) -> str:
     columns = [Column[Mark]("Change", lambda each: Cell("+1 %", mark=each))]
     table = Table(id="changes", title="Changes", columns=columns, rows=[mark])
-    found = re.search(r"<svg class=\"forest.*?</svg>", html.render(replace(sample(), summary=(table,))), re.DOTALL)
+    found = re.search(r"<svg class=\"forest.*?</svg>", html.render(replace(document(), summary=(table,))), re.DOTALL)
     assert found
     return found[0]
 
