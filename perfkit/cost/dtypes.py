@@ -39,7 +39,10 @@ _DTYPES = (
     Dtype("complex128", 16, 10, "complex128", ("c10::complex<double>",), 3, "fp64"),
 )
 
-BY_NAME = {dtype.name: dtype for dtype in _DTYPES}
+# What is only moved: kernels that copy are instantiated for the size of an element (`OpaqueType<2u>`).
+OPAQUE = {size: Dtype(f"{size}-byte", size, -size, "", (), 1, "") for size in (1, 2, 4, 8, 16)}
+
+BY_NAME = {dtype.name: dtype for dtype in (*_DTYPES, *OPAQUE.values())}
 BY_CODE = {dtype.code: dtype for dtype in _DTYPES}
 BY_TORCH_NAME = {dtype.torch_name: dtype for dtype in _DTYPES}
 BY_TRACE_NAME = {name: dtype for dtype in _DTYPES for name in dtype.trace_names}

@@ -2,7 +2,7 @@
 
 Evidence, strongest first: the ops that the one in question calls work on tensors of the same shapes; an op around or
 beneath has such tensors; the kernel it launched names a type; autograd accumulated gradients of such shapes; all
-tensors of such shapes in the trace have the same dtype.
+tensors of such shapes in the trace have the same dtype. A kernel that only moves tells the size of an element.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from perfkit.cost.args import Args, all_tensors
 from perfkit.cost.call import Arg, TensorArg
-from perfkit.cost.dtypes import UNKNOWN
+from perfkit.cost.dtypes import BY_NAME, OPAQUE, UNKNOWN
 
 _KERNEL_TYPES = (
     (re.compile(r"\b(c10::)?BFloat16\b|\bbf16\b|__nv_bfloat16"), "bf16"),
@@ -18,6 +18,8 @@ _KERNEL_TYPES = (
     (re.compile(r"\bdouble\b"), "fp64"),
     (re.compile(r"\bfloat\b"), "fp32"),
 )
+
+_OPAQUE = re.compile(r"\bOpaqueType<(\d+)u?>")
 
 Evidence = dict[tuple[int, ...], set[str]]
 
@@ -50,6 +52,15 @@ def from_kernels(names: Iterable[str]) -> str:
     # Reduced precision accumulates in float: the narrower type is that of the tensors.
     dtypes -= {"fp32"} if len(dtypes) > 1 else set()
     return next(iter(dtypes)) if len(dtypes) == 1 else UNKNOWN
+
+
+def sized_by_kernels(dtype: str, names: Iterable[str]) -> str:
+    """`dtype`, or one of the size that kernels are made for, where the dtype is not known or of another size."""
+    sizes = {int(found[1]) for name in names for found in _OPAQUE.finditer(name)}
+    size = next(iter(sizes)) if len(sizes) == 1 else None
+    if size is None or size not in OPAQUE or (dtype and BY_NAME[dtype].size == size):
+        return dtype
+    return OPAQUE[size].name
 
 
 def with_dtype(args: Args, dtype: str) -> Args:

@@ -82,13 +82,15 @@ class ListEvidence:
             list_dtypes.collect(near, self.arguments(inner))
         first, last = self._launched(first, last)
         kernels = np.unique(self._kernel_name[self._kernel_order[int(first[0]) : int(last[0])]]).tolist()
-        return (
+        names = [self._trace.names[name] for name in kernels]
+        found = (
             list_dtypes.from_shapes(self._worked_on(row), shapes)
             or list_dtypes.from_shapes(near, shapes)
-            or list_dtypes.from_kernels(self._trace.names[name] for name in kernels)
+            or list_dtypes.from_kernels(names)
             or list_dtypes.from_shapes(self._gradients, shapes)
             or list_dtypes.from_shapes(self._everywhere, shapes)
         )
+        return list_dtypes.sized_by_kernels(found, names)
 
     def _worked_on(self, row: int) -> list_dtypes.Evidence:
         """The first arguments of what is called directly: a list's tensors one by one, no converted numbers."""

@@ -144,3 +144,17 @@ def test_views_and_allocation_alone_are_no_work(tmp_path: Path) -> None:
 
 def test_ops_without_namespaces_work(tmp_path: Path) -> None:
     assert load(tmp_path, op("fusion.3", 0, 9)).role.tolist() == [Role.UNMODELLED]
+
+
+def test_a_concatenation_of_which_only_the_kernel_tells_the_size_of_an_element(tmp_path: Path) -> None:
+    cat = op("aten::cat", 0, 9)
+    cat["args"] = {
+        "Input Dims": [[[8, 4], [8, 4]], []],
+        "Input Strides": [[[4, 1], [4, 1]], []],
+        "Input type": ["TensorList", "Scalar"],
+        "Concrete Inputs": ["", "0"],
+    }
+    name = "void at::native::(anonymous namespace)::CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 2, 64, 64>"
+    ops = load(tmp_path, cat, launch(1, 5), kernel(name, 1, 20, 7))
+    assert bytes_of(ops, "aten::cat") == [2 * 2 * 64]
+    assert ops.flops.tolist() == [0]

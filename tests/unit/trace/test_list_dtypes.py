@@ -29,3 +29,12 @@ def test_kernels_name_types() -> None:
 
 def test_filling_in() -> None:
     assert list_dtypes.with_dtype(((A,), 3, B), "bf16") == ((A._replace(dtype="bf16"),), 3, B._replace(dtype="bf16"))
+
+
+def test_a_kernel_that_only_moves_tells_the_size() -> None:
+    cat = "void CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 4, 64, 64>(...)"
+    assert list_dtypes.sized_by_kernels("", [cat]) == "2-byte"
+    assert list_dtypes.sized_by_kernels("bf16", [cat]) == "bf16"
+    assert list_dtypes.sized_by_kernels("fp32", [cat]) == "2-byte"  # seen elsewhere in such shapes, but not here
+    assert list_dtypes.sized_by_kernels("fp32", [cat, "copy<OpaqueType<4u>>"]) == "fp32"
+    assert list_dtypes.sized_by_kernels("", ["relu<float>"]) == ""

@@ -4,6 +4,8 @@ A kernel that was launched before the recording began, or from a replayed CUDA g
 same name and launch geometry (grid, block, shared memory) and run between equal neighbours on their stream. Where
 several such kernels have an op, and all of them are of one and the same call (op, shapes, dtypes, scalars), so is this
 one. What is ambiguous, or was seen only once, stays without a call.
+
+ROCm's tracer records no geometry. In a trace without any the name, more neighbours and a closer time decide.
 """
 
 from collections.abc import Iterator
@@ -29,27 +31,35 @@ _LEAST_SEEN = 2
 # Sizes that do not show in the geometry (the inner dimension of a product) show in the time.
 _ALIKE = 2.0
 
+# The same where no geometry was recorded: sizes show in nothing but the time and what runs around.
+_NEIGHBOURS_ALONE = (3, 5)
+_ALIKE_ALONE = 1.25
+
 
 def infer_calls(
     name: Small, geometry: Small, lane: Compact, busy_ns: Ints, is_work: Flags, owner: Compact, call: Compact
 ) -> Compact:
     """`call`, completed for kernels whose op (`owner`) is not known. Columns, one row a piece, in the order of time.
 
-    A kernel that took less than half or more than twice the median time of its like is left out.
+    A kernel that took less than half or more than twice the median time of its like is left out; by a quarter where no
+    geometry was recorded.
     """
-    wanted = is_work & (owner == NONE) & (geometry != NONE)
+    alone = bool((geometry == NONE).all())
+    usable = is_work & (alone | (geometry != NONE))
+    wanted = usable & (owner == NONE)
     if not wanted.any():
         return call
+    neighbours, closeness = (_NEIGHBOURS_ALONE, _ALIKE_ALONE) if alone else (_NEIGHBOURS, _ALIKE)
     result = call.copy()
     alike = group(name, geometry).of
-    for like in _contexts(alike, lane):
-        known = np.flatnonzero(is_work & (owner != NONE) & (geometry != NONE))
+    for like in _contexts(alike, lane, neighbours):
+        known = np.flatnonzero(usable & (owner != NONE))
         asked = np.flatnonzero(wanted & (result == NONE))
         if not len(known) or not len(asked):
             break
         only, typical_ns = _only_calls(like[known], call[known], busy_ns[known], int(like.max()) + 1)
         ratio = busy_ns[asked] / np.maximum(typical_ns[like[asked]], 1.0)
-        result[asked] = np.where((ratio <= _ALIKE) & (ratio >= 1 / _ALIKE), only[like[asked]], NONE)
+        result[asked] = np.where((ratio <= closeness) & (ratio >= 1 / closeness), only[like[asked]], NONE)
     return result
 
 
@@ -65,18 +75,18 @@ def as_elsewhere(values: Floats, name: Small, geometry: Small, call: Compact, in
     return np.where(inferred, mean[like], values)
 
 
-def _contexts(alike: Compact, lane: Compact) -> Iterator[Compact]:
+def _contexts(alike: Compact, lane: Compact, neighbours: tuple[int, ...]) -> Iterator[Compact]:
     """Numbers that pieces share which are alike and have like neighbours, for more and more neighbours."""
     order = np.argsort(lane, kind="stable")
     stream, mine = lane[order], alike[order]
     keys = [mine]
-    for distance in range(1, min(_NEIGHBOURS[-1], len(mine) - 1) + 1):
+    for distance in range(1, min(neighbours[-1], len(mine) - 1) + 1):
         same = stream[distance:] == stream[:-distance]
         before, after = np.full(len(mine), NONE, mine.dtype), np.full(len(mine), NONE, mine.dtype)
         before[distance:] = np.where(same, mine[:-distance], NONE)
         after[:-distance] = np.where(same, mine[distance:], NONE)
         keys += [before, after]
-        if distance in _NEIGHBOURS:
+        if distance in neighbours:
             found = group(*keys).of
             result = np.empty_like(found)
             result[order] = found

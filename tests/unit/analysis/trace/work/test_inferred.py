@@ -87,9 +87,35 @@ def test_rows_and_coverage_say_what_is_inferred(tmp_path: Path) -> None:
     assert sum(row.seconds for row in result.ops) == pytest.approx(coverage.kernel_s / steps)
 
 
-def test_nothing_is_inferred_without_a_geometry(tmp_path: Path) -> None:
-    without = [{**each, "args": {k: v for k, v in each["args"].items() if k != "grid"}} for each in events(5, hidden=2)]
-    assert not analysed(tmp_path, without).pieces.inferred.any()
+def without_geometry(steps: int, hidden: int, slower: float = 1.0) -> list[Event]:
+    """As ROCm's tracer records them; the products of the second step take longer."""
+    found = []
+    for recorded in events(steps, hidden):
+        args = {name: value for name, value in recorded["args"].items() if name != "grid"}
+        second = recorded["cat"] == "kernel" and "gemm" in recorded["name"] and STEP <= recorded["ts"] < 2 * STEP
+        found.append({**recorded, "args": args, "dur": recorded["dur"] * (slower if second else 1.0)})
+    return found
+
+
+def test_without_a_geometry_name_order_and_time_decide(tmp_path: Path) -> None:
+    found = analysed(tmp_path, without_geometry(6, hidden=2))
+    # Three neighbours on each side: the first three kernels lack one. The two products are told apart.
+    assert found.pieces.inferred.tolist() == [False] * 3 + [True] * 7 + [False] * 20
+    assert found.costs.flops[3] == 2 * 64 * 128 * 64
+    assert found.costs.flops[5] == 2 * 64 * 32 * 64
+
+
+def test_without_a_geometry_another_time_may_be_another_size(tmp_path: Path) -> None:
+    found = analysed(tmp_path, without_geometry(6, hidden=2, slower=1.3))
+    assert found.pieces.inferred.tolist()[5:10] == [False, True, True, False, True]
+
+
+def test_a_kernel_without_geometry_among_others_stays_without_a_call(tmp_path: Path) -> None:
+    recorded = events(5, hidden=2)
+    args = {name: value for name, value in recorded[2]["args"].items() if name != "grid"}
+    assert recorded[2]["name"] == "relu"
+    recorded[2] = {**recorded[2], "args": args}
+    assert not analysed(tmp_path, recorded).pieces.inferred[2]
 
 
 # One stream of kernels a b a b ...; the first six have no op.
