@@ -13,15 +13,10 @@ SLOWER, FASTER, TOTAL = Fill(VERMILLION, "/"), Fill(BLUE), Fill(NEUTRAL, ".")
 
 def chart(difference: TraceDifference) -> Chart | None:
     """None where nothing can be compared."""
-    figure = changes(difference)
-    if figure is None:
+    if not difference.changes:
         return None
-    return Chart(
-        id="changes-chart",
-        title="Op by op",
-        figure=figure,
-        label="The largest changes of the step; the table below holds the same figures",
-    )
+    label = "The largest changes of the step; the table below holds the same figures"
+    return Chart(id="changes-chart", title="Op by op", figure=_figure(difference), label=label)
 
 
 def parts(difference: TraceDifference) -> list[tuple[str, float]]:
@@ -35,10 +30,7 @@ def parts(difference: TraceDifference) -> list[tuple[str, float]]:
     return [*named, ("all that is no op: waiting, overlap", total - sum(seconds for _, seconds in named))]
 
 
-def changes(difference: TraceDifference) -> Figure | None:
-    """None where nothing can be compared."""
-    if not difference.changes:
-        return None
+def _figure(difference: TraceDifference) -> Figure:
     every = parts(difference)
     total = ("the whole step", difference.after_step_s - difference.before_step_s)
     bars = [*every, total]

@@ -12,13 +12,13 @@ from perfkit_reports.holders import Holder, categories_at_peak
 
 def chart(holders: Sequence[Holder], what: str, weight: Weight, words: Block | None) -> Chart | None:
     """None where no memory was recorded; `what` is what a holder is."""
-    drawn = memory_peak(holders)
-    if drawn is None:
+    highest = max((holder.account.peak_bytes for holder in holders), default=0)
+    if not highest:
         return None
     return Chart(
         id="memory-peak",
         weight=weight,
-        figure=drawn,
+        figure=_figure(holders, highest),
         label=f"Memory at the peak by category and {what}; the balance below holds the same figures",
         title="At the peak",
         legend=[(name, fill.colour, fill.pattern) for name, fill in categories_at_peak(holders)],
@@ -26,11 +26,7 @@ def chart(holders: Sequence[Holder], what: str, weight: Weight, words: Block | N
     )
 
 
-def memory_peak(holders: Sequence[Holder]) -> Figure | None:
-    """None where no memory was recorded."""
-    highest = max((holder.account.peak_bytes for holder in holders), default=0)
-    if not highest:
-        return None
+def _figure(holders: Sequence[Holder], highest: int) -> Figure:
     scale, unit = byte_scale(highest)
     traces = []
     for category, fill in categories_at_peak(holders):

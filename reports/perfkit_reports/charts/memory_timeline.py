@@ -17,22 +17,19 @@ _MARGIN = {"l": 64, "r": 16, "t": 12, "b": 52}
 
 def chart(holder: Holder, place: int) -> Chart | None:
     """None without a timeline of at least two moments."""
-    drawn = memory_timeline(holder.account)
-    if drawn is None:
+    account = holder.account
+    if len(account.timeline_s) < 2 or account.timeline_s[-1] <= 0:
         return None
     return Chart(
         id=f"memory-timeline-{place}",
-        figure=drawn,
+        figure=_figure(account),
         label=f"Allocated memory of {holder.name} by category over time, with phases and modules above",
-        title="Over time" if holder.account.peak_step is None else "Over one step",
-        legend=[(name, fill.colour, fill.pattern) for name, fill in categories_over_time(holder.account)],
+        title="Over time" if account.peak_step is None else "Over one step",
+        legend=[(name, fill.colour, fill.pattern) for name, fill in categories_over_time(account)],
     )
 
 
-def memory_timeline(account: MemoryAccount) -> Figure | None:
-    """None without a timeline of at least two moments."""
-    if len(account.timeline_s) < 2 or account.timeline_s[-1] <= 0:
-        return None
+def _figure(account: MemoryAccount) -> Figure:
     scale, unit = byte_scale(account.peak_bytes)
     seconds, time_unit = time_scale(account.timeline_s[-1])
     span_s = account.timeline_s[-1]

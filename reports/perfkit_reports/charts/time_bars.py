@@ -1,7 +1,5 @@
 """Where time goes: one bar per variant, rank, step or stream, stacked to 100 %."""
 
-from collections.abc import Sequence
-
 from perfkit import units
 from perfkit.analysis.model.step import TimeShare
 from perfkit_reports.charts.frame import Figure, hover, row_bars, rows, safe
@@ -10,12 +8,14 @@ from perfkit_reports.palette import legend
 from perfkit_reports.wording import bounded
 
 
-def chart(block: Bars) -> Chart:
-    """The block as a chart, which a page and files draw."""
+def chart(block: Bars | Chart) -> Chart:
+    """A block of bars as a chart, as pages and files draw it; what is a chart stays as it is."""
+    if isinstance(block, Chart):
+        return block
     return Chart(
         id=block.id,
         weight=block.weight,
-        figure=time_split(block.bars, block.whole) or {},
+        figure=_figure(block),
         label=block.label,
         title=block.title,
         caption=block.caption,
@@ -23,17 +23,14 @@ def chart(block: Bars) -> Chart:
     )
 
 
-def time_split(bars: Sequence[Bar], whole: str = "of the step") -> Figure | None:
-    """None without bars; `whole` says in hover texts what 100 % is."""
-    if not bars:
-        return None
+def _figure(block: Bars) -> Figure:
     traces = []
-    for category, fill in legend([bar.categories for bar in bars]):
-        parts = [(bar, share) for bar in bars for share in bar.shares if share.category == category]
+    for category, fill in legend([bar.categories for bar in block.bars]):
+        parts = [(bar, share) for bar in block.bars for share in bar.shares if share.category == category]
         traces.append(
             row_bars(
                 fill,
-                [(bar.name, share.share * 100, _told(bar, share, whole)) for bar, share in parts],
+                [(bar.name, share.share * 100, _told(bar, share, block.whole)) for bar, share in parts],
                 name=safe(category),
                 text=[units.percent(share.share, 0) if share.share >= 0.06 else "" for _, share in parts],
                 textposition="inside",
@@ -44,7 +41,7 @@ def time_split(bars: Sequence[Bar], whole: str = "of the step") -> Figure | None
         )
     return rows(
         traces,
-        [bar.name for bar in bars],
+        [bar.name for bar in block.bars],
         barmode="stack",
         margin={"l": 18, "r": 24, "t": 6, "b": 40},
         xaxis={"range": [0, 100], "ticksuffix": " %", "ticklabeloverflow": "allow", "fixedrange": True},

@@ -53,7 +53,7 @@ class _Sheet:
 
     def chart(self, block: Chart | Bars) -> Chart:
         """A block of bars as a chart; the figure of either comes into the page."""
-        chart = block if isinstance(block, Chart) else time_bars.chart(block)
+        chart = time_bars.chart(block)
         self._figures[chart.id] = chart.figure
         return chart
 

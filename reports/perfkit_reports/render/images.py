@@ -19,16 +19,12 @@ def images(document: Document, most: Weight = Weight.DETAIL) -> Iterator[tuple[s
             yield from ((f"{block.id}.{kind}", content) for kind, content in _saved(block, _FORMATS))
 
 
-def png(block: Chart | Bars) -> bytes | None:
-    """None where there is nothing to draw."""
-    return next((content for _, content in _saved(block, ("png",))), None)
+def png(block: Chart | Bars) -> bytes:
+    return next(content for _, content in _saved(block, ("png",)))
 
 
 def _saved(block: Chart | Bars, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
-    chart = block if isinstance(block, Chart) else time_bars.chart(block)
-    if not chart.figure:
-        return
-    drawn = plotted(chart)
+    drawn = plotted(time_bars.chart(block))
     for kind in kinds:
         buffer = io.BytesIO()
         drawn.savefig(buffer, format=kind)

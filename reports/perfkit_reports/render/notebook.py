@@ -51,5 +51,5 @@ class _Cut:
 
 def _figures(blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:
     for block in blocks:
-        if isinstance(block, Chart | Bars) and (drawn := png(block)) is not None:
-            yield block.title or block.label, base64.b64encode(drawn).decode()
+        if isinstance(block, Chart | Bars):
+            yield block.title or block.label, base64.b64encode(png(block)).decode()

@@ -3,10 +3,10 @@ import pytest
 
 from perfkit import allocations
 from perfkit.analysis.model.memory import MemoryAccount, TimelineBand
-from perfkit_reports.charts import bands, memory_peak, memory_steps
+from perfkit_reports.charts import bands, memory_peak, memory_steps, memory_timeline
 from perfkit_reports.charts.frame import Figure
-from perfkit_reports.charts.memory_timeline import memory_timeline
-from perfkit_reports.holders import of_devices
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.holders import Holder, of_devices
 from perfkit_reports.palette import category_fills, ordered_categories
 from tests.fixtures import sample_accounts
 from tests.fixtures import sample_memory_analysis as sample
@@ -16,21 +16,21 @@ MIB = 2**20
 
 
 def timeline(account: MemoryAccount) -> Figure:
-    figure = memory_timeline(account)
-    assert figure is not None
-    return figure
+    chart = memory_timeline.chart(Holder("a", account), 0)
+    assert chart is not None
+    return chart.figure
 
 
 @pytest.mark.parametrize("name", ["realistic", "alone", "out_of_memory", "bare", "nothing", "hostile"])
 def test_every_figure_is_valid_plotly(name: str) -> None:
     holders = of_devices(getattr(sample, name)().accounts)
     drawn = [
-        memory_peak.memory_peak(holders),
-        *(memory_timeline(holder.account) for holder in holders),
-        *(chart.figure if (chart := memory_steps.chart(holder.account, 0, "")) else None for holder in holders),
+        memory_peak.chart(holders, "device", Weight.NORMAL, None),
+        *(memory_timeline.chart(holder, 0) for holder in holders),
+        *(memory_steps.chart(holder.account, 0, "") for holder in holders),
     ]
     assert (drawn[0] is not None) == (name != "nothing")
-    for figure in filter(None, drawn):
+    for figure in (chart.figure for chart in drawn if chart is not None):
         go.Figure(figure)  # raises on an unknown name or a bad value
         for item in (*figure["data"], *figure["layout"].get("annotations", ())):
             assert HOSTILE not in str({**item, "y": ""})  # places on an axis without labels are no text
@@ -65,7 +65,7 @@ def test_the_hover_text_names_the_phase_and_the_module() -> None:
 
 def test_without_a_timeline_there_is_no_figure_and_without_bands_no_strip() -> None:
     bare = MemoryAccount(peak_bytes=MIB, peak_phase="", source="", categories=())
-    assert memory_timeline(bare) is None
+    assert memory_timeline.chart(Holder("a", bare), 0) is None
     plain = MemoryAccount(
         peak_bytes=MIB,
         peak_phase="",

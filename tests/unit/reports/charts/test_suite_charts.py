@@ -19,8 +19,7 @@ from tests.fixtures.sample_analysis import HOSTILE
 def all_figures(analysis: Analysis) -> dict[str, Figure]:
     """Those of the report, by the names of their blocks."""
     found = blocks(document(analysis)).items()
-    charts = {name: time_bars.chart(block) if isinstance(block, Bars) else block for name, block in found}
-    return {name: block.figure for name, block in charts.items() if isinstance(block, Chart)}
+    return {name: time_bars.chart(block).figure for name, block in found if isinstance(block, Bars | Chart)}
 
 
 def test_every_figure_is_valid_plotly(analysis: Analysis) -> None:

@@ -15,10 +15,8 @@ from tests.fixtures.sample_analysis import HOSTILE
 
 def drawn(analysis: TraceAnalysis) -> dict[str, Figure]:
     """The figures of a report, bars of time among them, by the ids of their blocks."""
-    every = [
-        time_bars.chart(block) if isinstance(block, Bars) else block for block in blocks(document(analysis)).values()
-    ]
-    return {block.id: block.figure for block in every if isinstance(block, Chart)}
+    found = blocks(document(analysis)).items()
+    return {name: time_bars.chart(block).figure for name, block in found if isinstance(block, Bars | Chart)}
 
 
 def _texts(part: object, read: bool = False) -> list[str]:

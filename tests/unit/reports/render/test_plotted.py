@@ -39,8 +39,7 @@ FILL = Fill(BLUE, "/")
 
 
 def charts(document: Document) -> list[Chart]:
-    found = (time_bars.chart(block) if isinstance(block, Bars) else block for block in blocks(document).values())
-    return [block for block in found if isinstance(block, Chart)]
+    return [time_bars.chart(block) for block in blocks(document).values() if isinstance(block, Bars | Chart)]
 
 
 def drawn(drawing: dict[str, Any], **chart: Any) -> matplotlib.figure.Figure:
