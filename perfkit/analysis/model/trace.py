@@ -131,16 +131,18 @@ class Overlap(Struct):
 
 
 class QueuedIdle(Struct):
-    """Times per step in which a device was idle with work queued, by how long they were.
+    """Times per step in which a device was idle with work queued, by what came next.
 
-    `short_s` of them lies in `short_gaps` of at most `short_below_s`, in which a device goes from one kernel to the
-    next. `long_s` lies in `long_gaps`, `same_stream_s` of that before kernels of the stream that had worked last; the
+    `launching_s` passed from a launch to its kernel's start on a device that had nothing to do, in `launching_gaps`.
+    `between_s` lies in `between_gaps` of at most ten microseconds between kernels that were launched already. What took
+    longer is `long_s` in `long_gaps`, `same_stream_s` of it before kernels of the stream that had worked last; the
     longest is `longest_s` before the kernel `longest_before`.
     """
 
-    short_below_s: float
-    short_s: float
-    short_gaps: float
+    launching_s: float
+    launching_gaps: float
+    between_s: float
+    between_gaps: float
     long_s: float
     long_gaps: float
     same_stream_s: float

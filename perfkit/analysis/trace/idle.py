@@ -53,8 +53,10 @@ def idle_causes(ops: Ops, windows: Windows, waiting: Queue | None) -> IdleCauses
     if not waiting.known:
         return IdleCauses(calls)
     gaps = difference(of_calls, union(begin, until))
+    last = _launch_times(ops).max(initial=0)
+    before_a_launch = gaps[:, 0] < last
     long = gaps[:, 1] - gaps[:, 0] >= LONG_NS
-    late_s = length(gaps[~long]) / 1e9 / max(len(windows), 1)
+    late_s = length(gaps[~long & before_a_launch]) / 1e9 / max(len(windows), 1)
     return IdleCauses(calls, gap_rows(ops, windows, gaps[long]), late_s, queued_idle(ops, windows, waiting))
 
 
@@ -73,8 +75,9 @@ def _charged(ops: Ops, windows: Windows, calls: Ints) -> tuple[Ints, Ints]:
     trace = ops.trace
     begin, end = trace.start_ns[calls], trace.end_ns[calls]
     launches = _launch_times(ops)
-    following = np.append(launches, np.iinfo(np.int64).max)[np.searchsorted(launches, end)]
-    until = np.where(following - end < LONG_NS, following, end)
+    following = np.append(launches, NONE)[np.searchsorted(launches, end)]
+    # After the last launch nothing has to wait any more.
+    until = np.where(following == NONE, begin, np.where(following - end < LONG_NS, following, end))
     # Only what lies within the step, which the split of its time is about.
     until = np.minimum(until, windows.spans[windows.at(begin), 1])
     return begin, np.maximum(begin, np.minimum(until, np.append(begin[1:], np.iinfo(np.int64).max)))

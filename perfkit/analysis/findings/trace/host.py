@@ -1,6 +1,6 @@
 """Rules about the host: whether it feeds the device, and what it waits for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
@@ -40,6 +40,11 @@ _TOGETHER = ", or start them together with CUDA graphs"
 _MEANWHILE = (
     "Do this while the device works: launch the next work first, hand it to another thread or to the workers of the "
     "DataLoader, or do it once before the loop."
+)
+_IN_OPS = (
+    "Ops that launch nothing for so long load code or libraries (at their first call), wait for memory or a lock, or "
+    "go through lists of many tensors: record after more warm-up steps; if they stay, with_stack=True tells where they "
+    "are called."
 )
 _RECORD_STACKS = "Record again with with_stack=True: the trace then tells what the host did."
 _FEWER_CALLS = (
@@ -119,10 +124,18 @@ def long_gaps(view: TraceView) -> Iterator[Told]:
         + (f": the host is in {where}" if where else " in long gaps"),
         f"idle with nothing queued for {view.took(took)} in gaps of a millisecond or more: "
         f"{'; '.join(told[:_TOLD_GAPS])}{more}",
-        _MEANWHILE if any(place(row) for row in rows) else _RECORD_STACKS,
+        _advice(rows),
         took,
         scope=(IDLE,),
     )
+
+
+def _advice(rows: Sequence[GapRow]) -> str:
+    """By where most of the time is."""
+    seconds_of = {_RECORD_STACKS: 0.0, _IN_OPS: 0.0, _MEANWHILE: 0.0}
+    for row in rows:
+        seconds_of[_IN_OPS if row.op or row.call else _MEANWHILE if place(row) else _RECORD_STACKS] += row.seconds
+    return max(seconds_of, key=seconds_of.__getitem__)
 
 
 def _gap(row: GapRow) -> str:

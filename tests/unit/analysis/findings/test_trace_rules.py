@@ -303,6 +303,13 @@ def test_a_long_gap_is_named_by_what_the_host_was_in_and_is_no_matter_of_launche
     assert finding.gain_s == pytest.approx(0.22)
 
 
+def test_in_ops_and_calls_that_launch_nothing_for_long_the_advice_is_another() -> None:
+    finding = of(rank_trace(gaps=(gap(0.2, call="hipLaunchKernel", op="aten::add_", range="train"),)), "nothing to do")
+    assert finding is not None
+    assert finding.title.endswith(": the host is in hipLaunchKernel in aten::add_ in the range train")
+    assert finding.action.startswith("Ops that launch nothing for so long load code")
+
+
 def test_gaps_of_which_nothing_was_recorded_ask_for_stacks_and_small_ones_are_not_told() -> None:
     finding = of(rank_trace(gaps=(gap(0.2),)), "nothing to do for 20 % of the step in long gaps")
     assert finding is not None
@@ -311,9 +318,14 @@ def test_gaps_of_which_nothing_was_recorded_ask_for_stacks_and_small_ones_are_no
 
 
 def test_idle_time_with_work_queued_is_explained() -> None:
-    short = of(rank_trace(launches=launches(queued=queued(short_s=0.1, short_gaps=50_000.0))), "Going from kernel to")
+    starting = queued(launching_s=0.06, launching_gaps=4000.0, between_s=0.04, between_gaps=20_000.0)
+    short = of(rank_trace(launches=launches(queued=starting)), "Starting kernels takes 10 % of the step")
     assert short is not None
-    assert (short.severity, short.gain_s) == ("gain", 0.1)
+    assert (short.severity, short.gain_s) == ("gain", pytest.approx(0.1))
+    assert short.evidence == (
+        "the device is idle for 60.0 ms from 4,000 launches to their kernels' start, and for 40.0 ms in 20,000 gaps "
+        "between kernels that were launched already"
+    )
     long = of(
         rank_trace(launches=launches(queued=queued(long_s=0.3, long_gaps=8.0, same_stream_s=0.24, longest_s=0.1))),
         "idle 30 % of the step though work was launched",
@@ -321,16 +333,20 @@ def test_idle_time_with_work_queued_is_explained() -> None:
     assert long is not None
     assert (long.severity, long.gain_s) == ("note", None)
     assert long.evidence == (
-        "300 ms a step (30.0 %) in 8 gaps longer than 10 us, the longest 100 ms before gemm; 80 % of that before "
-        "kernels of the stream that worked last"
+        "300 ms a step (30.0 %) in 8 gaps longer than starting a kernel takes, the longest 100 ms before gemm; 80 % of "
+        "that before kernels of the stream that worked last"
     )
-    assert told(rank_trace(launches=launches(queued=queued(short_s=0.04, long_s=0.04)))) == []
+    assert told(rank_trace(launches=launches(queued=queued(between_s=0.04, long_s=0.04)))) == []
 
 
 @pytest.mark.parametrize("device", ["mtia", "xpu", "cpu"])
 def test_advice_names_nothing_that_the_device_does_not_have(device: str) -> None:
     busy = launches(
-        starved_s=0.3, short_kernels=900.0, short_s=0.2, short_gap_s=0.1, queued=queued(short_s=0.1, short_gaps=10.0)
+        starved_s=0.3,
+        short_kernels=900.0,
+        short_s=0.2,
+        short_gap_s=0.1,
+        queued=queued(between_s=0.1, between_gaps=10.0),
     )
     trace = rank_trace(
         device=device,
