@@ -21,8 +21,8 @@ def starting(view: TraceView) -> Iterator[Told]:
         f"the device is idle for {seconds(queued.launching_s)} from {queued.launching_gaps:,.0f} launches to their "
         f"kernels' start, and for {seconds(queued.between_s)} in {queued.between_gaps:,.0f} gaps between kernels that "
         "were launched already",
-        f"Have fewer and longer kernels: torch.compile{graphs}, foreach or fused ops, a larger batch. What passes after "
-        "a launch is hidden where the host is ahead of the device.",
+        f"Have fewer and longer kernels: torch.compile{graphs}, foreach or fused ops, a larger batch. What passes "
+        "after a launch is hidden where the host is ahead of the device.",
         took,
         scope=(IDLE,),
     )
