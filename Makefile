@@ -13,7 +13,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
 
-.PHONY: help setup dev demo bench test test-slow test-all fuzz check lint types imports regressions
+.PHONY: help setup dev demo bench test test-slow test-all fuzz fuzz-traces fuzz-memory check lint types imports regressions
 .DEFAULT_GOAL := help
 
 help:
@@ -51,9 +51,13 @@ test-slow: $(DEV)
 test-all: $(DEV)
 	$(PYTEST) $(ARGS)
 
-fuzz: $(DEV)
-	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=10000 -max_len=65536 -print_final_stats=1 $(ARGS)
-	$(BIN)/python tests/fuzz/fuzz_memory.py -runs=10000 -max_len=8192 -print_final_stats=1 $(ARGS)
+fuzz: fuzz-traces fuzz-memory
+
+fuzz-traces: $(DEV)
+	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=10000 -max_len=65536 -verbosity=0 -print_final_stats=1 $(ARGS)
+
+fuzz-memory: $(DEV)
+	$(BIN)/python tests/fuzz/fuzz_memory.py -runs=10000 -max_len=8192 -verbosity=0 -print_final_stats=1 $(ARGS)
 
 # One instruction set wherever it runs: with AVX512 oneDNN takes other algorithms, which need other workspaces.
 regressions: $(READY)
