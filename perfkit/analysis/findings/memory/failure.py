@@ -20,24 +20,24 @@ def out_of_memory(view: AccountView) -> Iterator[Finding]:
     failed = view.account.failed
     if failed is None:
         return
+    where = f"asked for {asked}; " if (asked := asked_by(failed)) else ""
     what = "" if failed.bytes is None else f": {nbytes(failed.bytes)} could not be had"
     yield view.remark(
         "warning",
         f"{view.variant + ' ran out' if view.variant else 'Out'} of memory{what}",
-        f"{_where(failed)}at the peak of {nbytes(view.account.peak_bytes)}: {biggest(view.account)}",
+        f"{where}at the peak of {nbytes(view.account.peak_bytes)}: {biggest(view.account)}",
         _first(view, failed),
         details=_missing(failed),
     )
 
 
-def _where(failed: FailedRequest) -> str:
-    """`asked for by aten::mm, in blocks.3, at model.py:12 forward, forward of step 2; `."""
+def asked_by(failed: FailedRequest) -> str:
+    """`by aten::mm, in blocks.3, at model.py:12 forward, forward of step 2`; empty where nothing is known."""
     step = "" if failed.step is None else f"step {failed.step}"
     when = " of ".join(filter(None, (failed.phase, step)))
     parts = [f"by {failed.op}" if failed.op else "", f"in {failed.module}" if failed.module else ""]
     parts += [f"at {failed.line}" if failed.line else "", when]
-    told = ", ".join(filter(None, parts))
-    return f"asked for {told}; " if told else ""
+    return ", ".join(filter(None, parts))
 
 
 def _missing(failed: FailedRequest) -> tuple[str, ...]:

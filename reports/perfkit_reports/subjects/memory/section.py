@@ -23,31 +23,29 @@ def section(
     peak: Weight = Weight.NORMAL,
     words: bool = True,
 ) -> Section:
-    """`what` is what a holder is: `variant`, `device`, `trace`. `told` is the weight of what ran out, what grows and
-    the balance, `peak` that of the categories at the peak; with `words` formats without charts have a table of these.
+    """`what` is what a holder is: `variant`, `device`, `trace`. `told` is the weight of what ran out and of the
+    balance, `peak` that of the categories at the peak; with `words` formats without charts have a table of these.
     """
     title = "What fills the memory"
     if not holders:
         nothing = Text(id="memory-none", lines=("No memory was recorded.",), style="empty")
         return Section("memory", title, (nothing,), nav="Memory")
-    blocks = (*_alarms(holders, told), *_peak(holders, what, told, peak, words), *_details(holders, what))
+    blocks = (*_failures(holders, told), *_peak(holders, what, told, peak, words), *_details(holders, what))
     return Section("memory", title, blocks, nav="Memory", intro=(_INTRO,))
 
 
-def _alarms(holders: Sequence[Holder], weight: Weight) -> list[Block]:
-    """What ran out of memory, then where memory grows."""
-    several = len(holders) > 1
-    failed, grows = [], []
-    for place, holder in enumerate(holders):
-        if lines := story.failure(holder.account):
-            title = f"{holder.name} ran out of memory" if several else "Out of memory"
-            failed.append((f"memory-failed-{place}", title, lines))
-        if line := story.growth(holder.account.growth):
-            title = f"Memory grows in {holder.name}" if several else "Memory grows"
-            grows.append((f"memory-grows-{place}", title, [line]))
+def _failures(holders: Sequence[Holder], weight: Weight) -> list[Block]:
+    """The requests for which there was no memory."""
     return [
-        Text(id=name, weight=weight, lines=tuple(lines), style="alarm", title=title)
-        for name, title, lines in (*failed, *grows)
+        Text(
+            id=f"memory-failed-{place}",
+            title="Out of memory" if len(holders) == 1 else f"{holder.name} ran out of memory",
+            lines=tuple(lines),
+            style="alarm",
+            weight=weight,
+        )
+        for place, holder in enumerate(holders)
+        if (lines := story.failure(holder.account))
     ]
 
 
@@ -105,8 +103,9 @@ def _holder(holder: Holder, place: int, most: int) -> list[Block]:
         blocks += table(
             f"memory-reserved-{place}", title, of, story.free_parts(held), "part", data="", limit=None, caption=told
         )
-    title, ranked = "What grows from step to step", {"data": "memory_growth", "limit": most, "sorted": "Grows by"}
-    blocks += table(f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", **ranked)
+    title, told = "What grows from step to step", story.growth(account.growth)
+    ranked = {"data": "memory_growth", "limit": most, "sorted": "Grows by"}
+    blocks += table(f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", caption=told, **ranked)
     title, ranked = "Largest allocations at the peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
     blocks += table(f"memory-largest-{place}", title, columns.LARGEST, account.largest, "allocation", **ranked)
     return [*blocks, *_bytes(holder, place, most)]

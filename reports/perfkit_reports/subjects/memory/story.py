@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit import units
+from perfkit.analysis.findings.memory.failure import asked_by
 from perfkit.analysis.model.memory import Fragmentation, Growth, MemoryAccount
 from perfkit_reports.holders import Holder
 from perfkit_reports.wording import plural, sentence
@@ -52,13 +53,14 @@ def failure(account: MemoryAccount) -> list[str]:
     what = (
         "An allocation of unknown size" if request.bytes is None else f"An allocation of {units.nbytes(request.bytes)}"
     )
-    when = [request.phase, "" if request.step is None else f"step {request.step}"]
-    where = [f"by {request.op}" if request.op else "", f"in {request.module}" if request.module else ""]
-    where += [f"at {request.line}" if request.line else "", " of ".join(filter(None, when))]
-    told = [f"{what} failed{': ' if any(where) else ''}{', '.join(filter(None, where))}."]
-    told.append(f"Alive at the peak of {units.nbytes(account.peak_bytes)}{_split(account)}.")
-    told += [line for line in (_missing(account),) if line]
-    return [*told, sentence(f"the allocator said: {request.message}")] if request.message else told
+    where = asked_by(request)
+    told = [
+        f"{what} failed{f': {where}' if where else ''}.",
+        f"Alive at the peak of {units.nbytes(account.peak_bytes)}{_split(account)}.",
+        _missing(account),
+        sentence(f"the allocator said: {request.message}") if request.message else "",
+    ]
+    return [line for line in told if line]
 
 
 def _missing(account: MemoryAccount) -> str:
@@ -108,16 +110,11 @@ def free_parts(held: Fragmentation) -> list[tuple[str, str, int]]:
 
 
 def growth(rows: Sequence[Growth]) -> str:
-    """How much each step leaves behind, in all; empty where nothing grows."""
+    """`1.50 MiB a step in all, over 3 steps in a row`; empty where nothing grows."""
     if not rows:
         return ""
-    total = sum(row.bytes_per_step for row in rows)
-    steps = max(row.steps for row in rows)
-    origins = plural(len(rows), "origin")
-    return (
-        f"Each step leaves {units.nbytes(total)} behind, from {origins}, over {plural(steps, 'step')} in a row: "
-        "memory grows until it runs out."
-    )
+    total, steps = sum(row.bytes_per_step for row in rows), max(row.steps for row in rows)
+    return f"{units.nbytes(total)} a step from {plural(len(rows), 'origin')}, over {plural(steps, 'step')} in a row."
 
 
 def step_peaks(account: MemoryAccount) -> str:

@@ -147,8 +147,8 @@ def fleet(found: Fleet) -> list[str]:
     lines = []
     if found.straggler:
         late = next((row.late_s for row in found.ranks if row.label == found.straggler), None)
-        by = "" if late is None else f": it comes {units.seconds(late)} a step after the first rank to collectives"
-        lines.append(sentence(f"{found.straggler} holds the others up{by}"))
+        by = "" if late is None else f", {units.seconds(late)} a step after the first rank"
+        lines.append(f"Straggler: {found.straggler}{by}.")
     if found.step_spread is not None:
         lines.append(f"Step times of the ranks differ by {units.percent(found.step_spread)}.")
     return lines + [sentence(note) for note in found.notes]

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.store.summary import MEMORY_REPORT_FILE
-from perfkit_reports.document.blocks import Chart, Facts, Text
+from perfkit_reports.document.blocks import Chart, Facts, Table, Text
 from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, parquet, terminal
@@ -64,9 +64,9 @@ def test_the_fullest_device_comes_first_with_all_of_its_parts() -> None:
     steps = found["memory-steps-0"]
     assert isinstance(steps, Chart)
     assert steps.caption.startswith("The 4 steps peak at 1.23 GiB to 1.37 GiB")
-    grows = found["memory-grows-0"]
-    assert isinstance(grows, Text)
-    assert (grows.title, grows.style) == ("Memory grows in cuda:0", "alarm")
+    grows = found["memory-growth-0"]
+    assert isinstance(grows, Table)
+    assert grows.caption == "12.0 MiB a step from 2 origins, over 4 steps in a row."
 
 
 def test_one_device_needs_no_choice_and_no_name() -> None:
@@ -121,7 +121,7 @@ def test_the_terminal_tells_peak_parts_growth_and_what_to_do() -> None:
     for part in (
         "Peak 1.37 GiB in backward of step 3 on cuda:0",
         "700 MiB 50.0 %",
-        "Each step leaves 12.0 MiB behind",
+        "Grows by: 12.0 MiB (a step)",
         "Recompute the activations of the blocks [cuda:0], up to 420 MiB",
     ):
         assert part in text, part

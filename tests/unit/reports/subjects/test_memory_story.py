@@ -84,7 +84,7 @@ def test_fragmentation_in_a_sentence_and_its_parts() -> None:
 
 def test_growth_adds_up_over_its_origins() -> None:
     assert memory_story.growth(sample_accounts.every_category().growth) == (
-        "Each step leaves 12.0 MiB behind, from 2 origins, over 4 steps in a row: memory grows until it runs out."
+        "12.0 MiB a step from 2 origins, over 4 steps in a row."
     )
     assert memory_story.growth(()) == ""
 

@@ -75,7 +75,7 @@ def test_the_document_tells_the_story() -> None:
     assert isinstance(found, Findings)
     assert (found.items, found.owner) == (analysis.findings, "Trace")
     assert "41.2 ms became 34.9 ms, -6.28 ms a step" in " ".join(told.sections[1].intro)
-    assert "Rank 1 holds the others up" in lines(analysis, "fleet")
+    assert "Straggler: rank 1" in lines(analysis, "fleet")
     assert "120 of 330 kernels a step take less than" in lines(analysis, "launched-0")
     assert "3 events with a negative duration were taken as 0 ns long" in lines(analysis, "notes")
     assert column(blocks(told)["uncovered-0"], "Why") == ["a custom op without a formula"]
@@ -93,7 +93,7 @@ def test_a_terminal_has_what_bounds_the_step_and_what_could_be_saved() -> None:
     for part in (
         "MFU: 15.8 %",
         "Attention is not fused [rank 0], up to 6.30 ms a step",
-        "Rank 1 holds the others up",
+        "Straggler: rank 1",
         "4.29 ms",
         "-1.12 ms",
         "rank 1's file was cut off",

@@ -48,7 +48,7 @@ def test_the_straggler_is_named_with_its_delay() -> None:
     fleet = sample.realistic().fleet
     assert fleet is not None
     assert story.fleet(fleet) == [
-        "Rank 1 holds the others up: it comes 1.90 ms a step after the first rank to collectives.",
+        "Straggler: rank 1, 1.90 ms a step after the first rank.",
         "Step times of the ranks differ by 6.0 %.",
         "2 of 8 ranks were given; the others are not known.",
     ]
