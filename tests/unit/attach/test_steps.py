@@ -11,27 +11,30 @@ def ends(order: str, every: int | None = None) -> str:
     return "".join("|" if finder.ends(ord(each)) else "." for each in order)
 
 
-def steady(order: str, after: int, every: int | None = None) -> str:
-    """The same, without the first `after` optimizer steps: before them it cannot be known."""
-    return ends(order, every)[after:]
-
-
-def test_one_optimizer() -> None:
-    assert ends("aaaaa") == "|||||"
-
-
-def test_a_discriminator_and_a_generator() -> None:
-    # The discriminator's is a step until the generator is seen again; then each is awaited twice.
-    assert ends("dgdgdgdgdg") == "|.|....|.|"
-
-
-def test_begun_in_the_middle_of_a_step() -> None:
-    # It cannot be told where the program has its own beginning: every second one is right either way.
-    assert ends("gdgdgdgdgd") == "|.|....|.|"
-
-
-def test_five_steps_of_a_critic_for_one_of_the_generator() -> None:
-    assert steady("cccccg" * 5, 18) == ".....|" * 2
+@pytest.mark.parametrize(
+    ("order", "after", "expected"),
+    [
+        ("aaaaa", 0, "|||||"),
+        # A discriminator's is a step until the generator is seen again; then each is awaited twice. Begun in the middle
+        # of a step, it cannot be told where the program has its own beginning: every second one is right either way.
+        ("dgdgdgdgdg", 0, "|.|....|.|"),
+        ("gdgdgdgdgd", 0, "|.|....|.|"),
+        ("cccccg" * 5, 18, ".....|" * 2),  # five steps of a critic for one of the generator
+        ("abcde" * 6, 20, "....|" * 2),  # an optimizer for each parameter
+        # A second phase trains with an optimizer of its own: the first, which steps ended with, is never seen again.
+        ("a" * 10 + "b" * 40, 21, "|" * 29),
+        ("a" * 10 + "b" * 30 + "a" * 30, 51, "|" * 19),
+        ("dg" * 10 + "d" * 50, 42, "|" * 28),  # of two one vanishes
+        ("dg" * 10 + "d" * 50 + "dg" * 10, 80, ".|" * 5),  # and pauses
+        (("d" * 15 + "dr") * 4, 34, ("|" * 16 + ".") * 2),  # a lazy regulariser is no part of every step
+        (("d" * 15 + "dr") * 4 + "r" * 40, 4 * 17 + 10, "|" * 30),  # one that is rare, and then the only one
+        # With an infinite gradient GradScaler leaves an optimizer's step out; the other's goes on.
+        ("dgdgdgdg" + "d" + "dgdg" + "g" + "dgdg", 6, ".|" + "." + ".|.|" + "|" + ".|.|"),
+    ],
+)
+def test_ends_of_steps(order: str, after: int, expected: str) -> None:
+    """From the optimizer step `after` on; before it they cannot be known."""
+    assert ends(order)[after:] == expected
 
 
 @pytest.mark.parametrize("begun", range(6))
@@ -40,10 +43,6 @@ def test_critics_and_a_generator_begun_anywhere(begun: int) -> None:
     found = ends(order)
     settled = 24  # so many optimizer steps are enough, wherever it began
     assert found[settled:] == "".join("|" if each == "g" else "." for each in order[settled:])
-
-
-def test_an_optimizer_for_each_parameter() -> None:
-    assert steady("abcde" * 6, 20) == "....|" * 2
 
 
 def test_hundreds_of_optimizers() -> None:
@@ -63,37 +62,12 @@ def test_one_that_appears_later_starts_the_search_anew() -> None:
     assert after[-4:] == [False, True, False, True]
 
 
-def test_one_that_vanishes() -> None:
-    # A second phase trains with an optimizer of its own: the first, which steps ended with, is never seen again.
-    assert steady("a" * 10 + "b" * 40, 21) == "|" * 29
-
-
-def test_phases_that_alternate() -> None:
-    assert steady("a" * 10 + "b" * 30 + "a" * 30, 51) == "|" * 19
-
-
-def test_of_two_the_one_that_vanishes() -> None:
-    assert steady("dg" * 10 + "d" * 50, 42) == "|" * 28
-
-
-def test_of_two_the_one_that_pauses() -> None:
-    assert steady("dg" * 10 + "d" * 50 + "dg" * 10, 80) == ".|" * 5
-
-
-def test_a_lazy_regulariser_is_no_part_of_every_step() -> None:
-    assert steady(("d" * 15 + "dr") * 4, 34) == ("|" * 16 + ".") * 2
-
-
 def test_a_lazy_regulariser_beside_two_others() -> None:
     finder = StepFinder()
     order = ("dg" * 15 + "dgr") * 6
     found = [finder.ends(ord(each)) for each in order]
     assert found[99:] == [each == "g" for each in order[99:]]
     assert finder.searches == 2  # none for the regulariser, whenever it comes
-
-
-def test_one_that_is_rare_and_then_the_only_one() -> None:
-    assert steady(("d" * 15 + "dr") * 4 + "r" * 40, 4 * 17 + 10) == "|" * 30
 
 
 def test_an_optimizer_made_for_one_step_alone() -> None:
@@ -108,9 +82,3 @@ def test_an_optimizer_made_for_one_step_alone() -> None:
 def test_every() -> None:
     assert ends("aaaaaa", every=3) == "..|..|"
     assert ends("abcabc", every=2) == ".|.|.|"
-
-
-def test_a_scaler_that_skips_a_step_of_one_of_two() -> None:
-    # With an infinite gradient GradScaler leaves an optimizer's step out; the other's goes on.
-    order = "dgdgdgdg" + "d" + "dgdg" + "g" + "dgdg"
-    assert steady(order, 6) == ".|" + "." + ".|.|" + "|" + ".|.|"

@@ -32,21 +32,17 @@ def told(points: list[float]) -> list[Rise | None]:
     return [trend.add(point) for point in points]
 
 
-def test_too_few_steps_tell_nothing() -> None:
-    assert usual([100] * 49, OPTIONS) is None
-
-
-def test_regular_steps_are_judged_by_the_factor() -> None:
-    assert usual([100] * 50, OPTIONS) == Usual(100, 150)
-
-
-def test_varying_steps_are_judged_by_their_deviation() -> None:
-    # the median is 100, the median deviation 20
-    assert usual([80, 120, 100, 80, 120] * 10, OPTIONS) == Usual(100, 300)
-
-
-def test_one_stall_does_not_move_the_limit() -> None:
-    assert usual([100] * 199 + [10**9], OPTIONS) == Usual(100, 150)
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([100] * 49, None),  # too few
+        ([100] * 50, Usual(100, 150)),  # regular ones are judged by the factor
+        ([80, 120, 100, 80, 120] * 10, Usual(100, 300)),  # varying ones by their median deviation, of 20
+        ([100] * 199 + [10**9], Usual(100, 150)),  # one stall does not move the limit
+    ],
+)
+def test_what_is_usual(steps: list[int], expected: Usual | None) -> None:
+    assert usual(steps, OPTIONS) == expected
 
 
 def test_outliers_are_rare_in_noise() -> None:
@@ -64,33 +60,19 @@ def test_a_rise_is_told_once_when_it_has_lasted() -> None:
     assert told([100, 100, 100, 100, 120, 120, 120, 120]) == [*[None] * 5, Rise(100, 120), None, None]
 
 
-def test_a_rise_below_the_threshold_is_none() -> None:
-    assert told([100, 100, 100, *[109] * 20]) == [None] * 23
-
-
-def test_a_single_slow_window_is_none() -> None:
-    assert told([100, 100, 100, *[100, 200] * 10]) == [None] * 23
-
-
-def test_a_further_rise_is_told_from_the_level_reached() -> None:
-    found = told([100, 100, 100, 120, 120, 125, 125, 140, 140])
-    assert [rise for rise in found if rise] == [Rise(100, 120), Rise(120, 140)]
-
-
-def test_after_recovery_a_rise_is_told_again_from_the_reference() -> None:
-    found = told([100, 100, 100, 120, 120, 90, 90, 115, 115])
-    assert [rise for rise in found if rise] == [Rise(100, 120), Rise(100, 115)]
-
-
-def test_a_partial_recovery_lowers_the_level() -> None:
-    found = told([100, 100, 100, 200, 200, 130, 130, 180, 180])
-    assert [rise for rise in found if rise] == [Rise(100, 200), Rise(130, 180)]
-
-
-def test_the_level_around_a_rise_is_left_alone() -> None:
-    """Hysteresis: windows that swing between just above and just below the threshold tell one rise."""
-    found = told([100, 100, 100, *[111, 111, 109, 109] * 10])
-    assert [rise for rise in found if rise] == [Rise(100, 111)]
+@pytest.mark.parametrize(
+    ("points", "rises"),
+    [
+        ([109] * 20, []),  # below the threshold
+        ([100, 200] * 10, []),  # single slow windows
+        ([120, 120, 125, 125, 140, 140], [Rise(100, 120), Rise(120, 140)]),  # a further one, from the level reached
+        ([120, 120, 90, 90, 115, 115], [Rise(100, 120), Rise(100, 115)]),  # after recovery, from the reference
+        ([200, 200, 130, 130, 180, 180], [Rise(100, 200), Rise(130, 180)]),  # a partial recovery lowers the level
+        ([111, 111, 109, 109] * 10, [Rise(100, 111)]),  # swinging around the threshold is one rise
+    ],
+)
+def test_rises_above_a_reference_of_100(points: list[float], rises: list[Rise]) -> None:
+    assert [rise for rise in told([100, 100, 100, *points]) if rise] == rises
 
 
 def test_a_reference_that_varies_raises_the_threshold() -> None:

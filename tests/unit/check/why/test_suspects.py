@@ -4,26 +4,15 @@ from perfkit.analysis.model.difference import ChangeRow
 from perfkit.check.result import ClaimChange, CountChange
 from perfkit.check.why import suspects
 from perfkit.check.why.suspects import Suspect
+from tests.fixtures import rank_traces
 from tests.fixtures.rank_traces import call, rank_trace
 
 STEP_S = 0.1
 
 
 def change(name: str, evidence: str, **fields: object) -> ChangeRow:
-    blank = ChangeRow(
-        name=name,
-        module="h.0.attn",
-        phase="forward",
-        shapes="fp32[8,8]",
-        before_calls=None,
-        after_calls=None,
-        before_s=None,
-        after_s=None,
-        before_flops=None,
-        after_flops=None,
-        before_bytes=None,
-        after_bytes=None,
-        evidence=evidence,
+    blank = rank_traces.change(
+        name, "h.0.attn", "forward", (None, None), (None, None), shapes="fp32[8,8]", evidence=evidence
     )
     return msgspec.structs.replace(blank, **fields)
 
