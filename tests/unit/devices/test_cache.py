@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from perfkit.devices import cache
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
 from perfkit.devices.repeats import KernelRepeats
 from perfkit.errors import RunFormatError
+from tests.fixtures.rank_traces import ceiling
 
 
 @pytest.fixture(autouse=True)
@@ -22,16 +23,7 @@ def measured(values: dict[int | None, float], note: str = "", key: str = "machin
         fingerprint=key,
         measured_at=note,
         ceilings=tuple(
-            Ceiling(
-                level=Level.MEMORY,
-                dtype=None,
-                value=value,
-                unit="B/s",
-                kind=Kind.MEASURED,
-                source="triad",
-                threads=threads,
-            )
-            for threads, value in values.items()
+            ceiling(Level.MEMORY, None, value, kind=Kind.MEASURED, threads=threads) for threads, value in values.items()
         ),
         notes=(note,) if note else (),
     )
@@ -45,7 +37,7 @@ def repeats(*threads: int) -> list[KernelRepeats]:
 
 
 def values(found: cache.Cached) -> dict[int | None, float]:
-    return {ceiling.threads: ceiling.value for ceiling in found.measured.ceilings}
+    return {each.threads: each.value for each in found.measured.ceilings}
 
 
 def test_nothing_is_known_at_first() -> None:

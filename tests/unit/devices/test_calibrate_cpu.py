@@ -6,6 +6,7 @@ import torch
 from perfkit.devices import calibrate_cpu, triads
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
 from perfkit.devices.measure import Effort, run, wall_timer
+from tests.fixtures.rank_traces import ceiling
 
 
 @pytest.fixture(autouse=True)
@@ -27,23 +28,14 @@ def test_a_16_bit_dtype_without_kernels_of_its_own_is_left_out_with_a_note() -> 
     assert notes == ["fp16 products run at 12.4% of the fp32 rate: a fallback, left out"]
 
 
+def measured(level: Level, dtype: str | None, value: float, threads: int) -> Ceiling:
+    return ceiling(level, dtype, value, kind=Kind.MEASURED, threads=threads)
+
+
 def test_vector_ceilings_are_the_fp32_and_fp64_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "linux")
-
-    def matrix(dtype: str) -> Ceiling:
-        return Ceiling(
-            level=Level.MATRIX,
-            dtype=dtype,
-            value=5.0,
-            unit="FLOP/s",
-            kind=Kind.MEASURED,
-            source="mm",
-            threads=2,
-            spread=0.01,
-            confidence=Confidence.HIGH,
-        )
-
-    found, notes = calibrate_cpu.derived([matrix("fp32"), matrix("bf16"), matrix("fp64")])
+    products = [measured(Level.MATRIX, dtype, 5.0, threads=2) for dtype in ("fp32", "bf16", "fp64")]
+    found, notes = calibrate_cpu.derived(products)
     assert [(c.level, c.dtype, c.value, c.threads) for c in found] == [
         (Level.VECTOR, "fp32", 5.0, 2),
         (Level.VECTOR, "fp64", 5.0, 2),
@@ -60,25 +52,14 @@ def test_no_vector_ceiling_where_a_coprocessor_may_run_fp32_products(monkeypatch
 
 
 def test_more_threads_that_measure_slower_are_left_out_beyond_the_tolerance() -> None:
-    def product(dtype: str, value: float, threads: int) -> Ceiling:
-        return Ceiling(
-            level=Level.MATRIX,
-            dtype=dtype,
-            value=value,
-            unit="FLOP/s",
-            kind=Kind.MEASURED,
-            source="mm",
-            threads=threads,
-        )
-
-    measured = [
-        product("fp32", 200e9, 1),
-        product("bf16", 1.6e12, 1),
-        product("fp32", 67.5e9, 2),
-        product("bf16", 1.55e12, 2),
+    figures = [
+        measured(Level.MATRIX, "fp32", 200e9, threads=1),
+        measured(Level.MATRIX, "bf16", 1.6e12, threads=1),
+        measured(Level.MATRIX, "fp32", 67.5e9, threads=2),
+        measured(Level.MATRIX, "bf16", 1.55e12, threads=2),
     ]
-    kept, notes = calibrate_cpu.plausible(measured)
-    assert kept == [measured[0], measured[1], measured[3]]
+    kept, notes = calibrate_cpu.plausible(figures)
+    assert kept == [figures[0], figures[1], figures[3]]
     assert notes == [
         "fp32 matrix with 2 threads is left out: it measured 67.5 GFLOP/s, less than with 1 thread, "
         "so the machine was too busy to tell"
@@ -86,19 +67,14 @@ def test_more_threads_that_measure_slower_are_left_out_beyond_the_tolerance() ->
 
 
 def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
-    def triad(level: Level, value: float, threads: int) -> Ceiling:
-        return Ceiling(
-            level=level, dtype=None, value=value, unit="B/s", kind=Kind.MEASURED, source="triad", threads=threads
-        )
-
-    measured = [
-        triad(Level.L2, 6e8, 2),
-        triad(Level.L3, 5e10, 2),
-        triad(Level.MEMORY, 3e10, 2),
-        triad(Level.L2, 1e10, 1),
+    figures = [
+        measured(Level.L2, None, 6e8, threads=2),
+        measured(Level.L3, None, 5e10, threads=2),
+        measured(Level.MEMORY, None, 3e10, threads=2),
+        measured(Level.L2, None, 1e10, threads=1),
     ]
-    kept, notes = calibrate_cpu.plausible(measured)
-    assert kept == measured[1:]  # with one thread there is no DRAM figure to compare with
+    kept, notes = calibrate_cpu.plausible(figures)
+    assert kept == figures[1:]  # with one thread there is no DRAM figure to compare with
     assert notes == [
         "l2 with 2 threads is left out: it measured 0.600 GB/s, less than DRAM, so the machine was too busy to tell"
     ]
@@ -113,10 +89,8 @@ def test_a_real_product_and_a_real_triad_give_finite_rates() -> None:
 
 
 def test_a_busy_machine_makes_every_figure_doubtful() -> None:
-    ceiling = Ceiling(
-        level=Level.L2, dtype=None, value=1.0, unit="B/s", kind=Kind.MEASURED, source="x", confidence=Confidence.HIGH
-    )
-    assert calibrate_cpu.downgraded(ceiling, 0.0, 0.09).confidence == Confidence.HIGH
-    assert calibrate_cpu.downgraded(ceiling, None, None).confidence == Confidence.HIGH
-    assert calibrate_cpu.downgraded(ceiling, 0.0, 0.11).confidence == Confidence.LOW
-    assert calibrate_cpu.downgraded(ceiling, 0.11, None).confidence == Confidence.LOW
+    sure = ceiling(Level.L2, None, 1.0, kind=Kind.MEASURED, confidence=Confidence.HIGH)
+    assert calibrate_cpu.downgraded(sure, 0.0, 0.09).confidence == Confidence.HIGH
+    assert calibrate_cpu.downgraded(sure, None, None).confidence == Confidence.HIGH
+    assert calibrate_cpu.downgraded(sure, 0.0, 0.11).confidence == Confidence.LOW
+    assert calibrate_cpu.downgraded(sure, 0.11, None).confidence == Confidence.LOW

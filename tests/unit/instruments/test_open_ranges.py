@@ -19,38 +19,25 @@ def steps(*ends: int) -> list[Span]:
     return [Span(f"perfkit::step#{number}", a, b) for number, (a, b) in enumerate(itertools.pairwise((0, *ends)))]
 
 
-def test_ranges_within_a_step_do_not_last() -> None:
-    assert lasting([*steps(10, 20), Span("load", 2, 8), Span("load", 12, 18)]) == ()
-
-
-def test_one_that_is_cut_off_by_the_end_of_one_step() -> None:
-    assert lasting([*steps(10, 20), Span("epoch", 4, 10)]) == ("epoch",)
-
-
-def test_one_that_is_cut_off_by_every_step_is_opened_in_every_step() -> None:
-    assert lasting([*steps(10, 20), Span("iteration", 4, 10), Span("iteration", 14, 20)]) == ()
-    assert lasting([*steps(10, 20), Span("iteration 7", 4, 10), Span("iteration 8", 14, 20)]) == ()
-
-
-def test_one_that_is_open_at_the_end_of_every_step_and_closed_in_the_next() -> None:
-    assert lasting([*steps(10, 20, 30), Span("it 1", 4, 12), Span("it 2", 14, 22), Span("it 3", 24, 30)]) == ()
-
-
-def test_one_that_outlasted_a_step_and_was_closed() -> None:
-    assert lasting([*steps(10, 20, 30), Span("validation", 4, 12)]) == ()
-
-
-def test_of_a_single_step_nothing_can_be_told() -> None:
-    assert lasting([*steps(10), Span("iteration", 4, 10)]) == ("iteration",)
-
-
-def test_an_optimizers_own_range_ends_within_the_next_step() -> None:
-    assert lasting([*steps(10, 20), Span("Optimizer.step#LBFGS.step", 4, 10)]) == ()
-
-
-def test_without_steps_there_is_nothing_to_tell() -> None:
-    assert lasting([Span("epoch", 0, 10)]) == ()
-    assert lasting([]) == ()
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([*steps(10, 20), Span("load", 2, 8), Span("load", 12, 18)], ()),
+        ([*steps(10, 20), Span("epoch", 4, 10)], ("epoch",)),  # cut off by the end of one step
+        # Cut off by every step, it is opened in every step.
+        ([*steps(10, 20), Span("iteration", 4, 10), Span("iteration", 14, 20)], ()),
+        ([*steps(10, 20), Span("iteration 7", 4, 10), Span("iteration 8", 14, 20)], ()),
+        # Open at the end of every step, and closed in the next.
+        ([*steps(10, 20, 30), Span("it 1", 4, 12), Span("it 2", 14, 22), Span("it 3", 24, 30)], ()),
+        ([*steps(10, 20, 30), Span("validation", 4, 12)], ()),  # it outlasted a step and was closed
+        ([*steps(10), Span("iteration", 4, 10)], ("iteration",)),  # of a single step nothing can be told
+        ([*steps(10, 20), Span("Optimizer.step#LBFGS.step", 4, 10)], ()),  # an optimizer's own ends in the next step
+        ([Span("epoch", 0, 10)], ()),
+        ([], ()),
+    ],
+)
+def test_ranges_that_last(spans: list[Span], expected: tuple[str, ...]) -> None:
+    assert lasting(spans) == expected
 
 
 def test_the_error_names_the_range_and_what_to_do() -> None:
@@ -132,22 +119,24 @@ def test_an_optimizer_whose_closure_runs_the_steps_boundary(count: int) -> None:
     assert traced(body, count) == ()
 
 
-def test_ranges_that_end_in_their_step() -> None:
-    def body(program: ExitStack, number: int) -> None:
-        with record_function("load"), record_function("augment"):
-            work()
+def in_their_step(program: ExitStack, number: int) -> None:
+    with record_function("load"), record_function("augment"):
         work()
-
-    assert traced(body, 2) == ()
-
-
-def test_one_traced_step() -> None:
-    def body(program: ExitStack, number: int) -> None:
-        program.enter_context(record_function("iteration"))
-        work()
-
-    assert traced(body, 1) == ("iteration",)
+    work()
 
 
-def test_one_traced_step_of_a_program_without_ranges() -> None:
-    assert traced(lambda program, number: work(), 1) == ()
+def open_at_the_end(program: ExitStack, number: int) -> None:
+    program.enter_context(record_function("iteration"))
+    work()
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "expected"),
+    [
+        (in_their_step, 2, ()),
+        (open_at_the_end, 1, ("iteration",)),
+        (lambda program, number: work(), 1, ()),
+    ],
+)
+def test_other_programs(body: Body, count: int, expected: tuple[str, ...]) -> None:
+    assert traced(body, count) == expected
