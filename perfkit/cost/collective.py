@@ -129,13 +129,13 @@ def kernel_collective(name: str) -> tuple[Kind, str | None] | None:
     `ncclDevKernel_AllReduce_Sum_bf16_RING_LL` and `ncclKernel_AllReduce_RING_LL_Sum_float` name both; None for a name
     that is none of NCCL's or RCCL's.
     """
-    found = _KERNEL.search(name)
-    if found is None:
+    kernel = _KERNEL.search(name)
+    if kernel is None:
         return None
-    kind = collective_kind(found["kind"])
+    kind = collective_kind(kernel["kind"])
     if kind is None:
         return None
-    words = (found["rest"] or "").replace("int8_t", "int8").replace("int32_t", "int32").replace("int64_t", "int64")
+    words = (kernel["rest"] or "").replace("int8_t", "int8").replace("int32_t", "int32").replace("int64_t", "int64")
     dtype = next((known for word in reversed(words.split("_")) if (known := dtype_name(word)) is not None), None)
     return kind, dtype
 

@@ -74,7 +74,7 @@ def _arange(args: Args) -> OpCost:
         raise UnmodelledError("neither of arange's forms")
     values = [_number(args, index) for index in range(bounds)]
     start, end, step = (0, *values, 1) if bounds == 1 else (*values, 1)[:3]
-    default = "int64" if all(isinstance(each, int) for each in values) else _DEFAULT_DTYPE
+    default = "int64" if all(isinstance(value, int) for value in values) else _DEFAULT_DTYPE
     dtype = out.dtype if out is not None else dtype_argument(args, bounds) or default
     return _written(max(math.ceil((end - start) / step), 0), dtype)
 
@@ -120,9 +120,9 @@ def _triangle(upper: bool) -> Formula:
 
 def _drawn(args: Args) -> OpCost:
     """bernoulli, poisson(self), normal(mean, std): parameters are read, as many numbers are drawn."""
-    given = [each for each in args[:2] if isinstance(each, TensorArg)]
+    given = [parameter for parameter in args[:2] if isinstance(parameter, TensorArg)]
     if given:
-        return _written(max(numel(each) for each in given), given[0].dtype, read_bytes(*given))
+        return _written(max(numel(parameter) for parameter in given), given[0].dtype, read_bytes(*given))
     return _written(math.prod(integers(args, 2)), dtype_argument(args, 4) or _DEFAULT_DTYPE)
 
 

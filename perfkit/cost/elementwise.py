@@ -79,7 +79,7 @@ def elementwise(count: int, out_dtype: str | None = None, tensors: int | None = 
         inputs = tuple(all_tensors(args))[:tensors]
         if not inputs:
             raise UnmodelledError("no tensor argument")
-        elements = math.prod(broadcast(each.shape for each in inputs))
+        elements = math.prod(broadcast(operand.shape for operand in inputs))
         dtype = result_dtype(inputs)
         nbytes = read_bytes(*inputs) + widening * out_bytes(elements, out_dtype or dtype)
         return vector(count * elements, nbytes, dtype, _SOURCE)
@@ -157,7 +157,7 @@ def _log_sigmoid_backward(args: Args) -> OpCost:
 def _fake_quantize(args: Args) -> OpCost:
     """fake_quantize(self, scale, zero_point, ...) -> output, mask: divide, round, shift, clamp (2), shift, multiply."""
     x = tensor(args, 0)
-    others = read_bytes(*(each for each in all_tensors(args[1:]) if len(each.shape) < 2))
+    others = read_bytes(*(operand for operand in all_tensors(args[1:]) if len(operand.shape) < 2))
     nbytes = read_bytes(x) + others + out_bytes(numel(x), x.dtype) + numel(x)
     return vector(7 * numel(x), nbytes, x.dtype, _SOURCE)
 

@@ -45,8 +45,8 @@ def computed_in(op: str, dtype: str, settings: Fp32Settings | None) -> str:
 
 def by_dtype(flops: Mapping[tuple[str, str], float], settings: Fp32Settings | None) -> dict[str, float]:
     """FLOPs by (op, dtype of its operands), by what they are computed in."""
-    found: dict[str, float] = {}
+    by_computed: dict[str, float] = {}
     for (op, dtype), amount in flops.items():
         computed = computed_in(op, dtype, settings)
-        found[computed] = found.get(computed, 0.0) + amount
-    return found
+        by_computed[computed] = by_computed.get(computed, 0.0) + amount
+    return by_computed

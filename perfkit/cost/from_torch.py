@@ -32,7 +32,7 @@ def torch_cost(call: OpCall) -> OpCost | None:
             flops = float(registered(*args, **kwargs, out_val=outputs)) if registered is not None else None
         except _REFUSALS:
             continue
-        written = sum(out_bytes(numel(each), each.dtype) for each in _described(outputs))
+        written = sum(out_bytes(numel(output), output.dtype) for output in _described(outputs))
         unit = Unit.MATRIX if registered is not None else Unit.VECTOR
         source = "torch.utils.flop_counter" if registered is not None else "meta kernel"
         return cost(flops, read_bytes(*inputs) + written, unit, result_dtype(inputs), source)
@@ -85,5 +85,5 @@ def _described(outputs: Any) -> Iterator[TensorArg]:
         dtype = BY_TORCH_NAME[name].name if name in BY_TORCH_NAME else ""
         yield TensorArg(tuple(outputs.shape), tuple(outputs.stride()), dtype)
     elif isinstance(outputs, tuple | list):
-        for each in outputs:
-            yield from _described(each)
+        for output in outputs:
+            yield from _described(output)

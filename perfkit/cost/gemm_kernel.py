@@ -120,5 +120,5 @@ def operand_dtypes(kernel_name: str) -> frozenset[str]:
         return frozenset()
     if _CUDNN_16_BIT.search(kernel_name):
         return frozenset({"bf16", "fp16"})
-    found = matrix_unit(kernel_name)
-    return frozenset() if found is None else frozenset({"fp32" if found[1] == "tf32" else found[1]})
+    named = matrix_unit(kernel_name)
+    return frozenset() if named is None else frozenset({"fp32" if named[1] == "tf32" else named[1]})

@@ -61,18 +61,18 @@ def _indices(args: Args) -> tuple[list[TensorArg | None], bool]:
     value = args[1] if len(args) > 1 else None
     if not isinstance(value, tuple) or isinstance(value, TensorArg):
         return [], False
-    return [each if isinstance(each, TensorArg) else None for each in value], True
+    return [index if isinstance(index, TensorArg) else None for index in value], True
 
 
 def selected_shape(x: TensorArg, slots: list[TensorArg | None]) -> Shape | None:
     """The shape of x[slots], None where a mask selects: how many it selects is data."""
-    given = [each for each in slots if each is not None]
-    if any(each.dtype in ("bool", "uint8") for each in given):
+    given = [slot for slot in slots if slot is not None]
+    if any(index.dtype in ("bool", "uint8") for index in given):
         return None
     kept = tuple(size for axis, size in enumerate(x.shape) if axis >= len(slots) or slots[axis] is None)
     selected: Shape = ()
-    for each in given:
-        selected = each.shape if math.prod(each.shape) >= math.prod(selected) else selected
+    for index in given:
+        selected = index.shape if math.prod(index.shape) >= math.prod(selected) else selected
     return kept + selected
 
 

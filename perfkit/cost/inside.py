@@ -41,9 +41,9 @@ def _cost(call: OpCall, inside: Sequence[OpCall]) -> OpCost | None:
 
 
 def _result_elements(x: TensorArg, inside: Sequence[OpCall]) -> int | None:
-    for each in inside:
-        if each.name == _RESTRIDE and _is_like(optional_tensor(each.args, 0), x) and 0 in integers(each.args, 2):
-            return math.prod(integers(each.args, 1))
+    for call in inside:
+        if call.name == _RESTRIDE and _is_like(optional_tensor(call.args, 0), x) and 0 in integers(call.args, 2):
+            return math.prod(integers(call.args, 1))
     return None
 
 
@@ -54,5 +54,5 @@ def _is_like(value: TensorArg | None, x: TensorArg) -> bool:
 
 def _index_bytes(inside: Sequence[OpCall]) -> float:
     """Indices are the integer tensors that are reshaped."""
-    found = [optional_tensor(each.args, 0) for each in inside if each.name == _RESHAPE]
-    return read_bytes(*(each for each in found if each is not None and each.dtype in ("int64", "int32")))
+    indices = [optional_tensor(call.args, 0) for call in inside if call.name == _RESHAPE]
+    return read_bytes(*(index for index in indices if index is not None and index.dtype in ("int64", "int32")))

@@ -54,8 +54,8 @@ def _rearranged(*positions: int) -> Formula:
     """These tensors are read and as much is written, in another order."""
 
     def formula(args: Args) -> OpCost:
-        given = [each for each in (optional_tensor(args, at) for at in positions) if each is not None]
-        nbytes = read_bytes(*given) + sum(out_bytes(numel(each), each.dtype) for each in given)
+        given = [moved for moved in (optional_tensor(args, at) for at in positions) if moved is not None]
+        nbytes = read_bytes(*given) + sum(out_bytes(numel(moved), moved.dtype) for moved in given)
         return vector(0, nbytes, tensor(args, positions[0]).dtype, "data movement")
 
     return formula

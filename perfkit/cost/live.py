@@ -42,10 +42,10 @@ class FlopCount(NamedTuple):
 
     @property
     def matrix_by_op(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+        by_op: dict[str, float] = {}
         for (op, _), flops in self.matrix_by_operands.items():
-            found[op] = found.get(op, 0.0) + flops
-        return found
+            by_op[op] = by_op.get(op, 0.0) + flops
+        return by_op
 
 
 def count_flops(step: Callable[[], object]) -> FlopCount:

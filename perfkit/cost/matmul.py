@@ -122,8 +122,8 @@ def _scaled_grouped_mm(args: Args) -> OpCost:
 def _scaled_mm_v2(args: Args) -> OpCost:
     """_scaled_mm_v2(a, b, scale_a[], recipe_a, swizzle_a, scale_b[], recipe_b, swizzle_b, bias, out_dtype, ...)."""
     a, b = tensor(args, 0, 2), tensor(args, 1, 2)
-    scales = [each for at in (2, 5) for each in tensor_list(args, at)]
-    extra = sum(numel(each) * (size_of(each.dtype) if each.dtype else 4) for each in scales)
+    scales = [scale for at in (2, 5) for scale in tensor_list(args, at)]
+    extra = sum(numel(scale) * (size_of(scale.dtype) if scale.dtype else 4) for scale in scales)
     return _product(a, b, extra + read_bytes(optional_tensor(args, 8)), dtype_argument(args, 9))
 
 
@@ -167,9 +167,9 @@ def _foreach_mm(args: Args) -> OpCost:
     """_foreach_mm(self[], mat2[])."""
     pairs = list(zip(tensor_list(args, 0), tensor_list(args, 1), strict=True))
     products = [_product(a, b) for a, b in pairs]
-    if any(each.flops is None or each.bytes is None for each in products):
+    if any(product.flops is None or product.bytes is None for product in products):
         raise UnmodelledError("a product of the list is unknown")
-    flops, nbytes = sum(each.flops or 0 for each in products), sum(each.bytes or 0 for each in products)
+    flops, nbytes = sum(product.flops or 0 for product in products), sum(product.bytes or 0 for product in products)
     return matrix(flops, nbytes, pairs[0][0].dtype, _SOURCE)
 
 

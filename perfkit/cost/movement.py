@@ -49,11 +49,13 @@ def _lists(*positions: int) -> Formula:
     """Every tensor of the lists is read, and as much is written (cat, stack, splitting copies)."""
 
     def formula(args: Args) -> OpCost:
-        tensors = [each for position in positions for each in tensor_list(args, position)]
+        tensors = [operand for position in positions for operand in tensor_list(args, position)]
         if not tensors:
             raise UnmodelledError("the list is empty or was lost")
         dtype = tensors[0].dtype
-        return _moved(read_bytes(*tensors) + sum(out_bytes(numel(each), each.dtype) for each in tensors), dtype)
+        return _moved(
+            read_bytes(*tensors) + sum(out_bytes(numel(operand), operand.dtype) for operand in tensors), dtype
+        )
 
     return formula
 
@@ -91,7 +93,7 @@ def _to_padded(args: Args) -> OpCost:
     if not offsets:
         raise UnmodelledError("no offsets")
     outputs = (offsets[0].shape[0] - 1) * math.prod(lengths) * math.prod(values.shape[1:])
-    offset_bytes = sum(8 * numel(each) for each in offsets)
+    offset_bytes = sum(8 * numel(offset) for offset in offsets)
     return _moved(read_bytes(values) + offset_bytes + out_bytes(outputs, values.dtype), values.dtype)
 
 
@@ -99,7 +101,7 @@ def _to_jagged(args: Args) -> OpCost:
     """_padded_dense_to_jagged_forward(dense, offsets[], total_L): only the rows that are kept are read."""
     dense, offsets, rows = tensor(args, 0), tensor_list(args, 1), integer(args, 2)
     kept = rows * math.prod(dense.shape[1 + len(offsets) :])
-    return _moved(2 * out_bytes(kept, dense.dtype) + sum(8 * numel(each) for each in offsets), dense.dtype)
+    return _moved(2 * out_bytes(kept, dense.dtype) + sum(8 * numel(offset) for offset in offsets), dense.dtype)
 
 
 # Views whose result is written out (functionalisation, and older compilers), and ops that only rearrange.

@@ -30,7 +30,7 @@ _FOREACH = (
 
 
 def _elements(tensors: tuple[TensorArg, ...]) -> int:
-    return sum(numel(each) for each in tensors)
+    return sum(numel(operand) for operand in tensors)
 
 
 def _dtype(tensors: tuple[TensorArg, ...]) -> str:
@@ -43,7 +43,7 @@ def _fused(count: int, lists: int, written: tuple[int, ...]) -> Formula:
     def formula(args: Args) -> OpCost:
         parameters = tensor_list(args, 0)
         nbytes = read_bytes(*all_tensors(args[:lists]))
-        nbytes += sum(out_bytes(numel(each), each.dtype) for at in written for each in tensor_list(args, at))
+        nbytes += sum(out_bytes(numel(operand), operand.dtype) for at in written for operand in tensor_list(args, at))
         return vector(count * _elements(parameters), nbytes, _dtype(parameters), _SOURCE)
 
     return formula
@@ -61,7 +61,7 @@ def _foreach(count: int) -> Formula:
     def formula(args: Args) -> OpCost:
         tensors = tensor_list(args, 0)
         # In place or not, as much is written as the first list holds.
-        nbytes = read_bytes(*all_tensors(args)) + sum(out_bytes(numel(each), each.dtype) for each in tensors)
+        nbytes = read_bytes(*all_tensors(args)) + sum(out_bytes(numel(operand), operand.dtype) for operand in tensors)
         return vector(count * _elements(tensors), nbytes, _dtype(tensors), "foreach")
 
     return formula
@@ -72,7 +72,7 @@ def _foreach_reduce(count: int) -> Formula:
 
     def formula(args: Args) -> OpCost:
         tensors = tensor_list(args, 0)
-        nbytes = read_bytes(*tensors) + sum(out_bytes(1, each.dtype) for each in tensors)
+        nbytes = read_bytes(*tensors) + sum(out_bytes(1, operand.dtype) for operand in tensors)
         return vector(count * _elements(tensors), nbytes, _dtype(tensors), "foreach")
 
     return formula
@@ -81,13 +81,13 @@ def _foreach_reduce(count: int) -> Formula:
 def _foreach_copy(args: Args) -> OpCost:
     """_foreach_copy_(self, src): the destination is not read."""
     destinations, sources = tensor_list(args, 0), tensor_list(args, 1)
-    nbytes = read_bytes(*sources) + sum(out_bytes(numel(each), each.dtype) for each in destinations)
+    nbytes = read_bytes(*sources) + sum(out_bytes(numel(operand), operand.dtype) for operand in destinations)
     return vector(0, nbytes, _dtype(destinations), "foreach")
 
 
 def _foreach_zero(args: Args) -> OpCost:
     tensors = tensor_list(args, 0)
-    return vector(0, sum(out_bytes(numel(each), each.dtype) for each in tensors), _dtype(tensors), "foreach")
+    return vector(0, sum(out_bytes(numel(operand), operand.dtype) for operand in tensors), _dtype(tensors), "foreach")
 
 
 def _unscale(args: Args) -> OpCost:

@@ -61,8 +61,8 @@ def block_output(call: OpCall, size: int, cached: bool) -> Found | None:
         return None
     try:
         outputs = rule(call.args)
-        exact = {each for each in outputs if any(_is(size, bytes_, cached) for bytes_ in _bytes(each))}
-        near = {each for each in outputs if cached and any(cuda_serves(size, bytes_) for bytes_ in _bytes(each))}
+        exact = {made for made in outputs if any(_is(size, bytes_, cached) for bytes_ in _bytes(made))}
+        near = {made for made in outputs if cached and any(cuda_serves(size, bytes_) for bytes_ in _bytes(made))}
     except _MISFITS:
         return None
     fitting = exact or near
@@ -101,8 +101,8 @@ def _like(*at: int, dtype_at: int | None = None) -> Rule:
 
     def rule(args: Args) -> tuple[Output, ...]:
         asked = None if dtype_at is None else dtype_argument(args, dtype_at)
-        found = (optional_tensor(args, index) for index in at)
-        return tuple(Output(each.shape, asked or each.dtype) for each in found if each is not None)
+        models = (optional_tensor(args, index) for index in at)
+        return tuple(Output(model.shape, asked or model.dtype) for model in models if model is not None)
 
     return rule
 
@@ -112,7 +112,7 @@ def _combined(dtype: str | None = None) -> Rule:
 
     def rule(args: Args) -> tuple[Output, ...]:
         inputs = tuple(all_tensors(args))
-        return (Output(broadcast(each.shape for each in inputs), dtype or result_dtype(inputs)),)
+        return (Output(broadcast(operand.shape for operand in inputs), dtype or result_dtype(inputs)),)
 
     return rule
 
@@ -153,10 +153,10 @@ def _gather(args: Args) -> tuple[Output, ...]:
 
 
 def _concatenated(args: Args) -> tuple[Output, ...]:
-    parts = [each for each in all_tensors(args[:1]) if each.shape != (0,)]
+    parts = [part for part in all_tensors(args[:1]) if part.shape != (0,)]
     dim = integer(args, 1) % len(parts[0].shape)
     shape = list(parts[0].shape)
-    shape[dim] = sum(each.shape[dim] for each in parts)
+    shape[dim] = sum(part.shape[dim] for part in parts)
     return (Output(tuple(shape), parts[0].dtype),)
 
 

@@ -30,7 +30,7 @@ def _rows(x: TensorArg) -> int:
 
 def _weights(args: Args, x: TensorArg) -> tuple[TensorArg, ...]:
     """The list of weights, which a trace records without a dtype: it is that of the input."""
-    return tuple(each._replace(dtype=each.dtype or x.dtype) for each in tensor_list(args, 1))
+    return tuple(weight._replace(dtype=weight.dtype or x.dtype) for weight in tensor_list(args, 1))
 
 
 def _flops(rows: int, weights: tuple[TensorArg, ...]) -> float:
@@ -67,7 +67,7 @@ def _layers_backward(args: Args) -> OpCost:
     rows = math.prod(x.shape[:-1])
     states = [optional_tensor(args, index) for index in (4, 5)]
     inputs = read_bytes(x, *weights, *states, *(optional_tensor(args, index) for index in range(6, 10)))
-    outputs = sum(out_bytes(numel(each), each.dtype) for each in (x, *weights, *states) if each is not None)
+    outputs = sum(out_bytes(numel(operand), operand.dtype) for operand in (x, *weights, *states) if operand is not None)
     return matrix(2 * _flops(rows, weights), inputs + outputs, x.dtype, _SOURCE)
 
 
@@ -76,7 +76,7 @@ def _mkldnn(args: Args) -> OpCost:
     one layer in one direction -> output, hy, cy; its workspace is not counted."""
     x, weights = tensor(args, 0), (tensor(args, 1), tensor(args, 2))
     rows = _rows(x)
-    biases = [each for each in (optional_tensor(args, 3), optional_tensor(args, 4)) if each is not None]
+    biases = [bias for bias in (optional_tensor(args, 3), optional_tensor(args, 4)) if bias is not None]
     states = read_bytes(optional_tensor(args, 5), optional_tensor(args, 6))
     hidden = weights[1].shape[-1]
     nbytes = read_bytes(x, *weights, *biases) + 2 * states + out_bytes(rows * hidden, x.dtype)
@@ -86,10 +86,10 @@ def _mkldnn(args: Args) -> OpCost:
 def _mkldnn_backward(args: Args) -> OpCost:
     """mkldnn_rnn_layer_backward(input, weight1..4, hx, cx, output, hy, cy, grad_output, grad_hy, grad_cy, ...)."""
     x = tensor(args, 0)
-    weights = tuple(each for each in (optional_tensor(args, index) for index in range(1, 5)) if each is not None)
-    states = [each for each in (optional_tensor(args, 5), optional_tensor(args, 6)) if each is not None]
+    weights = tuple(weight for weight in (optional_tensor(args, index) for index in range(1, 5)) if weight is not None)
+    states = [state for state in (optional_tensor(args, 5), optional_tensor(args, 6)) if state is not None]
     inputs = read_bytes(x, *weights, *states, *(optional_tensor(args, index) for index in range(7, 13)))
-    outputs = sum(out_bytes(numel(each), each.dtype) for each in (x, *weights, *states))
+    outputs = sum(out_bytes(numel(operand), operand.dtype) for operand in (x, *weights, *states))
     return matrix(2 * _flops(_rows(x), weights[:2]), inputs + outputs, x.dtype, _SOURCE)
 
 

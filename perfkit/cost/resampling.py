@@ -55,7 +55,7 @@ def _output(x: TensorArg, args: Args) -> Shape:
         return integers(args, 1)
     for value in args[2:]:
         if isinstance(value, tuple) and len(value) == dims:
-            factors = [each for each in value if isinstance(each, int | float)]
+            factors = [factor for factor in value if isinstance(factor, int | float)]
             if len(factors) == dims:
                 return tuple(math.floor(size * factor) for size, factor in zip(x.shape[2:], factors, strict=True))
     raise UnmodelledError("neither an output size nor factors")
