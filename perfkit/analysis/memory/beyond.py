@@ -62,12 +62,12 @@ def _on_device(measured: ProcessMemory, peak: int) -> Outside:
         (CONTEXT, _beside_allocator(measured.at_context)),
         (NCCL, _grown_beside_allocator(measured.at_context, measured.at_group)),
     )
-    found = _balance(peak, parts, end.process)
-    if device is None or found.process_bytes is None:
-        return found
-    others = (OTHERS_AND_DRIVER if driver is None else OTHERS, device - found.process_bytes)
+    balance = _balance(peak, parts, end.process)
+    if device is None or balance.process_bytes is None:
+        return balance
+    others = (OTHERS_AND_DRIVER if driver is None else OTHERS, device - balance.process_bytes)
     return replace(
-        found, device_parts=_shares((others, (RESERVED_BY_DRIVER, driver))), device_bytes=device + (driver or 0)
+        balance, device_parts=_shares((others, (RESERVED_BY_DRIVER, driver))), device_bytes=device + (driver or 0)
     )
 
 

@@ -68,19 +68,19 @@ def _by_source(allocations: Allocations, births: Births) -> Categories:
 def _by_name(allocations: Allocations, births: Births, lifetime: Categories) -> Categories:
     """What names of ops and lines tell, NONE where nothing."""
     names = allocations.names
-    found = told(names, births.op, BY_OP)
-    found = np.where(found != NONE, found, told(names, births.line, BY_LINE))
+    by_name = told(names, births.op, BY_OP)
+    by_name = np.where(by_name != NONE, by_name, told(names, births.line, BY_LINE))
     # What gradients are reduced into lives on as the gradient, until the update; what lives through more updates than
     # that is the collective's own.
     updates = np.where(births.freed_phase == BACKWARD, 0, 1)
     reduced = births.outlives & (births.updates - births.update <= updates) & matches(names, births.op, REDUCTION)
-    reduced &= (found == _NUMBER[COMMUNICATION_BUFFER]) & (lifetime == _NUMBER[GRADIENT])
-    found = np.where(reduced, _NUMBER[GRADIENT], found)
+    reduced &= (by_name == _NUMBER[COMMUNICATION_BUFFER]) & (lifetime == _NUMBER[GRADIENT])
+    by_name = np.where(reduced, _NUMBER[GRADIENT], by_name)
     communication = _collective_copies(names, births) | _buckets(names, births)
-    found = np.where((found == NONE) & communication, _NUMBER[COMMUNICATION_BUFFER], found)
+    by_name = np.where((by_name == NONE) & communication, _NUMBER[COMMUNICATION_BUFFER], by_name)
     if allocations.device.startswith("cuda"):
-        found = np.where((found == NONE) & _library_workspace(names, births, lifetime), _NUMBER[WORKSPACE], found)
-    return found.astype(np.int8)
+        by_name = np.where((by_name == NONE) & _library_workspace(names, births, lifetime), _NUMBER[WORKSPACE], by_name)
+    return by_name.astype(np.int8)
 
 
 def _library_workspace(names: tuple[str, ...], births: Births, lifetime: Categories) -> Mask:

@@ -27,13 +27,15 @@ def analyse_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
     `RunFormatError` names a file that cannot be read, that is none of these, or that holds no allocation.
     """
     read = read_memory(path)
-    pairs = [(each, found) for each in read.allocations if (found := account(each)) is not None]
+    pairs = [
+        (allocations, accounted) for allocations in read.allocations if (accounted := account(allocations)) is not None
+    ]
     if not pairs:
         remarks = f" ({'; '.join(read.notes)})" if read.notes else ""
         raise RunFormatError(
             f"{path}: {read.kind}, but without an allocation in it{remarks}: there is nothing to analyse"
         )
-    accounts = tuple(found for _, found in pairs)
+    accounts = tuple(accounted for _, accounted in pairs)
     return MemoryAnalysis(
         title=trace_name(str(path)),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -43,22 +45,24 @@ def analyse_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
         kind=read.kind,
         accounts=accounts,
         findings=ordered(
-            (0, finding) for each in accounts for finding in memory_findings(each, variant=_owner(each, accounts))
+            (0, finding)
+            for accounted in accounts
+            for finding in memory_findings(accounted, variant=_owner(accounted, accounts))
         ),
-        provenance=_provenance(read.kind, [each for each, _ in pairs], accounts),
+        provenance=_provenance(read.kind, [allocations for allocations, _ in pairs], accounts),
         notes=read.notes,
     )
 
 
-def _owner(each: MemoryAccount, accounts: Sequence[MemoryAccount]) -> str:
+def _owner(accounted: MemoryAccount, accounts: Sequence[MemoryAccount]) -> str:
     """The device that a finding is about, where there are several."""
-    return each.device if len(accounts) > 1 else ""
+    return accounted.device if len(accounts) > 1 else ""
 
 
 def _provenance(
     kind: str, recorded: Sequence[Allocations], accounts: Sequence[MemoryAccount]
 ) -> tuple[Provenance, ...]:
-    events = sum(len(each) for each in recorded)
+    events = sum(len(allocations) for allocations in recorded)
     entries = [
         Provenance(figure="allocation events", how="recorded", detail=f"{events:,}, from {kind}"),
         Provenance(figure="peak", how="derived", detail="allocations and frees replayed, every byte counted once"),
@@ -69,6 +73,6 @@ def _provenance(
             "was allocated and freed among the phases of a step; what none of them tells is unknown",
         ),
     ]
-    if any(each.fragmentation is not None for each in accounts):
+    if any(accounted.fragmentation is not None for accounted in accounts):
         entries.append(Provenance(figure="reserved bytes", how="recorded", detail="the caching allocator's own"))
     return tuple(entries)

@@ -55,12 +55,12 @@ def growth(allocations: Allocations, lives: Lives, categories: NDArray[np.int8])
     kept = _kept(lives, categories, int(steps.first[0]), ends)
     alive = totals_of(lives, len(allocations))[ends + 1]
     total = int(alive[-1] - alive[0])
-    found: list[Growth] = []
+    growing: list[Growth] = []
     for texts in _LEVELS:
         grows, members = _growing(allocations, kept, texts, len(ends), total)
-        found += grows
+        growing += grows
         kept = kept.only(~members)
-    return tuple(sorted(found, key=lambda each: -each.bytes_per_step))
+    return tuple(sorted(growing, key=lambda row: -row.bytes_per_step))
 
 
 def _kept(lives: Lives, categories: NDArray[np.int8], first: int, ends: Ints) -> _Kept:
@@ -91,19 +91,19 @@ def _growing(
         & (won > LEAST_BYTES_PER_STEP * (steps - 1))
         & (total >= SHARE_OF_TOTAL * won)
     )
-    found = []
-    for each in np.flatnonzero(grows).tolist():
-        one = int(np.argmax(row == each))
-        found.append(
+    rows = []
+    for number in np.flatnonzero(grows).tolist():
+        one = int(np.argmax(row == number))
+        rows.append(
             Growth(
-                bytes_per_step=round(int(won[each]) / (steps - 1)),
-                blocks_per_step=float(blocks[each, 1:].mean()),
+                bytes_per_step=round(int(won[number]) / (steps - 1)),
+                blocks_per_step=float(blocks[number, 1:].mean()),
                 steps=steps,
                 category=CATEGORIES[int(kept.category[one])],
                 **{text: allocations.names[int(column[one])] for text, column in zip(texts, columns, strict=True)},
             )
         )
-    return found, np.isin(row, np.flatnonzero(grows))
+    return rows, np.isin(row, np.flatnonzero(grows))
 
 
 def _numbered(columns: Sequence[Ints]) -> Ints:

@@ -35,7 +35,7 @@ def by_lifetime(allocations: Allocations, births: Births) -> Categories:
     taken = matches(names, births.freed_op, GRADIENT_TAKER) & (births.freed_op != births.op)
     again = (phase == BACKWARD) & recomputed(allocations, births)
     saved = matches(names, births.op, FORWARD_OP) & matches(names, births.freed_op, AUTOGRAD_NODE)
-    found = _first_of(
+    categories = _first_of(
         (GRADIENT, np.isin(phase, (BACKWARD, NONE)) & taken),
         (RECOMPUTED, again & ~outlives & ~births.brief),
         (ACTIVATION, (phase == NONE) & saved),
@@ -50,7 +50,7 @@ def by_lifetime(allocations: Allocations, births: Births) -> Categories:
         (TEMPORARY, phase != NONE),
         (TEMPORARY, births.within_op | (has_phases & ~outlives)),
     )
-    return _with_open_ends(allocations, births, found, again)
+    return _with_open_ends(allocations, births, categories, again)
 
 
 def _first_of(*rows: tuple[str, Mask]) -> Categories:
@@ -59,8 +59,8 @@ def _first_of(*rows: tuple[str, Mask]) -> Categories:
     return np.select([mask for _, mask in rows], choices, np.int8(CATEGORIES.index(UNKNOWN))).astype(np.int8)
 
 
-def _with_open_ends(allocations: Allocations, births: Births, found: Categories, again: Mask) -> Categories:
-    """`found`, but blocks of the phase with which the recording ends are judged by their like in phases before.
+def _with_open_ends(allocations: Allocations, births: Births, categories: Categories, again: Mask) -> Categories:
+    """`categories`, but blocks of the phase with which the recording ends are judged by their like in phases before.
 
     How long these would have lived was not seen. If the recording ended regularly its last phase did too, so that they
     are like blocks that outlived theirs; if a request failed in its midst they may be like any. Blocks without a like:
@@ -69,10 +69,10 @@ def _with_open_ends(allocations: Allocations, births: Births, found: Categories,
     open_ended = births.phase != NONE
     open_ended &= (births.died == len(allocations)) & (births.visit == births.visit.max(initial=NONE))
     if not open_ended.any():
-        return found
+        return categories
     failed = allocations.failed is not None
     models = ~open_ended if failed else ~open_ended & births.outlives
-    result, has_like = majority_of_likes(births, found, open_ended, models)
+    result, has_like = majority_of_likes(births, categories, open_ended, models)
     if failed:
         gradients_told = GRADIENT in {allocations.names[number] for number in np.unique(allocations.category).tolist()}
         alone = open_ended & ~has_like & (births.phase == BACKWARD)

@@ -8,18 +8,18 @@ from perfkit.analysis.memory.births import Births, Mask
 
 
 def majority_of_likes(
-    births: Births, found: NDArray[np.int8], asked: Mask, models: Mask
+    births: Births, categories: NDArray[np.int8], asked: Mask, models: Mask
 ) -> tuple[NDArray[np.int8], Mask]:
-    """`found`, with each block of `asked` in the category of most of those `models` that are like it and of its size.
+    """`categories`, with each block of `asked` in that of most of those `models` that are like it and of its size.
 
     Also returns which blocks have such a like; the others keep what they have.
     """
-    result, has_like = found.copy(), np.zeros(len(found), np.bool_)
+    result, has_like = categories.copy(), np.zeros(len(categories), np.bool_)
     rows = np.flatnonzero(asked | (models & np.isin(births.size, np.unique(births.size[asked]))))
     kind = _numbered(_kinds(births, rows), births.size[rows])
     votes = np.zeros((int(kind.max(initial=-1)) + 1, len(CATEGORIES)), np.int64)
     model = models[rows]
-    np.add.at(votes, (kind[model], found[rows[model]]), 1)
+    np.add.at(votes, (kind[model], categories[rows[model]]), 1)
     voted = votes.sum(axis=1) > 0
     judged = asked[rows] & voted[kind]
     result[rows[judged]] = votes.argmax(axis=1)[kind[judged]]

@@ -63,15 +63,17 @@ def lives_of(allocations: Allocations) -> Lives:
     ends[order[1:][at_same]] = begins[order[:-1][at_same]]
 
     known = np.flatnonzero(begins & (event < 0) & (next_event >= 0))
-    found = np.flatnonzero(~begins & ~ends)
+    from_start = np.flatnonzero(~begins & ~ends)
     born = np.flatnonzero(begins & (event >= 0))
-    rest = np.array([allocations.unexplained_bytes + int(size[found].sum())])  # sizes of frees are negative
+    rest = np.array([allocations.unexplained_bytes + int(size[from_start].sum())])  # sizes of frees are negative
     rest = rest[rest > 0]
-    others = len(found) + len(rest)
+    others = len(from_start) + len(rest)
     return Lives(
-        size=np.concatenate([size[known], -size[found], rest, size[born]]),
+        size=np.concatenate([size[known], -size[from_start], rest, size[born]]),
         born=np.concatenate([np.full(len(known) + others, AT_START), event[born]]),
-        died=np.concatenate([next_event[known], event[found], np.full(len(rest), len(allocations)), next_event[born]]),
+        died=np.concatenate(
+            [next_event[known], event[from_start], np.full(len(rest), len(allocations)), next_event[born]]
+        ),
         known=np.concatenate([real[known], np.full(others + len(born), NONE)]),
     )
 

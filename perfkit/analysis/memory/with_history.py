@@ -94,7 +94,7 @@ def _bytes(blocks: tuple[Block, ...]) -> int:
 def _joined(allocations: Allocations, history: Allocations) -> _Pairs:
     """The pairs by the direction of counting that makes more sizes agree, without those that contradict."""
     directions = (_paired(allocations, history, from_end=False), _paired(allocations, history, from_end=True))
-    pairs = max(directions, key=lambda found: int(_agree(allocations, history, found).sum()))
+    pairs = max(directions, key=lambda direction: int(_agree(allocations, history, direction).sum()))
     possible = np.abs(history.size[pairs.told]) <= np.abs(allocations.size[pairs.recorded])
     return _Pairs(pairs.recorded[possible], pairs.told[possible])
 
@@ -126,18 +126,18 @@ def _occurrence(kinds: Ints, *, from_end: bool) -> Ints:
     order = np.argsort(kinds, kind="stable")
     ordered = kinds[order]
     starts = np.searchsorted(ordered, ordered, side="left")
-    found = np.empty(len(kinds), np.int64)
+    count = np.empty(len(kinds), np.int64)
     position = np.arange(len(kinds), dtype=np.int64)
-    found[order] = np.searchsorted(ordered, ordered, side="right") - 1 - position if from_end else position - starts
-    return found
+    count[order] = np.searchsorted(ordered, ordered, side="right") - 1 - position if from_end else position - starts
+    return count
 
 
 def _filled(own: Numbers, told: Numbers, numbers: Numbers, pairs: _Pairs) -> Numbers:
     """The recorder's column, with the history's text where it has none."""
-    found = own.copy()
-    known = found[pairs.recorded]
-    found[pairs.recorded] = np.where(known == 0, numbers[told[pairs.told]], known)
-    return found
+    column = own.copy()
+    known = column[pairs.recorded]
+    column[pairs.recorded] = np.where(known == 0, numbers[told[pairs.told]], known)
+    return column
 
 
 def _placed(reserved: Reserved, pairs: _Pairs) -> Reserved:
