@@ -135,10 +135,10 @@ def _renumbered(rows: _Known, before: _Known) -> _Known:
         return rows
     unsure = np.flatnonzero(~right)
     free = np.flatnonzero(~np.isin(theirs, codes[right]))
-    found = _nearest(before.end_ns, free, rows.end_ns[unsure])
+    nearest = _nearest(before.end_ns, free, rows.end_ns[unsure])
     step, number = rows.step.copy(), rows.number.copy()
-    matched = found != NONE
-    step[unsure[matched]], number[unsure[matched]] = before.step[found[matched]], before.number[found[matched]]
+    matched = nearest != NONE
+    step[unsure[matched]], number[unsure[matched]] = before.step[nearest[matched]], before.number[nearest[matched]]
     alone = unsure[~matched & same[unsure]]
     number[alone] = max(int(before.number.max()), int(rows.number.max())) + 1 + np.arange(len(alone))
     return _Known(rows.end_ns, step, number)

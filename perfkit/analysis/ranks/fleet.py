@@ -94,7 +94,7 @@ class FleetReducer:
 
         None for fewer than two ranks, and for traces that tell neither ranks nor common collectives.
         """
-        members = [_named(member, labels or {}) for member in sorted(self._members, key=lambda each: each.order)]
+        members = [_named(member, labels or {}) for member in sorted(self._members, key=lambda member: member.order)]
         if len(members) < 2:
             return None
         chosen = _first_of_each_rank(members)
@@ -112,10 +112,10 @@ class FleetReducer:
         matched = _within_steps(matched, unlike) if any(member.steps for member in members) else matched
         parts = max(1, len(np.unique(matched.step[matched.counted])))
         late = [lateness(source(index), slots, matched) for index in range(len(chosen))]
-        found = {
+        placed = {
             id(member): _placed(member.row, late[index], clocks[index], parts) for index, member in enumerate(chosen)
         }
-        rows = tuple(found.get(id(member), member.row) for member in members)
+        rows = tuple(placed.get(id(member), member.row) for member in members)
         kinds = list(self._kinds)
         paths = [member.path for member in members]
         sizes = [member.world_size for member in members]
@@ -217,7 +217,7 @@ def _straggler(rows: Sequence[RankRow]) -> str:
     late = [(row.late_s, row) for row in rows if row.late_s is not None]
     if len(late) < 2:
         return ""
-    most, row = max(late, key=lambda each: each[0])
+    most, row = max(late, key=lambda pair: pair[0])
     middle = statistics.median(seconds for seconds, _ in late)
     return row.label if most - middle > _STANDS_OUT * row.step_s else ""
 

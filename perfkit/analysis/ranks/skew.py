@@ -51,7 +51,7 @@ class Matched:
 def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) -> Matched:
     """Reduce the ranks' collectives to one row each."""
     size = slots.size
-    found = np.zeros(size, np.int64)
+    present = np.zeros(size, np.int64)
     fewest, most = np.full(size, _NEVER), np.full(size, _UNSET)
     last_start, first_end = np.full(size, _UNSET), np.full(size, _NEVER)
     shortest, longest, total = np.full(size, _NEVER), np.full(size, _UNSET), np.zeros(size, np.float64)
@@ -62,7 +62,7 @@ def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) 
         clock = clocks[rank]
         offset = 0 if clock is None else clock.offset_ns
         duration = rows.end_ns - rows.start_ns
-        found[slot] += 1
+        present[slot] += 1
         told = rows.elements != NONE
         fewest[slot[told]] = np.minimum(fewest[slot[told]], rows.elements[told])
         most[slot[told]] = np.maximum(most[slot[told]], rows.elements[told])
@@ -72,19 +72,19 @@ def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) 
         shortest[slot] = np.minimum(shortest[slot], duration)
         longest[slot] = np.maximum(longest[slot], duration)
         total[slot] += duration
-    several = found > 1
+    several = present > 1
     resized = several & (fewest != most) & (most != _UNSET)
     apart = several & ~resized & (last_start > first_end + CLOCK_ERROR_NS)
     kind, step = slots.columns()
     return Matched(
         kind=kind,
         step=step,
-        ranks=found,
+        ranks=present,
         counted=several & ~resized & ~apart,
         resized=resized,
         apart=apart,
         latest=latest,
-        wait_ns=total / np.maximum(found, 1) - shortest,
+        wait_ns=total / np.maximum(present, 1) - shortest,
         worst_ns=longest - shortest,
         longest_ns=longest,
     )

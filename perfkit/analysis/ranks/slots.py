@@ -47,8 +47,8 @@ class Slots:
             mine = np.flatnonzero(rows.kind == kind)
             known = self._codes[kind]
             at = np.minimum(np.searchsorted(known, codes[mine]), len(known) - 1)
-            found = known[at] == codes[mine]
-            result[mine[found]] = self._first[kind] + at[found]
+            matched = known[at] == codes[mine]
+            result[mine[matched]] = self._first[kind] + at[matched]
         return result
 
     def columns(self) -> tuple[Ints, Ints]:
