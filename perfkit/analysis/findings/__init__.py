@@ -119,10 +119,10 @@ def told(subject: object) -> Iterator[tuple[Rule, Told]]:
     """What every rule that reads such a subject says of it."""
     for rule in RULES:
         if isinstance(subject, rule.reads):
-            for each in rule.tells(subject):
-                yield rule, each if isinstance(each, Told) else Told(each)
+            for telling in rule.tells(subject):
+                yield rule, telling if isinstance(telling, Told) else Told(telling)
 
 
 def plainly(subject: object) -> Iterator[tuple[int, Finding]]:
     """The same as findings with the place of what they are about in the order of telling."""
-    return ((rule.about, each.finding) for rule, each in told(subject))
+    return ((rule.about, telling.finding) for rule, telling in told(subject))

@@ -31,9 +31,9 @@ def suite_findings(
     `passes` are what the instrumented passes of variants showed, by name.
     """
     suite = SuiteView(tuple(variants), environment, ceilings, passes or {})
-    found = [*plainly(suite), *_of_traces(suite), *_of_fleets(suite)]
-    found += [(About.MEMORY, finding) for finding in _of_memory(suite)]
-    return ordered(found)
+    findings = [*plainly(suite), *_of_traces(suite), *_of_fleets(suite)]
+    findings += [(About.MEMORY, finding) for finding in _of_memory(suite)]
+    return ordered(findings)
 
 
 def _of_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
@@ -67,7 +67,7 @@ def _of_memory(suite: SuiteView) -> Iterator[Finding]:
     for variant in suite.variants:
         if variant.memory is None:
             continue
-        found = memory_findings(
+        findings = memory_findings(
             variant.memory,
             variant=variant.name,
             techniques=variant.techniques,
@@ -75,10 +75,10 @@ def _of_memory(suite: SuiteView) -> Iterator[Finding]:
             tried=tried,
         )
         if variant in suite.advised:
-            gains = [finding for finding in found if finding.severity == "gain"]
-            yield from (finding for finding in found if finding not in gains[_MOST_MEMORY_GAINS:])
+            gains = [finding for finding in findings if finding.severity == "gain"]
+            yield from (finding for finding in findings if finding not in gains[_MOST_MEMORY_GAINS:])
         elif variant.status == Status.OUT_OF_MEMORY or not growing:
-            yield from (finding for finding in found if finding.severity == "warning")
+            yield from (finding for finding in findings if finding.severity == "warning")
 
 
 def _tried(suite: SuiteView) -> dict[str, str]:

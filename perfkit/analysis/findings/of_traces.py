@@ -28,11 +28,11 @@ def trace_findings(
     Findings on memory come after those on time of their severity. Gains are upper bounds.
     """
     views = [ForeignView(trace) for trace in traces]
-    found: list[tuple[int, Finding]] = [(rule.about, finding) for rule, finding in of_views(views)]
-    found += [(About.MEMORY, finding) for finding in _memory(traces)]
+    findings: list[tuple[int, Finding]] = [(rule.about, finding) for rule, finding in of_views(views)]
+    findings += [(About.MEMORY, finding) for finding in _memory(traces)]
     for subject in (fleet, difference):
-        found += plainly(subject)
-    return ordered(found)
+        findings += plainly(subject)
+    return ordered(findings)
 
 
 def of_views(views: Sequence[TraceView], first: Collection[str] | None = None) -> list[tuple[Rule, Finding]]:
@@ -51,18 +51,20 @@ def of_views(views: Sequence[TraceView], first: Collection[str] | None = None) -
 def _of(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     """What the rules say of one trace, with overlaps named."""
     # Where the work itself was not recorded, nothing tells what would make it faster.
-    found = [(rule, each) for rule, each in told(view) if rule.about != About.STEP or not view.trace.unseen_device]
-    found = [(rule, _bounded(each, view)) for rule, each in found if _matters(each.finding, view)]
-    for rule, each in found:
-        yield rule, view.as_timed(_overlapping(each, [other for _, other in found]))
+    tellings = [
+        (rule, telling) for rule, telling in told(view) if rule.about != About.STEP or not view.trace.unseen_device
+    ]
+    tellings = [(rule, _bounded(telling, view)) for rule, telling in tellings if _matters(telling.finding, view)]
+    for rule, telling in tellings:
+        yield rule, view.as_timed(_overlapping(telling, [other for _, other in tellings]))
 
 
-def _bounded(each: Told, view: TraceView) -> Told:
+def _bounded(telling: Told, view: TraceView) -> Told:
     """Where kernels were lost, more may be saved in the time of kernels; less in what seems idle without them."""
     lost = view.trace.lost
-    if each.finding.gain_s is None or lost is None or not lost.matters or each.scope & NOT_OF_ROWS:
-        return each
-    return each._replace(finding=replace(each.finding, gain_bound=AT_LEAST))
+    if telling.finding.gain_s is None or lost is None or not lost.matters or telling.scope & NOT_OF_ROWS:
+        return telling
+    return telling._replace(finding=replace(telling.finding, gain_bound=AT_LEAST))
 
 
 def _matters(finding: Finding, view: TraceView) -> bool:
@@ -70,7 +72,7 @@ def _matters(finding: Finding, view: TraceView) -> bool:
 
 
 def _overlapping(mine: Told, every: Sequence[Told]) -> Finding:
-    others = [each.finding.title for each in every if each is not mine and each.scope & mine.scope]
+    others = [other.finding.title for other in every if other is not mine and other.scope & mine.scope]
     if not others:
         return mine.finding
     return _detailed(mine.finding, f"gains do not add up: in part the same time as “{'”, “'.join(others)}”")

@@ -7,13 +7,13 @@ from perfkit.analysis.model.finding import Finding
 _SEVERITIES = ("warning", "gain", "note")
 
 
-def ordered(found: Iterable[tuple[int, Finding]]) -> tuple[Finding, ...]:
+def ordered(findings: Iterable[tuple[int, Finding]]) -> tuple[Finding, ...]:
     """Warnings first, since they say what not to trust, then gains, then notes.
 
     Within a severity, groups come in the order of their number, and in each the largest gain first: of time, then of
     memory.
     """
-    return tuple(finding for _, finding in sorted(found, key=_weight))
+    return tuple(finding for _, finding in sorted(findings, key=_weight))
 
 
 def _weight(item: tuple[int, Finding]) -> tuple[int, int, float, int]:

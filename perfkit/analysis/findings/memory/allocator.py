@@ -93,5 +93,5 @@ def _beside(view: AccountView) -> int:
 
 def amount(pattern: re.Pattern[str], message: str) -> float | None:
     """Bytes that the allocator's message names, rounded as it does; None where it does not."""
-    found = pattern.search(message)
-    return None if found is None else float(found.group(1)) * _UNITS[found.group(2)]
+    match = pattern.search(message)
+    return None if match is None else float(match.group(1)) * _UNITS[match.group(2)]

@@ -123,8 +123,8 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
 def is_on(wanted: str, techniques: tuple[str, ...]) -> bool:
     """Whether a technique, with the parameters it is named with, is among others (`offload:what=optimizer:to=disk`)."""
     name, *parameters = wanted.split(":")
-    for each in techniques:
-        given, *settings = each.split(":")
+    for technique in techniques:
+        given, *settings = technique.split(":")
         if given == "offload" and not any(setting.startswith("what=") for setting in settings):
             settings.append("what=activations")
         if given == name and set(parameters) <= set(settings):

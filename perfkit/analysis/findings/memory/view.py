@@ -51,14 +51,14 @@ class AccountView:
 
     def advice(self, remedies: Iterable[Remedy]) -> str:
         """What is left to do, each with the technique that does it and what came of it where it was tried."""
-        left = [each for each in remedies if not any(map(self.is_on, (each.technique, *each.unless)))]
+        left = [remedy for remedy in remedies if not any(map(self.is_on, (remedy.technique, *remedy.unless)))]
         if self.own_loop:
-            return self._advice_for_own_loop([each for each in left if each.api_on_cpu or not self._on_cpu])
-        return "; ".join(f"{self._how(each)}{self._named(each.technique)}" for each in left)
+            return self._advice_for_own_loop([remedy for remedy in left if remedy.api_on_cpu or not self._on_cpu])
+        return "; ".join(f"{self._how(remedy)}{self._named(remedy.technique)}" for remedy in left)
 
     def _advice_for_own_loop(self, remedies: Sequence[Remedy]) -> str:
         told = "; ".join(map(self._how, remedies))
-        techniques = ",".join(self._technique(each.technique) for each in remedies if each.technique)
+        techniques = ",".join(self._technique(remedy.technique) for remedy in remedies if remedy.technique)
         return f"{told} (perfkit bench --technique {techniques} tries it on a model)" if techniques else told
 
     @property

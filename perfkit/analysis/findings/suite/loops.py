@@ -21,39 +21,41 @@ def starved_untraced(suite: SuiteView) -> Iterator[Finding]:
         seen = any(not trace.unseen_device for trace in suite.traces_of(variant))
         clean = step_s(variant)
         if variant.loop is not None and clean is not None and not seen:
-            found = timed_wait(variant.loop, clean, variant.name, None)
-            if found is not None:
-                yield found
+            finding = timed_wait(variant.loop, clean, variant.name, None)
+            if finding is not None:
+                yield finding
 
 
 def outliers(suite: SuiteView) -> Iterator[Finding]:
     """Single steps that take much longer than the others."""
     for variant in suite.loops:
-        found = None if variant.loop is None else variant.loop.outliers
+        outlying = None if variant.loop is None else variant.loop.outliers
         clean = step_s(variant)
-        if found is None or clean is None or found.excess_s < NOTABLE * clean:
+        if outlying is None or clean is None or outlying.excess_s < NOTABLE * clean:
             continue
-        often = f", one in every {found.every:,}" if found.every is not None else ""
-        steps = "1 step takes" if found.count == 1 else f"{found.count:,} steps take"
+        often = f", one in every {outlying.every:,}" if outlying.every is not None else ""
+        steps = "1 step takes" if outlying.count == 1 else f"{outlying.count:,} steps take"
         span = (
-            f"{found.longest:.1f} times" if found.count == 1 else f"{found.shortest:.1f} to {found.longest:.1f} times"
+            f"{outlying.longest:.1f} times"
+            if outlying.count == 1
+            else f"{outlying.shortest:.1f} to {outlying.longest:.1f} times"
         )
         action = (
             "Look at what the loop does then: logging that reads a value from the device, a checkpoint, an evaluation, "
             "garbage collection, a shape not seen before (which may be compiled for)."
         )
-        evidence = f"{span} the median{often}, of {found.steps:,} timed steps"
-        if found.data_share is not None:
-            part = percent(found.data_share, 0) if found.data_share >= 0.005 else "none"
+        evidence = f"{span} the median{often}, of {outlying.steps:,} timed steps"
+        if outlying.data_share is not None:
+            part = percent(outlying.data_share, 0) if outlying.data_share >= 0.005 else "none"
             evidence += f"; {part} of what they take more is waiting for data"
-            action = LOAD_SOONER if found.data_share > 0.5 else action
+            action = LOAD_SOONER if outlying.data_share > 0.5 else action
         yield Finding(
             severity="gain",
             title=f"{steps} much longer than the others",
             variant=variant.name,
             evidence=evidence,
             action=action,
-            gain_s=found.excess_s,
+            gain_s=outlying.excess_s,
             details=("what they cost beyond the median, spread over all timed steps",),
         )
 

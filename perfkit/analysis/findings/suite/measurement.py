@@ -38,11 +38,11 @@ def low_confidence_ceilings(suite: SuiteView) -> Iterator[Finding]:
     if suite.ceilings is None or not any(variant.points for variant in suite.variants):
         return  # nothing was held against them
     threads = None if suite.environment is None else suite.environment.threads
-    held = [each for each in suite.ceilings.ceilings if threads is None or each.threads in (None, threads)]
-    doubtful = [each for each in held if each.confidence == "low"]
+    held = [ceiling for ceiling in suite.ceilings.ceilings if threads is None or ceiling.threads in (None, threads)]
+    doubtful = [ceiling for ceiling in held if ceiling.confidence == "low"]
     if doubtful:
-        names = ", ".join(dict.fromkeys(f"{each.dtype or ''} {each.level}".strip() for each in doubtful))
-        spreads = [each.spread for each in doubtful if each.spread is not None]
+        names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in doubtful))
+        spreads = [ceiling.spread for ceiling in doubtful if ceiling.spread is not None]
         apart = f"; their repeats differ by up to {percent(max(spreads))}" if spreads else ""
         yield Finding(
             severity="note",

@@ -47,8 +47,8 @@ def parity_broken(suite: SuiteView) -> Iterator[Finding]:
     """Losses further from the baseline's than the technique's arithmetic explains."""
     for variant in suite.measured:
         if variant.parity.verdict == "differs":
-            found = variant.parity.max_relative
-            amount = "a loss is not finite" if found is None else f"up to {found:.2g} relative"
+            furthest = variant.parity.max_relative
+            amount = "a loss is not finite" if furthest is None else f"up to {furthest:.2g} relative"
             allowed = "" if variant.parity.tolerance is None else f", allowed {variant.parity.tolerance:.2g}"
             yield Finding(
                 severity="warning",
@@ -73,7 +73,7 @@ def out_of_memory(suite: SuiteView) -> Iterator[Finding]:
         account = variant.memory
         owner = variant.name
         if account is None:
-            reference = next((each for each in suite.baselines if each.memory is not None), None)
+            reference = next((baseline for baseline in suite.baselines if baseline.memory is not None), None)
             if reference is not None and reference.memory is not None:
                 account, owner = reference.memory, reference.name
         if account is None:

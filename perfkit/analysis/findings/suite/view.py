@@ -44,7 +44,7 @@ class SuiteView:
     @property
     def looked_into(self) -> tuple[Variant, ...]:
         """Variants whose traces are judged. What a later capture of a loop says is told by its difference."""
-        return tuple(each for each in self.variants if each.loop is None or self.baseline_of(each) is None)
+        return tuple(variant for variant in self.variants if variant.loop is None or self.baseline_of(variant) is None)
 
     def traces_of(self, variant: Variant) -> tuple[RankTrace, ...]:
         """All that was traced of a variant."""
@@ -54,16 +54,16 @@ class SuiteView:
         """What a variant was compared with."""
         if variant.difference is None:
             return None
-        return next((each for each in self.variants if each.name == variant.difference.baseline), None)
+        return next((other for other in self.variants if other.name == variant.difference.baseline), None)
 
     def outcome_of(self, technique: str, owner: str) -> str:
         """What came of a technique that `owner` could gain by, or that it may be tried; empty where that says nothing:
         `owner` has it on, or is a loop that perfkit does not run itself."""
-        variant = next((each for each in self.variants if each.name == owner), None)
+        variant = next((candidate for candidate in self.variants if candidate.name == owner), None)
         if not technique or variant is None or variant.loop is not None or _has(variant, technique):
             return ""
-        tried = [each for each in self.variants if not each.is_baseline and _has(each, technique)]
-        first = min(tried, key=lambda each: len(each.techniques), default=None)  # alone before in combination
+        tried = [candidate for candidate in self.variants if not candidate.is_baseline and _has(candidate, technique)]
+        first = min(tried, key=lambda candidate: len(candidate.techniques), default=None)  # alone before in combination
         if first is None:
             return f"Try --technique {technique}."
         if first.difference is None or first.engaged is not True:

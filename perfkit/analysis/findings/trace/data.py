@@ -23,9 +23,9 @@ def starved(view: TraceView) -> Iterator[Told]:
     idle = idle_of(rows)
     if view.loop is not None and view.step_s is not None and view.loop.data_wait_share is not None:
         meanwhile = None if view.trace.device == CPU else (idle or 0.0) * view.pace
-        found = timed_wait(view.loop, view.step_s, view.trace.label, meanwhile)
-        if found is not None:
-            yield Told(view.as_traced(found), frozenset() if meanwhile is None else frozenset((IDLE,)))
+        finding = timed_wait(view.loop, view.step_s, view.trace.label, meanwhile)
+        if finding is not None:
+            yield Told(view.as_traced(finding), frozenset() if meanwhile is None else frozenset((IDLE,)))
         return
     took = idle if idle is not None else sum(row.seconds for row in rows)
     if rows and view.share(took) >= NOTABLE:

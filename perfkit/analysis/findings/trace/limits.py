@@ -78,9 +78,7 @@ def unmodelled(view: TraceView) -> Iterator[Told]:
         return
     flops, moved = coverage.flops_s / coverage.kernel_s, coverage.bytes_s / coverage.kernel_s
     if min(flops, moved) < COVERED:
-        names = ", ".join(
-            f"{short(each.name)} ({percent(each.share)}: {each.reason})" for each in coverage.uncovered[:3]
-        )
+        names = ", ".join(f"{short(row.name)} ({percent(row.share)}: {row.reason})" for row in coverage.uncovered[:3])
         yield view.remark(
             "note",
             f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of kernel time are known",

@@ -99,16 +99,16 @@ class TraceView:
 
     def kernels(self, pattern: str) -> list[OpRow]:
         """Rows of kernels within steps whose names contain a match of the pattern."""
-        found = re.compile(pattern, re.IGNORECASE)
-        return [row for row in self.trace.kernels if row.phase != OUTSIDE and found.search(row.name)]
+        expression = re.compile(pattern, re.IGNORECASE)
+        return [row for row in self.trace.kernels if row.phase != OUTSIDE and expression.search(row.name)]
 
     def share(self, time_s: float) -> float:
         return time_s / self.trace.step_s if self.trace.step_s > 0 else 0.0
 
     def peak(self, level: Level, dtype: str) -> float | None:
         """The peak rate of a unit for a dtype in FLOP/s."""
-        found = None if self.ceilings is None else self.ceilings.find(level, dtype)
-        return None if found is None else found.value
+        ceiling = None if self.ceilings is None else self.ceilings.find(level, dtype)
+        return None if ceiling is None else ceiling.value
 
     @property
     def torch_device(self) -> str:
@@ -118,8 +118,8 @@ class TraceView:
     @property
     def bandwidth(self) -> float | None:
         """Of the device's memory in B/s."""
-        found = None if self.ceilings is None else self.ceilings.find(Level.MEMORY)
-        return None if found is None else found.value
+        ceiling = None if self.ceilings is None else self.ceilings.find(Level.MEMORY)
+        return None if ceiling is None else ceiling.value
 
     def gain(
         self,
