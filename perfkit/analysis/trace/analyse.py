@@ -156,8 +156,8 @@ class _Gathered:
         warnings = [f"left out: {self._failed[index]}" for index in sorted(self._failed)]
         # Where the first trace has no ceilings, a finding says so, with what to do.
         told = "" if first.ceilings else f"no ceilings: {first.notes[0]}"
-        warnings += [found.warning for _, found in ordered if found.warning not in ("", told)]
-        names = {found.device_name for _, found in ordered}
+        warnings += [device.warning for _, device in ordered if device.warning not in ("", told)]
+        names = {device.device_name for _, device in ordered}
         if len(names) > 1:
             listed = ", ".join(sorted(name or "(not named)" for name in names))
             warnings.append(f"the traces come from different devices ({listed}); each is held against its own ceilings")

@@ -39,7 +39,7 @@ def level_points(placed: Placed, counters: CounterColumns, roofs: Roofs, step_s:
         (Level.MEMORY, groups.sums(counters.dram_bytes)),
     )
     bandwidths = {str(level): roofs.bandwidth(level) for level in (Level.L2, Level.MEMORY)}
-    found: list[OpRow] = []
+    dots: list[OpRow] = []
     counted = np.flatnonzero(~np.isnan(flops) & (pieces.step[groups.first] != NONE) & (placed.precision != NONE))
     for index in counted[np.argsort(-placed.seconds[counted], kind="stable")][:MOST_KERNELS].tolist():
         unit, dtype = placed.costs.precisions[int(placed.precision[index])]
@@ -50,7 +50,7 @@ def level_points(placed: Placed, counters: CounterColumns, roofs: Roofs, step_s:
             if not work or not moved > 0 or seconds <= 0 or step_s <= 0:  # NaN where it was not counted
                 continue
             roof = bandwidths.get(level)
-            found.append(
+            dots.append(
                 OpRow(
                     kind="kernel",
                     name=names[int(pieces.name[groups.first[index]])],
@@ -69,4 +69,4 @@ def level_points(placed: Placed, counters: CounterColumns, roofs: Roofs, step_s:
                     level=level,
                 )
             )
-    return tuple(found)
+    return tuple(dots)

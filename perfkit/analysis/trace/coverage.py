@@ -80,14 +80,14 @@ def uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.
         return Uncovered(name=name, seconds=time_ns / 1e9, share=time_ns / total, reason=_REASONS[why])
 
     order = np.argsort(-sums, kind="stable")
-    found = [
+    lacking = [
         uncovered(pieces.ops.trace.names[int(names[first])], int(reason[first]), float(sums[index]))
         for index, first in zip(order[:MOST_UNCOVERED].tolist(), groups.first[order[:MOST_UNCOVERED]], strict=True)
     ]
     others = order[MOST_UNCOVERED:]
     whys = np.bincount(reason[groups.first[others]], sums[others], len(_REASONS))
-    found += [uncovered("(others)", why, float(whys[why])) for why in np.flatnonzero(whys).tolist()]
-    return tuple(sorted(found, key=lambda each: -each.seconds))
+    lacking += [uncovered("(others)", why, float(whys[why])) for why in np.flatnonzero(whys).tolist()]
+    return tuple(sorted(lacking, key=lambda row: -row.seconds))
 
 
 def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:

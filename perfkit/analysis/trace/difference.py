@@ -67,17 +67,17 @@ def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
 
 def paired_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
     """Ops of two traces that are the same, as `difference` matches them."""
-    found: list[OpPair] = []
+    pairs: list[OpPair] = []
     for level, key in enumerate(_LEVELS):
         old, new = _by(before, key), _by(after, key)
-        common = [each for each in old if each in new]
-        found += [OpPair(old.pop(each), new.pop(each), level) for each in common]
+        common = [same for same in old if same in new]
+        pairs += [OpPair(old.pop(same), new.pop(same), level) for same in common]
         before = [row for rows in old.values() for row in rows]
         after = [row for rows in new.values() for row in rows]
     strict = _LEVELS[0]
-    found += [OpPair(rows, (), 0) for rows in _by(before, strict).values()]
-    found += [OpPair((), rows, 0) for rows in _by(after, strict).values()]
-    return found
+    pairs += [OpPair(rows, (), 0) for rows in _by(before, strict).values()]
+    pairs += [OpPair((), rows, 0) for rows in _by(after, strict).values()]
+    return pairs
 
 
 def _by(rows: Iterable[OpRow], key: Callable[[OpRow], _Key]) -> dict[_Key, list[OpRow]]:
@@ -109,7 +109,7 @@ def change_row(pair: OpPair) -> ChangeRow:
 def _sum(rows: Sequence[OpRow], value: Callable[[OpRow], float | None]) -> float | None:
     """None where there are no rows, or one of them is not known."""
     values = [value(row) for row in rows]
-    known = [each for each in values if each is not None]
+    known = [amount for amount in values if amount is not None]
     return fsum(known) if values and len(known) == len(values) else None
 
 

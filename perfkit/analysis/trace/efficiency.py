@@ -41,13 +41,13 @@ def peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) 
     """As `peak`, for a step whose FLOPs are computed on several units or in several dtypes (`mixed_peak`)."""
     conventional = conventional_kind(roofs.device)
     name = roofs.device_name or (roofs.ceilings.device_name if roofs.ceilings is not None else "")
-    found = mixed_peak(flops, lambda each: roofs.compute(*each, conventional))
-    if found.value is None:
-        assert found.missing is not None
-        unit, dtype = found.missing
+    mixed = mixed_peak(flops, lambda computed: roofs.compute(*computed, conventional))
+    if mixed.value is None:
+        assert mixed.missing is not None
+        unit, dtype = mixed.missing
         return Unknown(reason=f"no {conventional} {dtype} {unit_name(unit, name)} peak: {roofs.reason}")
     ranks = f" x {world_size} ranks" if world_size > 1 else ""
-    return Peak(found.value * world_size, _text(found.parts, name) + ranks)
+    return Peak(mixed.value * world_size, _text(mixed.parts, name) + ranks)
 
 
 def _text(parts: Sequence[tuple[float, Ceiling]], device_name: str) -> str:

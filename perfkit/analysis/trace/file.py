@@ -57,12 +57,14 @@ def analyse_file(job: Job) -> Outcome:
         notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
         raise RunFormatError(f"{job.source}: no event in it lasts any time, so there is nothing to analyse{notes}")
     device = trace_device(trace)
-    found = ceilings_of_trace(device, job.device)
+    device_ceilings = ceilings_of_trace(device, job.device)
     counted = None if job.counters is None else read_counters(job.counters)
     ops = read_ops(trace)
-    rank = analyse_ops(ops, found.ceilings, device_name=found.device_name, counters=counted)
+    rank = analyse_ops(ops, device_ceilings.ceilings, device_name=device_ceilings.device_name, counters=counted)
     memory, remarks = trace_memory(ops)
-    rank = replace(rank, device_basis=found.basis, memory=memory, notes=(*rank.notes, *remarks))
+    rank = replace(rank, device_basis=device_ceilings.basis, memory=memory, notes=(*rank.notes, *remarks))
     if rank.unseen_device:
-        found = found._replace(ceilings=replace(found.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning="")
-    return Outcome(rank, arrivals(ops), found, perf_counter() - started)
+        device_ceilings = device_ceilings._replace(
+            ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning=""
+        )
+    return Outcome(rank, arrivals(ops), device_ceilings, perf_counter() - started)

@@ -105,22 +105,22 @@ def _in(ops: Ops, thread: int, start: int, end: int) -> _Place:
     name = [trace.names[index] for index in trace.name[around].tolist()]
     category = trace.category[around].tolist()
     steps = _step_events(ops, around)
-    found: dict[str, str] = {}
-    for each, of, is_step in zip(name, category, steps, strict=True):
+    place: dict[str, str] = {}
+    for label, of, is_step in zip(name, category, steps, strict=True):
         kind = _KINDS.get(of)
-        if kind is None or is_step or (kind == "op" and is_autograd_node(each)):
+        if kind is None or is_step or (kind == "op" and is_autograd_node(label)):
             continue
         if kind == "frame":
-            module = _MODULE.match(each)
+            module = _MODULE.match(label)
             if module is not None:
-                found["module"] = module[1]
+                place["module"] = module[1]
                 continue
-            if each.startswith("<built-in"):
-                found["builtin"] = each
+            if label.startswith("<built-in"):
+                place["builtin"] = label
                 continue
-            found.pop("builtin", None)  # it lies around this frame, which says more
-        found[kind] = each
-    return _Place(**found)
+            place.pop("builtin", None)  # it lies around this frame, which says more
+        place[kind] = label
+    return _Place(**place)
 
 
 _KINDS = {

@@ -40,8 +40,8 @@ class Calls(NamedTuple):
     @property
     def blocking(self) -> Ints:
         """Calls of the runtime that can leave the device without work."""
-        found: Ints = np.union1d(self.waits, self.allocations)
-        return found
+        events: Ints = np.union1d(self.waits, self.allocations)
+        return events
 
 
 def host_calls(ops: Ops, windows: Windows) -> Calls:

@@ -37,19 +37,19 @@ class IdleCauses(NamedTuple):
 
 def idle_causes(ops: Ops, windows: Windows, waiting: Queue | None) -> IdleCauses:
     """What left a device without work within the windows; on a CPU (`waiting` is None) the calls alone."""
-    found = host_calls(ops, windows)
+    host = host_calls(ops, windows)
     if waiting is None:
-        return IdleCauses(call_rows(ops, windows, found, None))
+        return IdleCauses(call_rows(ops, windows, host, None))
     idle = _idle(ops, windows, waiting)
-    fetching = when(ops.trace, found.fetching)
+    fetching = when(ops.trace, host.fetching)
     of_calls = difference(idle, fetching)
-    begin, until = _charged(ops, windows, found.blocking)
-    fetched_from, fetched_until = _in_turn(ops, found.fetching)
+    begin, until = _charged(ops, windows, host.blocking)
+    fetched_from, fetched_until = _in_turn(ops, host.fetching)
     charged = {
-        **dict(zip(found.blocking.tolist(), covered(begin, until, of_calls).tolist(), strict=True)),
-        **dict(zip(found.fetching.tolist(), covered(fetched_from, fetched_until, idle).tolist(), strict=True)),
+        **dict(zip(host.blocking.tolist(), covered(begin, until, of_calls).tolist(), strict=True)),
+        **dict(zip(host.fetching.tolist(), covered(fetched_from, fetched_until, idle).tolist(), strict=True)),
     }
-    calls = call_rows(ops, windows, found, charged)
+    calls = call_rows(ops, windows, host, charged)
     if not waiting.known:
         return IdleCauses(calls)
     gaps = difference(of_calls, union(begin, until))

@@ -64,8 +64,8 @@ def inside(times: Ints, intervals: Intervals) -> NDArray[np.bool_]:
     if intervals.size == 0:
         return np.zeros(len(times), np.bool_)
     index = np.searchsorted(intervals[:, 0], times, side="right") - 1
-    found: NDArray[np.bool_] = (index >= 0) & (times < intervals[np.maximum(index, 0), 1])
-    return found
+    within: NDArray[np.bool_] = (index >= 0) & (times < intervals[np.maximum(index, 0), 1])
+    return within
 
 
 def covered(starts: Ints, ends: Ints, intervals: Intervals) -> Ints:

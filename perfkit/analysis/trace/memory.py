@@ -18,7 +18,7 @@ def trace_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[str, ...]]:
 
     The size of an account depends on how many ops, modules and steps a trace has, not on how many allocations.
     """
-    accounts = [found for each in ops_allocations(ops) if (found := account(each)) is not None]
+    accounts = [accounted for allocations in ops_allocations(ops) if (accounted := account(allocations)) is not None]
     if not accounts:
         return None, ()
     shown = fullest(accounts)
@@ -27,7 +27,7 @@ def trace_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[str, ...]]:
 
 def fullest(accounts: Sequence[MemoryAccount]) -> MemoryAccount:
     """That with the highest peak, GPUs before the CPU."""
-    return max(accounts, key=lambda each: (each.device != _CPU, each.peak_bytes))
+    return max(accounts, key=lambda accounted: (accounted.device != _CPU, accounted.peak_bytes))
 
 
 def fullness(memory: MemoryAccount | None) -> tuple[bool, int]:
@@ -51,7 +51,7 @@ def shortened(memory: MemoryAccount | None, rows: int) -> MemoryAccount | None:
 
 
 def _others(accounts: Sequence[MemoryAccount], shown: MemoryAccount) -> list[str]:
-    names = [each.device for each in accounts if each is not shown]
+    names = [accounted.device for accounted in accounts if accounted is not shown]
     if not names:
         return []
     return [f"memory is that of {shown.device}; the trace also holds that of {', '.join(names)}: see perfkit memory"]

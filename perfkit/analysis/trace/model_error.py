@@ -65,4 +65,4 @@ def weighted_quantiles(values: Floats, weights: Floats, at: tuple[float, ...]) -
     reached = np.cumsum(total) / total.sum()
     # A share that rounding leaves a hair short of is reached.
     places = np.minimum(np.searchsorted(reached, np.asarray(at) - 1e-12), len(values) - 1)
-    return tuple(float(each) for each in values[order][places])
+    return tuple(float(value) for value in values[order][places])

@@ -34,8 +34,8 @@ def module_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
     longest = sorted(together, key=lambda path: -float(ops.seconds[together[path]].sum()))[:MOST_MODULES]
     totals = {path: total(ops, together[path]) for path in longest}
     rows = [
-        total_row(ops, found, step_s, kind="module", name=path.rpartition(_LEVEL)[2], module=path)
-        for path, found in totals.items()
+        total_row(ops, sums, step_s, kind="module", name=path.rpartition(_LEVEL)[2], module=path)
+        for path, sums in totals.items()
     ]
     return ranked(rows)
 

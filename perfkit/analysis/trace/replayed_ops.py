@@ -25,7 +25,7 @@ def _family(ops: str, kernel: str, *, in_model: bool) -> Family:
 
 
 _SDPA = "aten::_scaled_dot_product_"
-_FLASH, _EFFICIENT, _CUDNN = (f"{_SDPA}{each}_attention" for each in ("flash", "efficient", "cudnn"))
+_FLASH, _EFFICIENT, _CUDNN = (f"{_SDPA}{backend}_attention" for backend in ("flash", "efficient", "cudnn"))
 
 # FlashAttention 2 by torch, 3 (CUTLASS) and 4 (CuTe, in Python); xFormers' kernels; cuDNN's; then AMD's (AOTriton,
 # aiter, Composable Kernel), which serve both ops. Kernels that put parts of a sequence together are no calls.
@@ -90,7 +90,7 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def family_of(kernel: str) -> Family | None:
-    return next((each for each in FAMILIES if each.kernel.search(kernel)), None)
+    return next((family for family in FAMILIES if family.kernel.search(kernel)), None)
 
 
 def is_recognised(kernel: str) -> bool:

@@ -93,7 +93,7 @@ def split(windows: Intervals, work: Mapping[str, Intervals], categories: tuple[s
     """
     rest = categories.index(PYTHON if PYTHON in categories else WAITING_FOR_CPU)
     sets = [EMPTY if index == rest else work.get(category, EMPTY) for index, category in enumerate(categories)]
-    edges = ascending(np.concatenate([each.ravel() for each in (windows, *sets)]))
+    edges = ascending(np.concatenate([intervals.ravel() for intervals in (windows, *sets)]))
     if len(windows) == 0 or len(edges) < 2:
         return Split(categories, np.zeros((len(windows), len(categories)), np.int64))
     begin, lengths = edges[:-1], np.diff(edges)

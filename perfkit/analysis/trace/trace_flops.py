@@ -23,10 +23,10 @@ def flops_of_traces(traces: Sequence[RankTrace], world_size: int) -> Flops:
 
 def peak_of_traces(traces: Sequence[RankTrace], roofs: Roofs, world_size: int) -> Peak | Unknown:
     """The peak of what the matrix products of the first trace that has some ran in."""
-    found = next((trace for trace in traces if trace.computed_in), None)
-    if found is None:
+    telling = next((trace for trace in traces if trace.computed_in), None)
+    if telling is None:
         return Unknown(reason="no trace tells in what its GEMMs ran")
-    computed = {(Unit(part.unit), part.dtype): part.flops for part in found.computed_in}
+    computed = {(Unit(part.unit), part.dtype): part.flops for part in telling.computed_in}
     return peak_of_mix(roofs, computed, world_size)
 
 

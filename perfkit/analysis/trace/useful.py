@@ -83,7 +83,7 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs, *, so
         hardware,
         utilisation(model, step_s, limit),
         utilisation(hardware, step_s, limit),
-        *max(computed, key=lambda each: computed[each]),
+        *max(computed, key=computed.__getitem__),
         computed,
     )
 

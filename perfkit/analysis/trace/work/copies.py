@@ -41,8 +41,8 @@ def link_copies(trace: Trace, events: Ints) -> NDArray[np.bool_]:
     names = trace.name[events]
     copies = trace.category[events] == Category.COPY
     inside = [name for name in np.unique(names[copies]).tolist() if kind_of(trace.names[name]) == DTOD]
-    found: NDArray[np.bool_] = copies & ~np.isin(names, inside)
-    return found
+    leaving: NDArray[np.bool_] = copies & ~np.isin(names, inside)
+    return leaving
 
 
 def link_of(kind: str, roofs: Roofs) -> Ceiling | None:

@@ -63,8 +63,8 @@ class Engine:
     @property
     def within(self) -> Flags:
         """Which pieces began within the steps."""
-        found: Flags = self.pieces.step != NONE
-        return found
+        began_within: Flags = self.pieces.step != NONE
+        return began_within
 
     @property
     def kernels_per_step(self) -> float:
@@ -103,24 +103,24 @@ def _op_groups(work: Pieces) -> Groups:
     return group(op, work.call, work.phase, work.module, work.kind, within)
 
 
-def summary(found: Engine) -> list[OpRow]:
+def summary(engine: Engine) -> list[OpRow]:
     """Dots of the whole step and of each phase."""
-    work, by_op = found.pieces, found.by_op
+    work, by_op = engine.pieces, engine.by_op
     within = work.step[by_op.first] != NONE
-    name = "step" if found.windows.are_steps else "trace"
-    result = dot(name, name, total(by_op, np.flatnonzero(within)), found.step_s, found.step_s, found.parts)
+    name = "step" if engine.windows.are_steps else "trace"
+    result = dot(name, name, total(by_op, np.flatnonzero(within)), engine.step_s, engine.step_s, engine.parts)
     marked = find_phases(work.ops.trace)
     for number, phase in enumerate(PHASES):
         mine = total(by_op, np.flatnonzero(within & (work.phase[by_op.first] == number)))
-        result += dot("phase", phase, mine, _phase_s(found, number, marked), found.step_s, found.parts)
+        result += dot("phase", phase, mine, _phase_s(engine, number, marked), engine.step_s, engine.parts)
     return result
 
 
-def _phase_s(found: Engine, phase: int, ranges: Phases) -> float:
+def _phase_s(engine: Engine, phase: int, ranges: Phases) -> float:
     """Of a phase on a device the time in which a kernel of it ran; on a CPU that of its range if we marked it."""
-    work = found.pieces
+    work = engine.pieces
     if work.on_device or not len(ranges):
-        busy = clipped(work.when(found.within & (work.phase == phase)), found.windows.spans)
-        return length(busy) / 1e9 / found.parts
-    chosen = (found.windows.at(ranges.start_ns) != NONE) & (ranges.phase == phase)
-    return int((ranges.end_ns[chosen] - ranges.start_ns[chosen]).sum()) / 1e9 / found.parts
+        busy = clipped(work.when(engine.within & (work.phase == phase)), engine.windows.spans)
+        return length(busy) / 1e9 / engine.parts
+    chosen = (engine.windows.at(ranges.start_ns) != NONE) & (ranges.phase == phase)
+    return int((ranges.end_ns[chosen] - ranges.start_ns[chosen]).sum()) / 1e9 / engine.parts

@@ -38,8 +38,8 @@ def group(*keys: Compact) -> Groups:
         low = int(key.min(initial=0))
         width = int(key.max(initial=0)) - low + 1
         if size * width >= 2**62:  # renumber what there is so far, so that the code fits
-            found, code = np.unique(code, return_inverse=True)
-            size = len(found)
+            distinct, code = np.unique(code, return_inverse=True)
+            size = len(distinct)
         code, size = code * width + (key.astype(np.int64, copy=False) - low), size * width
     _, first, of = np.unique(code, return_index=True, return_inverse=True)
     return Groups(compact(of), first.astype(np.int64))

@@ -161,8 +161,8 @@ def runtime_calls(trace: Trace, windows: Windows, fits: Callable[[str], bool]) -
     """Calls of the runtime within the windows whose name fits."""
     events = trace.of(Category.LAUNCH)
     events = events[named(trace, events, fits)]
-    found: Ints = events[windows.at(trace.start_ns[events]) != NONE]
-    return found
+    calls: Ints = events[windows.at(trace.start_ns[events]) != NONE]
+    return calls
 
 
 def _synchronising(ops: Ops, windows: Windows) -> tuple[int, int]:

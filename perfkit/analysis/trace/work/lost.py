@@ -42,7 +42,7 @@ def lost_kernels(ops: Ops, windows: Windows) -> LostKernels | None:
     trace, kernels = ops.trace, ops.kernels
     calls = trace.of(Category.LAUNCH)
     calls = calls[trace.correlation[calls] != NONE]
-    found = np.bincount(kernels.launch[kernels.launch != NONE], minlength=len(trace))[calls]
+    kernel_counts = np.bincount(kernels.launch[kernels.launch != NONE], minlength=len(trace))[calls]
     of_untimed = latest_before(
         trace.untimed.astype(np.int64),
         np.full(len(trace.untimed), trace.start_ns.min(initial=0)),
@@ -50,17 +50,17 @@ def lost_kernels(ops: Ops, windows: Windows) -> LostKernels | None:
         trace.start_ns[calls],
     )
     untimed = np.bincount(of_untimed[of_untimed != NONE], minlength=len(calls))
-    if not (found.any() or untimed.any()):
+    if not (kernel_counts.any() or untimed.any()):
         return None
     inside = _within(ops, windows, calls)
-    silent = _silent(trace, calls, found + untimed > 0, _ends_with(ops, calls)) & inside
+    silent = _silent(trace, calls, kernel_counts + untimed > 0, _ends_with(ops, calls)) & inside
     graphs = silent & named(trace, calls, launches_cuda_graph)
     are_mixed_up = mixed_up(ops, calls[graphs])
-    of_graph = 0 if are_mixed_up else int(graphs.sum()) * _kernels_of_a_graph(trace, calls, found)
+    of_graph = 0 if are_mixed_up else int(graphs.sum()) * _kernels_of_a_graph(trace, calls, kernel_counts)
     without_record = int((silent & ~graphs).sum()) + of_graph
     without_time = int(untimed[inside].sum())
     lost = without_record + without_time
-    launched = int(found[inside].sum()) + lost
+    launched = int(kernel_counts[inside].sum()) + lost
     version = cupti.of_trace(trace.properties)
     return LostKernels(
         launched=launched,
@@ -103,11 +103,11 @@ def _ends_with(ops: Ops, calls: Ints) -> Ints:
     launched = kernels.launch[kernels.launch != NONE]
     its = processes(trace)[trace.thread[launched]]
     lane = np.column_stack((trace.device[kernels.event], trace.stream[kernels.event]))[kernels.launch != NONE]
-    for each in np.unique(its).tolist():
-        lanes, of, count = np.unique(lane[its == each], axis=0, return_inverse=True, return_counts=True)
+    for number in np.unique(its).tolist():
+        lanes, of, count = np.unique(lane[its == number], axis=0, return_inverse=True, return_counts=True)
         busiest = of.ravel() == int(count.argmax()) if len(lanes) else np.zeros(0, np.bool_)
-        last = int(trace.start_ns[launched[its == each][busiest]].max())
-        mine = process == each
+        last = int(trace.start_ns[launched[its == number][busiest]].max())
+        mine = process == number
         waited = trace.start_ns[calls[mine & waits]]
         until[mine] = max(last, int(waited.max(initial=last)))
     return until
@@ -117,8 +117,8 @@ def _captured(trace: Trace, calls: Ints, times: Ints) -> Flags:
     """Which times lie in a capture of a graph, of whichever stream; one may have begun before the recording."""
 
     def sorted_times(test: Callable[[str], bool], of: Ints) -> Ints:
-        found: Ints = np.sort(of[calls[named(trace, calls, test)]])
-        return found
+        times: Ints = np.sort(of[calls[named(trace, calls, test)]])
+        return times
 
     begins, ends = sorted_times(begins_capture, trace.start_ns), sorted_times(ends_capture, trace.end_ns)
     before = int((np.arange(1, len(ends) + 1) - np.searchsorted(begins, ends, "right")).max(initial=0))
@@ -137,7 +137,7 @@ def mixed_up(ops: Ops, graphs: Ints) -> bool:
     return int((begun > ops.trace.start_ns[graphs].min()).sum()) >= len(graphs)
 
 
-def _kernels_of_a_graph(trace: Trace, calls: Ints, found: Ints) -> int:
+def _kernels_of_a_graph(trace: Trace, calls: Ints, kernel_counts: Ints) -> int:
     """The median over the launches of graphs that have kernels; one where none has."""
-    counts = found[named(trace, calls, launches_cuda_graph) & (found > 0)]
+    counts = kernel_counts[named(trace, calls, launches_cuda_graph) & (kernel_counts > 0)]
     return round(float(np.median(counts))) if len(counts) else 1

@@ -34,16 +34,16 @@ def op_key(row: OpRow) -> OpKey:
     return row.name, row.phase, row.module, row.shapes
 
 
-def ops_by_step(found: Engine) -> OpsByStep:
+def ops_by_step(engine: Engine) -> OpsByStep:
     """Rows of the ops within steps, and their seconds in each step."""
-    work, groups = found.pieces, found.by_op.groups
+    work, groups = engine.pieces, engine.by_op.groups
     inside = work.step != NONE
-    seconds = np.zeros((len(groups), max(1, len(found.windows))))
+    seconds = np.zeros((len(groups), max(1, len(engine.windows))))
     np.add.at(seconds, (groups.of[inside], work.step[inside]), work.busy_ns[inside] / 1e9)
     made: list[OpRow] = []
     steps_s: dict[OpKey, tuple[float, ...]] = {}
     for row, series in zip(
-        rows(found.by_op, np.arange(len(groups)), found.step_s, of_kernels=False), seconds.tolist(), strict=True
+        rows(engine.by_op, np.arange(len(groups)), engine.step_s, of_kernels=False), seconds.tolist(), strict=True
     ):
         if row.phase == OUTSIDE:
             continue

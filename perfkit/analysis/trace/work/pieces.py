@@ -77,14 +77,14 @@ class Pieces:
         return union(self.start_ns[rows], self.end_ns[rows])
 
     def of(self, kind: Kind) -> Flags:
-        found: Flags = self.kind == kind
-        return found
+        flags: Flags = self.kind == kind
+        return flags
 
     @cached_property
     def inferred(self) -> Flags:
         """Which have the call of equal kernels elsewhere, since their own op was not recorded."""
-        found: Flags = (self.owner == NONE) & (self.call != NONE)
-        return found
+        flags: Flags = (self.owner == NONE) & (self.call != NONE)
+        return flags
 
 
 def pieces(ops: Ops, windows: Windows) -> Pieces:
@@ -163,13 +163,13 @@ def _on_host(ops: Ops, windows: Windows) -> Pieces:
 def _streams(trace: Trace, event: Ints) -> tuple[tuple[tuple[int, str], ...], Ints]:
     """The streams that events ran on: (device, stream). Traces that number none have a thread for each."""
     untold = trace.stream[event] == NONE
-    found = group(trace.device[event], trace.stream[event], np.where(untold, trace.thread[event], NONE))
+    groups = group(trace.device[event], trace.stream[event], np.where(untold, trace.thread[event], NONE))
     names = []
-    for first in found.first.tolist():
+    for first in groups.first.tolist():
         row = event[first]
         stream = " ".join(trace.threads[int(trace.thread[row])]) if untold[first] else str(int(trace.stream[row]))
         names.append((int(trace.device[row]), stream))
-    return tuple(names), found.of
+    return tuple(names), groups.of
 
 
 def _at(column: Compact, rows: Compact, otherwise: int) -> Compact:

@@ -89,14 +89,14 @@ def _stream(
     some_lost: bool,
 ) -> StreamRow:
     first, last = pieces.windows.span
-    found = _split(union([first], [last]), pieces, category, mine, waiting)
+    whole = _split(union([first], [last]), pieces, category, mine, waiting)
     return StreamRow(
         device=device,
         stream=name,
         kernels=len(mine),
         busy_s=int(pieces.busy_ns[mine].sum()) / 1e9,
         span_s=(last - first) / 1e9,
-        split=replace(found, are_bounds=some_lost).shares(),
+        split=replace(whole, are_bounds=some_lost).shares(),
     )
 
 

@@ -16,8 +16,10 @@ def stated_costs(pieces: Pieces) -> tuple[Floats, Floats]:
     it is for code that it did not make.
     """
     trace = pieces.ops.trace
-    rows = np.asarray([(each.flops, each.bytes) for each in trace.statements] + [(NONE, NONE)], np.float64)
+    rows = np.asarray(
+        [(statement.flops, statement.bytes) for statement in trace.statements] + [(NONE, NONE)], np.float64
+    )
     rows[(rows <= 0).all(axis=1) | (rows < 0).any(axis=1)] = np.nan
-    found = rows[trace.stated[pieces.event]]  # NONE (-1) takes the last row
-    found[~(pieces.of(Kind.WORK) & (pieces.call == NONE))] = np.nan
-    return found[:, 0], found[:, 1]
+    stated = rows[trace.stated[pieces.event]]  # NONE (-1) takes the last row
+    stated[~(pieces.of(Kind.WORK) & (pieces.call == NONE))] = np.nan
+    return stated[:, 0], stated[:, 1]

@@ -54,15 +54,15 @@ def _in_silent_graphs(ops: Ops) -> Intervals:
 def _overlap(ops: Ops, calls: Ints, others: Ints) -> NDArray[np.bool_]:
     """Which calls share time with one of the others on their thread."""
     trace = ops.trace
-    found = np.zeros(len(calls), np.bool_)
+    overlapping = np.zeros(len(calls), np.bool_)
     for thread in np.unique(trace.thread[calls]).tolist():
         mine = np.flatnonzero(trace.thread[calls] == thread)
         theirs = others[trace.thread[others] == thread]
         if len(theirs):
             # The last of them that began before the end of the call: they follow each other.
             last = np.searchsorted(trace.start_ns[theirs], trace.end_ns[calls[mine]], side="left") - 1
-            found[mine] = (last >= 0) & (trace.end_ns[theirs[np.maximum(last, 0)]] > trace.start_ns[calls[mine]])
-    return found
+            overlapping[mine] = (last >= 0) & (trace.end_ns[theirs[np.maximum(last, 0)]] > trace.start_ns[calls[mine]])
+    return overlapping
 
 
 def _of_busiest_stream(ops: Ops) -> tuple[Ints, Ints]:
@@ -82,8 +82,8 @@ def _first_after(times: Ints, asked: Ints, done: Ints, last: int) -> Ints:
     """For each time the earliest `done` of what was `asked` for later; `last` where nothing was."""
     order = np.argsort(asked, kind="stable")
     earliest = np.append(np.minimum.accumulate(done[order][::-1])[::-1], last)
-    found: Ints = earliest[np.searchsorted(asked[order], times, side="right")]
-    return found
+    first: Ints = earliest[np.searchsorted(asked[order], times, side="right")]
+    return first
 
 
 def _waits_for_all(ops: Ops) -> Ints:
