@@ -72,7 +72,7 @@ def _backward(layout: str, bias: int | None, out: int, logsumexp: int, mask_of: 
         heads, s_q, s_k, d, d_v = _sizes(query, key, value, layout)
         mask = optional_tensor(args, bias) if bias is not None else None
         inputs = read_bytes(grad, query, key, value, mask, optional_tensor(args, out), optional_tensor(args, logsumexp))
-        outputs = sum(out_bytes(numel(each), each.dtype) for each in (query, key, value))
+        outputs = sum(out_bytes(numel(operand), operand.dtype) for operand in (query, key, value))
         computed = _computed(s_q, s_k, mask_of(args))
         return attention_cost(2.0 * heads * (3 * d + 2 * d_v), computed, s_q * s_k, inputs + outputs, query.dtype)
 

@@ -127,8 +127,8 @@ def windowed(args: Args, flag: int, left: int) -> Mask | None:
 
 def first_flag(args: Args) -> int:
     """Where FlashAttention's ops have `causal`: it is their first boolean, in every version and every package."""
-    found = (index for index, value in enumerate(args) if isinstance(value, bool))
-    return next(found, len(args))
+    flags = (index for index, value in enumerate(args) if isinstance(value, bool))
+    return next(flags, len(args))
 
 
 def custom_type(args: Args, index: int, window: int) -> Mask | None:

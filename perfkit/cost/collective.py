@@ -107,8 +107,8 @@ _RANKS = tuple(
 
 def ranks_in_kernel(name: str) -> int | None:
     """How many ranks a kernel that reads and writes their memory was built for; None where its name does not tell."""
-    found = next((match for pattern in _RANKS if (match := pattern.search(name))), None)
-    ranks = 0 if found is None else int(found[1])
+    named = next((match for pattern in _RANKS if (match := pattern.search(name))), None)
+    ranks = 0 if named is None else int(named[1])
     return ranks if ranks > 1 else None
 
 

@@ -44,10 +44,10 @@ def fallback_cost(call: OpCall) -> OpCost | None:
     """
     if call.name in MOVES:
         return OpCost(0.0, None, Unit.VECTOR, "", _UNSIZED)
-    tensors = [each for each in all_tensors(call.args) if each.dtype != UNKNOWN]
+    tensors = [operand for operand in all_tensors(call.args) if operand.dtype != UNKNOWN]
     if not tensors or not any(map(numel, tensors)):
         return None
-    dtype = result_dtype([each for each in tensors if each.shape] or tensors)
+    dtype = result_dtype([operand for operand in tensors if operand.shape] or tensors)
     peak = BY_NAME[dtype].peak if dtype in BY_NAME else dtype
     pool = _POOL.search(call.name) is not None and not _BACKWARD.search(call.name)
     if pool or any(map(_holds_positions, tensors)):

@@ -41,8 +41,8 @@ def attention_cost(
 ) -> OpCost:
     """The cost of so many pairs, at so many FLOPs each; `lost` says why only bounds are known where that is so."""
     exact = computed.least == computed.most
-    found = matrix(per_pair * computed.least, nbytes, dtype, _SOURCE if exact else lost)
-    return found._replace(
+    cost_of_least = matrix(per_pair * computed.least, nbytes, dtype, _SOURCE if exact else lost)
+    return cost_of_least._replace(
         most_flops=None if exact else per_pair * computed.most,
         unmasked_flops=None if unmasked <= computed.least else per_pair * unmasked,
     )
@@ -62,20 +62,20 @@ def packed(fixed: Formula, at: Lengths, mask_of: Callable[[Args], Mask | None], 
         if len(query.shape) < 3:
             raise UnmodelledError("queries have no heads")
         mask = mask_of(args) or FULL
-        found = _sequences(args, at, query, key, mask)
-        computed = packed_pairs(found, mask)
+        sequences = _sequences(args, at, query, key, mask)
+        computed = packed_pairs(sequences, mask)
         if mask_of(args) is None:
-            computed = Range(packed_pairs(found, Mask(None, 0)).least, computed.most)
-        unmasked = packed_pairs(found, FULL).least
+            computed = Range(packed_pairs(sequences, Mask(None, 0)).least, computed.most)
+        unmasked = packed_pairs(sequences, FULL).least
         heads, d, d_v = query.shape[-2], query.shape[-1], value.shape[-1]
-        rows = found.queries * heads
+        rows = sequences.queries * heads
         nbytes = read_bytes(query) + out_bytes(rows * d_v, query.dtype) + 4 * rows
         if backward:  # the output, too, and its gradient; writes three gradients
             nbytes += read_bytes(tensor(args, 0)) + sum(
-                out_bytes(numel(each), each.dtype) for each in (query, key, value)
+                out_bytes(numel(operand), operand.dtype) for operand in (query, key, value)
             )
-        paged = found.keys is None
-        kept = _cache_bytes(found, key, value) if paged else (read_bytes(key, value),) * 2
+        paged = sequences.keys is None
+        kept = _cache_bytes(sequences, key, value) if paged else (read_bytes(key, value),) * 2
         per_pair = 2.0 * heads * (3 * d + 2 * d_v if backward else d + d_v)
         cost = attention_cost(per_pair, computed, unmasked, nbytes + kept[0], query.dtype, lost=_BOUNDED)
         return cost if kept[0] == kept[1] else cost._replace(most_bytes=nbytes + kept[1], source=_BOUNDED)

@@ -28,7 +28,7 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
     computing, windows = pieces.when(pieces.of(Kind.WORK)), pieces.windows.spans
     order, ends = np.argsort(groups.of, kind="stable"), np.cumsum(groups.counts())
     link = roofs.bandwidth(Level.INTERCONNECT)
-    found = []
+    table = []
     for first, mine in zip(groups.first.tolist(), np.split(rows[order], ends[:-1]), strict=True):
         within = mine[pieces.step[mine] != NONE]
         of_mean = within if len(within) else mine
@@ -42,7 +42,7 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
         # The factor of the bus bandwidth needs the number of ranks.
         ranks = about.group_size if about is not None and about.group_size > 0 else ranks_in_kernel(name)
         on_bus = None if about is None or about.group_size <= 0 else timed
-        found.append(
+        table.append(
             CollectiveRow(
                 name=name,
                 group="" if about is None else about.group_description or about.group,
@@ -61,4 +61,4 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
                 ceiling_source="" if link is None else describe(link),
             )
         )
-    return tuple(sorted(found, key=lambda row: (-row.seconds, -row.all_s)))
+    return tuple(sorted(table, key=lambda row: (-row.seconds, -row.all_s)))

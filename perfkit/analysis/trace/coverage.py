@@ -97,7 +97,7 @@ def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
     launched = np.ones(len(pieces), np.bool_)
     if pieces.on_device:
         launched = (ops.kernels.launch != NONE) | (ops.kernel_op != NONE)
-    by_data = np.asarray([*(each.cost.source == BY_DATA for each in ops.calls), False])[pieces.call]
+    by_data = np.asarray([*(call.cost.source == BY_DATA for call in ops.calls), False])[pieces.call]
     return np.select(
         [
             pieces.of(Kind.COMMUNICATION),

@@ -57,8 +57,8 @@ class PieceCosts:
     @property
     def is_bounded(self) -> Flags:
         """Of which only the least and the most are known."""
-        found: Flags = (self.most_flops > self.flops) | (self.most_bytes > self.bytes)
-        return found
+        bounded: Flags = (self.most_flops > self.flops) | (self.most_bytes > self.bytes)
+        return bounded
 
     def compute_s(self, roofs: Roofs, flops: Floats) -> Floats:
         """The least time of each piece's arithmetic of so many FLOPs, NaN where it is not known.
@@ -67,7 +67,7 @@ class PieceCosts:
         bytes alone give a time that it cannot beat. Not so where these are but estimated.
         """
         ceilings = [roofs.compute(unit, dtype) for unit, dtype in self.precisions]
-        peaks = np.asarray([*(np.nan if each is None else each.value for each in ceilings), np.nan])
+        peaks = np.asarray([*(np.nan if ceiling is None else ceiling.value for ceiling in ceilings), np.nan])
         vector = np.asarray([*(unit == Unit.VECTOR for unit, _ in self.precisions), False])
         seconds = np.where(flops == 0, 0.0, flops / peaks[self.precision])
         return np.where(np.isnan(flops) & vector[self.precision] & ~self.estimated, 0.0, seconds)
@@ -109,12 +109,12 @@ def piece_costs(
         has_flops, has_bytes = ~np.isnan(counters.flops), ~np.isnan(counters.dram_bytes)
         flops, moved = np.where(has_flops, counters.flops, flops), np.where(has_bytes, counters.dram_bytes, moved)
         counted = has_flops & has_bytes
-    matrix_call = np.asarray([*(each.cost.unit == Unit.MATRIX for each in ops.calls), False])[pieces.call]
-    estimated = np.asarray([*(each.cost.source == RECORDED_INPUTS for each in ops.calls), False])[pieces.call]
+    matrix_call = np.asarray([*(call.cost.unit == Unit.MATRIX for call in ops.calls), False])[pieces.call]
+    estimated = np.asarray([*(call.cost.source == RECORDED_INPUTS for call in ops.calls), False])[pieces.call]
     estimated &= ~counted & ~np.isnan(moved)
     # Also where the name tells no precision: a product without FLOPs is one all the same.
     is_matrix = matrix_call | (uncosted & pieces.on_device & named(ops.trace, pieces.event, multiplies))
-    more_flops, more_bytes, unmasked = (np.where(counted, 1.0, each) for each in _ratios(pieces))
+    more_flops, more_bytes, unmasked = (np.where(counted, 1.0, ratio) for ratio in _ratios(pieces))
     return PieceCosts(
         flops,
         moved,
@@ -131,17 +131,17 @@ def piece_costs(
 
 def _ratios(pieces: Pieces) -> tuple[Floats, Floats, Floats]:
     """Of each piece's call the most FLOPs and bytes, and FLOPs without a mask, over what is taken for it."""
-    costs = [each.cost for each in pieces.ops.calls]
+    costs = [call.cost for call in pieces.ops.calls]
     table = [
         (
-            _ratio(each.most_flops, each.flops),
-            _ratio(each.most_bytes, each.bytes),
-            _ratio(each.unmasked_flops, each.flops),
+            _ratio(cost.most_flops, cost.flops),
+            _ratio(cost.most_bytes, cost.bytes),
+            _ratio(cost.unmasked_flops, cost.flops),
         )
-        for each in costs
+        for cost in costs
     ]
-    found = np.asarray([*table, (1.0, 1.0, 1.0)])[pieces.call]  # NONE (-1) takes the last row
-    return found[:, 0], found[:, 1], found[:, 2]
+    ratios = np.asarray([*table, (1.0, 1.0, 1.0)])[pieces.call]  # NONE (-1) takes the last row
+    return ratios[:, 0], ratios[:, 1], ratios[:, 2]
 
 
 def _ratio(value: float | None, of: float | None) -> float:
@@ -154,8 +154,8 @@ def _shared(pieces: Pieces, named_product: Flags) -> tuple[Floats, Floats]:
     costed = pieces.call != NONE
     call = np.append(ops.call, NONE)[pieces.owner]
     total = (
-        _per_call([each.cost.flops for each in ops.calls])[call],
-        _per_call([each.cost.bytes for each in ops.calls])[call],
+        _per_call([made.cost.flops for made in ops.calls])[call],
+        _per_call([made.cost.bytes for made in ops.calls])[call],
     )
     if not pieces.on_device:
         return np.where(costed, total[0], np.nan), np.where(costed, total[1], np.nan)
@@ -181,8 +181,8 @@ def like_elsewhere(values: Floats, pieces: Pieces) -> Floats:
 def _preferring(chosen: Flags, weight: Floats, pieces: Pieces, owners: int) -> Floats:
     """The weights of the chosen pieces, of all pieces where an op has none that is chosen."""
     preferred = np.where(chosen, weight, 0.0)
-    found = np.bincount(pieces.owner[pieces.owner != NONE], preferred[pieces.owner != NONE], owners)
-    return np.where(np.append(found, 0.0)[pieces.owner] > 0, preferred, weight)
+    sums = np.bincount(pieces.owner[pieces.owner != NONE], preferred[pieces.owner != NONE], owners)
+    return np.where(np.append(sums, 0.0)[pieces.owner] > 0, preferred, weight)
 
 
 def _portions(total: Floats, weight: Floats, pieces: Pieces, owners: int) -> Floats:
@@ -203,15 +203,15 @@ def _precisions(pieces: Pieces, fp32: Fp32Settings | None) -> tuple[Ints, tuple[
     def number(precision: Precision) -> int:
         return table.setdefault(precision, len(table))
 
-    calls = [number(_told(each, fp32)) for each in pieces.ops.calls]
-    matrix_calls = np.asarray([*(each.cost.unit == Unit.MATRIX for each in pieces.ops.calls), False])
+    calls = [number(_told(call, fp32)) for call in pieces.ops.calls]
+    matrix_calls = np.asarray([*(call.cost.unit == Unit.MATRIX for call in pieces.ops.calls), False])
     precision = np.asarray([*calls, NONE], np.int64)[pieces.call]
     if not pieces.on_device:
         return precision, tuple(table), np.zeros(len(pieces), np.bool_)
     names = pieces.ops.trace.names
     used, inverse = np.unique(pieces.name, return_inverse=True)
-    found = [matrix_unit(names[name]) for name in used.tolist()]
-    by_name = np.asarray([NONE if each is None else number(each) for each in found], np.int64)[inverse]
+    named_units = [matrix_unit(names[name]) for name in used.tolist()]
+    by_name = np.asarray([NONE if unit is None else number(unit) for unit in named_units], np.int64)[inverse]
     told = by_name != NONE
     # A counted kernel has arithmetic of its own without a call.
     replaced = told & (matrix_calls[pieces.call] | (pieces.call == NONE))

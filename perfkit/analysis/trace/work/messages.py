@@ -34,8 +34,8 @@ class Messages(NamedTuple):
 
     def bytes(self) -> NDArray[np.float64]:
         """The size of each piece's message as nccl-tests counts it, NaN where it is not known."""
-        known = [message_of(each) for each in self.table]
-        return np.asarray([*(np.nan if each is None else each.bytes for each in known), np.nan])[self.which]
+        known = [message_of(collective) for collective in self.table]
+        return np.asarray([*(np.nan if sent is None else sent.bytes for sent in known), np.nan])[self.which]
 
 
 def message_of(about: Collective) -> Message | None:
@@ -48,26 +48,26 @@ def recorded(ops: Ops, events: Ints, row: Ints) -> Ints:
     """For each event, of the op in `row`, what was recorded of its collective; NONE where nothing was."""
     own = ops.trace.collective[events].astype(np.int64)
     around = _nearest(ops, row, ops.trace.collective[ops.event].astype(np.int64))
-    found: Ints = np.where(own == NONE, around, own)
-    return found
+    nearest: Ints = np.where(own == NONE, around, own)
+    return nearest
 
 
 def recorded_numbers(ops: Ops, events: Ints, row: Ints) -> Ints:
     """For each event, of the op in `row`, the number of its collective in its process group; NONE where none was."""
-    table = np.asarray([*(each.number for each in ops.trace.statements), NONE], np.int64)
+    table = np.asarray([*(statement.number for statement in ops.trace.statements), NONE], np.int64)
     own = table[ops.trace.stated[events]]
-    found: Ints = np.where(own == NONE, _nearest(ops, row, table[ops.trace.stated[ops.event]]), own)
-    return found
+    numbers: Ints = np.where(own == NONE, _nearest(ops, row, table[ops.trace.stated[ops.event]]), own)
+    return numbers
 
 
 def _nearest(ops: Ops, row: Ints, value: Ints) -> Ints:
     """The value of the op in each row, or of the innermost of those around it that has one; NONE where none has."""
     of_op, parent = np.append(value, NONE), np.append(ops.parent, NONE)
-    found = np.full(len(row), NONE, np.int64)
+    nearest = np.full(len(row), NONE, np.int64)
     for _ in range(_LEVELS):
-        found = np.where(found == NONE, of_op[row], found)
+        nearest = np.where(nearest == NONE, of_op[row], nearest)
         row = parent[row]
-    return found
+    return nearest
 
 
 def messages(pieces: Pieces) -> Messages:
@@ -82,7 +82,7 @@ def messages(pieces: Pieces) -> Messages:
     called &= trace.signature[ops.event] != NONE
     caller = _nearest(ops, row, np.where(called, np.arange(len(ops)), NONE))
     table, only = list(trace.collectives), _only_group(trace)
-    found: dict[tuple[int, int, int], int] = {}
+    rows_by_key: dict[tuple[int, int, int], int] = {}
     # Collectives are few beside kernels, and most of them are alike.
     unknown = np.flatnonzero(exchanging & (which == NONE) & (caller != NONE))
     events = ops.event[caller[unknown]]
@@ -90,12 +90,12 @@ def messages(pieces: Pieces) -> Messages:
         trace.name[events].tolist(), trace.signature[events].tolist(), pieces.name[unknown].tolist(), strict=True
     )
     for piece, key in zip(unknown.tolist(), keys, strict=True):
-        if key not in found:
+        if key not in rows_by_key:
             name, signature, kernel = key
             tensors = all_tensors(arguments(trace.signatures[signature]) or ())
-            found[key] = len(table)
+            rows_by_key[key] = len(table)
             table.append(_by_inputs(trace.names[name], list(tensors), trace.names[kernel], only))
-        which[piece] = found[key]
+        which[piece] = rows_by_key[key]
     return Messages(which, tuple(table))
 
 
@@ -105,7 +105,7 @@ _OF_GROUPS = ("c10d::", "_c10d_functional::", "c10d_functional::", "_c10d_functi
 
 def _only_group(trace: Trace) -> tuple[str, int]:
     """Name and size of the one group that kernels of no recorded one can be of; NONE where there are several."""
-    sizes = {each.group_size for each in trace.collectives if each.group_size > 1} or {trace.world_size or NONE}
+    sizes = {known.group_size for known in trace.collectives if known.group_size > 1} or {trace.world_size or NONE}
     return ("all ranks of the only group", sizes.pop()) if len(sizes) == 1 else ("", NONE)
 
 
@@ -114,13 +114,13 @@ def _by_inputs(name: str, tensors: list[TensorArg], kernel: str, only: tuple[str
 
     Of an op that is no process group's the input comes first and the output last; its kernel tells the number of ranks.
     """
-    dtypes = {each.dtype for each in tensors} - {UNKNOWN}
+    dtypes = {tensor.dtype for tensor in tensors} - {UNKNOWN}
     dtype = next(iter(dtypes)) if len(dtypes) == 1 else ""
     by_kernel = kernel_collective(kernel)
     if not dtype and by_kernel is not None and by_kernel[0] == collective_kind(name):
         dtype = by_kernel[1] or ""
     bare = name.rpartition("::")[2].strip("_")
-    sizes = [math.prod(each.shape) for each in tensors]
+    sizes = [math.prod(tensor.shape) for tensor in tensors]
     if not name.startswith(_OF_GROUPS):
         ranks = ranks_in_kernel(kernel)
         group, size = only if ranks is None else ("", ranks)

@@ -70,8 +70,8 @@ class Placed:
     @cached_property
     def estimated(self) -> NDArray[np.bool_]:
         """Groups whose bytes are, for some of their pieces, but those of recorded arguments."""
-        found: NDArray[np.bool_] = self.groups.sums(self.costs.estimated) > 0
-        return found
+        estimated: NDArray[np.bool_] = self.groups.sums(self.costs.estimated) > 0
+        return estimated
 
     @cached_property
     def wall_s(self) -> Floats | None:
@@ -114,12 +114,12 @@ def place(pieces: Pieces, costs: PieceCosts, groups: Groups, roofs: Roofs, *, by
     seconds = groups.sums(pieces.busy_ns) / 1e9
     calls = groups.sums(_begins_call(pieces)) if by_op else groups.counts().astype(np.float64)
     flops, moved = groups.sums(costs.flops), groups.sums(costs.bytes)
-    found = limits(groups.sums(costs.compute_s(roofs, costs.flops)), moved, seconds, calls, roofs)
+    limited = limits(groups.sums(costs.compute_s(roofs, costs.flops)), moved, seconds, calls, roofs)
     if costs.is_bounded.any():
         most = groups.sums(costs.compute_s(roofs, costs.most_flops))
-        found = within(found, limits(most, groups.sums(costs.most_bytes), seconds, calls, roofs), seconds)
-    _limit_copies(pieces, groups, moved, seconds, roofs, found)
-    return Placed(pieces, costs, groups, calls, seconds, flops, moved, _dominant(costs, groups), found)
+        limited = within(limited, limits(most, groups.sums(costs.most_bytes), seconds, calls, roofs), seconds)
+    _limit_copies(pieces, groups, moved, seconds, roofs, limited)
+    return Placed(pieces, costs, groups, calls, seconds, flops, moved, _dominant(costs, groups), limited)
 
 
 def _begins_call(pieces: Pieces) -> NDArray[np.bool_]:
@@ -132,17 +132,19 @@ def _begins_call(pieces: Pieces) -> NDArray[np.bool_]:
     return marks
 
 
-def _limit_copies(pieces: Pieces, groups: Groups, moved: Floats, seconds: Floats, roofs: Roofs, found: Limits) -> None:
+def _limit_copies(
+    pieces: Pieces, groups: Groups, moved: Floats, seconds: Floats, roofs: Roofs, limited: Limits
+) -> None:
     """Copies over a link are held against that link; what ranks exchange has no place on this roofline."""
     kinds = pieces.kind[groups.first]
-    found.attainable_s[kinds != Kind.WORK] = np.nan
-    found.above_roof[kinds != Kind.WORK] = False
-    found.bound[kinds != Kind.WORK] = BOUNDS.index(UNKNOWN)
+    limited.attainable_s[kinds != Kind.WORK] = np.nan
+    limited.above_roof[kinds != Kind.WORK] = False
+    limited.bound[kinds != Kind.WORK] = BOUNDS.index(UNKNOWN)
     for index in np.flatnonzero(kinds == Kind.COPY).tolist():
         link = link_of(kind_of(pieces.ops.trace.names[int(pieces.name[groups.first[index]])]), roofs)
         if link is not None:
-            found.attainable_s[index] = moved[index] / link.value
-            found.above_roof[index] = seconds[index] * TOLERANCE < found.attainable_s[index]
+            limited.attainable_s[index] = moved[index] / link.value
+            limited.above_roof[index] = seconds[index] * TOLERANCE < limited.attainable_s[index]
 
 
 def _dominant(costs: PieceCosts, groups: Groups) -> NDArray[np.int64]:

@@ -71,7 +71,7 @@ def _most_flops(placed: Placed, chosen: NDArray[np.int64]) -> Precision | None:
 
 def total_row(
     placed: Placed,
-    found: Total,
+    sums: Total,
     step_s: float,
     *,
     kind: str,
@@ -86,42 +86,42 @@ def total_row(
     """
     parts = parts_of(placed.pieces)
     # Time of what is not modelled could be saved or not: it counts as attainable, so that no gain is claimed for it.
-    rest = found.seconds - found.modelled_s
-    attainable = None if found.attainable_s is None else (found.attainable_s + rest) / parts
-    unit, dtype = ("", "") if found.precision is None else (str(found.precision[0]), found.precision[1])
-    seconds, wall = found.seconds / parts, None if found.wall_s is None else found.wall_s / parts
-    intensity = found.flops / found.bytes if found.flops is not None and found.bytes else None
+    rest = sums.seconds - sums.modelled_s
+    attainable = None if sums.attainable_s is None else (sums.attainable_s + rest) / parts
+    unit, dtype = ("", "") if sums.precision is None else (str(sums.precision[0]), sums.precision[1])
+    seconds, wall = sums.seconds / parts, None if sums.wall_s is None else sums.wall_s / parts
+    intensity = sums.flops / sums.bytes if sums.flops is not None and sums.bytes else None
     return OpRow(
         kind=kind,
         name=name,
         phase=phase,
         module=module,
-        calls=found.calls / parts,
+        calls=sums.calls / parts,
         seconds=seconds,
         share=(seconds if wall is None else wall) / step_s if step_s > 0 else 0.0,
-        flops=None if found.flops is None else found.flops / parts,
-        bytes=None if found.bytes is None else found.bytes / parts,
+        flops=None if sums.flops is None else sums.flops / parts,
+        bytes=None if sums.bytes is None else sums.bytes / parts,
         intensity=intensity,
-        achieved=found.flops / found.seconds if found.flops is not None and intensity and found.seconds > 0 else None,
-        bound=bound or found.bound,
+        achieved=sums.flops / sums.seconds if sums.flops is not None and intensity and sums.seconds > 0 else None,
+        bound=bound or sums.bound,
         attainable_s=attainable,
         efficiency=None if attainable is None or seconds == 0 else attainable / seconds,
-        cost_source=f"{found.modelled_s / found.seconds:.0%} of the time modelled" if found.seconds > 0 else "",
+        cost_source=f"{sums.modelled_s / sums.seconds:.0%} of the time modelled" if sums.seconds > 0 else "",
         unit=unit,
         dtype=dtype,
         wall_s=wall,
     )
 
 
-def dot(kind: str, name: str, found: Total, seconds: float, step_s: float, parts: int) -> list[OpRow]:
+def dot(kind: str, name: str, sums: Total, seconds: float, step_s: float, parts: int) -> list[OpRow]:
     """One dot of the roofline for many groups, which took so many seconds of a step of `step_s` together.
 
     None without FLOPs, bytes or time: two log axes have no place for it.
     """
-    if found.precision is None or not found.flops or not found.bytes or min(seconds, step_s, found.seconds) <= 0:
+    if sums.precision is None or not sums.flops or not sums.bytes or min(seconds, step_s, sums.seconds) <= 0:
         return []
-    unit, dtype = found.precision
-    attainable = None if found.attainable_s is None else found.attainable_s / parts
+    unit, dtype = sums.precision
+    attainable = None if sums.attainable_s is None else sums.attainable_s / parts
     return [
         OpRow(
             kind=kind,
@@ -129,13 +129,13 @@ def dot(kind: str, name: str, found: Total, seconds: float, step_s: float, parts
             calls=1.0,
             seconds=seconds,
             share=seconds / step_s,
-            flops=found.flops / parts,
-            bytes=found.bytes / parts,
-            intensity=found.flops / found.bytes,
-            achieved=found.flops / parts / seconds,
-            bound=found.bound,
+            flops=sums.flops / parts,
+            bytes=sums.bytes / parts,
+            intensity=sums.flops / sums.bytes,
+            achieved=sums.flops / parts / seconds,
+            bound=sums.bound,
             attainable_s=attainable,
-            cost_source=f"{found.modelled_s / found.seconds:.0%} of the time modelled",
+            cost_source=f"{sums.modelled_s / sums.seconds:.0%} of the time modelled",
             unit=str(unit),
             dtype=dtype,
             level=Level.MEMORY,
