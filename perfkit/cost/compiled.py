@@ -93,8 +93,8 @@ def fused_ops(name: str) -> tuple[str, ...] | None:
 
     None where part of the name is no op with a count.
     """
-    found = _NAME.match(name)
-    words = found["ops"].split("_") if found is not None and found["ops"] else []
+    parsed = _NAME.match(name)
+    words = parsed["ops"].split("_") if parsed is not None and parsed["ops"] else []
     return _split(tuple(words))
 
 
@@ -116,25 +116,25 @@ def _split(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def compiled_cost(call: OpCall) -> OpCost | None:
     """FLOPs and bytes of a launch of a generated kernel; None where its arguments were not recorded."""
-    found = _NAME.match(call.name)
+    parsed = _NAME.match(call.name)
     tensors = tuple(all_tensors(call.args))
-    if found is None or not tensors:
+    if parsed is None or not tensors:
         return None
-    dtype = result_dtype([each for each in tensors if each.shape] or tensors)
-    if found["kind"] in _TEMPLATES:
-        return _template(found["ops"] or found["kind"], tensors, dtype)
+    dtype = result_dtype([operand for operand in tensors if operand.shape] or tensors)
+    if parsed["kind"] in _TEMPLATES:
+        return _template(parsed["ops"] or parsed["kind"], tensors, dtype)
     sizes = [value for value in call.args if isinstance(value, int) and not isinstance(value, bool) and value > 0]
-    if not sizes or found["kind"] not in (*_POINTWISE, *_REDUCTIONS):
+    if not sizes or parsed["kind"] not in (*_POINTWISE, *_REDUCTIONS):
         return _vector(None, sum(map(distinct_bytes, tensors)), dtype)
     space = _space(sizes, tensors)
-    several = found["kind"] in _POINTWISE and _SEVERAL.search(found["ops"]) is not None
-    nbytes = sum(_touched(each, math.inf if several else space) for each in tensors)
+    several = parsed["kind"] in _POINTWISE and _SEVERAL.search(parsed["ops"]) is not None
+    nbytes = sum(_touched(operand, math.inf if several else space) for operand in tensors)
     ops = fused_ops(call.name)
     flops = float(space * sum(_COUNTS[op] for op in ops)) if ops else None
-    if len(tensors) == 1 and not _PLACED.search(found["ops"]):
+    if len(tensors) == 1 and not _PLACED.search(parsed["ops"]):
         return _vector(flops, 2 * nbytes, dtype)  # the only tensor is both read and written
     # Of a convolution only the bias is left in such a kernel, and no window.
-    if found["kind"] in _POINTWISE and ops and not any(_SEVERAL.search(op) for op in ops if op != "convolution"):
+    if parsed["kind"] in _POINTWISE and ops and not any(_SEVERAL.search(op) for op in ops if op != "convolution"):
         surely, perhaps = _overwritten(ops, tensors, space)
         cost = _vector(flops, nbytes + surely, dtype)
         return cost._replace(most_bytes=nbytes + perhaps) if cost.bytes is not None and perhaps > surely else cost
@@ -174,7 +174,7 @@ def _space(sizes: list[int], tensors: tuple[TensorArg, ...]) -> int:
     Symbolic sizes precede them where shapes are dynamic, so the longest product that is the size of a tensor is taken,
     and all of them where none is.
     """
-    elements = {numel(each) for each in tensors}
+    elements = {numel(operand) for operand in tensors}
     products = [math.prod(sizes[start:]) for start in range(len(sizes))]
     return next((product for product in products if product in elements), products[0])
 
@@ -194,5 +194,5 @@ def _products(tensors: tuple[TensorArg, ...]) -> Iterator[float]:
             if not 2 <= len(a.shape) == len(b.shape) <= 3 or a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
                 continue
             outputs = numel(a) // max(a.shape[-1], 1) * b.shape[-1]
-            if any(numel(each) == outputs and each is not a and each is not b for each in tensors):
+            if any(numel(c) == outputs and c is not a and c is not b for c in tensors):
                 yield 2.0 * outputs * a.shape[-1]

@@ -62,8 +62,10 @@ def analyse_ops(
     environment: Environment | None = None,
 ) -> RankTrace:
     """Analyse a trace whose ops were read: see `analyse_trace` and `analyse_with_engine`."""
-    found = analyse_with_engine(ops, ceilings, device_name=device_name, counters=counters, environment=environment)
-    return found[0]
+    rank_trace, _ = analyse_with_engine(
+        ops, ceilings, device_name=device_name, counters=counters, environment=environment
+    )
+    return rank_trace
 
 
 def analyse_with_engine(
@@ -86,13 +88,13 @@ def analyse_with_engine(
         ceilings = None
     roofs = _roofs(device.kind, name, ceilings, environment)
     counted = None if counters is None else counters.columns(trace, ops.kernels)
-    found = analyse_work(ops, roofs, counted)
-    work, spans, parts, step_s = found.pieces, found.windows, found.parts, found.step_s
+    engine = analyse_work(ops, roofs, counted)
+    work, spans, parts, step_s = engine.pieces, engine.windows, engine.parts, engine.step_s
     exposed = _exposed(work)
-    copied = work.of(Kind.COPY) & found.within
-    idle = idle_causes(ops, spans, found.waiting)
-    some_lost = found.lost is not None and found.lost.matters
-    multiplied = useful(work, found.costs, step_s, roofs, some_lost=some_lost)
+    copied = work.of(Kind.COPY) & engine.within
+    idle = idle_causes(ops, spans, engine.waiting)
+    some_lost = engine.lost is not None and engine.lost.matters
+    multiplied = useful(work, engine.costs, step_s, roofs, some_lost=some_lost)
     rank_trace = RankTrace(
         label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
         reading=Reading(
@@ -111,26 +113,26 @@ def analyse_with_engine(
         properties=trace.properties,
         span_s=(spans.span[1] - spans.span[0]) / 1e9,
         outside_s=(spans.span[1] - spans.span[0] - length(spans.spans)) / 1e9,
-        steps=_step_rows(spans, found.split),
-        unlike=_unlike_rows(found),
+        steps=_step_rows(spans, engine.split),
+        unlike=_unlike_rows(engine),
         step_basis=_step_basis(ops, spans),
         step_s=step_s,
-        kernels_per_step=found.kernels_per_step,
-        time_split=found.split.shares(parts=parts),
-        coverage=coverage(work, found.costs, found.by_kernel.limits.above_roof[found.by_kernel.groups.of], counted),
-        streams=split_streams(work, found.category, found.waiting, some_lost=some_lost),
+        kernels_per_step=engine.kernels_per_step,
+        time_split=engine.split.shares(parts=parts),
+        coverage=coverage(work, engine.costs, engine.by_kernel.limits.above_roof[engine.by_kernel.groups.of], counted),
+        streams=split_streams(work, engine.category, engine.waiting, some_lost=some_lost),
         overlap=overlap(work, parts),
         launches=None
-        if found.waiting is None
-        else launches(ops, spans, found.waiting, found.split, idle.late_s, idle.queued),
-        summary=() if unseen else tuple(summary(found)),
-        kernels=kernel_rows(found.by_kernel, step_s),
-        ops=op_rows(found.by_op, step_s),
-        modules=module_rows(found.by_op, step_s),
-        phases=phase_rows(found.by_op, step_s),
-        collectives=collective_rows(work, found.exchanged, parts, roofs),
+        if engine.waiting is None
+        else launches(ops, spans, engine.waiting, engine.split, idle.late_s, idle.queued),
+        summary=() if unseen else tuple(summary(engine)),
+        kernels=kernel_rows(engine.by_kernel, step_s),
+        ops=op_rows(engine.by_op, step_s),
+        modules=module_rows(engine.by_op, step_s),
+        phases=phase_rows(engine.by_op, step_s),
+        collectives=collective_rows(work, engine.exchanged, parts, roofs),
         copies=copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
-        recompute=_recompute(work, found.costs),
+        recompute=_recompute(work, engine.costs),
         mfu=multiplied.mfu,
         hfu=multiplied.hfu,
         model_flops=multiplied.model_flops,
@@ -144,11 +146,11 @@ def analyse_with_engine(
         gaps=idle.gaps,
         ceilings=ceilings,
         unseen_device=unseen,
-        lost=found.lost,
-        level_points=() if counted is None else level_points(found.by_kernel, counted, roofs, step_s),
-        notes=(*_notes(ops, spans, found, unseen), *(() if counters is None else counters.notes)),
+        lost=engine.lost,
+        level_points=() if counted is None else level_points(engine.by_kernel, counted, roofs, step_s),
+        notes=(*_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
     )
-    return rank_trace, found
+    return rank_trace, engine
 
 
 def _basis(recorded: str, said: str) -> str:
@@ -201,9 +203,9 @@ def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
     )
 
 
-def _unlike_rows(found: Engine) -> tuple[StepRow, ...]:
-    spans, trace = found.windows, found.pieces.ops.trace
-    split = split_unlike(found.pieces, found.category, found.waiting)
+def _unlike_rows(engine: Engine) -> tuple[StepRow, ...]:
+    spans, trace = engine.windows, engine.pieces.ops.trace
+    split = split_unlike(engine.pieces, engine.category, engine.waiting)
     return tuple(
         StepRow(
             number=int(number),
@@ -233,13 +235,13 @@ def _recompute(work: Pieces, costs: PieceCosts) -> Recompute | None:
     )
 
 
-def _notes(ops: Ops, spans: Windows, found: Engine, unseen: str) -> tuple[str, ...]:
+def _notes(ops: Ops, spans: Windows, engine: Engine, unseen: str) -> tuple[str, ...]:
     notes = []
     if unseen:
         notes.append(f"{unseen}: ops and times are the host's alone")
     notes.append(unused_device(ops.trace))
-    notes += lost_notes(found.lost)
-    work = found.pieces
+    notes += lost_notes(engine.lost)
+    work = engine.pieces
     if not len(work):
         notes.append("the trace holds no kernels and no ops that work: there is nothing to place on a roofline")
     elif work.on_device and not len(ops):
@@ -250,5 +252,5 @@ def _notes(ops: Ops, spans: Windows, found: Engine, unseen: str) -> tuple[str, .
         notes.append(f"FLOPs and bytes of {share:.0%} of the time are what the compiler recorded (XLA), not modelled")
     if not spans.are_steps:
         notes.append("no steps were marked or found: figures are of the whole trace")
-    notes += [cut_note(found.by_kernel, "kernels") if work.on_device else "", cut_note(found.by_op, "ops")]
+    notes += [cut_note(engine.by_kernel, "kernels") if work.on_device else "", cut_note(engine.by_op, "ops")]
     return tuple(note for note in notes if note)

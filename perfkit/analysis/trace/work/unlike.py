@@ -34,5 +34,5 @@ def compiling_ns(trace: Trace, start: int, end: int) -> int:
     """For how long of a span torch compiled, or kernels' code was loaded."""
     events = trace.of(Category.OP, Category.RANGE, Category.LAUNCH)
     events = events[named(trace, events, lambda name: _COMPILING.fullmatch(name) is not None)]
-    found = union(trace.start_ns[events], trace.end_ns[events])
-    return length(clipped(found, union([start], [end])))
+    compiling = union(trace.start_ns[events], trace.end_ns[events])
+    return length(clipped(compiling, union([start], [end])))
