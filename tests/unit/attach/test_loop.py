@@ -54,6 +54,17 @@ class Told:
         self.loop.stepped(self.optimizers[which])
         self.log.append("step")
 
+    def evaluate(self) -> None:
+        self.model.eval()
+        with torch.no_grad():
+            self.forward()
+
+    def by_hand(self) -> None:
+        self.loop.step()
+
+    def settle(self) -> None:
+        self.loop.settle()
+
     def story(self) -> str:
         return " ".join(self.log)
 
@@ -65,49 +76,28 @@ def within_backward(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_a_step_ends_where_the_next_batch_is_fetched() -> None:
+@pytest.mark.parametrize(
+    ("calls", "story"),
+    [
+        # A step ends where the next batch is fetched.
+        ("fetch forward backward step " * 2, "fetch forward backward step | fetch forward backward step"),
+        # Without batches where the next forward pass begins, without both at the end of the optimizer's step.
+        ("forward backward step " * 2, "forward backward step | forward backward step"),
+        ("backward step " * 2, "backward | step backward | step"),
+        # A backward pass of another model, which is not listened to, without the forward pass that was waited for.
+        ("forward backward step backward step", "forward backward step | backward | step"),
+        ("forward step step step", "forward step | step | step"),  # of an optimizer alone
+        # One that was ending when it is told by hand ends once, and is settled once.
+        ("forward step by_hand forward", "forward step | forward"),
+        ("forward step settle settle", "forward step |"),
+        ("forward step evaluate", "forward step | forward"),  # an evaluation is a part of the next
+    ],
+)
+def test_where_a_step_ends(calls: str, story: str) -> None:
     told = Told()
-    for _ in range(2):
-        told.fetch()
-        told.forward()
-        told.backward()
-        told.step()
-    assert told.story() == "fetch forward backward step | fetch forward backward step"
-
-
-def test_without_batches_where_the_next_forward_pass_begins() -> None:
-    told = Told()
-    for _ in range(2):
-        told.forward()
-        told.backward()
-        told.step()
-    assert told.story() == "forward backward step | forward backward step"
-
-
-def test_without_both_at_the_end_of_the_optimizers_step() -> None:
-    told = Told()
-    for _ in range(2):
-        told.backward()
-        told.step()
-    assert told.story() == "backward | step backward | step"
-
-
-def test_a_backward_pass_without_the_forward_pass_that_was_waited_for() -> None:
-    told = Told()
-    told.forward()
-    told.backward()
-    told.step()
-    told.backward()  # of another model, which is not listened to
-    told.step()
-    assert told.story() == "forward backward step | backward | step"
-
-
-def test_steps_of_an_optimizer_alone() -> None:
-    told = Told()
-    told.forward()
-    for _ in range(3):
-        told.step()
-    assert told.story() == "forward step | step | step"
+    for call in calls.split():
+        getattr(told, call)()
+    assert told.story() == story
 
 
 def test_within_a_backward_pass_no_step_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,24 +140,6 @@ def test_steps_told_by_hand_are_the_only_ones() -> None:
     assert told.loop.steps_by() == "the program's own calls of step()"
 
 
-def test_a_step_that_was_ending_when_it_is_told_by_hand_ends_once() -> None:
-    told = Told()
-    told.forward()
-    told.step()
-    told.loop.step()
-    told.forward()
-    assert told.story() == "forward step | forward"
-
-
-def test_a_step_is_settled_once() -> None:
-    told = Told()
-    told.forward()
-    told.step()
-    told.loop.settle()
-    told.loop.settle()
-    assert told.story() == "forward step |"
-
-
 @pytest.mark.parametrize(
     ("training", "grad", "evaluations", "forwards"),
     [(False, False, 1, 0), (True, False, 0, 1), (False, True, 0, 1), (True, True, 0, 1)],
@@ -196,16 +168,6 @@ def test_an_evaluation_told_by_hand() -> None:
     told = Told()
     told.loop.evaluated()
     assert told.loop.take().evaluations == 1
-
-
-def test_an_evaluation_after_a_step_is_a_part_of_the_next() -> None:
-    told = Told()
-    told.forward()
-    told.step()
-    told.model.eval()
-    with torch.no_grad():
-        told.forward()
-    assert told.story() == "forward step | forward"
 
 
 def test_waiting_for_data_and_samples_are_counted() -> None:
@@ -241,9 +203,7 @@ def test_autocast_is_that_of_the_last_training_pass() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         told.forward()
     assert told.loop.autocast == torch.bfloat16
-    told.model.eval()
-    with torch.no_grad():
-        told.forward()
+    told.evaluate()
     assert told.loop.autocast == torch.bfloat16
     told.model.train()
     told.forward()
