@@ -8,7 +8,6 @@ import pytest
 from perfkit.check.judge.looks import ALPHA, looks_of, looks_up_to
 from perfkit.check.judge.paired import Gate, judge_pairs, pair_ratio
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.check.judge.sequential import settled
 from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.result import Judged, Verdict
 from perfkit.record import Samples
@@ -172,12 +171,6 @@ def test_before_the_first_look_nothing_is_concluded() -> None:
         assert "too few" in judged.reason
 
 
-def test_a_single_pair_is_inconclusive_however_large_its_ratio() -> None:
-    for judged in judge_pairs(_pairs(1, slower=3.0), LOCK_STEP, GATES, looks_of((1,))):
-        assert judged.verdict is Verdict.INCONCLUSIVE
-        assert judged.to_decide
-
-
 def test_what_is_inconclusive_says_how_many_more_pairs_would_decide() -> None:
     _, wall = _judge(_pairs(8, between=0.10))
     assert wall.verdict is Verdict.INCONCLUSIVE
@@ -258,16 +251,10 @@ def test_pairs_without_the_quantity_do_not_count() -> None:
         assert judged.verdict is Verdict.NOT_COMPARED
 
 
-def test_sampling_ends_with_a_failure_or_when_all_is_known() -> None:
-    open_, failed = _judge(_pairs(8, between=0.2))[1], _judge(_pairs(20, slower=1.2))[0]
-    assert not settled([open_.verdict])
-    assert settled([open_.verdict, failed.verdict])
-    assert settled(())
-
-
 def test_a_single_pair_has_a_change_and_no_interval() -> None:
-    lone = Pair(before=Samples(cpu_s=(0.1, 0.1)), after=Samples(cpu_s=(0.12, 0.12)), seconds=1.0)
+    lone = Pair(before=Samples(cpu_s=(0.1, 0.1)), after=Samples(cpu_s=(0.3, 0.3)), seconds=1.0)
     (judged,) = judge_pairs([lone], LOCK_STEP, [_gate("cpu_time", "3%")], looks_of((1,)))
     assert judged.verdict is Verdict.INCONCLUSIVE
-    assert judged.change == pytest.approx(0.2)
+    assert judged.change == pytest.approx(2)  # however large
     assert (judged.low, judged.high) == (None, None)
+    assert judged.to_decide

@@ -26,6 +26,9 @@ BATCH, NOISE, INNER, WIDE = 7, 19, 17, 33
 MAKER, CRITIC = INNER * NOISE * 4, WIDE * INNER * 4  # bytes of a weight of each, that no other tensor has
 
 
+GRADIENTS = [("0", WIDE * 4), ("0", CRITIC), ("2", 4), ("2", WIDE * 4)]  # of `InClosure`
+
+
 class Boundary:
     """What a loop calls between two steps: it ends the mark of a step, resumes the recording, and marks the next."""
 
@@ -110,6 +113,15 @@ def recording_of(trained: Trained, count: int = 2) -> Recording[Allocations]:
     return recorded(count, trained, blocks=lambda: trained_blocks(trained))
 
 
+def by_hand(loop: Adversaries | InClosure, first: int = 1) -> Allocations:
+    """What is recorded of a loop whose boundaries are called between its steps."""
+    boundary = Boundary(recording_of(loop.trained), first)
+    while boundary():
+        loop.step()
+    assert boundary.found is not None
+    return boundary.found
+
+
 def rows(found: Allocations) -> list[tuple[object, ...]]:
     """What can be told of each event but when and where."""
     texts = (found.category, found.module, found.shape, found.op)
@@ -179,11 +191,7 @@ def test_a_loop_by_hand_is_recorded_as_one_that_is_driven(kind: Callable[[], Adv
 def test_two_models_and_two_optimizers() -> None:
     loop = Adversaries()
     loop.step()
-    boundary = Boundary(recording_of(loop.trained))
-    while boundary():
-        loop.step()
-    found = boundary.found
-    assert found is not None
+    found = by_hand(loop)
     known = {(block.category, block.name): block.size_bytes for block in found.known}
     assert known[PARAMETER, "maker.0.weight"] == MAKER
     assert known[PARAMETER, "critic.0.weight"] == CRITIC
@@ -207,22 +215,14 @@ def test_two_models_and_two_optimizers() -> None:
 def test_gradients_of_a_closure() -> None:
     loop = InClosure()
     loop.step()
-    boundary = Boundary(recording_of(loop.trained))
-    while boundary():
-        loop.step()
-    assert boundary.found is not None
+    found = by_hand(loop)
     for step in (2, 3):
-        expected = [("0", WIDE * 4), ("0", CRITIC), ("2", 4), ("2", WIDE * 4)]
-        assert of_category(boundary.found, GRADIENT, step) == expected
+        assert of_category(found, GRADIENT, step) == GRADIENTS
 
 
 def test_optimizer_state_that_appears_in_the_step_before() -> None:
     loop = InClosure()
-    boundary = Boundary(recording_of(loop.trained), first=0)
-    while boundary():
-        loop.step()
-    found = boundary.found
-    assert found is not None
+    found = by_hand(loop, first=0)
     assert sorted(set(found.step.tolist()) - {NONE}) == [1, 2]
     moments = sum(block.size_bytes for block in found.known if block.category == OPTIMIZER_STATE)
     assert moments == 2 * sum(each.nbytes for each in loop.model.parameters()) + 4 * 4
@@ -246,8 +246,7 @@ def test_a_boundary_within_a_hook_for_all_optimizers(register) -> None:
     assert found is not None
     assert sorted(set(found.step.tolist()) - {NONE}) == [2, 3]
     for step in (2, 3):
-        expected = [("0", WIDE * 4), ("0", CRITIC), ("2", 4), ("2", WIDE * 4)]
-        assert of_category(found, GRADIENT, step) == expected
+        assert of_category(found, GRADIENT, step) == GRADIENTS
     assert undone(loop.trained)
 
 
@@ -284,11 +283,7 @@ def test_closed_in_the_middle_everything_is_undone(after: int, marked: bool) -> 
     boundary.unmark()
     assert undone(loop.trained)
     assert list(boundary.recording) == []
-    again = Boundary(recording_of(loop.trained))
-    while again():
-        loop.step()
-    assert again.found is not None
-    assert len(again.found)
+    assert len(by_hand(loop))
 
 
 def test_closed_before_it_began() -> None:
