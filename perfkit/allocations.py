@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from perfkit.record import Block
 from perfkit.spec import Struct
+from perfkit.visible import visible
 
 NONE = -1
 
@@ -202,7 +203,8 @@ class Names:
         self._numbers: dict[str, int] = {"": 0}
 
     def number(self, text: str) -> int:
-        return self._numbers.setdefault(text, len(self._numbers))
+        known = self._numbers.get(text)
+        return self._numbers.setdefault(visible(text), len(self._numbers)) if known is None else known
 
     def all(self) -> tuple[str, ...]:
         return tuple(self._numbers)

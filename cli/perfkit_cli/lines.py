@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.live import Live
-from rich.text import Text
+
+from perfkit_reports.render.line import Line
 
 
 @contextmanager
@@ -23,9 +24,9 @@ def show_lines(console: Console) -> Iterator[Callable[[str], None]]:
 
 def live_line(console: Console) -> Live:
     """A line that can be replaced, and is gone in the end."""
-    return Live(Text("starting"), console=console, auto_refresh=False, transient=True)
+    return Live(Line("starting"), console=console, auto_refresh=False, transient=True)
 
 
 def draw(live: Live, line: str) -> None:
     """Replace the line, cut to the terminal's width."""
-    live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+    live.update(Line(line, no_wrap=True, overflow="ellipsis"), refresh=True)

@@ -9,12 +9,12 @@ from statistics import fmean
 
 from rich.console import Console
 from rich.live import Live
-from rich.text import Text
 
 from perfkit.measure.bench import Event, PassStarted, RunFinished, RunStarted
 from perfkit.record import Status
 from perfkit.units import seconds
 from perfkit_cli.lines import draw, live_line
+from perfkit_reports.render.line import Line
 
 Report = Callable[[Event], None]
 
@@ -55,8 +55,8 @@ def _live_line(live: Live) -> Report:
         nonlocal running
         if isinstance(event, RunFinished):
             left.ended(event)
-            live.update(Text(""))
-            live.console.print(Text(_finished(event)))
+            live.update(Line(""))
+            live.console.print(Line(_finished(event)))
             return
         if isinstance(event, RunStarted):
             running = event

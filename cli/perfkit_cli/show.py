@@ -9,6 +9,7 @@ from rich.console import Console
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.record import Status
+from perfkit.visible import visible
 
 if TYPE_CHECKING:
     from perfkit_reports.document.document import Document
@@ -54,7 +55,7 @@ def show_tracebacks(analysis: Analysis) -> None:
     failed = [variant for variant in analysis.variants if variant.status == Status.FAILED and variant.traceback]
     for traceback in dict.fromkeys(variant.traceback for variant in failed):
         names = ", ".join(variant.name for variant in failed if variant.traceback == traceback)
-        click.echo(f"{names} failed:\n{traceback}\n", err=True)
+        click.echo(f"{names} failed:\n{visible(traceback)}\n", err=True)
 
 
 def show_paths(paths: list[Path]) -> None:

@@ -42,6 +42,7 @@ from perfkit.trace.reading.splitter import Splitter
 from perfkit.trace.reading.stream import Limits, TextBlocks
 from perfkit.trace.reading.surroundings import rank_in_name, read_surroundings
 from perfkit.trace.reading.tables import Tables
+from perfkit.visible import visible
 
 __all__ = [
     "COMPILED_GRAPH",
@@ -134,8 +135,8 @@ def _read_blocks(blocks: TextBlocks, collection: Collection, label: str, helpers
     return splitter
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+def _name(text: str) -> str:
+    return visible(text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…")
 
 
 def _trace(
@@ -153,7 +154,7 @@ def _trace(
     threads = [(str(process), str(thread)) for process, thread in tables.thread]
     where = places(threads, collection.metadata)
     cats = ["" if cat is None else cat for cat in tables.cat]
-    names = ["" if name is None else _cut(str(name)) for name in tables.name]
+    names = ["" if name is None else _name(str(name)) for name in tables.name]
     category = classify(rows, cats, names, where)
     counts["overhead"] = overhead_us(rows, cats)
     del rows["cat"], rows["hlo"], rows["numbered"], rows["kind"]

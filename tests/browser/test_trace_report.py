@@ -142,6 +142,15 @@ def test_the_shown_table_can_be_saved_with_whole_names(open_report: Any) -> None
     assert len(rows) == 10
 
 
+def test_no_name_in_a_saved_table_is_a_formula(open_report: Any) -> None:
+    page = open_report(sample.hostile('=HYPERLINK("https://example.org")')).page
+    with page.expect_download() as download:
+        page.locator("[data-csv=costs]").click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+    assert {row["Kernel"] for row in rows} == {'\'=HYPERLINK("https://example.org")'}
+    assert all(float(row["Time"]) > 0 for row in rows)
+
+
 def test_print_shows_every_figure(open_report: Any) -> None:
     page = open_report(sample.alone()).page
     page.emulate_media(media="print")

@@ -16,6 +16,7 @@ from perfkit.trace.reading.kineto import REFUSALS, AnyEvent, Decoders, EventArgs
 from perfkit.trace.reading.members import SIGNATURE, joined, present
 from perfkit.trace.reading.rare import add_rare
 from perfkit.trace.reading.tables import Tables
+from perfkit.visible import visible
 
 Columns = dict[str, NDArray[Any]]
 
@@ -252,7 +253,7 @@ class Builder:
 
 def _collective(args: EventArgs) -> Collective:
     def text(value: Any) -> str:
-        return "" if value is None else str(value)
+        return "" if value is None else visible(str(value))
 
     return Collective(
         text(args.collective),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, Ints
 from perfkit.trace.reading.kineto import REFUSALS
+from perfkit.visible import visible
 
 
 class Lane(IntEnum):
@@ -138,6 +139,6 @@ class _Processes:
 
 def _text(raw: bytes) -> str:
     try:
-        return str(msgspec.json.decode(raw))
+        return visible(str(msgspec.json.decode(raw)))
     except REFUSALS:
         return ""

@@ -11,6 +11,7 @@ from perfkit.trace.reading.chunks import structure
 from perfkit.trace.reading.kineto import REFUSALS
 from perfkit.trace.reading.numbers import integer
 from perfkit.trace.reading.tolerant import repair_text
+from perfkit.visible import visible
 
 _LONGEST_PROPERTY = 1000
 _KNOWN = ("traceEvents", "deviceProperties", "distributedInfo", "baseTimeNanoseconds")
@@ -91,7 +92,7 @@ def _natural(value: object) -> int | None:
 def _devices(value: object) -> dict[int, str]:
     entries = value if isinstance(value, list) else []
     named = ((_natural(entry.get("id")), entry.get("name")) for entry in entries if isinstance(entry, dict))
-    return {number: name for number, name in named if number is not None and isinstance(name, str)}
+    return {number: visible(name) for number, name in named if number is not None and isinstance(name, str)}
 
 
 def _sizes(value: object) -> dict[str, str]:
@@ -115,5 +116,5 @@ def _properties(members: dict[str, msgspec.Raw]) -> dict[str, str]:
             continue
         value = _decoded(raw)
         if isinstance(value, str | int | float):
-            properties[name] = str(value)
+            properties[visible(name)] = visible(str(value))
     return properties

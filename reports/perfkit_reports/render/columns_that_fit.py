@@ -7,13 +7,13 @@ from typing import Any
 from rich import box
 from rich.cells import cell_len
 from rich.table import Table as Drawn
-from rich.text import Text as Line
 
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column, telling
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import middle
+from perfkit_reports.render.line import Line
 
 TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
 _GAP = 3  # characters between columns, the line between them included

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from perfkit.visible import visible
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
@@ -47,7 +48,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def fenced(text: str) -> str:
     """A block of code, whose fence is longer than any run of backticks within."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"{fence}\n{text.rstrip()}\n{fence}"
+    return f"{fence}\n{visible(text.rstrip())}\n{fence}"
 
 
 def folded(title: str, text: str) -> str:

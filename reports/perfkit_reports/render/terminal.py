@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text as Line
 
 from perfkit import units
 from perfkit.analysis.model.finding import Finding
@@ -30,6 +29,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import middle
 from perfkit_reports.palette import legend
 from perfkit_reports.render.columns_that_fit import TONES, drawn, in_words
+from perfkit_reports.render.line import Line
 from perfkit_reports.render.shown import others, shown_rows
 from perfkit_reports.wording import bounded, plural
 

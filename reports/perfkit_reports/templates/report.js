@@ -150,11 +150,13 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
+  // A spreadsheet takes what begins so for a formula, numbers apart: the apostrophe makes it text (OWASP, "CSV Injection").
+  const text = (value) => (/^[=+\-@]/.test(value) && isNaN(value) ? `'${value}` : value);
   const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const words = (cell) => (cell.querySelector(".na") ?? cell).innerText; // not the number of its footnote
   function csv(table) {
     const rows = [...table.rows].filter((row) => !row.hidden && !row.classList.contains("detail"));
-    return rows.map((row) => [...row.cells].map((cell) => quoted((raw(cell) ?? words(cell)).trim().replace(/\s+/g, " "))).join(",")).join("\r\n");
+    return rows.map((row) => [...row.cells].map((cell) => quoted(text((raw(cell) ?? words(cell)).trim().replace(/\s+/g, " ")))).join(",")).join("\r\n");
   }
   all("[data-save]").forEach((button) => button.addEventListener("click", () => save(byId(button.dataset.save).textContent, "application/json", button.dataset.name)));
   all("[data-csv]").forEach((button) =>

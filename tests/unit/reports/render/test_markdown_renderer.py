@@ -29,7 +29,10 @@ def test_every_block_is_said_once() -> None:
     ]
     assert "**fail: A step takes 8 ms.**\n\nIt is bound by memory." in text
     assert "- Step: 8 ms (mean of 5)\n- MFU: not known: no peak is known" in text
-    assert "- **Gain: Gain 0**. Trace: amp. Up to 1.00 ms a step. Seen. The others stay as they are. **Fix:** Fuse it." in text
+    assert (
+        "- **Gain: Gain 0**. Trace: amp. Up to 1.00 ms a step. Seen. The others stay as they are. **Fix:** Fuse it."
+        in text
+    )
     assert "| **short** | 8 ms (mean) | 7 |" in text
     assert "| step | 75.0 % | at least 25.0 % |" in text
     assert "- Driver: not known: no driver" in text
