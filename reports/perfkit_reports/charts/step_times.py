@@ -33,7 +33,7 @@ def chart(rows: Sequence[Row]) -> Chart | None:
     drawn = figure(
         [trace for place, row in enumerate(rows) for trace in _row(row, place, scale)],
         height=90 + 64 * len(rows),
-        margin={"l": 4, "r": 12, "t": 30, "b": 52},
+        margin={"l": 12, "r": 12, "t": 30, "b": 52},
         annotations=labels,
         xaxis=axis(f"step time ({unit})", rangemode="tozero"),
         yaxis={**ROWS_AXIS, "type": "linear", "autorange": False, "range": [len(rows) - 0.55, -0.75]},
