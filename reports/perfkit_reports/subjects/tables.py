@@ -1,9 +1,9 @@
-"""Tables as most subjects have them: ranked, cut, with raw rows behind them."""
+"""Tables and lists as most subjects have them, left out where they would be empty."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfkit_reports.document.blocks import Table
+from perfkit_reports.document.blocks import Table, Text
 from perfkit_reports.document.tables import Column
 
 SHORT = 40  # rows
@@ -15,3 +15,9 @@ def table(
     """A table of the first `SHORT` rows; none without rows. Raw rows are under the name before the first dash."""
     given = {"data": name.split("-")[0], "limit": SHORT, **rest}
     return (Table(id=name, title=title, columns=columns, rows=rows, what=what, **given),) if rows else ()
+
+
+def listed(name: str, lines: Iterable[str], title: str = "", **rest: Any) -> tuple[Text, ...]:
+    """Sentences in a list; none without lines."""
+    told = tuple(lines)
+    return (Text(**{"id": name, "title": title, "lines": told, "style": "list", **rest}),) if told else ()

@@ -9,7 +9,7 @@ from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP
 from perfkit.store.summary import CHECK_FILE, SUMMARY_FILE
 from perfkit_reports.charts.pairs import pairs_chart
-from perfkit_reports.document.blocks import Block, Details, Section, Table, Text, Tile
+from perfkit_reports.document.blocks import Block, Details, Section, Text, Tile
 from perfkit_reports.document.cases import Case, reasons
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
@@ -20,7 +20,7 @@ from perfkit_reports.names import middle
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import quantities, story, summary, tables, why
 from perfkit_reports.subjects.check.suites import cases, suites
-from perfkit_reports.subjects.tables import table
+from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.wording import plural
 
 DOCUMENTATION = "docs/check.md"
@@ -56,7 +56,7 @@ def document(check: Check) -> Document:
         verdict=Cell(quantities.said(check.verdict), tone=quantities.TONES.get(check.verdict, "unsure")),
         perfkit=check.perfkit,
         created_at=check.created_at,
-        eyebrow=("perfkit check", *_alone(variants), check.created_at[:10]),
+        eyebrow=("perfkit check", *map(story.name, variants if len(variants) == 1 else ()), check.created_at[:10]),
         lead=tuple(filter(None, (f"Compared {story.sides(check)}: {story.sampled(check)}{budget}.", todo))),
         tiles=(Tile("Before", _side(check.before)), Tile("After", _side(check.after))),
         summary=_summary(variants),
@@ -75,11 +75,6 @@ def verdict_of(variant: CheckedVariant) -> Verdict:
     return next((verdict for verdict in ORDER if verdict in known), Verdict.NOT_COMPARED)
 
 
-def _alone(variants: Sequence[CheckedVariant]) -> list[str]:
-    """The name of the only variant, which no row repeats."""
-    return [story.name(variant) for variant in variants] if len(variants) == 1 else []
-
-
 def _side(side: Side) -> Cell:
     about = [f"revision {one_line(side.revision)}" if side.revision else "no revision is known"]
     if side.environment is not None:
@@ -90,16 +85,12 @@ def _side(side: Side) -> Cell:
 def _summary(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
     """What stands out of the variants that did not simply pass, and the reasons where figures alone do not tell."""
     eventful = [variant for variant in variants if not story.uneventful(variant)]
-    suspects = [_of(variant, text, variants) for variant in eventful for text in story.suspects(variant)[:_OF_EACH]][
-        :_SUSPECTS
-    ]
+    suspects = [_of(variant, text, variants) for variant in eventful for text in story.suspects(variant)[:_OF_EACH]]
     untold = [(variant, [case for case in cases(variant) if _needs_reason(case)]) for variant in variants]
     why_so = [_of(variant, reason, variants) for variant, some in untold for reason in reasons(some)]
-    told = (("suspects", "What stands out", suspects), ("reasons", "Reasons", why_so))
-    return tuple(
-        Text(id=name, title=title, lines=tuple(lines), style="list", weight=Weight.BRIEF)
-        for name, title, lines in told
-        if lines
+    return (
+        *listed("suspects", suspects[:_SUSPECTS], "What stands out", weight=Weight.BRIEF),
+        *listed("reasons", why_so, "Reasons", weight=Weight.BRIEF),
     )
 
 
@@ -121,30 +112,22 @@ def _results(variants: Sequence[CheckedVariant]) -> list[Block]:
     notes = [_of(variant, note, variants) for variant in variants for note in story.notes(variant)]
     ungated = [story.name(variant) for variant in variants if not story.gated(variant)]
     shared = {"what": "quantity", "whats": "quantities", "data": "judged"}
-    columns = (*_who(variants), *_GATED)
+    who = (_VARIANT,) if len(variants) > 1 else ()  # the name of the only one stands above
     ranked: dict[str, Any] = {"limit": len(gated), "weight": Weight.BRIEF}
-    blocks: list[Block] = [*table("judged", "Gated quantities", columns, gated, **shared, **ranked)]
-    if ungated:
-        lines = tuple(f"{name}: no quantity of it has a threshold." for name in ungated)
-        blocks.append(Text(id="ungated", lines=lines, style="empty"))
-    if notes:
-        blocks.append(Text(id="notes", title="Notes", lines=tuple(notes), style="list"))
+    blocks: list[Block] = [*table("judged", "Gated quantities", (*who, *_GATED), gated, **shared, **ranked)]
+    blocks += listed("ungated", [f"{name}: no quantity of it has a threshold." for name in ungated], style="empty")
+    blocks += listed("notes", notes, "Notes")
     if reported:
-        columns = (*_who(variants), *_REPORTED)
+        columns = (*who, *_REPORTED)
         more = table("reported", "Quantities without a threshold", columns, reported, **shared, limit=len(reported))
         title = f"Not gated: {plural(len(reported), 'more quantity', 'more quantities')}"
         blocks.append(Details(id="not-gated", title=title, blocks=more))
     return blocks
 
 
-def _who(variants: Sequence[CheckedVariant]) -> tuple[Column[_Row], ...]:
-    """Which variant, where there are several."""
-    column: Column[_Row] = Column(
-        "Variant", lambda row: Cell(story.name(row[0])), numeric=False, wrap=True, weight=Weight.BRIEF
-    )
-    return (column,) if len(variants) > 1 else ()
-
-
+_VARIANT: Column[_Row] = Column(
+    "Variant", lambda row: Cell(story.name(row[0])), numeric=False, wrap=True, weight=Weight.BRIEF
+)
 _QUANTITY: Column[_Row] = Column("Quantity", lambda row: quantities.title(row[1]), numeric=False, weight=Weight.BRIEF)
 _BEFORE: Column[_Row] = Column("Before", lambda row: quantities.before(row[1]))
 _AFTER: Column[_Row] = Column("After", lambda row: quantities.after(row[1]))
@@ -208,29 +191,22 @@ def _environment(check: Check) -> Block:
     if not names:
         lines = ("Neither side recorded where it ran.",)
         return Text(id="environment-of-both", lines=lines, style="empty", weight=Weight.DETAIL)
-    missing = Cell("not recorded")
 
     def value(side: dict[str, Cell], name: str) -> Cell:
-        known = side.get(name, missing)
+        known = side.get(name, Cell("not recorded"))
         return Cell(one_line(known.text), reason=known.reason)
 
     def named(name: str) -> Cell:
-        differs = value(sides[0], name).text != value(sides[1], name).text and name not in _OF_NO_CONSEQUENCE
-        return Cell(name, detail="differs" if differs else "", tone="unsure" if differs else "")
+        alike = name in _OF_NO_CONSEQUENCE or value(sides[0], name).text == value(sides[1], name).text
+        return Cell(name) if alike else Cell(name, detail="differs", tone="unsure")
 
+    titles = [f"{word}: {one_line(side.label)}" for word, side in zip(("Before", "After"), _sides(check), strict=True)]
     columns: list[Column[str]] = [Column("What", named, numeric=False)]
-    for word, of, side in zip(("Before", "After"), _sides(check), sides, strict=True):
-        title = f"{word}: {one_line(of.label)}"
+    for title, side in zip(titles, sides, strict=True):
         columns.append(Column(title, partial(value, side), numeric=False, wrap=True))
-    return Table(
-        id="environment-of-both",
-        title="Environment of both sides",
-        columns=columns,
-        rows=names,
-        what="property",
-        show_title=False,
-        weight=Weight.DETAIL,
-    )
+    shown = {"data": "", "limit": None, "show_title": False, "weight": Weight.DETAIL}
+    (both,) = table("environment-of-both", "Environment of both sides", columns, names, "property", **shown)
+    return both
 
 
 def _sides(check: Check) -> tuple[Side, Side]:

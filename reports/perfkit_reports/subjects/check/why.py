@@ -5,15 +5,17 @@ from collections.abc import Iterator, Sequence
 from perfkit import units
 from perfkit.check.result import CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange, Why
 from perfkit_reports.cells import grown, seconds, size, text, whole
-from perfkit_reports.document.blocks import Block, Details, Text
+from perfkit_reports.document.blocks import Block, Details
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import story
-from perfkit_reports.subjects.tables import table
+from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.subjects.trace.columns import changes
 from perfkit_reports.wording import signed_seconds
+
+_NOTHING = "Nothing stands out: what differs is no more than these traces vary by."
 
 
 def blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
@@ -33,12 +35,8 @@ def blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
 
 def _blocks(variant: CheckedVariant, why: Why, number: int) -> Iterator[Block]:
     """The surest first: what stands out, what torch.compile and techniques did, ops, memory, set-up."""
-    suspects = tuple(story.suspects(variant))
-    if suspects:
-        yield Text(id=f"suspects-{number}", lines=suspects, style="list")
-    else:
-        nothing = "Nothing stands out: what differs is no more than these traces vary by."
-        yield Text(id=f"suspects-{number}", lines=(nothing,), style="empty")
+    suspects = listed(f"suspects-{number}", story.suspects(variant))
+    yield from suspects or listed(f"suspects-{number}", [_NOTHING], style="empty")
     yield from table(f"compiled-{number}", "torch.compile", COMPILED, why.compiled, "change", data="")
     yield from table(f"claims-{number}", "Claims of techniques that changed", CLAIMS, why.claims, "claim", data="")
     if why.time is not None:
@@ -57,8 +55,7 @@ def _blocks(variant: CheckedVariant, why: Why, number: int) -> Iterator[Block]:
         title = "Set-up costs, of one process of each side"
         costs = table(f"setup-costs-{number}", "Set-up costs", SETUP, why.setup, "cost", data="")
         yield Details(id=f"setup-{number}", title=title, blocks=costs, weight=Weight.DETAIL)
-    if why.notes:
-        yield Text(id=f"why-notes-{number}", lines=tuple(map(one_line, why.notes)), style="list")
+    yield from listed(f"why-notes-{number}", map(one_line, why.notes))
 
 
 def _category_columns(rows: Sequence[MemoryChange]) -> list[Column[MemoryChange]]:

@@ -1,7 +1,6 @@
 """What is said of a change in a history: one function a column."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit import units
@@ -160,10 +159,6 @@ def noise(series: Series) -> str:
 
 
 def notes(history: History) -> list[str]:
-    """Those of the history, then each of the series' once, with how many have it."""
+    """Those of the series, each once with how many have it."""
     count = Counter(note for series in history.series for note in series.notes)
-    return [*history.notes, *(f"{plural(many, 'series', 'series')}: {note}" for note, many in count.items())]
-
-
-def pending(history: History) -> Sequence[Series]:
-    return [series for series in history.series if series.pending]
+    return [f"{plural(many, 'series', 'series')}: {note}" for note, many in count.items()]

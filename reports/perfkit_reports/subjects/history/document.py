@@ -6,7 +6,7 @@ from typing import Any
 
 from perfkit.check.history.result import HISTORY_FILE, ChangePoint, History, Point, Series
 from perfkit_reports.charts.history import history_chart
-from perfkit_reports.document.blocks import Block, Details, Group, Narrow, Section, Table, Text
+from perfkit_reports.document.blocks import Block, Details, Group, Narrow, Section, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import NOTHING, Column, Data, fields, owned, schema_of
@@ -14,6 +14,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.history import changes as said
 from perfkit_reports.subjects.history.changes import Change
+from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.wording import plural
 
 _LEAD = 5
@@ -38,7 +39,7 @@ def document(history: History) -> Document:
         perfkit=history.perfkit,
         created_at=history.created_at,
         eyebrow=(one_line(history.folder), plural(history.runs, "run"), history.created_at[:10]),
-        summary=(Text(id="standing", lines=tuple(standing[:_LEAD]), style="list"),) if standing else (),
+        summary=listed("standing", standing[:_LEAD]),
         warnings=tuple(map(one_line, history.notes)),
         sections=sections,
         data=(
@@ -56,29 +57,24 @@ def _changes(history: History, changes: list[Change]) -> Iterator[Block]:
         titles = dict.fromkeys(series.title for series in history.series)
         yield Narrow(id="narrow", choices={"Workload": tuple(workloads), "Quantity": tuple(titles)})
     if changes:
-        yield Table(
-            id="changes-table",
-            title="Changes",
-            columns=COLUMNS,
-            rows=changes,
-            what="change",
-            data="changes",
+        yield from table(
+            "changes-table",
+            "Changes",
+            COLUMNS,
+            changes,
+            "change",
             limit=len(changes),
             show_title=False,
             weight=Weight.BRIEF,
             details=_unfolded,
             tags=lambda change: _tags(change.series),
-            caption="Intervals are at the 95 % level. p is the probability that a series of this length without a "
-            "change shows as much at any place.",
+            caption=_INTERVALS,
         )
     else:
         yield Text(id="steady", lines=("No series changed by more than chance explains.",), style="empty")
-    pending = tuple(f"? {one_line(f'{series.name}: {series.pending}')}" for series in said.pending(history))
-    if pending:
-        yield Text(id="pending", title="Not settled yet", lines=pending, style="list", weight=Weight.BRIEF)
-    notes = tuple(map(one_line, said.notes(history)[len(history.notes) :]))
-    if notes:
-        yield Text(id="notes", title="Notes", lines=notes, style="list", weight=Weight.BRIEF)
+    pending = [f"? {one_line(f'{series.name}: {series.pending}')}" for series in history.series if series.pending]
+    yield from listed("pending", pending, "Not settled yet", weight=Weight.BRIEF)
+    yield from listed("notes", map(one_line, said.notes(history)), "Notes", weight=Weight.BRIEF)
 
 
 def _unfolded(change: Change) -> tuple[Block, ...]:
@@ -88,8 +84,7 @@ def _unfolded(change: Change) -> tuple[Block, ...]:
     older = (commits.count or 0) - len(commits.commits)
     if lines and older > 0:
         lines.append(f"and {older:,} older ones")
-    name = f"commits-{change.id}"
-    return (Text(id=name, lines=tuple(lines), style="list", weight=Weight.BRIEF),) if lines else ()
+    return listed(f"commits-{change.id}", lines, weight=Weight.BRIEF)
 
 
 def _series(history: History, changes: list[Change]) -> Iterator[Block]:
@@ -127,13 +122,12 @@ def _caption(series: Series) -> str:
 
 
 def _method(history: History) -> Iterator[Block]:
-    yield Text(id="how", lines=_METHOD, style="list", weight=Weight.DETAIL)
+    yield from listed("how", _METHOD, weight=Weight.DETAIL)
     if len(history.machines) > 1:
-        lines = tuple(map(one_line, history.machines))
-        yield Text(id="machines", title="Machines", lines=lines, style="list", weight=Weight.DETAIL)
+        yield from listed("machines", map(one_line, history.machines), "Machines", weight=Weight.DETAIL)
     if history.repository:
-        lines = (one_line(f"Commits are from {history.repository}."),)
-        yield Text(id="repository", lines=lines, style="caption", weight=Weight.DETAIL)
+        line = one_line(f"Commits are from {history.repository}.")
+        yield Text(id="repository", lines=(line,), style="caption", weight=Weight.DETAIL)
 
 
 def _workload(series: Series) -> str:
@@ -172,6 +166,10 @@ def _change_rows(history: History) -> list[dict[str, Any]]:
     ]
 
 
+_INTERVALS = (
+    "Intervals are at the 95 % level. p is the probability that a series of this length without a change shows as much "
+    "at any place."
+)
 _READING = (
     "A dot is one run, the median of its processes; grey steps are the levels with their 95 % intervals. A dashed "
     "line is a change: orange ▲ for the worse, blue ▼ for the better, shaded where it may have been as well. "

@@ -7,7 +7,7 @@ from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
 from perfkit_reports.charts import pareto
-from perfkit_reports.document.blocks import Block, Section, Table, Text, Tile
+from perfkit_reports.document.blocks import Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
@@ -15,6 +15,7 @@ from perfkit_reports.subjects.loop.document import document as of_loop
 from perfkit_reports.subjects.memory import story
 from perfkit_reports.subjects.suite import cells, columns, headline, sections
 from perfkit_reports.subjects.suite.look import styles
+from perfkit_reports.subjects.tables import listed
 from perfkit_reports.wording import sentence
 
 _LANES = (
@@ -70,7 +71,7 @@ def _variants(analysis: Analysis) -> Table:
     return replace(made, emphasis=lambda variant: variant.is_baseline and not alone)
 
 
-def _not_measured(analysis: Analysis) -> Iterator[Block]:
+def _not_measured(analysis: Analysis) -> tuple[Text, ...]:
     """What stands in for the figures of variants that have none, or not all."""
     lines = []
     for variant in analysis.variants:
@@ -78,8 +79,7 @@ def _not_measured(analysis: Analysis) -> Iterator[Block]:
         if variant.reason or not columns.is_measured(variant):
             told = " ".join([sentence(variant.reason or "no reason was recorded"), *alive])
             lines.append(f"{variant.name} ({variant.status.value}): {told}")
-    if lines:
-        yield Text(id="not-measured", lines=tuple(lines), style="list", weight=Weight.BRIEF)
+    return listed("not-measured", lines, weight=Weight.BRIEF)
 
 
 def _trade_off(analysis: Analysis) -> Iterator[Section]:

@@ -7,7 +7,7 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Block, Details, Facts, Section, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects import method as shared
-from perfkit_reports.subjects.tables import table
+from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.subjects.trace import columns, story
 from perfkit_reports.subjects.trace.costs import columns as cost_columns
 from perfkit_reports.subjects.trace.headline import ceilings_of
@@ -65,9 +65,7 @@ def method(analysis: TraceAnalysis) -> Section:
         for line in (*trace.reading.notes, *trace.notes)
     ]
     blocks: list[Block] = [*table("traces", "Traces", columns.TRACES, traces, "trace")]
-    if notes:
-        title = "What was repaired, skipped or is missing"
-        blocks.append(Text(id="notes", lines=tuple(notes), style="callout", title=title))
+    blocks += listed("notes", notes, "What was repaired, skipped or is missing", style="callout")
     blocks += [
         Details(
             id=f"device-{place}",
