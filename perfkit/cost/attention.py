@@ -83,7 +83,7 @@ def _flag(index: int) -> _MaskOf:
     return partial(causal_flag, index=index)
 
 
-def _flash_mask(args: Args) -> Mask | None:
+def flash_mask(args: Args) -> Mask | None:
     """`..., causal, window_size_left, window_size_right` (flash_attn/flash_attn_interface.py of Dao-AILab's
     flash-attention, hopper/flash_attn_interface.py, xformers/ops/fmha/flash.py; versions before windows have none)."""
     flag = first_flag(args)
@@ -118,8 +118,8 @@ def _efficient_backward(out: int, logsumexp: int, at: Lengths, mask_of: _MaskOf)
     return packed(_backward("BSHD", 4, out, logsumexp, mask_of), at, mask_of, backward=True)
 
 
-_FLASH = _forward("BSHD", None, _flash_mask)
-_FLASH_BACKWARD = _backward("BSHD", None, 4, 5, _flash_mask)
+flash_forward = _forward("BSHD", None, flash_mask)
+flash_backward = _backward("BSHD", None, 4, 5, flash_mask)
 _ATEN_FLASH, _ATEN_FLASH_BACKWARD = _aten_flash_mask(8, 11), _aten_flash_mask(11, 15)
 _EFFICIENT = _efficient_mask(9, 13)
 _EFFICIENT_BACKWARD = _efficient_backward(5, 10, Lengths(6, 7), _efficient_mask(14, 18))
@@ -144,17 +144,17 @@ FORMULAS: dict[str, Formula] = {
     ),
     "aten::_efficient_attention_backward": _EFFICIENT_BACKWARD,
     # Other packages: (batch, position, head, width), or packed where the op says `varlen`.
-    "flash_attn::_flash_attn_forward": _FLASH,
-    "flash_attn::_flash_attn_backward": _FLASH_BACKWARD,
-    "flash_attn::_flash_attn_varlen_forward": packed(_FLASH, Lengths(3, 4, used=17, table=15), _flash_mask),
-    "flash_attn::_flash_attn_varlen_backward": packed(_FLASH_BACKWARD, Lengths(9, 10), _flash_mask, backward=True),
+    "flash_attn::_flash_attn_forward": flash_forward,
+    "flash_attn::_flash_attn_backward": flash_backward,
+    "flash_attn::_flash_attn_varlen_forward": packed(flash_forward, Lengths(3, 4, used=17, table=15), flash_mask),
+    "flash_attn::_flash_attn_varlen_backward": packed(flash_backward, Lengths(9, 10), flash_mask, backward=True),
     **dict.fromkeys(
         ("flash_attn_3::_flash_attn_forward", "flash_attn_3::fwd"),
-        packed(_FLASH, Lengths(7, 8, used=11, table=14), _flash_mask),
+        packed(flash_forward, Lengths(7, 8, used=11, table=14), flash_mask),
     ),
-    "flash_attn_3::_flash_attn_backward": packed(_FLASH_BACKWARD, Lengths(6, 7, used=9), _flash_mask, backward=True),
-    "xformers_flash::flash_fwd": packed(_FLASH, Lengths(3, 4), _flash_mask),
-    "xformers_flash::flash_bwd": packed(_FLASH_BACKWARD, Lengths(9, 10), _flash_mask, backward=True),
+    "flash_attn_3::_flash_attn_backward": packed(flash_backward, Lengths(6, 7, used=9), flash_mask, backward=True),
+    "xformers_flash::flash_fwd": packed(flash_forward, Lengths(3, 4), flash_mask),
+    "xformers_flash::flash_bwd": packed(flash_backward, Lengths(9, 10), flash_mask, backward=True),
     "xformers::efficient_attention_forward_cutlass": packed(
         _forward("BSHD", 3, _xformers_mask), Lengths(4, 5), _xformers_mask
     ),

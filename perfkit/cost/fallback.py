@@ -16,13 +16,14 @@ from perfkit.cost.free import COMPOSITES, is_free
 from perfkit.cost.moves import MOVES
 
 RECORDED_INPUTS = "estimate: recorded arguments once"  # the source of such a cost
-BY_DATA = "data decide what it touches"
+BY_DATA = "what it touches is data, or not recorded"
 _UNSIZED = "data movement of unknown size"
 _POOL = re.compile(
     r"lookup|embedding|gather|index|cache|kv_buffer|paged|select|attn|attention|_fa\d_|::fwd|mla|mha|fmha|decode|prefill|"
     r"moe|expert",
     re.IGNORECASE,
 )
+_MULTIPLIES = re.compile(r"attn|attention|_fa\d_|::fwd|mla|mha|fmha|prefill|moe|expert", re.IGNORECASE)
 _BACKWARD = re.compile(r"backward|CppNode", re.IGNORECASE)  # is given gradients, which it reads in full
 _OWN = ("aten::", "prim::", "prims::", "profiler::", "autograd::", "torch::", "perfkit::", "inductor::")
 _NAME = re.compile(r"\w+::[\w.]+")
@@ -51,7 +52,8 @@ def fallback_cost(call: OpCall) -> OpCost | None:
     peak = BY_NAME[dtype].peak if dtype in BY_NAME else dtype
     pool = _POOL.search(call.name) is not None and not _BACKWARD.search(call.name)
     if pool or any(map(_holds_positions, tensors)):
-        return OpCost(None, None, Unit.VECTOR, peak, BY_DATA)
+        unit = Unit.MATRIX if _MULTIPLIES.search(call.name) else Unit.VECTOR
+        return OpCost(None, None, unit, peak, BY_DATA)
     nbytes = read_bytes(*tensors)
     return OpCost(None, nbytes, Unit.VECTOR, peak, RECORDED_INPUTS) if nbytes else None
 

@@ -15,7 +15,7 @@ _MATRIX, _VECTOR = Unit.MATRIX, Unit.VECTOR
 
 # Only such names are matrix kernels; a copy, a sum of partial products or a conversion has types in its name, too.
 _IS_MATRIX = re.compile(
-    r"(?<!fb)gemm|gemv|Cijk_|nvjet|xmma|cudnn|cutlass|flash|fmha|attn|wgmma|ck::|ck_tile|conv|matmul|miopenSp3",
+    r"(?<!fb)gemm|gemv|Cijk_|nvjet|xmma|cudnn|cutlass|flash|fmha|attn|attention|fused_moe_kernel|moe_gemm|wgmma|ck::|ck_tile|conv|matmul|miopenSp3",
     re.IGNORECASE,
 )
 _IS_NOT = re.compile(

@@ -28,6 +28,7 @@ from perfkit.cost import (
     recurrent,
     reduction,
     resampling,
+    serving,
     spectral,
 )
 from perfkit.cost.args import Formula, UnmodelledError
@@ -55,6 +56,7 @@ _FAMILIES = (
     spectral,
     optimizer,
     libraries,
+    serving,
 )
 
 

@@ -23,7 +23,7 @@ from perfkit.cost.attention_mask import FULL, Mask, Range, Sequences, packed_pai
 from perfkit.cost.call import OpCost, TensorArg
 
 _SOURCE = "attention"
-_BOUNDED = "attention: the lengths are data"
+BOUNDED = "attention: the lengths are data"
 _MASK_LOST = "attention: its mask is not recorded"
 
 
@@ -59,8 +59,8 @@ def packed(fixed: Formula, at: Lengths, mask_of: Callable[[Args], Mask | None], 
         if offsets is None and used is None:
             return fixed(args)
         query, key, value = (tensor(args, first + index) for index in range(3))
-        if len(query.shape) < 3:
-            raise UnmodelledError("queries have no heads")
+        if len(query.shape) < 3 or len(key.shape) not in (3, 4):
+            raise UnmodelledError("queries have no heads, or keys another layout")
         mask = mask_of(args) or FULL
         sequences = _sequences(args, at, query, key, mask)
         computed = packed_pairs(sequences, mask)
@@ -77,8 +77,8 @@ def packed(fixed: Formula, at: Lengths, mask_of: Callable[[Args], Mask | None], 
         paged = sequences.keys is None
         kept = _cache_bytes(sequences, key, value) if paged else (read_bytes(key, value),) * 2
         per_pair = 2.0 * heads * (3 * d + 2 * d_v if backward else d + d_v)
-        cost = attention_cost(per_pair, computed, unmasked, nbytes + kept[0], query.dtype, lost=_BOUNDED)
-        return cost if kept[0] == kept[1] else cost._replace(most_bytes=nbytes + kept[1], source=_BOUNDED)
+        cost = attention_cost(per_pair, computed, unmasked, nbytes + kept[0], query.dtype, lost=BOUNDED)
+        return cost if kept[0] == kept[1] else cost._replace(most_bytes=nbytes + kept[1], source=BOUNDED)
 
     return formula
 

@@ -14,7 +14,7 @@ from perfkit.cost.inside import SIZED_INSIDE, TELLING, inside_cost
 from perfkit.cost.moves import MOVES
 from perfkit.cost.op import has_formula, op_cost
 from perfkit.trace import list_dtypes
-from perfkit.trace.kernels import is_compiled_graph, is_compiled_kernel
+from perfkit.trace.kernels import is_compiled_graph, is_compiled_kernel, is_compiled_region
 from perfkit.trace.list_evidence import ListEvidence
 from perfkit.trace.naming import Names
 from perfkit.trace.nesting import depths, grouped
@@ -142,7 +142,7 @@ def _cost_others(
         covered[parent[nested[covered[nested] | with_formula[nested]]]] = True
     foreign = ~names.are(lambda name: name.startswith("aten::"))
     custom = names.are(is_custom)
-    itself = launching & foreign
+    itself = launching & foreign & ~names.are(is_compiled_region)
     asked: dict[int, int] = {}
 
     def cost(rows: Ints) -> Ints:

@@ -190,6 +190,14 @@ def is_compiled_graph(name: str) -> bool:
     return name.startswith(COMPILED_GRAPH)
 
 
+def is_compiled_region(name: str) -> bool:
+    """Whether this surrounds a run of compiled code: Dynamo's range, AOTAutograd's function, its gradient, the graph.
+
+    What it was given says little of what its kernels move.
+    """
+    return is_compiled_graph(name) or name.startswith(("CompiledFunction", "Torch-Compiled Region"))
+
+
 def communication(trace: Trace) -> Ints:
     """Events during which ranks exchanged data: collective kernels, or a backend's ranges where there are none."""
     kernels = trace.of(Category.KERNEL)

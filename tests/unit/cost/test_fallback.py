@@ -37,7 +37,7 @@ POOL = t(10**6, 16, 8)
 def test_what_is_given_positions_or_a_pool_has_no_known_bytes(name: str, args: tuple[object, ...]) -> None:
     found = fallback_cost(OpCall(name, args))  # type: ignore[arg-type]
     assert found is not None
-    assert (found.flops, found.bytes, found.source) == (None, None, "data decide what it touches")
+    assert (found.flops, found.bytes, found.source) == (None, None, "what it touches is data, or not recorded")
 
 
 def test_gradients_of_a_lookup_and_a_single_number_are_no_positions() -> None:

@@ -33,6 +33,9 @@ MATRIX, VECTOR = Unit.MATRIX, Unit.VECTOR
         ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1", MATRIX, "bf16"),
         ("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize128x128x128_cgasize1x2x1_stage4_gmmastage2", MATRIX, "fp8"),
         ("sm80_xmma_gemm_i8i8_i8i32_f32_tn_n_tilesize128x64x64", MATRIX, "int8"),
+        # Experts with Triton: layouts, then output, activations and weights
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_128x256x128x1_swiglu", MATRIX, "bf16"),
+        ("_p_matmul_ogs_NNT_fp8e5xfp8e5xmxfp4_16x256x128x1", MATRIX, "fp8"),
         ("nvjet_tst_256x128_64x4_1x2_h_bz_coopA_TNT", MATRIX, "bf16"),
         ("nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NNT", MATRIX, "fp16"),
         ("nvjet_sm100_tst_64x32_64x16_2x1_2cta_v_bz_TNN", MATRIX, "bf16"),
@@ -176,3 +179,8 @@ def test_operands_of_kernels_that_multiply(name: str, dtypes: set[str]) -> None:
 def test_generated_and_other_kernels_multiply_nothing(name: str) -> None:
     assert not multiplies(name)
     assert operand_dtypes(name) == frozenset()
+
+
+@pytest.mark.parametrize("name", ["fused_moe_kernel", "kernel_unified_attention_2d", "paged_attention_v1_kernel<half>"])
+def test_kernels_of_serving_engines_multiply(name: str) -> None:
+    assert multiplies(name)

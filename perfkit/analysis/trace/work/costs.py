@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.by_name import NamedCosts, named_costs
 from perfkit.analysis.trace.work.inferred import as_elsewhere
 from perfkit.analysis.trace.work.pieces import Flags, Kind, Pieces
 from perfkit.analysis.trace.work.stated import stated_costs
@@ -40,6 +41,7 @@ class PieceCosts:
         precision: index into `precisions`, NONE where the piece has no cost.
         is_matrix: whether it multiplies matrices: its op is a matrix product, or its name says so.
         counted: whether its FLOPs and bytes were counted by the hardware.
+        by_name: whether its own name and grid tell its cost, and no op.
         estimated: whether its bytes are but those of recorded arguments: no time follows from them.
     """
 
@@ -53,6 +55,7 @@ class PieceCosts:
     is_matrix: Flags
     counted: Flags
     estimated: Flags
+    by_name: Flags
 
     @property
     def is_bounded(self) -> Flags:
@@ -90,8 +93,14 @@ def piece_costs(
     precision, precisions, named_product = _precisions(pieces, fp32)
     flops, moved = _shared(pieces, named_product)
     if ops.trace.statements:
-        for own, stated in zip((flops, moved), stated_costs(pieces), strict=True):
-            np.copyto(own, stated, where=np.isnan(own))
+        for column, stated in zip((flops, moved), stated_costs(pieces), strict=True):
+            np.copyto(column, stated, where=np.isnan(column))
+    own = named_costs(pieces)
+    if own.costs:
+        table = np.asarray([(cost.flops, cost.bytes) for cost in own.costs])
+        has_own = own.index != NONE
+        flops[has_own], moved[has_own] = table[own.index[has_own]].T
+        precision, precisions = _with_own(precision, precisions, own)
     uncosted = pieces.call == NONE
     recorded = ops.trace.moved_bytes[pieces.event]
     sizes = np.where(recorded < 0, np.nan, recorded.astype(np.float64))
@@ -113,8 +122,9 @@ def piece_costs(
     estimated = np.asarray([*(call.cost.source == RECORDED_INPUTS for call in ops.calls), False])[pieces.call]
     estimated &= ~counted & ~np.isnan(moved)
     # Also where the name tells no precision: a product without FLOPs is one all the same.
-    is_matrix = matrix_call | (uncosted & pieces.on_device & named(ops.trace, pieces.event, multiplies))
-    more_flops, more_bytes, unmasked = (np.where(counted, 1.0, ratio) for ratio in _ratios(pieces))
+    unknown_call = uncosted | np.isnan(flops)
+    is_matrix = matrix_call | (unknown_call & pieces.on_device & named(ops.trace, pieces.event, multiplies))
+    more_flops, more_bytes, unmasked = (np.where(counted, 1.0, ratio) for ratio in _ratios(pieces, own))
     return PieceCosts(
         flops,
         moved,
@@ -126,12 +136,23 @@ def piece_costs(
         is_matrix,
         counted,
         estimated,
+        own.index != NONE,
     )
 
 
-def _ratios(pieces: Pieces) -> tuple[Floats, Floats, Floats]:
+def _with_own(
+    precision: Ints, precisions: tuple[Precision, ...], own: NamedCosts
+) -> tuple[Ints, tuple[Precision, ...]]:
+    """With the precision of pieces whose cost follows from their names."""
+    table = dict(zip(precisions, range(len(precisions)), strict=True))
+    numbers = [table.setdefault((cost.unit, cost.dtype), len(table)) for cost in own.costs]
+    return np.where(own.index == NONE, precision, np.asarray(numbers)[own.index]), tuple(table)
+
+
+def _ratios(pieces: Pieces, own: NamedCosts) -> tuple[Floats, Floats, Floats]:
     """Of each piece's call the most FLOPs and bytes, and FLOPs without a mask, over what is taken for it."""
-    costs = [call.cost for call in pieces.ops.calls]
+    calls = pieces.ops.calls
+    costs = [*(call.cost for call in calls), *own.costs]
     table = [
         (
             _ratio(cost.most_flops, cost.flops),
@@ -140,7 +161,8 @@ def _ratios(pieces: Pieces) -> tuple[Floats, Floats, Floats]:
         )
         for cost in costs
     ]
-    ratios = np.asarray([*table, (1.0, 1.0, 1.0)])[pieces.call]  # NONE (-1) takes the last row
+    of = np.where(own.index == NONE, pieces.call, own.index + len(calls))
+    ratios = np.asarray([*table, (1.0, 1.0, 1.0)])[of]  # NONE (-1) takes the last row
     return ratios[:, 0], ratios[:, 1], ratios[:, 2]
 
 

@@ -17,7 +17,7 @@ from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.inferred import infer_calls
 from perfkit.analysis.trace.work.windows import Windows
 from perfkit.trace.compact import Compact, compact
-from perfkit.trace.kernels import communication, is_compiled_graph
+from perfkit.trace.kernels import communication, is_compiled_region
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops, Role
 from perfkit.trace.read import NONE, Ints, Small, Trace
@@ -103,7 +103,7 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
     own = trace.name[event]
     op_name = np.where(linked, trace.name[_at(ops.event, owner, 0)], NONE)
     start, end = trace.start_ns[event], trace.end_ns[event]
-    is_graph = named(trace, ops.event, is_compiled_graph)
+    is_graph = named(trace, ops.event, is_compiled_region)
     lanes, lane = _streams(trace, event)
     call = np.where(costed, _at(ops.call, owner, NONE), NONE)
     return Pieces(

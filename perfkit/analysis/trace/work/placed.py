@@ -17,6 +17,7 @@ from perfkit.analysis.trace.work.inferred import AS_ELSEWHERE, INFERRED
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.shapes import show_shapes
 from perfkit.analysis.trace.work.wall import overlap_at_all, wall_ns, wall_ns_of_groups
+from perfkit.cost.multi_tensor import NAME_AND_GRID
 from perfkit.devices.ceiling import Level
 from perfkit.record import PHASES
 from perfkit.trace.read import NONE
@@ -202,7 +203,7 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         attainable_s=attainable,
         # Work that a cache of unknown bandwidth served has no limit but the time it took, which says nothing.
         efficiency=None if attainable in (None, seconds) or seconds == 0 else attainable / seconds,
-        cost_source=_source(placed, index, _formula(pieces, first)),
+        cost_source=_source(placed, index, _formula(placed, first)),
         op=op if of_kernels and pieces.on_device else "",
         unit=unit,
         dtype=dtype,
@@ -221,11 +222,12 @@ def _more(most: float, least: float | None) -> float | None:
     return float(most) if least is not None and most > least * (1 + 1e-9) else None
 
 
-def _formula(pieces: Pieces, row: int) -> str:
+def _formula(placed: Placed, row: int) -> str:
     """The formula that a piece's cost comes from, empty where none models it."""
+    pieces = placed.pieces
     call = int(pieces.call[row])
     if call == NONE:
-        return ""
+        return NAME_AND_GRID if placed.costs.by_name[row] else ""
     source = pieces.ops.calls[call].cost.source
     return f"{source}, {AS_ELSEWHERE}" if pieces.inferred[row] else source
 

@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyse_trace
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
-from perfkit.record import Measurement
+from perfkit.record import Measurement, Unknown
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, call, kernel, launch, mark, write_trace
 
@@ -123,3 +123,43 @@ def replaced_bandwidth(value: float) -> DeviceCeilings:
     kept = [each for each in CEILINGS.ceilings if each.level != Level.MEMORY]
     memory = Ceiling(level=Level.MEMORY, dtype=None, value=value, unit="B/s", kind=Kind.DATASHEET, source="test")
     return replace(CEILINGS, ceilings=(*kept, memory))
+
+
+def test_an_optimizer_outside_of_ops_is_costed_by_name_and_grid(tmp_path: Path) -> None:
+    name = "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float>(int)"
+    adam = kernel(name, 1, 40, 100_000)
+    adam["args"] |= {"grid": [320, 1, 1], "block": [512, 1, 1], "shared memory": 0}
+    found = analysed(tmp_path, launch(1, 15), adam)
+    row = only(found.kernels)
+    least, most = 284 * 65536 + 36, 320 * 65536
+    assert (row.flops, row.most_flops) == (14 * least, 14 * most)
+    assert (row.bytes, row.most_bytes) == (28 * least, 28 * most)
+    assert row.cost_source == "kernel over lists: name and grid"
+    assert found.coverage.flops_s == found.coverage.bounded_s == pytest.approx(0.1)
+
+
+def test_kernels_of_compiled_code_do_not_share_the_arguments_of_its_region(tmp_path: Path) -> None:
+    found = analysed(
+        tmp_path,
+        call("CompiledFunctionBackward", 10, 20, ((1000, 1000), "float")),
+        launch(1, 15),
+        kernel("triton_poi_fused_add_0", 1, 40, 4000),
+    )
+    row = only(found.ops)
+    assert (row.name, row.bytes, row.estimated) == ("triton_poi_fused_add_0", None, False)
+
+
+def test_attention_of_unknown_cost_leaves_utilisation_unknown(tmp_path: Path) -> None:
+    bf16 = ((64, 64), BF16)
+    found = analysed(
+        tmp_path,
+        call("aten::mm", 1, 5, bf16, bf16),
+        launch(2, 3),
+        kernel("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n", 2, 20, 10),
+        call("vllm::unified_attention_with_output", 10, 20, *[((64, 8, 64), BF16)] * 4),
+        launch(1, 15),
+        kernel("kernel_unified_attention_2d", 1, 40, 90),
+    )
+    assert isinstance(found.mfu, Unknown)
+    assert found.mfu.reason == "FLOPs are known for only 10% of the time of GEMMs"
+    assert found.coverage.uncovered[0].reason == "what it touches is data, or not recorded"

@@ -1,0 +1,60 @@
+"""Kernels over lists of tensors that were launched outside of any op: optimizers of apex and DeepSpeed, torch's own.
+
+A name tells the functor, how many lists it has (its depth) and their dtype; the grid has a block for each chunk of
+65,536 elements. Only the last chunk of a tensor is not full, and a launch takes so many tensors at most, so that blocks
+bound the elements. Chunks and tables: aten/src/ATen/native/cuda/MultiTensorApply.cuh (with CUDA 13 the larger
+one), csrc/multi_tensor_apply.cuh of apex, csrc/adam/multi_tensor_apply.cuh of DeepSpeed; FLOPs as of the fused ops.
+"""
+
+import re
+from typing import NamedTuple
+
+from perfkit.cost.args import size_of, vector
+from perfkit.cost.call import OpCost
+from perfkit.cost.dtypes import BY_TRACE_NAME
+
+_CHUNK = 65536
+_MOST_TENSORS = (110, 64, 48, 36, 30)  # by depth
+_MOST_TENSORS_OF_TORCH = (770, 448, 336, 252, 210)
+_MOST_BLOCKS = 2240
+NAME_AND_GRID = "kernel over lists: name and grid"
+
+_KERNEL = re.compile(r"multi_tensor_apply_kernel<.*?TensorListMetadata<(?P<depth>[1-5])>\s*,\s*(?P<rest>.*)")
+_FUNCTOR = re.compile(r"(?P<name>\w+Functor)\w*<(?P<dtype>[\w: ]+)")
+
+
+class _Functor(NamedTuple):
+    """FLOPs an element, and how many of its lists are read and written, by depth."""
+
+    flops: int
+    moved: dict[int, tuple[int, int]]
+
+
+_FUNCTORS = {
+    "FusedAdamMathFunctor": _Functor(14, {4: (4, 3), 5: (5, 4)}),  # parameter, gradient, moments
+    "AdamFunctor": _Functor(14, {4: (4, 3)}),
+    "FusedSgdMathFunctor": _Functor(4, {3: (3, 2)}),
+    "SGDFunctor": _Functor(4, {3: (3, 2), 4: (3, 3)}),  # of four the last is a copy in 16 bits
+    "FusedAdagradMathFunctor": _Functor(6, {3: (3, 2)}),
+    "L2NormFunctor": _Functor(2, {1: (1, 0)}),
+    "LpNormFunctor": _Functor(2, {1: (1, 0)}),
+    "ScaleFunctor": _Functor(1, {2: (1, 1)}),
+}
+
+
+def multi_tensor_cost(name: str, blocks: int) -> OpCost | None:
+    """The cost of a kernel over lists with so many blocks, from the least to the most; None for other kernels."""
+    kernel = _KERNEL.search(name)
+    functor = None if kernel is None else _FUNCTOR.search(kernel["rest"])
+    if kernel is None or functor is None or not 0 < blocks <= _MOST_BLOCKS:
+        return None
+    depth, dtype = int(kernel["depth"]), BY_TRACE_NAME.get(functor["dtype"].strip())
+    known = _FUNCTORS.get(functor["name"])
+    if known is None or dtype is None or depth not in known.moved:
+        return None
+    tensors = min((_MOST_TENSORS_OF_TORCH if "at::native" in name else _MOST_TENSORS)[depth - 1], blocks)
+    most = blocks * _CHUNK
+    least = (blocks - tensors) * _CHUNK + tensors
+    element = sum(known.moved[depth]) * size_of(dtype.name)
+    found = vector(known.flops * least, element * least, dtype.name, NAME_AND_GRID)
+    return found._replace(most_flops=float(known.flops * most), most_bytes=element * most)

@@ -1,0 +1,40 @@
+"""Kernels over lists, by names as torch, apex and DeepSpeed write them."""
+
+import pytest
+
+from perfkit.cost.multi_tensor import multi_tensor_cost
+
+APEX_ADAM = (
+    "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float, float, float>"
+    "(int, int volatile*, TensorListMetadata<4>, AdamFunctor<float, float, int>)"
+)
+TORCH_ADAM = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+    "FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, "
+    "(at::native::ADAM_MODE)1, false>, float const*>"
+)
+
+
+def test_an_optimizer_of_apex() -> None:
+    # 320 chunks of 65,536 elements, of which at most 36 (one of each tensor) are not full.
+    found = multi_tensor_cost(APEX_ADAM, 320)
+    assert found is not None
+    least, most = 284 * 65536 + 36, 320 * 65536
+    assert (found.flops, found.most_flops) == (14 * least, 14 * most)
+    assert (found.bytes, found.most_bytes) == (28 * least, 28 * most)  # reads four lists of fp32, writes three
+    assert (found.dtype, found.source) == ("fp32", "kernel over lists: name and grid")
+
+
+def test_torchs_own_takes_more_tensors_at_once() -> None:
+    found = multi_tensor_cost(TORCH_ADAM, 320)
+    assert found is not None
+    assert found.flops == 14 * (68 * 65536 + 252)
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [("void vectorized_elementwise_kernel<4>", 320), (APEX_ADAM.replace("AdamFunctor", "LAMBStage1Functor"), 320),
+     (APEX_ADAM, 5000), (APEX_ADAM, 0)],
+)  # fmt: skip
+def test_what_is_not_known(name: str, blocks: int) -> None:
+    assert multi_tensor_cost(name, blocks) is None
