@@ -34,6 +34,7 @@ INPUT = "input"
 ACTIVATION = "activation"
 RECOMPUTED = "recomputed activation"
 AUTOCAST = "autocast weight copy"
+RETAINED = "retained output"
 TEMPORARY = "temporary"
 UNSHARDED_PARAMETER = "unsharded parameter"
 COMMUNICATION_BUFFER = "communication buffer"
@@ -51,6 +52,7 @@ CATEGORIES = (
     ACTIVATION,
     RECOMPUTED,
     AUTOCAST,
+    RETAINED,
     TEMPORARY,
     UNSHARDED_PARAMETER,
     COMMUNICATION_BUFFER,

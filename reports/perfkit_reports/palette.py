@@ -68,6 +68,7 @@ _FILLS = {
     allocations.INPUT: Fill(YELLOW, "\\"),
     allocations.ACTIVATION: Fill(ORANGE),
     allocations.RECOMPUTED: Fill(ORANGE, "/"),
+    allocations.RETAINED: Fill(ORANGE, "x"),
     allocations.TEMPORARY: Fill(PINK, "."),
     allocations.COMMUNICATION_BUFFER: Fill(VERMILLION, "/"),
     allocations.WORKSPACE: Fill(VERMILLION),

@@ -109,6 +109,7 @@ RULES = (
     Rule(categories.unsharded_parameters, AccountView, About.MEMORY),
     Rule(categories.communication_buffers, AccountView, About.MEMORY),
     Rule(categories.temporaries, AccountView, About.MEMORY),
+    Rule(categories.retained, AccountView, About.MEMORY),
     Rule(allocator.fragmented, AccountView, About.MEMORY),
     Rule(allocator.kept, AccountView, About.MEMORY),
     Rule(categories.unexplained, AccountView, About.MEMORY),

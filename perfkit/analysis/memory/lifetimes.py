@@ -12,6 +12,7 @@ from perfkit.allocations import (
     NONE,
     OPTIMIZER_STATE,
     RECOMPUTED,
+    RETAINED,
     TEMPORARY,
     UNKNOWN,
     Allocations,
@@ -20,6 +21,7 @@ from perfkit.analysis.memory.births import BACKWARD, DATA, FORWARD, OPTIMIZER, B
 from perfkit.analysis.memory.likes import made_once, majority_of_likes
 from perfkit.analysis.memory.op_rules import AUTOGRAD_NODE, FORWARD_OP, GRADIENT_TAKER, matches
 from perfkit.analysis.memory.recomputation import recomputed
+from perfkit.analysis.memory.retained import retained
 
 Categories = NDArray[np.int8]
 
@@ -40,6 +42,7 @@ def by_lifetime(allocations: Allocations, births: Births) -> Categories:
         (RECOMPUTED, again & ~outlives & ~births.brief),
         (ACTIVATION, (phase == NONE) & saved),
         (INPUT, (phase == DATA) & outlives),
+        (RETAINED, retained(allocations, births)),
         (BUFFER, (phase == FORWARD) & outlives & made_once(births)),
         (ACTIVATION, (phase == FORWARD) & outlives),
         # What crosses the end of backward and is dropped before the update was no parameter's gradient; but what a

@@ -12,6 +12,7 @@ from perfkit.allocations import (
     OPTIMIZER_STATE,
     PARAMETER,
     RECOMPUTED,
+    RETAINED,
     TEMPORARY,
     UNKNOWN,
     UNSHARDED_PARAMETER,
@@ -71,6 +72,22 @@ def temporaries(view: AccountView) -> Iterator[Finding]:
     """Tensors of a moment, which set the peak."""
     in_update = view.account.peak_phase == "optimizer"
     yield from _large(view, TEMPORARY, "Temporaries hold", OPTIMIZER_TEMPORARIES if in_update else REMEDIES[TEMPORARY])
+
+
+def retained(view: AccountView) -> Iterator[Finding]:
+    """What every layer keeps to the end of a forward pass: as it should be in inference with a cache."""
+    size = view.bytes_of(RETAINED)
+    if view.share(size) < LARGE or size < SMALL_BYTES:
+        return
+    rows = [row for row in view.account.rows if row.category == RETAINED]
+    yield view.remark(
+        "note",
+        f"What each layer keeps to the end of forward holds {percent(view.share(size), 0)} of the peak",
+        f"{view.of_peak(size)}: {origins(rows)}",
+        "keys and values of a cache are expected in inference: shorter contexts, a quantized or paged cache and "
+        "grouped-query attention hold less. Where nothing is generated from them, and in training, pass "
+        "use_cache=False; ask for no hidden states, and run under torch.inference_mode() if no backward pass follows",
+    )
 
 
 def unexplained(view: AccountView) -> Iterator[Finding]:

@@ -73,6 +73,19 @@ def test_a_large_category_is_told_with_what_lowers_it(category: str, subject: st
     assert memory_findings(account({category: 90})) == ()
 
 
+def test_what_layers_keep_in_inference_is_told_as_something_to_know_and_not_as_temporaries() -> None:
+    rows = (
+        row("retained output", "layers.0.k", "aten::addmm", 200),
+        row("retained output", "layers.1.k", "aten::addmm", 200),
+    )
+    finding = only(memory_findings(account({"retained output": 400}, rows=rows)))
+    assert (finding.severity, finding.gain_bytes) == ("note", None)
+    assert finding.title == "What each layer keeps to the end of forward holds 40 % of the peak"
+    assert finding.evidence.endswith(": aten::addmm in layers.*.k 400 MiB")
+    assert "use_cache=False" in finding.action
+    assert memory_findings(account({"retained output": 90})) == ()
+
+
 def test_the_op_and_the_modules_that_made_most_are_named_with_numbered_modules_as_one() -> None:
     rows = (
         row("activation", "blocks.0.mlp", "aten::gelu", 100),

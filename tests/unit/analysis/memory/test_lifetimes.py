@@ -93,6 +93,15 @@ STORIES = {
         forward: logits=addmm*102>activation -new
         optimizer: update=sqrt>temporary -update
     """,
+    "what each layer of inference keeps, beside what the last has at the end": """
+        forward: k0=mm/layers.0.k*100>retained_output passing=mul/layers.0.mlp*50>temporary -passing
+        forward: k1=mm/layers.1.k*100>retained_output other=mul/layers.1.mlp*50>temporary sum/norm*8>activation
+        outside: -k0 -k1 -other
+    """.replace("\n        forward: k1", " k1"),
+    "what each layer keeps for a backward pass are activations": """
+        forward: k0=mm/layers.0.k*100>activation k1=mm/layers.1.k*100>activation
+        backward: -k1@NODE -k0@NODE
+    """,
     "outside of phases": """
         forward:
         outside: passing=add>temporary staying=add>unknown -passing
