@@ -1,8 +1,5 @@
 """The tracker in the real Accelerator."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,17 @@ from torch import nn
 from perfkit.attach.profile import Profile
 from perfkit.integrations.accelerate import PerfkitTracker
 from perfkit.record import Status
-from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, accumulated, batches, record_of
+from tests.fixtures.integration_runs import (
+    BATCH,
+    OPTIONS,
+    STEPS,
+    Net,
+    accumulated,
+    batches,
+    both_ranks_are_recorded,
+    finished_job,
+    record_of,
+)
 
 ACCUMULATION = 2
 
@@ -73,22 +80,8 @@ def test_the_program_gets_the_profile_from_accelerate(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_rank_is_recorded(tmp_path: Path) -> None:
-    program = tmp_path / "job.py"
-    program.write_text(
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from tests.integration.test_integration_accelerate import *\n"
-        "train([PerfkitTracker(Path(sys.argv[1]) / 'x', **OPTIONS)])\n"
-    )
-    root = Path(__file__).parents[2]
-    subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", program, tmp_path],
-        check=True,
-        capture_output=True,
-        env=os.environ | {"PYTHONPATH": str(root), "ACCELERATE_USE_CPU": "true"},
-    )
-    records = [record_of(tmp_path / "x", rank) for rank in (0, 1)]
-    assert [(record.rank, record.world_size, record.status) for record in records] == [
-        (0, 2, Status.OK),
-        (1, 2, Status.OK),
-    ]
+    code = "train([PerfkitTracker(folder / 'x', **OPTIONS)])"
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+    ended = finished_job(tmp_path, __name__, code, *launcher, ACCELERATE_USE_CPU="true")
+    assert ended.returncode == 0, ended.stderr
+    both_ranks_are_recorded(tmp_path / "x")

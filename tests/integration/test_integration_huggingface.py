@@ -1,8 +1,6 @@
 """The callback in the real Trainer: tiny models, data made here."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from perfkit.integrations.huggingface import PerfkitCallback
 from perfkit.record import Status
-from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, points, record_of, variant_of
+from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, accumulated, finished_job, points, record_of
 
 
 class WithLoss(Net):
@@ -71,18 +69,9 @@ def trainer(folder: Path, callbacks: list[TrainerCallback], **options: Any) -> T
 
 def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path) -> None:
     trainer(tmp_path, [PerfkitCallback(tmp_path / "x", **OPTIONS)], gradient_accumulation_steps=3).train()
-    record = record_of(tmp_path / "x")
-    attached = record.attached
+    attached = accumulated(tmp_path / "x", 3, timed=6).attached
     assert attached is not None
-    assert record.workload is not None
-    assert (record.status, record.reason, record.warnings) == (Status.OK, "", ())
-    assert attached.optimizers == ("AdamW, 4 parameters",)
     assert attached.models == ("WithLoss",)
-    assert attached.optimizer_steps == (1,) * 6
-    assert attached.backwards == attached.forwards == (3,) * 6
-    assert record.workload.units_per_batch == 3 * BATCH
-    assert len(record.samples.wall_s) == 6
-    assert set(attached.instrumented_s) == {"trace", "memory"}
 
 
 def test_samples_are_not_called_tokens(tmp_path: Path) -> None:
@@ -94,14 +83,6 @@ def test_samples_are_not_called_tokens(tmp_path: Path) -> None:
     workload = record_of(tmp_path / "y").workload
     assert workload is not None
     assert (workload.units_per_batch, workload.unit) == (512, "tokens")
-
-
-def test_the_report_tells_of_the_training(tmp_path: Path) -> None:
-    trainer(tmp_path, [PerfkitCallback(tmp_path / "x", **OPTIONS)], gradient_accumulation_steps=2).train()
-    variant, loop = variant_of(tmp_path / "x")
-    assert variant.status == Status.OK
-    assert loop.microbatches == 2
-    assert loop.steps_timed == 6
 
 
 @pytest.mark.parametrize("options", [{}, {"torch_compile": True, "torch_compile_backend": "eager"}])
@@ -149,22 +130,8 @@ def test_training_again_after_an_exception_finishes_the_first_run_and_records_an
 
 @pytest.mark.slow
 def test_an_exception_that_ends_the_program_is_recorded(tmp_path: Path) -> None:
-    program = tmp_path / "job.py"
-    program.write_text(
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from tests.integration.test_integration_huggingface import *\n"
-        "folder = Path(sys.argv[1])\n"
-        "trainer(folder, [PerfkitCallback(folder / 'x', **OPTIONS), FailsAt(9)]).train()\n"
-    )
-    root = Path(__file__).parents[2]
-    ended = subprocess.run(
-        [sys.executable, program, tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(root)},
-    )
+    code = "trainer(folder, [PerfkitCallback(folder / 'x', **OPTIONS), FailsAt(9)]).train()"
+    ended = finished_job(tmp_path, __name__, code)
     assert ended.returncode == 1
     assert ended.stderr.rstrip().splitlines()[-1].startswith("RuntimeError: the disk is full of cats")
     record = record_of(tmp_path / "x")

@@ -1,9 +1,6 @@
 """The callback in the real Lightning Trainer, under both names of the package."""
 
 import importlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,16 @@ from torch import nn
 
 from perfkit.integrations.lightning import PerfkitCallback
 from perfkit.record import Status
-from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, batches, record_of, variant_of
+from tests.fixtures.integration_runs import (
+    OPTIONS,
+    STEPS,
+    Net,
+    accumulated,
+    batches,
+    both_ranks_are_recorded,
+    finished_job,
+    record_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -91,18 +97,7 @@ def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path
     callback = PerfkitCallback(tmp_path / "x", **OPTIONS)
     # Alone, not in a list: then the Trainer asks for the callback's class.
     fit(tmp_path, module_class(library)(), callback, library, accumulate_grad_batches=2)
-    record = record_of(tmp_path / "x")
-    attached = record.attached
-    assert attached is not None
-    assert record.workload is not None
-    assert (record.status, record.reason, record.warnings) == (Status.OK, "", ())
-    assert attached.optimizers == ("AdamW, 4 parameters",)
-    assert attached.optimizer_steps == (1,) * 6
-    assert attached.backwards == attached.forwards == (2,) * 6
-    assert record.workload.units_per_batch == 2 * BATCH
-    assert set(attached.instrumented_s) == {"trace", "memory"}
-    variant, loop = variant_of(tmp_path / "x")
-    assert (variant.status, loop.microbatches, loop.steps_timed) == (Status.OK, 2, 6)
+    accumulated(tmp_path / "x", 2, timed=6)
 
 
 def test_a_batch_is_a_step_however_many_optimizers_step_in_it(tmp_path: Path) -> None:
@@ -147,21 +142,7 @@ def test_an_exception_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_rank_is_recorded(tmp_path: Path) -> None:
-    program = tmp_path / "job.py"
-    program.write_text(
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from tests.integration.test_integration_lightning import *\n"
-        "folder = Path(sys.argv[1])\n"
-        "fit(folder, Module(), [PerfkitCallback(folder / 'x', **OPTIONS)], devices=2, strategy='ddp')\n"
-    )
-    root = Path(__file__).parents[2]
-    subprocess.run(
-        [sys.executable, program, tmp_path], check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(root)}
-    )
-    records = [record_of(tmp_path / "x", rank) for rank in (0, 1)]
-    assert [(record.rank, record.world_size, record.status) for record in records] == [
-        (0, 2, Status.OK),
-        (1, 2, Status.OK),
-    ]
-    assert {record.attached.steps_seen for record in records if record.attached} == {STEPS}
+    code = "fit(folder, Module(), [PerfkitCallback(folder / 'x', **OPTIONS)], devices=2, strategy='ddp')"
+    ended = finished_job(tmp_path, __name__, code)
+    assert ended.returncode == 0, ended.stderr
+    both_ranks_are_recorded(tmp_path / "x")
