@@ -8,7 +8,7 @@ from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.loop import headline, watched
 from perfkit_reports.subjects.suite import cells, columns, sections
-from perfkit_reports.subjects.tables import table
+from perfkit_reports.subjects.tables import listed, table
 
 _UNTRACED = "No step of the loop was traced: “How this loop was watched” says how far it came."
 _UNFOUND = "No step was traced and no memory recorded, so there is nothing yet to find anything in."
@@ -93,12 +93,6 @@ def _watched(analysis: Analysis) -> Section:
 def _caveats(variant: Variant, place: int) -> Iterator[Block]:
     """What is missing or doubtful; the first stands above if it says why nothing was timed."""
     told = headline.told_above(variant)
-    for weight, lines in ((Weight.NORMAL, variant.warnings[:told]), (Weight.BRIEF, variant.warnings[told:])):
-        if lines:
-            yield Text(
-                id=f"watched-{place}-{'caveats' if weight == Weight.BRIEF else 'missing'}",
-                title="Caveats",
-                lines=lines,
-                style="callout",
-                weight=weight,
-            )
+    yield from listed(f"watched-{place}-missing", variant.warnings[:told], "Caveats", style="callout")
+    rest = variant.warnings[told:]
+    yield from listed(f"watched-{place}-caveats", rest, "Caveats", style="callout", weight=Weight.BRIEF)

@@ -1,7 +1,10 @@
 """The figures that are told first of an account of memory."""
 
+from dataclasses import replace
+
 from perfkit import allocations, units
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit_reports.cells import known
 from perfkit_reports.document.cells import Cell, unknown
 
 _NOT_RESERVED = "the recording does not tell what the allocator holds of the device"
@@ -17,14 +20,6 @@ def tiles(account: MemoryAccount) -> list[tuple[str, Cell]]:
     ]
 
 
-def _asked(account: MemoryAccount) -> Cell:
-    assert account.failed is not None
-    asked = account.failed.bytes
-    if asked is None:
-        return unknown("the recording does not tell how much was asked for")
-    return Cell(units.nbytes(asked), detail="the request that failed", tone="bad")
-
-
 def _peak(account: MemoryAccount) -> Cell:
     when = [account.peak_phase, "" if account.peak_step is None else f"step {account.peak_step}"]
     return Cell(units.nbytes(account.peak_bytes), detail=", ".join(part for part in when if part))
@@ -34,9 +29,8 @@ def _largest(account: MemoryAccount) -> Cell:
     if not account.categories or not account.peak_bytes:
         return unknown("nothing was alive")
     part = max(account.categories, key=lambda part: part.bytes)
-    return Cell(
-        units.percent(part.bytes / account.peak_bytes, 0), detail=f"{part.category}, {units.nbytes(part.bytes)}"
-    )
+    share = units.percent(part.bytes / account.peak_bytes, 0)
+    return Cell(share, detail=f"{part.category}, {units.nbytes(part.bytes)}")
 
 
 def _free(account: MemoryAccount) -> Cell:
@@ -51,7 +45,9 @@ def _free(account: MemoryAccount) -> Cell:
 def _last(account: MemoryAccount) -> list[tuple[str, Cell]]:
     """The request that failed, if one did; else what grows, if anything does; else how much is in no category."""
     if account.failed is not None:
-        return [("Asked for", _asked(account))]
+        asked = known(account.failed.bytes, units.nbytes, "the recording does not tell how much was asked for")
+        failed = replace(asked, detail="the request that failed", tone="bad") if asked.known else asked
+        return [("Asked for", failed)]
     if account.growth:
         grown = sum(row.bytes_per_step for row in account.growth)
         return [("Grows by", Cell(units.nbytes(grown), detail="a step", tone="bad"))]

@@ -20,7 +20,8 @@ def step_time(variant: Variant) -> Cell:
 
 
 def cpu_time(variant: Variant) -> Cell:
-    return replace(_time(variant.cpu_time), **({"detail": ""} if variant.loop else {}))
+    cell = _time(variant.cpu_time)
+    return replace(cell, detail="") if variant.loop else cell
 
 
 def _time(time: Estimate | Missing, spread: str = "") -> Cell:

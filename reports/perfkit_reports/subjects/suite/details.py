@@ -6,12 +6,13 @@ from dataclasses import replace
 from perfkit import units
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
 from perfkit_reports.cells import known, quantity, relative, seconds
-from perfkit_reports.document.blocks import Block, Facts, Table, Text
+from perfkit_reports.document.blocks import Block, Facts, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.suite import cells
 from perfkit_reports.subjects.suite.columns import is_measured
+from perfkit_reports.subjects.tables import listed, table
 
 _HOLDS = {True: Cell("✓ holds", tone="good"), False: Cell("✗ does not hold", tone="bad")}
 _UNDECIDED = Cell("? not known", tone="unsure")
@@ -33,30 +34,23 @@ def _told(variant: Variant, name: str) -> Iterator[Block]:
     if variant.reason and is_measured(variant):
         yield Text(id=f"{name}-reason", lines=(variant.reason,))
     if variant.traceback:
-        yield Text(
-            id=f"{name}-traceback", title=f"Traceback of {variant.name}", lines=(variant.traceback,), style="code"
-        )
-    if variant.claims:
-        yield Table(
-            id=f"{name}-claims", title="Claims of its techniques", columns=_CLAIMS, rows=variant.claims, what="claim"
-        )
-    if variant.warnings and variant.loop is None:  # a loop's stand with how it was watched
-        yield Text(id=f"{name}-caveats", title="Caveats", lines=variant.warnings, style="callout")
+        yield from listed(f"{name}-traceback", [variant.traceback], f"Traceback of {variant.name}", style="code")
+    claims = {"data": "", "limit": None}
+    yield from table(f"{name}-claims", "Claims of its techniques", _CLAIMS, variant.claims, "claim", **claims)
+    if variant.loop is None:  # a loop's stand with how it was watched
+        yield from listed(f"{name}-caveats", variant.warnings, "Caveats", style="callout")
 
 
 def _behind(variant: Variant, name: str) -> Iterator[Block]:
     """Facts for those who want to know more."""
-    if is_measured(variant):
-        yield Facts(
-            id=f"{name}-figures", title="Behind the figures", items=tuple(_figures(variant)), weight=Weight.DETAIL
-        )
-    if variant.setup:
-        items = tuple((cost.name, seconds(cost.seconds)) for cost in variant.setup)
-        yield Facts(id=f"{name}-setup", title="Set-up, once", items=items, weight=Weight.DETAIL)
-    if variant.compile is not None:
-        yield Facts(
-            id=f"{name}-compile", title="Compiling", items=tuple(_compiling(variant.compile)), weight=Weight.DETAIL
-        )
+    setup = ((cost.name, seconds(cost.seconds)) for cost in variant.setup)
+    for key, title, items in (
+        ("figures", "Behind the figures", _figures(variant) if is_measured(variant) else ()),
+        ("setup", "Set-up, once", setup),
+        ("compile", "Compiling", _compiling(variant.compile) if variant.compile else ()),
+    ):
+        if known_items := tuple(items):
+            yield Facts(id=f"{name}-{key}", title=title, items=known_items, weight=Weight.DETAIL)
 
 
 def _figures(variant: Variant) -> Iterator[tuple[str, Cell]]:

@@ -32,11 +32,12 @@ def document(analysis: Analysis) -> Document:
 
 
 def _bench(analysis: Analysis) -> Document:
+    count = Tile("Variants", Cell(f"{len(analysis.variants):,}", detail=headline.count_by_status(analysis)))
     return sections.assembled(
         analysis,
         headline=headline.headline(analysis),
         lead=headline.remarks(analysis),
-        tiles=[*_best(analysis), *sections.largest_gain(analysis), _count(analysis)],
+        tiles=[*_best(analysis), *sections.largest_gain(analysis), count],
         summary=[_variants(analysis), *_not_measured(analysis)],
         sections=[
             sections.what_was_found(analysis, "Variant"),
@@ -55,10 +56,6 @@ def _best(analysis: Analysis) -> Iterator[Tile]:
     if least is not None:
         memory = cells.peak_memory(least)
         yield Tile("Least memory", Cell(memory.detail, detail=f"{least.name}, {memory.text} at the peak"))
-
-
-def _count(analysis: Analysis) -> Tile:
-    return Tile("Variants", Cell(f"{len(analysis.variants):,}", detail=headline.count_by_status(analysis)))
 
 
 def _variants(analysis: Analysis) -> Table:

@@ -1,6 +1,6 @@
 """What traces come to: a sentence, and the figures to look at first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from perfkit import units
 from perfkit.analysis.model import time_split
@@ -173,38 +173,29 @@ def without_roofline(trace: RankTrace) -> str:
     return "No work with both FLOPs and bytes is known, so there is no roofline."
 
 
-def tiles(analysis: TraceAnalysis) -> list[Tile]:
+def tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
     """The most important first."""
     trace = focus(analysis)
     if trace is None:
-        return []
-    found = [
-        ("Step time" if trace.steps else "Length of the trace", _step(trace)),
-        ("Potential savings", _saving(trace)),
-        ("Coverage", _modelled(trace)),
-        ("MFU", _utilisation(trace)),
-    ]
+        return
+    yield Tile("Step time" if trace.steps else "Length of the trace", _step(trace))
+    yield Tile("Potential savings", _saving(trace))
+    yield Tile("Coverage", _modelled(trace))
+    yield Tile("MFU", _utilisation(trace))
     overlap, launches = trace.overlap, trace.launches
     if overlap.communication_s > 0:
         hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
         detail = f"of {units.seconds(overlap.communication_s)}; {units.percent(hidden, 0)} is hidden behind computing"
-        found.append(("Exposed communication", Cell(units.seconds(overlap.exposed_communication_s), detail=detail)))
+        yield Tile("Exposed communication", Cell(units.seconds(overlap.exposed_communication_s), detail=detail))
     if launches is not None and trace.step_s > 0:
-        starved = launches.starved_s
-        detail = (
-            launches.note or "not known how much of it waits for the CPU"
-            if starved is None
-            else f"{units.seconds(launches.idle_s)} {per(trace)}, {units.seconds(starved)} with nothing queued"
-        )
-        found.append(
-            (
-                "Device idle",
-                Cell(bounded(units.percent(launches.idle_s / trace.step_s), launches.idle_bound), detail=detail),
-            )
-        )
+        detail = launches.note or "not known how much of it waits for the CPU"
+        if launches.starved_s is not None:
+            starved = units.seconds(launches.starved_s)
+            detail = f"{units.seconds(launches.idle_s)} {per(trace)}, {starved} with nothing queued"
+        idle = bounded(units.percent(launches.idle_s / trace.step_s), launches.idle_bound)
+        yield Tile("Device idle", Cell(idle, detail=detail))
     if trace.memory is not None:
-        found.append(("Peak memory", Cell(units.nbytes(trace.memory.peak_bytes), detail=trace.memory.source)))
-    return [Tile(title, cell) for title, cell in found]
+        yield Tile("Peak memory", Cell(units.nbytes(trace.memory.peak_bytes), detail=trace.memory.source))
 
 
 def _step(trace: RankTrace) -> Cell:

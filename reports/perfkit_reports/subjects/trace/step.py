@@ -13,7 +13,7 @@ from perfkit_reports.charts.plane import Plane
 from perfkit_reports.charts.roofs import placeable
 from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Details, Section, Text
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.tables import table
+from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.subjects.trace import columns, headline, story
 from perfkit_reports.subjects.trace.series import (
     BARS,
@@ -26,6 +26,24 @@ from perfkit_reports.subjects.trace.series import (
     trace_bars,
 )
 
+_SUM = (
+    "The parts sum to 100 %. Computing counts first; communication and copies only where nothing was computed beside "
+    "them."
+)
+_CUT = (
+    f"At most {BARS} bars: the slowest steps and the busiest streams, in order; all are in tables/steps.parquet and "
+    "tables/streams.parquet."
+)
+_ONE_DOT = "One dot alone makes no roofline; its figures are in the table below."
+_NO_DOT = "No work with both FLOPs and bytes is known."
+_WITHOUT_ROOFS = (
+    "How fast the work runs, without roofs to hold it against. A dot's area is in proportion to its share of the step."
+)
+_AXES = (
+    "How fast the work runs against what the device allows. Dashed roofs are from a datasheet, solid ones were "
+    "measured. A dot's area is in proportion to its share of the step; the distance to the roof above it is what could "
+    "be saved."
+)
 # What a part of the step is whose name does not say all.
 _MEANING = {
     time_split.NO_CEILING: f"“{time_split.NO_CEILING}” is work whose FLOPs and bytes are known, but not the roof.",
@@ -42,23 +60,12 @@ def changes(analysis: TraceAnalysis) -> Section | None:
     difference = analysis.difference
     if difference is None:
         return None
-    chart = changes_chart.chart(difference)
-    blocks: tuple[Block, ...] = (
-        Text(id="no-changes", lines=("The two have no ops that could be matched.",), style="empty"),
-    )
+    chart, changed = changes_chart.chart(difference), difference.changes
+    blocks: tuple[Block, ...] = listed("no-changes", ["The two have no ops that could be matched."], style="empty")
     if chart is not None:
-        rows = table(
-            "changes",
-            "Changes by op",
-            columns.changes(difference.changes),
-            difference.changes,
-            "op",
-            weight=Weight.BRIEF,
-        )
-        blocks = (
-            chart,
-            Details(id="all-changes", title="All changed ops as a table", blocks=rows, weight=Weight.BRIEF),
-        )
+        rows = table("changes", "Changes by op", columns.changes(changed), changed, "op", weight=Weight.BRIEF)
+        folded = Details(id="all-changes", title="All changed ops as a table", blocks=rows, weight=Weight.BRIEF)
+        blocks = (chart, folded)
     return Section("changed", "What changed", blocks, intro=tuple(story.difference(difference)))
 
 
@@ -74,7 +81,7 @@ def split(traces: Sequence[RankTrace], bars: Sequence[Bar], what: str, none: str
     """`bars` sum to a step each; below are those of the steps and streams of `traces`, each of which is a `what`."""
     title = "Where the time went"
     if not bars:
-        return Section("time", title, (Text(id="no-time", lines=(none,), style="empty"),), nav="Time")
+        return Section("time", title, listed("no-time", [none], style="empty"), nav="Time")
     whole = Bars(
         id="time-split",
         title="",
@@ -87,12 +94,8 @@ def split(traces: Sequence[RankTrace], bars: Sequence[Bar], what: str, none: str
 
 
 def _parts(bars: Sequence[Bar]) -> tuple[str, ...]:
-    lines = [
-        "The parts sum to 100 %. Computing counts first; communication and copies only where nothing was computed "
-        "beside them."
-    ]
     shown = {category for bar in bars for category in bar.categories}
-    return (*lines, *(text for category, text in _MEANING.items() if category in shown))
+    return (_SUM, *(text for category, text in _MEANING.items() if category in shown))
 
 
 def _closer(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tuple[Block, ...]:
@@ -113,14 +116,7 @@ def _closer(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tuple[Block, .
         return ()
     return (
         Choice(id="time-more", title="Step by step, stream by stream", keys=("Show",), options=options),
-        Text(
-            id="time-cut",
-            lines=(
-                f"At most {BARS} bars: the slowest steps and the busiest streams, in order; all are in "
-                "tables/steps.parquet and tables/streams.parquet.",
-            ),
-            style="caption",
-        ),
+        *listed("time-cut", [_CUT], style="caption"),
     )
 
 
@@ -146,27 +142,9 @@ def placed(known: Plane, what: str, reason: str, arrow: str = "", weight: Weight
     """
     chart = roofline_chart.chart(known, f"{what.capitalize()}s")
     if chart is None and not reason:
-        alone = any(placeable(point) for point in known.points)
-        reason = (
-            "One dot alone makes no roofline; its figures are in the table below."
-            if alone
-            else "No work with both FLOPs and bytes is known."
-        )
-    blocks: list[Block] = [Text(id="no-roofline", lines=(reason,), style="empty")] if reason else []
+        reason = _ONE_DOT if any(placeable(point) for point in known.points) else _NO_DOT
+    blocks: list[Block] = [*listed("no-roofline", [reason] if reason else [], style="empty")]
     if chart is not None:
-        told = (_axes(bool(reason)), *([f"An arrow leads from {arrow}."] if arrow else []))
+        told = (_WITHOUT_ROOFS if reason else _AXES, *([f"An arrow leads from {arrow}."] if arrow else []))
         blocks += [Text(id="roofline-told", lines=told), replace(chart, weight=weight)]
     return Section("roofline", "Roofline", tuple(blocks))
-
-
-def _axes(without_roofs: bool) -> str:
-    if without_roofs:
-        return (
-            "How fast the work runs, without roofs to hold it against. "
-            "A dot's area is in proportion to its share of the step."
-        )
-    return (
-        "How fast the work runs against what the device allows. Dashed roofs are from a datasheet, solid ones were "
-        "measured. A dot's area is in proportion to its share of the step; the distance to the roof above it is what "
-        "could be saved."
-    )
