@@ -20,7 +20,11 @@ _MOST_BLOCKS = 2240
 NAME_AND_GRID = "kernel over lists: name and grid"
 
 _KERNEL = re.compile(r"multi_tensor_apply_kernel<.*?TensorListMetadata<(?P<depth>[1-5])>\s*,\s*(?P<rest>.*)")
-_FUNCTOR = re.compile(r"(?P<name>\w+Functor)\w*<(?P<dtype>[\w: ]+)")
+_FUNCTOR = re.compile(r"(?P<name>\w+Functor)\w*<(?P<dtype>[\w: ]+)(?P<more>[^<>]*)")
+# torch's element-wise functors: T, depth, how many lists are read, which one is written.
+_FOREACH = re.compile(r"(?P<kind>Unary|Binary|Pointwise|Ternary)Op\w*Functor")
+_READ = re.compile(r"\s*,\s*[1-5]\s*,\s*([1-5])\s*,\s*[0-4]\s*$")
+_FOREACH_FLOPS = {"Binary": 1, "Pointwise": 3, "Ternary": 3}
 
 
 class _Functor(NamedTuple):
@@ -49,7 +53,7 @@ def multi_tensor_cost(name: str, blocks: int) -> OpCost | None:
     if kernel is None or functor is None or not 0 < blocks <= _MOST_BLOCKS:
         return None
     depth, dtype = int(kernel["depth"]), BY_TRACE_NAME.get(functor["dtype"].strip())
-    known = _FUNCTORS.get(functor["name"])
+    known = _FUNCTORS.get(functor["name"]) or _foreach(functor["name"], functor["more"], depth)
     if known is None or dtype is None or depth not in known.moved:
         return None
     tensors = min((_MOST_TENSORS_OF_TORCH if "at::native" in name else _MOST_TENSORS)[depth - 1], blocks)
@@ -58,3 +62,10 @@ def multi_tensor_cost(name: str, blocks: int) -> OpCost | None:
     element = sum(known.moved[depth]) * size_of(dtype.name)
     found = vector(known.flops * least, element * least, dtype.name, NAME_AND_GRID)
     return found._replace(most_flops=float(known.flops * most), most_bytes=element * most)
+
+
+def _foreach(name: str, more: str, depth: int) -> _Functor | None:
+    kind, read = _FOREACH.match(name), _READ.match(more)
+    if kind is None or read is None or kind["kind"] not in _FOREACH_FLOPS:
+        return None
+    return _Functor(_FOREACH_FLOPS[kind["kind"]], {depth: (int(read[1]), 1)})

@@ -13,6 +13,7 @@ from perfkit.cost.free import COLLECTIVES, COMPOSITES, FREE
 from perfkit.cost.inside import SIZED_INSIDE, TELLING, inside_cost
 from perfkit.cost.moves import MOVES
 from perfkit.cost.op import has_formula, op_cost
+from perfkit.cost.table_gradients import LOOKUP, NODE, table_gradient
 from perfkit.trace import list_dtypes
 from perfkit.trace.kernels import is_compiled_graph, is_compiled_kernel, is_compiled_region
 from perfkit.trace.list_evidence import ListEvidence
@@ -76,7 +77,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         call = OpCall(trace.names[int(name[row])], list_dtypes.with_dtype(args, dtype))
         cost = op_cost(call)
         if cost is None and fallback:
-            cost = fallback_cost(call)
+            cost = _gradient_of_tables(call, calls) or fallback_cost(call)
         inside = inside_of(row)
         if inside and (cost is None or cost.bytes is None):
             cost = inside_cost(call, inside) or cost
@@ -169,6 +170,13 @@ def _cost_others(
         mine = level[(owner[level] == NONE) & (outer != NONE)]
         owner[mine] = owner[parent[mine]]
         cost(level[wanted[level] & (owner[level] == NONE)])
+
+
+def _gradient_of_tables(call: OpCall, calls: list[CostedCall]) -> OpCost | None:
+    """The cost of FBGEMM's node, which the lookups of the trace tell."""
+    if call.name != NODE:
+        return None
+    return table_gradient(call, [costed.call for costed in calls if costed.call.name == LOOKUP])
 
 
 def _distinct(name: NDArray[np.int32], signature: NDArray[np.int32]) -> tuple[Ints, int]:

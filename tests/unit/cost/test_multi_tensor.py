@@ -31,6 +31,18 @@ def test_torchs_own_takes_more_tensors_at_once() -> None:
     assert found.flops == 14 * (68 * 65536 + 252)
 
 
+def test_element_wise_functors_say_how_many_lists_they_read() -> None:
+    place = "at::native::(anonymous namespace)::"
+    name = (
+        f"void {place}multi_tensor_apply_kernel<{place}TensorListMetadata<2>, "
+        f"{place}BinaryOpListAlphaFunctor<float, 2, 2, 0>, std::plus<float>, float>({place}TensorListMetadata<2>, ...)"
+    )
+    found = multi_tensor_cost(name, 65)
+    assert found is not None
+    assert (found.most_flops, found.most_bytes) == (65 * 65536, 12 * 65 * 65536)
+    assert (found.flops, found.bytes) == (65, 12 * 65)  # 65 tensors of one element each, for all that is recorded
+
+
 @pytest.mark.parametrize(
     ("name", "blocks"),
     [("void vectorized_elementwise_kernel<4>", 320), (APEX_ADAM.replace("AdamFunctor", "LAMBStage1Functor"), 320),

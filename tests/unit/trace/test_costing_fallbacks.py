@@ -7,7 +7,7 @@ import numpy as np
 from perfkit.trace.ops import Ops, Role, read_ops
 from perfkit.trace.read import NONE, read_trace
 from tests.fixtures.trace_events import work_ns
-from tests.fixtures.traces import Event, kernel, launch, op, write_trace
+from tests.fixtures.traces import Event, call, kernel, launch, op, write_trace
 
 
 def load(tmp_path: Path, *events: Event) -> Ops:
@@ -158,3 +158,27 @@ def test_a_concatenation_of_which_only_the_kernel_tells_the_size_of_an_element(t
     ops = load(tmp_path, cat, launch(1, 5), kernel(name, 1, 20, 7))
     assert bytes_of(ops, "aten::cat") == [2 * 2 * 64]
     assert ops.flops.tolist() == [0]
+
+
+def test_the_gradient_of_a_lookup_is_told_by_the_lookups_of_the_trace(tmp_path: Path) -> None:
+    tables, rows, width, indices, batch = 3, 50, 8, 100, 32
+    absent, number = None, 0
+    lookup = call(
+        "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function",
+        *(0, 9, ((0,), "float"), ((rows * width,), "c10::Half"), ((0,), "c10::Half"), ((0, 0), "c10::Half")),
+        *(
+            ((tables,), "int"),
+            ((tables,), "long"),
+            ((tables + 1,), "int"),
+            tables * width,
+            width,
+            ((tables + 1,), "long"),
+        ),
+        *(number, ((indices,), "long"), ((tables * batch + 1,), "long"), number, absent, absent, ((0,), "int")),
+        *(number, number, number, ((rows,), "float")),
+    )
+    node = "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>"
+    backward = call(node, 20, 9, ((batch, tables * width), "float"))
+    ops = load(tmp_path, lookup, launch(1, 5), kernel("f", 1, 40, 7), backward, launch(2, 25), kernel("b", 2, 60, 7))
+    assert ops.flops.tolist() == [indices * width, indices * width + 4 * width]
+    assert ops.calls[-1].cost.most_flops == indices * width + 4 * rows * width

@@ -16,18 +16,18 @@ _FIRST_OF_GRID = re.compile(rb"\[\s*(\d+)")  # geometry begins with the grid
 
 
 class NamedCosts(NamedTuple):
-    """The distinct costs, and for each piece the index of its own, NONE for most."""
+    """The distinct costs, and for each piece the number of its own, NONE for most."""
 
     costs: tuple[OpCost, ...]
-    index: NDArray[np.int64]
+    number: NDArray[np.int64]
 
 
 def named_costs(pieces: Pieces) -> NamedCosts:
     """The costs of pieces on a device of which no op is known that has one."""
-    index = np.full(len(pieces), NONE, np.int64)
+    number = np.full(len(pieces), NONE, np.int64)
     trace = pieces.ops.trace
     if not pieces.on_device:
-        return NamedCosts((), index)
+        return NamedCosts((), number)
     over_lists = named(trace, pieces.event, lambda name: "multi_tensor_apply" in name)
     rows = np.flatnonzero(pieces.of(Kind.WORK) & (pieces.call == NONE) & over_lists)
     rows = rows[trace.geometry[pieces.event[rows]] != NONE]
@@ -39,5 +39,5 @@ def named_costs(pieces: Pieces) -> NamedCosts:
             grid = _FIRST_OF_GRID.match(trace.geometries[key[1]])
             cost = None if grid is None else multi_tensor_cost(trace.names[key[0]], int(grid[1]))
             known[key] = NONE if cost is None else found.setdefault(cost, len(found))
-        index[row] = known[key]
-    return NamedCosts(tuple(found), index)
+        number[row] = known[key]
+    return NamedCosts(tuple(found), number)

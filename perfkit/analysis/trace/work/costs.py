@@ -98,8 +98,8 @@ def piece_costs(
     own = named_costs(pieces)
     if own.costs:
         table = np.asarray([(cost.flops, cost.bytes) for cost in own.costs])
-        has_own = own.index != NONE
-        flops[has_own], moved[has_own] = table[own.index[has_own]].T
+        has_own = own.number != NONE
+        flops[has_own], moved[has_own] = table[own.number[has_own]].T
         precision, precisions = _with_own(precision, precisions, own)
     uncosted = pieces.call == NONE
     recorded = ops.trace.moved_bytes[pieces.event]
@@ -136,7 +136,7 @@ def piece_costs(
         is_matrix,
         counted,
         estimated,
-        own.index != NONE,
+        own.number != NONE,
     )
 
 
@@ -146,7 +146,7 @@ def _with_own(
     """With the precision of pieces whose cost follows from their names."""
     table = dict(zip(precisions, range(len(precisions)), strict=True))
     numbers = [table.setdefault((cost.unit, cost.dtype), len(table)) for cost in own.costs]
-    return np.where(own.index == NONE, precision, np.asarray(numbers)[own.index]), tuple(table)
+    return np.where(own.number == NONE, precision, np.asarray(numbers)[own.number]), tuple(table)
 
 
 def _ratios(pieces: Pieces, own: NamedCosts) -> tuple[Floats, Floats, Floats]:
@@ -161,7 +161,7 @@ def _ratios(pieces: Pieces, own: NamedCosts) -> tuple[Floats, Floats, Floats]:
         )
         for cost in costs
     ]
-    of = np.where(own.index == NONE, pieces.call, own.index + len(calls))
+    of = np.where(own.number == NONE, pieces.call, own.number + len(calls))
     ratios = np.asarray([*table, (1.0, 1.0, 1.0)])[of]  # NONE (-1) takes the last row
     return ratios[:, 0], ratios[:, 1], ratios[:, 2]
 
