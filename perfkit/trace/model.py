@@ -125,6 +125,8 @@ class Trace:
         notes: what was repaired or skipped while reading, in words.
         untimed: correlation ids of records of a device's work that have no time and are not among the events.
         cut: whether the file is damaged or ends too early, so that events after those that were read are missing.
+        runtime: whose device's runtime was recorded, by the categories of its events (`mtia`, `xpu`, `hpu` ...); empty
+            for CUDA's and HIP's, which share theirs, and where they do not tell.
         thread_names: what the file calls each of `threads`; empty text where it does not.
     """
 
@@ -162,6 +164,7 @@ class Trace:
     flows: Flows
     memory: MemoryEvents
     source: str = ""
+    runtime: str = ""
     thread_names: list[str] = field(default_factory=list)
     untimed: Compact = field(default_factory=lambda: np.empty(0, np.int64))
 

@@ -20,7 +20,7 @@ from perfkit.trace.model import (
     Stated,
     Trace,
 )
-from perfkit.trace.reading.classify import classify, place_on_devices
+from perfkit.trace.reading.classify import classify, place_on_devices, runtime_of
 from perfkit.trace.reading.collect import (
     Collection,
     correlate_by_external_id,
@@ -187,6 +187,7 @@ def _trace(
         names=names,
         threads=threads,
         thread_names=where.names,
+        runtime=runtime_of(cats),
         signatures=[Signature(*signature.split(b"\0")) for signature in tables.signature],
         geometries=list(tables.geometry),
         statements=list(tables.stated),

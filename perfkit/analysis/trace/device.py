@@ -7,7 +7,8 @@ import numpy as np
 from perfkit.devices.for_trace import TraceDevice
 from perfkit.trace.read import DEVICE_CATEGORIES, Category, Trace
 
-# A device's name tells its kind, else the calls that launched its kernels do; what tells neither is taken for CUDA's.
+# A device's name tells its kind, else the events of its runtime or the calls that launched its kernels do; what tells
+# none of these is taken for CUDA's.
 _RUNTIMES = (
     ("rocm", re.compile(r"hip[A-Z]")),
     ("cuda", re.compile(r"cu(da)?[A-Z]")),
@@ -19,7 +20,7 @@ _NAMES = (("rocm", re.compile(r"AMD|Instinct|Radeon")), ("xpu", re.compile(r"Int
 def trace_device(trace: Trace) -> TraceDevice:
     """The device that ran most kernels; `cpu` where the trace has no work on a device.
 
-    Its kind is `rocm` or `xpu` where names tell so, else `cuda`.
+    Its kind is `rocm` or `xpu` where names tell so, that of another runtime which was recorded (`mtia`), else `cuda`.
     """
     if not trace.has_device_events:
         return TraceDevice("cpu")
@@ -37,10 +38,10 @@ def trace_device(trace: Trace) -> TraceDevice:
 
 
 def _kind(trace: Trace, name: str) -> str:
-    """`cuda`, `rocm` or `xpu`."""
+    """`cuda`, `rocm`, `xpu` or the word of another runtime."""
     by_name = next((kind for kind, pattern in _NAMES if pattern.search(name)), None)
-    if by_name is not None:
-        return by_name
+    if by_name is not None or trace.runtime:
+        return by_name or trace.runtime
     calls = [trace.names[index] for index in np.unique(trace.name[trace.of(Category.LAUNCH)]).tolist()]
     return next((kind for kind, pattern in _RUNTIMES if any(map(pattern.match, calls))), "cuda")
 

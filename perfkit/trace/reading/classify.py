@@ -40,6 +40,8 @@ _SAY_NOTHING = frozenset({"", "cuda", "op"})
 # cuda_runtime, xpu_driver, mtia_runtime, privateuse1_runtime, glow_runtime ...
 _LAUNCH = re.compile(r".*_(?:runtime|driver)$")
 
+_RUNTIME_OF = re.compile(r"(mtia|xpu|hpu|npu|musa|privateuseone|privateuse1)_\w+$")
+
 _COPY_NAME = re.compile(r"memcpy|dma_|SDMA", re.IGNORECASE)
 _FILL_NAME = re.compile(r"memset", re.IGNORECASE)
 _LAUNCH_NAME = re.compile(r"(?:cu|cuda|hip|ze|musa|acl)[A-Z]\w+$")
@@ -86,6 +88,11 @@ def place_on_devices(rows: Columns, category: NDArray[np.int8], threads: list[tu
         missing = on_device & (rows[column] == NONE)
         if missing.any():
             rows[column] = np.where(missing, compact(values)[rows["thread"]], rows[column])
+
+
+def runtime_of(cats: list[str]) -> str:
+    """The device whose runtime the categories name, in the word that torch has for it; empty for CUDA's."""
+    return next((match[1] for cat in cats if (match := _RUNTIME_OF.match(cat.lower()))), "")
 
 
 def _waits(name: str) -> bool:

@@ -38,6 +38,14 @@ def test_what_is_not_told_is_not_known(tmp_path: Path) -> None:
     assert trace_device(trace) == TraceDevice("cuda", "", None, None)
 
 
+def test_another_runtime_tells_the_device(tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "mtia_runtime", "name": "runFunction", "pid": 7, "tid": 7, "ts": 0, "dur": 5, "args": {}},
+        {"ph": "X", "cat": "kernel", "name": "fba_mm", "pid": 0, "tid": 3, "ts": 9, "dur": 5, "args": {"device": 0}},
+    ]
+    assert trace_device(read_trace(write(tmp_path / "a.json", traceEvents=events))).kind == "mtia"
+
+
 def test_without_work_on_a_device_it_is_a_cpu(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path / "a.json", traceEvents=[op("aten::mm", 0, 5, [(2, 2), (2, 2)])]))
     assert trace_device(trace) == TraceDevice("cpu")
