@@ -61,37 +61,25 @@ def _host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(busy, "in_container", lambda: False)
 
 
-def test_this_process_alone_is_idle_however_often_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml = FakeNvml([OWN, OWN], graphics=[]).install(monkeypatch)
-    assert use_of("abc") == Use()
-    assert nvml.open == 0
+DESKTOP = "1 other process is drawing with it"
 
 
 @pytest.mark.parametrize(
-    "nvml",
-    [FakeNvml([OWN, 99]), FakeNvml([OWN], mps=[99])],
-    ids=["compute", "mps"],
+    ("nvml", "expected"),
+    [
+        (FakeNvml([OWN, OWN], graphics=[]), Use()),  # this process, however often it is listed
+        (FakeNvml([OWN, 99]), Use(busy="1 other process is on it (99)")),
+        (FakeNvml([OWN], mps=[99]), Use(busy="1 other process is on it (99)")),
+        (FakeNvml([OWN], graphics=[99]), Use(unknown=DESKTOP)),  # a desktop is said and is no work
+        (FakeNvml([OWN, 98], graphics=[99]), Use(busy="1 other process is on it (98)")),
+        (FakeNvml([99]), Use(busy="1 other process is on it (99)")),
+        (FakeNvml([], gpu=40), Use(busy="its utilisation was 40% before anything was started")),
+    ],
 )
-def test_a_foreign_process_is_named(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_are_listed(nvml: FakeNvml, expected: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.install(monkeypatch)
-    assert use_of("abc") == Use(busy="1 other process is on it (99)")
-
-
-def test_a_desktop_is_said_and_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    FakeNvml([OWN], graphics=[99]).install(monkeypatch)
-    assert use_of("abc") == Use(unknown="1 other process is drawing with it")
-    FakeNvml([OWN, 98], graphics=[99]).install(monkeypatch)
-    assert use_of("abc").busy == "1 other process is on it (98)"
-
-
-def test_a_foreign_process_alone_is_foreign(monkeypatch: pytest.MonkeyPatch) -> None:
-    FakeNvml([99]).install(monkeypatch)
-    assert use_of("abc").busy
-
-
-def test_a_device_at_work_is_busy_though_nobody_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    FakeNvml([], gpu=40).install(monkeypatch)
-    assert use_of("abc").busy == "its utilisation was 40% before anything was started"
+    assert use_of("abc") == expected
+    assert nvml.open == 0
 
 
 def test_where_nvml_lists_nobody_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,51 +61,37 @@ def kernel(id: int, took: int = 50) -> Event:
 STEPS = [step(0), step(1), launch(1, 10), launch(2, 1010), launch(3, 1020)]
 
 
-def test_all_are_there() -> None:
-    events = [*STEPS, kernel(1), kernel(2), kernel(3), Event("perfkit::step#0", 0, 9, DeviceType.CUDA, 77, True)]
-    assert count_kernels(events, ALL) == KernelCount(launched=3, lost=0, graphs=0)
+CAPTURE = [Event("cudaStreamBeginCapture", 1005, 1), Event("cudaStreamEndCapture", 1015, 1)]
+GRAPH = [step(0), launch(7, 10, "cudaGraphLaunch"), kernel(7), kernel(7), kernel(7, took=0)]
 
 
-def test_without_a_record_and_without_a_time() -> None:
-    assert count_kernels([*STEPS, kernel(1), kernel(3, took=0)], ALL) == KernelCount(3, 2, 0)
+@pytest.mark.parametrize(
+    ("events", "counted", "expected"),
+    [
+        (
+            [*STEPS, kernel(1), kernel(2), kernel(3), Event("perfkit::step#0", 0, 9, DeviceType.CUDA, 77, True)],
+            ALL,
+            KernelCount(launched=3, lost=0, graphs=0),
+        ),
+        ([*STEPS, kernel(1), kernel(3, took=0)], ALL, KernelCount(3, 2, 0)),  # without a record, and without a time
+        ([*STEPS, kernel(2), kernel(3)], slice(1, None), KernelCount(2, 0, 0)),  # what the lead loses does not count
+        ([*STEPS, kernel(2), kernel(3)], ALL, KernelCount(3, 1, 0)),
+        (STEPS, ALL, KernelCount(3, 3, 0)),  # a session that recorded nothing lost all
+        ([step(0), kernel(1)], ALL, None),  # no launches, or other ids, tell nothing
+        ([*STEPS, kernel(91), kernel(92)], ALL, None),
+        # What is captured does not run.
+        ([step(1), *CAPTURE, launch(2, 1010), launch(3, 1020), kernel(3)], ALL, KernelCount(1, 0, 0)),
+        (GRAPH, ALL, KernelCount(3, 1, 1)),  # kernels of a graph share the id of its launch
+        # Copies are not counted, since those of no bytes leave no record.
+        ([step(0), launch(1, 10), launch(2, 20, "cudaMemsetAsync"), kernel(1)], ALL, KernelCount(1, 0, 0)),
+    ],
+)
+def test_launches_against_what_was_recorded(events: list[Event], counted: slice, expected: KernelCount | None) -> None:
+    assert count_kernels(events, counted) == expected
 
 
-def test_what_the_lead_loses_does_not_count() -> None:
-    events = [*STEPS, kernel(2), kernel(3)]
-    assert count_kernels(events, slice(1, None)) == KernelCount(2, 0, 0)
-    assert count_kernels(events, ALL) == KernelCount(3, 1, 0)
-
-
-def test_a_session_that_recorded_nothing_lost_all() -> None:
-    found = count_kernels(STEPS, ALL)
-    assert found == KernelCount(3, 3, 0)
-    assert found.too_many
-
-
-def test_no_launches_or_other_ids_tell_nothing() -> None:
-    assert count_kernels([step(0), kernel(1)], ALL) is None
-    assert count_kernels([*STEPS, kernel(91), kernel(92)], ALL) is None
-
-
-def test_what_is_captured_does_not_run() -> None:
-    capture = [
-        Event("cudaStreamBeginCapture", 1005, 1),
-        Event("cudaStreamEndCapture", 1015, 1),
-        launch(2, 1010),
-        launch(3, 1020),
-    ]
-    assert count_kernels([step(1), *capture, kernel(3)], ALL) == KernelCount(1, 0, 0)
-
-
-def test_kernels_of_a_graph_share_the_id_of_its_launch() -> None:
-    events = [step(0), launch(7, 10, "cudaGraphLaunch"), kernel(7), kernel(7), kernel(7, took=0)]
-    assert count_kernels(events, ALL) == KernelCount(3, 1, 1)
-
-
-def test_copies_are_not_counted_since_those_of_no_bytes_leave_no_record() -> None:
-    assert count_kernels([step(0), launch(1, 10), launch(2, 20, "cudaMemsetAsync"), kernel(1)], ALL) == KernelCount(
-        1, 0, 0
-    )
+def test_a_session_that_recorded_nothing_lost_too_many() -> None:
+    assert KernelCount(3, 3, 0).too_many
 
 
 @pytest.mark.parametrize(
