@@ -57,9 +57,7 @@ def headline(analysis: Analysis) -> str:
 def _unmeasured(analysis: Analysis) -> str:
     """Why there is no baseline: the same for all of them where there are several, else only that there is none."""
     ended = {variant.status for variant in analysis.variants if variant.is_baseline}
-    if ended == {Status.OUT_OF_MEMORY}:
-        return "The baseline ran out of memory"
-    return "The baseline was not measured"
+    return f"The baseline {'ran out of memory' if ended == {Status.OUT_OF_MEMORY} else 'was not measured'}"
 
 
 def remarks(analysis: Analysis) -> list[str]:
@@ -77,11 +75,8 @@ def remarks(analysis: Analysis) -> list[str]:
         )
     for variant in sorted(_faster(analysis), key=_ratio):
         if not _sound(variant) and (best is None or _ratio(variant) < _ratio(best)):
-            why = (
-                "its losses differ from the baseline's"
-                if variant.parity.verdict == "differs"
-                else "its techniques did not act"
-            )
+            differs = variant.parity.verdict == "differs"
+            why = "its losses differ from the baseline's" if differs else "its techniques did not act"
             lines.append(f"{variant.name} measured {cells.speed_up(variant).text}, which does not count: {why}.")
     return lines
 

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit_reports.document.blocks import Block, Section, Text
-from perfkit_reports.subjects.tables import table
+from perfkit.devices.peak import CPU
+from perfkit_reports.document.blocks import Block, Section
+from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.subjects.trace import columns, story
 from perfkit_reports.subjects.trace.parts import by_trace
 from perfkit_reports.subjects.trace.series import detailed
+
+_HOST_CALLS = "Calls of the host that can leave the device without work"
 
 
 def launches(analysis: TraceAnalysis) -> Section | None:
@@ -21,24 +24,12 @@ def launches(analysis: TraceAnalysis) -> Section | None:
 
 def _launches(trace: RankTrace, end: str) -> Sequence[Block]:
     told = [*story.launches(trace), *story.overlap(trace), story.recompute(trace)]
-    on_cpu = trace.device == "cpu"
+    title, of = ("Threads", columns.THREADS) if trace.device == CPU else ("Streams", columns.STREAMS)
     return (
-        Text(id=f"launched{end}", lines=tuple(line for line in told if line), style="list"),
-        *table(
-            f"host_calls{end}",
-            "Calls of the host that can leave the device without work",
-            columns.HOST_CALLS,
-            trace.host_calls,
-            "kind of call",
-        ),
+        *listed(f"launched{end}", filter(None, told)),
+        *table(f"host_calls{end}", _HOST_CALLS, columns.HOST_CALLS, trace.host_calls, "kind of call"),
         *table(f"gaps{end}", "Long gaps in which the device had nothing to do", columns.GAPS, trace.gaps, "place"),
-        *table(
-            f"streams{end}",
-            "Threads" if on_cpu else "Streams",
-            columns.THREADS if on_cpu else columns.STREAMS,
-            trace.streams,
-            "stream",
-        ),
+        *table(f"streams{end}", title, of, trace.streams, "stream"),
     )
 
 
@@ -47,9 +38,8 @@ def transfers(analysis: TraceAnalysis) -> Section | None:
     traces = [trace for trace in detailed(analysis) if trace.collectives or trace.copies]
     if not traces:
         return None
-    return Section(
-        "transfers", "Communication and copies", by_trace("transfers", traces, _transfers), nav="Communication"
-    )
+    told = by_trace("transfers", traces, _transfers)
+    return Section("transfers", "Communication and copies", told, nav="Communication")
 
 
 def _transfers(trace: RankTrace, end: str) -> Sequence[Block]:

@@ -14,6 +14,8 @@ from perfkit_reports.subjects.trace.headline import ceilings_of
 from perfkit_reports.subjects.trace.parts import by_trace
 from perfkit_reports.subjects.trace.series import detailed, every_trace
 
+_NO_ESTIMATE = "No FLOP or byte estimate"
+_AGAINST_COUNTERS = "The model against the hardware's counters"
 _WITHOUT_CEILINGS = (
     "No ceiling of this device is known, so there are no percentages of a peak. Name the device with --device."
 )
@@ -29,57 +31,30 @@ def _coverage(trace: RankTrace, end: str) -> Sequence[Block]:
     kind = "kernels" if trace.kernels else "ops"
     wrong = [row for row in trace.kernels or trace.ops if row.above_roof]
     costs = cost_columns(kind, trace.device_name)
-    above = table(f"above{end}", "Above a roof", costs, wrong, "row", data=kind, show_title=False)
+    title = f"Above a roof: {len(wrong)} with a wrong cost"
+    above = table(f"above{end}", title, costs, wrong, "row", data=kind, show_title=False)
+    found = trace.coverage
     return (
         Text(id=f"covered{end}", lines=(story.coverage(trace), story.utilisation(trace))),
-        *table(
-            f"uncovered{end}",
-            "No FLOP or byte estimate",
-            columns.UNCOVERED,
-            trace.coverage.uncovered,
-            "name",
-            sorted="Time",
-        ),
-        *table(
-            f"model_error{end}",
-            "The model against the hardware's counters",
-            columns.MODEL_ERROR,
-            trace.coverage.model_error,
-            "class of ops",
-        ),
-        *(
-            (Details(id=f"wrong{end}", title=f"Above a roof: {len(wrong)} with a wrong cost", blocks=above),)
-            if wrong
-            else ()
-        ),
+        *table(f"uncovered{end}", _NO_ESTIMATE, columns.UNCOVERED, found.uncovered, "name", sorted="Time"),
+        *table(f"model_error{end}", _AGAINST_COUNTERS, columns.MODEL_ERROR, found.model_error, "class of ops"),
+        *([Details(id=f"wrong{end}", title=above[0].title, blocks=above)] if above else []),
     )
 
 
 def method(analysis: TraceAnalysis) -> Section:
     """The files, what was repaired or skipped in them, the ceilings."""
     traces = every_trace(analysis)
-    several = len(traces) > 1
-    notes = [
-        f"{trace.label}: {line}" if several else line
-        for trace in traces
-        for line in (*trace.reading.notes, *trace.notes)
-    ]
+    told = [(f"{trace.label}: " if len(traces) > 1 else "", (*trace.reading.notes, *trace.notes)) for trace in traces]
+    notes = [f"{of}{line}" for of, lines in told for line in lines]
     blocks: list[Block] = [*table("traces", "Traces", columns.TRACES, traces, "trace")]
     blocks += listed("notes", notes, "What was repaired, skipped or is missing", style="callout")
-    blocks += [
-        Details(
-            id=f"device-{place}",
-            title=f"Device of {trace.label}, as the trace tells it",
-            blocks=(
-                Facts(
-                    id=f"properties-{place}",
-                    items=tuple((name, Cell(str(value))) for name, value in trace.properties.items()),
-                ),
-            ),
-        )
-        for place, trace in enumerate(detailed(analysis))
-        if trace.properties
-    ]
+    for place, trace in enumerate(detailed(analysis)):
+        if trace.properties:
+            title = f"Device of {trace.label}, as the trace tells it"
+            items = tuple((name, Cell(str(value))) for name, value in trace.properties.items())
+            facts = Facts(id=f"properties-{place}", items=items)
+            blocks.append(Details(id=f"device-{place}", title=title, blocks=(facts,)))
     blocks += [*shared.ceilings(ceilings_of(traces), _WITHOUT_CEILINGS), shared.provenance(analysis.provenance)]
     if analysis.command:
         blocks.append(Facts(id="command", items=(("Command", Cell(analysis.command)),)))
