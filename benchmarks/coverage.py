@@ -8,16 +8,20 @@ and fills, whose size the trace tells itself.
 """
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.families import family_costs
+from perfkit import units
 from perfkit.analysis.model.trace import Uncovered
 from perfkit.analysis.trace.coverage import uncovered
 from perfkit.analysis.trace.work.costs import piece_costs
 from perfkit.analysis.trace.work.pieces import Kind, pieces
 from perfkit.analysis.trace.work.windows import windows
+from perfkit.cost.call import OpCost, Unit
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import Category, read_trace
 
@@ -63,8 +67,34 @@ def shares(path: Path) -> Shares | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("traces", nargs="+", type=Path)
-    by_trace = {path.name: shares(path) for path in parser.parse_args().traces}
+    parser.add_argument("traces", nargs="*", type=Path)
+    parser.add_argument("--families", action="store_true", help="what is known of one call of each family of ops")
+    given = parser.parse_args()
+    if given.families:
+        print_families()
+    if given.traces:
+        print_traces(given.traces)
+
+
+def print_families() -> None:
+    print("| family | op | FLOPs | bytes | from |\n|---|---|---|---|---|")
+    for family, (name, cost) in family_costs().items():
+        known = cost or OpCost(None, None, Unit.VECTOR, "", "")
+        amounts = (
+            _amount(known.flops, known.most_flops, units.flops),
+            _amount(known.bytes, known.most_bytes, units.nbytes),
+        )
+        print(f"| {family} | `{name[:_LONGEST_NAME]}` | {amounts[0]} | {amounts[1]} | {known.source} |")
+
+
+def _amount(least: float | None, most: float | None, show: Callable[[float], str]) -> str:
+    if least is None:
+        return "unknown"
+    return show(least) if most is None else f"{show(least)} to {show(most)}"
+
+
+def print_traces(paths: Sequence[Path]) -> None:
+    by_trace = {path.name: shares(path) for path in paths}
     print("| trace | kernel time | linked to an op | inferred | FLOPs | bytes | bounds | estimated |")
     print("|---" * 8 + "|")
     for name, coverage in by_trace.items():

@@ -8,6 +8,7 @@ from perfkit.analysis.model.step import AT_LEAST, OUTSIDE, TimeShare
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
+from perfkit.cost.attention_mask import UNMASKED
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Unknown
 from perfkit_reports import cells
@@ -248,4 +249,5 @@ def _utilisation(trace: RankTrace) -> Cell:
     if isinstance(trace.mfu, Unknown):
         return mfu
     detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "
-    return Cell(mfu.text, detail=detail + trace.mfu.how.value)
+    convention = "; counts masked pairs of attention, as PaLM does" if UNMASKED in trace.mfu.source else ""
+    return Cell(mfu.text, detail=detail + trace.mfu.how.value + convention)

@@ -3,6 +3,8 @@ import pytest
 
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.cost.attention_mask import UNMASKED
+from perfkit.record import Measurement
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects.trace.headline import headline, remarks, saving_s, tiles, without_roofline
 from tests.fixtures import sample_trace_analysis as sample
@@ -106,3 +108,11 @@ def test_tiles_of_a_whole_trace() -> None:
     assert shown["Exposed communication"] == ("4.54 ms", "of 8.20 ms; 45 % is hidden behind computing")
     assert shown["Device idle"] == ("14.0 %", "4.89 ms a step, 3.84 ms with nothing queued")
     assert shown["MFU"] == ("15.8 %", "HFU 18.9 %; modelled")
+
+
+def test_a_utilisation_that_counts_masked_pairs_says_so() -> None:
+    trace = sample.trace("rank 0", 0)
+    assert isinstance(trace.mfu, Measurement)
+    masked = msgspec.structs.replace(trace, mfu=msgspec.structs.replace(trace.mfu, source=f"FLOPs; {UNMASKED}"))
+    analysis = msgspec.structs.replace(sample.alone(), traces=(masked,))
+    assert cells(analysis)["MFU"].detail == "HFU 18.9 %; modelled; counts masked pairs of attention, as PaLM does"

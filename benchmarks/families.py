@@ -1,0 +1,95 @@
+"""One call of each family of ops that serving and recommender traces hold, with arguments as their sources order them.
+
+`benchmarks/coverage.py --families` shows what of each is known: exactly, within bounds since data decide, or not.
+"""
+
+import math
+
+from perfkit.cost.call import Arg, OpCall, OpCost, TensorArg
+from perfkit.cost.fallback import fallback_cost
+from perfkit.cost.multi_tensor import multi_tensor_cost
+from perfkit.cost.op import op_cost
+from perfkit.cost.table_gradients import LOOKUP, NODE, table_gradient
+
+
+def _tensor(*shape: int, dtype: str = "bf16") -> TensorArg:
+    return TensorArg(shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))), dtype)
+
+
+def _ints(*shape: int) -> TensorArg:
+    return _tensor(*shape, dtype="int32")
+
+
+_QUERY, _POOL = _tensor(80, 32, 128), _tensor(5000, 16, 8, 128)
+_SQUARE = _tensor(4, 4096, 16, 128)
+_SDPA = _tensor(4, 16, 4096, 128)
+_EXPERTS: tuple[Arg, ...] = (_tensor(8, 2 * 768, 2048), _tensor(8, 2048, 768))
+_ROUTES: tuple[Arg, ...] = (_tensor(64, 2, dtype="fp32"), _ints(64, 2), "silu", False)
+_VARLEN: tuple[Arg, ...] = (_ints(3), _ints(3), 50, 50, 0.0, 0.09, True, -1, -1, 0.0, None, False)
+
+CALLS: dict[str, OpCall] = {
+    "causal attention, SDPA": OpCall(
+        "aten::_scaled_dot_product_flash_attention", (_SDPA, _SDPA, _SDPA, 0.0, True, False, None)
+    ),
+    "sliding window, FlashAttention": OpCall(
+        "flash_attn::_flash_attn_forward", (_SQUARE, _SQUARE, _SQUARE, 0.0, 0.09, True, 1023, 0, 0.0, None, False)
+    ),
+    "packed sequences, FlashAttention": OpCall(
+        "flash_attn::_flash_attn_varlen_forward", (_QUERY, _QUERY, _QUERY, *_VARLEN)
+    ),
+    "paged attention, vLLM": OpCall(
+        "_C::paged_attention_v1",
+        (
+            *(_tensor(4, 32, 128), _tensor(4, 32, 128), _tensor(5000, 8, 16, 16, 8), _tensor(5000, 8, 128, 16)),
+            *(8, 0.09, _ints(4, 100), _ints(4), 16, 1000, None),
+        ),
+    ),
+    "decoding, FlashAttention-3 of SGLang": OpCall(
+        "sgl_kernel::fwd",
+        (
+            *(_tensor(4, 1, 32, 128), _POOL, _POOL, *[None] * 8, _ints(4), None, None, _ints(4, 10)),
+            *([None] * 8),
+            *(0.09, True, -1, -1),
+        ),
+    ),
+    "batch prefill, aiter": OpCall(
+        "aiter::mha_batch_prefill",
+        (
+            *(_QUERY, _tensor(10**6, 8, 128), _tensor(10**6, 8, 128), _ints(3), _ints(3), _ints(10**6)),
+            *(50, 50, 0.0, 0.09, 0.0, False, True, -1, -1),
+        ),
+    ),
+    "norm, aiter": OpCall("aiter::rmsnorm", (_tensor(80, 4096), _tensor(80, 4096), _tensor(4096), 1e-6)),
+    "experts, vLLM": OpCall("vllm::inplace_fused_experts", (_tensor(64, 2048), *_EXPERTS, *_ROUTES)),
+    "experts, SGLang": OpCall("sglang::outplace_fused_experts", (_tensor(64, 2048), *_EXPERTS, *_ROUTES)),
+    "experts, vLLM, weights not recorded": OpCall("vllm::moe_forward", (_tensor(64, 2048), _tensor(64, 8), None)),
+    "attention, vLLM, cache not recorded": OpCall(
+        "vllm::unified_attention_with_output", (_QUERY, _QUERY, _QUERY, _QUERY, None)
+    ),
+    "writing a cache, SGLang": OpCall("sglang_profiler::set_kv_buffer", (_POOL, _POOL, _QUERY, _QUERY)),
+    "generated kernel, in place": OpCall(
+        "triton_poi_fused_mul_silu_4", (_tensor(64, 8192), _tensor(64, 8192), 64 * 8192)
+    ),
+    "unknown op": OpCall("mine::blend", (_tensor(64, 8192), _tensor(64, 8192))),
+}
+
+_ADAM = "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float>(int)"
+_TABLE = OpCall(
+    LOOKUP,
+    (
+        *(_tensor(0), _tensor(50000 * 64, dtype="fp16"), _tensor(0), _tensor(0), _ints(3), _ints(3), _ints(4)),
+        *(192, 64, _ints(4), None, _tensor(10000, dtype="int64"), _tensor(97, dtype="int64"), *[None] * 7),
+        _tensor(50000, dtype="fp32"),
+    ),
+)
+
+
+def family_costs() -> dict[str, tuple[str, OpCost | None]]:
+    """Of each family the op and its cost."""
+    found = {family: (call.name, op_cost(call) or fallback_cost(call)) for family, call in CALLS.items()}
+    gradient = OpCall(NODE, (_tensor(32, 192, dtype="fp32"),))
+    return {
+        **found,
+        "gradient of tables, FBGEMM": (NODE, table_gradient(gradient, [_TABLE])),
+        "optimizer outside of ops, apex": (_ADAM, multi_tensor_cost(_ADAM, 320)),
+    }
