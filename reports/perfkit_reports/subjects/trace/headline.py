@@ -7,6 +7,7 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import AT_LEAST, OUTSIDE, TimeShare
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.trace.host_calls import FETCH
 from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
 from perfkit.cost.attention_mask import UNMASKED
 from perfkit.devices.ceiling import DeviceCeilings
@@ -80,11 +81,19 @@ def _ways(trace: RankTrace) -> list[tuple[str, float, str]]:
     ways = {
         time_split.DATA: "loading data sooner",
         time_split.PYTHON: "fewer ops and less Python",
-        time_split.WAITING_FOR_CPU: "launching sooner",
         time_split.COMMUNICATION: "hiding communication",
         time_split.COPIES: "hiding copies",
     }
     found = [(ways[share.category], share.seconds, "up to") for share in trace.time_split if share.category in ways]
+    waiting = sum(share.seconds for share in trace.time_split if share.category == time_split.WAITING_FOR_CPU)
+    # What waits for the CPU is late launches but for what has a cause of its own.
+    gaps = sum(row.seconds for row in trace.gaps)
+    calls = sum(row.idle_s or 0.0 for row in trace.host_calls if row.kind != FETCH)
+    found += [
+        ("giving the device work in its long gaps", gaps, "up to"),
+        ("not waiting for the device", calls, "up to"),
+        ("launching sooner", max(0.0, waiting - gaps - calls), "up to"),
+    ]
     saving = saving_s(trace) if has_roofs(trace) else None
     return found if saving is None else [*found, ("reaching the roofs", saving, _saving_bound(trace) or "up to")]
 

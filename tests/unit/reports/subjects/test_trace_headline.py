@@ -7,6 +7,7 @@ from perfkit.cost.attention_mask import UNMASKED
 from perfkit.record import Measurement
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects.trace.headline import headline, remarks, saving_s, tiles, without_roofline
+from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
 
 
@@ -42,6 +43,12 @@ def test_the_way_that_saves_most_is_named() -> None:
     )
     trace = headline(sample.alone(step_s=1.0, time_split=split))
     assert trace.endswith("90 % idle waiting for the CPU, 10 % memory-bound; launching sooner could save up to 900 ms.")
+
+
+def test_a_long_gap_is_not_to_be_mended_by_launching_sooner() -> None:
+    split = (TimeShare(category="idle waiting for the CPU", seconds=0.9, share=0.9),)
+    waiting = sample.alone(step_s=1.0, time_split=split, gaps=(rank_traces.gap(0.6),))
+    assert headline(waiting).endswith("; giving the device work in its long gaps could save up to 600 ms.")
 
 
 def test_without_roofs_work_is_not_said_to_lack_a_cost_model() -> None:
