@@ -59,10 +59,10 @@ def headline(calibration: Calibration) -> str:
     if not rows:
         return "No budget that was asked for gives enough pairs of processes on this machine"
     row = next((row for row in rows if row.budget_s >= _DEFAULT_S), rows[-1])
-    found = ", ".join(
+    detectable = ", ".join(
         f"{_title(name)} {units.percent(value)}" for name, value in row.detectable.items() if value is not None
     )
-    return f"In {units.seconds(row.budget_s)} this machine finds what is worse by: {found}"
+    return f"In {units.seconds(row.budget_s)} this machine finds what is worse by: {detectable}"
 
 
 def _budgets(calibration: Calibration) -> list[Column[DetectableRow]]:

@@ -71,7 +71,7 @@ def document(check: Check) -> Document:
 
 def verdict_of(variant: CheckedVariant) -> Verdict:
     """The worst of its gated quantities."""
-    known = {each.verdict for each in story.gated(variant)}
+    known = {judged.verdict for judged in story.gated(variant)}
     return next((verdict for verdict in ORDER if verdict in known), Verdict.NOT_COMPARED)
 
 

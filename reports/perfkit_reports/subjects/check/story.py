@@ -23,22 +23,22 @@ _TO_DO = {
 
 def gated(variant: CheckedVariant) -> tuple[Judged, ...]:
     """The quantities that can fail."""
-    return tuple(each for each in variant.judged if each.threshold is not None)
+    return tuple(judged for judged in variant.judged if judged.threshold is not None)
 
 
 def reported(variant: CheckedVariant) -> tuple[Judged, ...]:
     """The quantities that no threshold is set for."""
-    return tuple(each for each in variant.judged if each.threshold is None)
+    return tuple(judged for judged in variant.judged if judged.threshold is None)
 
 
 def having(check: Check, verdict: Verdict) -> list[_Found]:
     """Every gated quantity with this verdict, with its variant."""
-    return [(variant, each) for variant in check.variants for each in gated(variant) if each.verdict is verdict]
+    return [(variant, judged) for variant in check.variants for judged in gated(variant) if judged.verdict is verdict]
 
 
 def uneventful(variant: CheckedVariant) -> bool:
     """It has gated quantities, and all of them pass."""
-    return bool(gated(variant)) and all(each.verdict is Verdict.PASS for each in gated(variant))
+    return bool(gated(variant)) and all(judged.verdict is Verdict.PASS for judged in gated(variant))
 
 
 def name(variant: CheckedVariant) -> str:
@@ -47,7 +47,7 @@ def name(variant: CheckedVariant) -> str:
 
 def notes(variant: CheckedVariant) -> list[str]:
     """What is known of the variant besides, without what the reason of a verdict says already."""
-    told = {one_line(each.reason) for each in gated(variant)}
+    told = {one_line(judged.reason) for judged in gated(variant)}
     return [note for note in map(one_line, variant.notes) if note not in told]
 
 
@@ -60,29 +60,29 @@ def headline(check: Check) -> str:
     total = sum(len(gated(variant)) for variant in check.variants)
     if not total:
         return "nothing is gated: no variant has a quantity with a threshold"
-    found = having(check, check.verdict)
-    where = _where(found, len(check.variants))
+    rows = having(check, check.verdict)
+    where = _where(rows, len(check.variants))
     every = plural(total, "gated quantity", "gated quantities")
-    share = f"{len(found)} of {every}"
+    share = f"{len(rows)} of {every}"
     match check.verdict:
-        case Verdict.FAIL if found:
-            return _what_failed(found, every, len(check.variants))
-        case Verdict.IMPROVED if found:
+        case Verdict.FAIL if rows:
+            return _what_failed(rows, every, len(check.variants))
+        case Verdict.IMPROVED if rows:
             return f"{share} got better{where}, and nothing that was compared got worse"
-        case Verdict.INCONCLUSIVE if found:
+        case Verdict.INCONCLUSIVE if rows:
             return f"{share} cannot be told with this much data{where}"
-        case Verdict.PASS if len(found) == total:
+        case Verdict.PASS if len(rows) == total:
             return f"{every}: nothing got worse by more than its threshold"
-        case Verdict.PASS if found:
+        case Verdict.PASS if rows:
             return f"{share} pass, the others were not compared"
         case _:
             return f"{len(having(check, Verdict.NOT_COMPARED))} of {every} could not be compared"
 
 
-def _what_failed(found: Sequence[_Found], every: str, variants: int) -> str:
+def _what_failed(rows: Sequence[_Found], every: str, variants: int) -> str:
     """What got worse, and how many variants do not train at all."""
-    worse = [(variant, each) for variant, each in found if each.quantity != OUTCOME]
-    stopped = len(found) - len(worse)
+    worse = [(variant, judged) for variant, judged in rows if judged.quantity != OUTCOME]
+    stopped = len(rows) - len(worse)
     parts = []
     if worse:
         parts.append(f"{len(worse)} of {every} got worse by more than the threshold{_where(worse, variants)}")
@@ -91,23 +91,23 @@ def _what_failed(found: Sequence[_Found], every: str, variants: int) -> str:
     return ", and ".join(parts)
 
 
-def _where(found: Sequence[_Found], variants: int) -> str:
+def _where(rows: Sequence[_Found], variants: int) -> str:
     """`, in 1 of 4 variants`; empty where there is one."""
-    within = len({id(variant) for variant, _ in found})
+    within = len({id(variant) for variant, _ in rows})
     return f", in {within} of {plural(variants, 'variant')}" if variants > 1 else ""
 
 
 def to_do(check: Check) -> str:
     """What to do now; empty where nothing is."""
     failed = having(check, Verdict.FAIL)
-    if failed and all(each.quantity == OUTCOME for _, each in failed):
+    if failed and all(judged.quantity == OUTCOME for _, judged in failed):
         return "The reason is above; its output is in the run's output.log."
     if check.verdict in _TO_DO:
         return _TO_DO[check.verdict]
-    found = [each for _, each in having(check, Verdict.INCONCLUSIVE) if each.to_decide]
-    if found:
-        more = f" (and {len(found) - 1:,} more, above)" if len(found) > 1 else ""
-        return f"To decide {one_line(found[0].title)}: {one_line(found[0].to_decide)}{more}."
+    undecided = [judged for _, judged in having(check, Verdict.INCONCLUSIVE) if judged.to_decide]
+    if undecided:
+        more = f" (and {len(undecided) - 1:,} more, above)" if len(undecided) > 1 else ""
+        return f"To decide {one_line(undecided[0].title)}: {one_line(undecided[0].to_decide)}{more}."
     return "See the reasons above." if any(map(gated, check.variants)) else "Set thresholds in [tool.perfkit.check]."
 
 
@@ -129,7 +129,7 @@ def sampled(check: Check) -> str:
     pairs = sum(len(variant.pairs) for variant in check.variants)
     if pairs:
         turns = sorted({one_line(variant.turns) for variant in check.variants if variant.turns})
-        parts.append(" ".join([f"{plural(pairs, 'pair')} of processes", *(f"({each})" for each in turns)]))
+        parts.append(" ".join([f"{plural(pairs, 'pair')} of processes", *(f"({turn})" for turn in turns)]))
     if check.seconds:
         parts.append(f"took {units.seconds(check.seconds)}")
     return ", ".join(parts)
@@ -137,5 +137,5 @@ def sampled(check: Check) -> str:
 
 def warnings(check: Check) -> list[str]:
     """What to know of the comparison as a whole: how the machines differ, and what happened."""
-    told = [f"the environments differ: {one_line(each)}" for each in check.differs]
+    told = [f"the environments differ: {one_line(difference)}" for difference in check.differs]
     return [*told, *map(one_line, check.notes)]

@@ -25,7 +25,7 @@ def suites(check: Check) -> tuple[Suite, ...]:
 def _suite(check: Check, variant: CheckedVariant, name: str) -> Suite:
     gated = story.gated(variant)
     seconds = sum(pair.seconds for pair in variant.pairs)
-    shared = seconds / max(1, sum(each.samples > 0 for each in gated))
+    shared = seconds / max(1, sum(judged.samples > 0 for judged in gated))
     environment = check.after.environment
     return Suite(
         name=name,
@@ -41,7 +41,7 @@ def _suite(check: Check, variant: CheckedVariant, name: str) -> Suite:
 def cases(variant: CheckedVariant, seconds: float = 0.0) -> list[Case]:
     """Of the gated quantities; `seconds` is the time of each that was sampled."""
     titles: set[str] = set()
-    return [_case(each, _unlike(one_line(each.title), titles), seconds) for each in story.gated(variant)]
+    return [_case(judged, _unlike(one_line(judged.title), titles), seconds) for judged in story.gated(variant)]
 
 
 def _case(judged: Judged, name: str, seconds: float) -> Case:
@@ -81,6 +81,6 @@ def _properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, str],
 def _unlike(name: str, taken: set[str]) -> str:
     """`name`, with a number where it is taken; then that is too."""
     numbered = (f"{name} ({number})" for number in count(2))
-    free = next(each for each in chain([name], numbered) if each not in taken)
+    free = next(option for option in chain([name], numbered) if option not in taken)
     taken.add(free)
     return free

@@ -27,11 +27,12 @@ def of_check(check: Check) -> Summary:
 
 
 def _known(variant: CheckedVariant) -> bool:
-    return any(each.quantity in _UNITS and each.after is not None for each in variant.judged)
+    return any(judged.quantity in _UNITS and judged.after is not None for judged in variant.judged)
 
 
 def _figures(shown: CheckedVariant | None, variants: Sequence[CheckedVariant]) -> RowFigures:
-    after = {} if shown is None else {each.quantity: each.after for each in shown.judged if each.after is not None}
+    judged = shown.judged if shown is not None else ()
+    after = {quantity.quantity: quantity.after for quantity in judged if quantity.after is not None}
 
     def known(quantity: str) -> Quantity:
         if quantity not in after:

@@ -44,9 +44,8 @@ def _blocks(variant: CheckedVariant, why: Why, number: int) -> Iterator[Block]:
         took = f"A step took {before} before and {after} after, under the profiler."
         ops = why.time.changes
         yield from table(f"ops-{number}", "Ops", changes(ops), ops, "op", caption=took)
-    categories = sorted(
-        (each for each in why.memory if each.before or each.after), key=lambda each: -max(each.before, each.after)
-    )
+    categories = [share for share in why.memory if share.before or share.after]
+    categories.sort(key=lambda share: -max(share.before, share.after))
     columns, title = _category_columns(categories), "Memory at the peak"
     yield from table(f"categories-{number}", title, columns, categories, "category", whats="categories", data="")
     made, title = "Bytes at the peak by what made them.", "What made the difference"

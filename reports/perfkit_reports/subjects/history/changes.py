@@ -32,13 +32,13 @@ class Change:
 
 def changes(history: History) -> list[Change]:
     """Regressions of gated quantities that still stand first, then what stands, then the others; the newest first."""
-    found = [
+    every = [
         Change(series, point, point is series.changes[-1], f"change-{number}-{place}")
         for number, series in enumerate(history.series)
         for place, point in enumerate(series.changes)
     ]
-    found.sort(key=lambda each: each.first.time, reverse=True)
-    return sorted(found, key=_weight)
+    every.sort(key=lambda change: change.first.time, reverse=True)
+    return sorted(every, key=_weight)
 
 
 def _weight(change: Change) -> int:
@@ -116,9 +116,9 @@ def level(value: float, change: Change) -> Cell:
 
 
 def commits(change: Change) -> Cell:
-    found = change.point.commits
-    lines = [found.reason, *change.point.differs]
-    return Cell(where(found), detail=one_line("; ".join(filter(None, lines))))
+    between = change.point.commits
+    lines = [between.reason, *change.point.differs]
+    return Cell(where(between), detail=one_line("; ".join(filter(None, lines))))
 
 
 def confidence(change: Change) -> Cell:

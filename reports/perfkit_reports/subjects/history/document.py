@@ -142,9 +142,9 @@ COLUMNS: tuple[Column[Change], ...] = (
     Column("Quantity", said.of, numeric=False, wrap=True, weight=Weight.BRIEF),
     Column("Direction", said.direction, numeric=False, weight=Weight.BRIEF),
     Column("Change", said.what, weight=Weight.BRIEF),
-    Column("Before", lambda each: said.level(each.point.before.value, each)),
-    Column("After", lambda each: said.level(each.point.after.value, each)),
-    Column("Since", lambda each: Cell(said.day(each.first), value=each.first.time or NOTHING), numeric=False),
+    Column("Before", lambda change: said.level(change.point.before.value, change)),
+    Column("After", lambda change: said.level(change.point.after.value, change)),
+    Column("Since", lambda change: Cell(said.day(change.first), value=change.first.time or NOTHING), numeric=False),
     Column("Commits", said.commits, numeric=False, wrap=True, weight=Weight.BRIEF),
     Column("Confidence", said.confidence, numeric=False, wrap=True),
 )

@@ -58,10 +58,10 @@ def _of_measured(title: str, cell: Cells, **shown: Any) -> Column[Variant]:
 
 def _throughput(variants: Sequence[Variant]) -> Column[Variant]:
     """With its unit in the title, where all have the same."""
-    found = {cells.throughput_unit(variant) for variant in variants if is_measured(variant)}
-    if len(found) != 1:
+    rates = {cells.throughput_unit(variant) for variant in variants if is_measured(variant)}
+    if len(rates) != 1:
         return _of_measured("Throughput", cells.throughput)
-    return _of_measured(found.pop(), cells.rate, help="throughput")
+    return _of_measured(rates.pop(), cells.rate, help="throughput")
 
 
 _BRIEF = {"weight": Weight.BRIEF}

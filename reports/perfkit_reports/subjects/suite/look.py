@@ -28,10 +28,10 @@ def holders(analysis: Analysis) -> list[Holder]:
 
 def traces(analysis: Analysis) -> list[RankTrace]:
     """The traces of the variants whose steps were traced, called as these, that of the baseline first."""
-    found = sorted(analysis.variants, key=lambda variant: not variant.is_baseline)
+    ordered = sorted(analysis.variants, key=lambda variant: not variant.is_baseline)
     return [
         msgspec.structs.replace(variant.traced_step, label=variant.name)
-        for variant in found
+        for variant in ordered
         if variant.traced_step is not None
     ]
 

@@ -33,11 +33,11 @@ def _coverage(trace: RankTrace, end: str) -> Sequence[Block]:
     costs = cost_columns(kind, trace.device_name)
     title = f"Above a roof: {len(wrong)} with a wrong cost"
     above = table(f"above{end}", title, costs, wrong, "row", data=kind, show_title=False)
-    found = trace.coverage
+    covered = trace.coverage
     return (
         Text(id=f"covered{end}", lines=(story.coverage(trace), story.utilisation(trace))),
-        *table(f"uncovered{end}", _NO_ESTIMATE, columns.UNCOVERED, found.uncovered, "name", sorted="Time"),
-        *table(f"model_error{end}", _AGAINST_COUNTERS, columns.MODEL_ERROR, found.model_error, "class of ops"),
+        *table(f"uncovered{end}", _NO_ESTIMATE, columns.UNCOVERED, covered.uncovered, "name", sorted="Time"),
+        *table(f"model_error{end}", _AGAINST_COUNTERS, columns.MODEL_ERROR, covered.model_error, "class of ops"),
         *([Details(id=f"wrong{end}", title=above[0].title, blocks=above)] if above else []),
     )
 

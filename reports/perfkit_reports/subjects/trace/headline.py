@@ -84,18 +84,18 @@ def _ways(trace: RankTrace) -> list[tuple[str, float, str]]:
         time_split.COMMUNICATION: "hiding communication",
         time_split.COPIES: "hiding copies",
     }
-    found = [(ways[share.category], share.seconds, "up to") for share in trace.time_split if share.category in ways]
+    known = [(ways[share.category], share.seconds, "up to") for share in trace.time_split if share.category in ways]
     waiting = sum(share.seconds for share in trace.time_split if share.category == time_split.WAITING_FOR_CPU)
     # What waits for the CPU is late launches but for what has a cause of its own.
     gaps = sum(row.seconds for row in trace.gaps)
     calls = sum(row.idle_s or 0.0 for row in trace.host_calls if row.kind != FETCH)
-    found += [
+    known += [
         ("giving the device work in its long gaps", gaps, "up to"),
         ("not waiting for the device", calls, "up to"),
         ("launching sooner", max(0.0, waiting - gaps - calls), "up to"),
     ]
     saving = saving_s(trace) if has_roofs(trace) else None
-    return found if saving is None else [*found, ("reaching the roofs", saving, _saving_bound(trace) or "up to")]
+    return known if saving is None else [*known, ("reaching the roofs", saving, _saving_bound(trace) or "up to")]
 
 
 def _saving_bound(trace: RankTrace) -> str:
