@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.families import family_costs
 from perfkit import units
-from perfkit.analysis.model.trace import Uncovered
+from perfkit.analysis.model.coverage import Uncovered
 from perfkit.analysis.trace.coverage import uncovered
 from perfkit.analysis.trace.work.costs import piece_costs
 from perfkit.analysis.trace.work.pieces import Kind, pieces

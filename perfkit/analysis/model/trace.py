@@ -4,6 +4,8 @@ Every struct is written as it is to `analysis.json`. Seconds are per step where 
 where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 """
 
+from perfkit.analysis.model.coverage import Coverage
+from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
@@ -36,54 +38,6 @@ class ComputedIn(Struct):
     unit: str
     dtype: str
     flops: float
-
-
-class Uncovered(Struct):
-    """Time of work without a FLOP or byte model, by name, with the reason."""
-
-    name: str
-    seconds: float
-    share: float
-    reason: str
-
-
-class ModelErrorRow(Struct):
-    """Modelled against counted costs of one class of ops: how far the formulas are from the hardware's counters.
-
-    `quantity` is `FLOPs` or `bytes` (of device memory). `ratio` is the median of model / counter over the class's
-    kernels, weighted by their time; `low` and `high` hold the middle 80 % of that time.
-    """
-
-    op_class: str
-    quantity: str
-    kernels: int
-    seconds: float
-    ratio: float
-    low: float
-    high: float
-
-
-class Coverage(Struct):
-    """What of the kernel time (on a CPU: of the ops' working time) is explained. Seconds of the whole trace.
-
-    `linked_s` has a known op; of `inferred_s` the op was not recorded, but is that of equal kernels elsewhere in the
-    trace. `flops_s` has modelled FLOPs and `bytes_s` modelled bytes, by their op or an inferred one; of `bounded_s` in
-    these only the least and the most are known. `estimated_s` has but the bytes of its recorded
-    arguments, which do not count as known. `above_roof_s` came out faster than a ceiling: a modelling error.
-    """
-
-    kernel_s: float
-    kernels: int
-    linked_s: float
-    flops_s: float
-    bytes_s: float
-    counted_s: float = 0.0
-    inferred_s: float = 0.0
-    bounded_s: float = 0.0
-    estimated_s: float = 0.0
-    above_roof_s: float = 0.0
-    uncovered: tuple[Uncovered, ...] = ()
-    model_error: tuple[ModelErrorRow, ...] = ()
 
 
 class StepRow(Struct):
@@ -128,57 +82,6 @@ class Overlap(Struct):
     all_exposed_communication_s: float = 0.0
     all_copies_s: float = 0.0
     all_exposed_copies_s: float = 0.0
-
-
-class QueuedIdle(Struct):
-    """Times per step in which a device was idle with work queued, by what came next.
-
-    `launching_s` passed from a launch to its kernel's start on a device that had nothing to do, in `launching_gaps`.
-    `between_s` lies in `between_gaps` of at most ten microseconds between kernels that were launched already. What took
-    longer is `long_s` in `long_gaps`, `same_stream_s` of it before kernels of the stream that had worked last; the
-    longest is `longest_s` before the kernel `longest_before`.
-    """
-
-    launching_s: float
-    launching_gaps: float
-    between_s: float
-    between_gaps: float
-    long_s: float
-    long_gaps: float
-    same_stream_s: float
-    longest_s: float
-    longest_before: str
-
-
-class Launches(Struct):
-    """How well the host feeds the device; None where the trace does not tell.
-
-    `delay_s` is the median time from a launch to the start of its kernel, `queue_depth` the median number of kernels
-    launched and not yet started (the one that starts not counted), `starved_s` device idle time per step with nothing
-    queued, of which `late_s` in gaps so short that the host was launching meanwhile (the others belong to calls of the
-    host, to fetching data, and to `RankTrace.gaps`), `queued` what was idle with work queued. `sync_calls` calls per
-    step made the host wait for the device, with `sync_s` spent in them. `short_*` are kernels shorter than
-    `short_below_s`, with the idle gaps right before them. `graph_launches` start a whole CUDA graph each. `note` says
-    why something is None. `idle_bound` is `at most` where kernels were lost, which makes the device seem idle.
-    """
-
-    kernels: float
-    delay_s: float | None
-    queue_depth: float | None
-    idle_s: float
-    starved_s: float | None
-    sync_calls: float
-    sync_s: float
-    short_below_s: float
-    short_kernels: float
-    short_s: float
-    short_gap_s: float
-    delay_p90_s: float | None = None
-    graph_launches: float = 0.0
-    note: str = ""
-    idle_bound: str = ""
-    late_s: float | None = None
-    queued: QueuedIdle | None = None
 
 
 class CollectiveRow(Struct):
@@ -226,46 +129,6 @@ class Recompute(Struct):
     ops: float
     seconds: float
     flops: float
-
-
-class HostCallRow(Struct):
-    """Equal calls of the host that can leave the device without work, per step.
-
-    `kind` is `wait` (for the device), `allocation` (of its memory) or `data` (fetching a batch); `op` is the innermost
-    op around the call, empty where there is none. `idle_s` is the device's idle time with nothing queued from the
-    call's beginning to its end and on to the next launch, if that comes within a millisecond; of a batch only while it
-    is fetched. No such time is of two calls. None where no device was traced.
-    """
-
-    kind: str
-    name: str
-    op: str
-    calls: float
-    seconds: float
-    idle_s: float | None
-
-
-class GapRow(Struct):
-    """Times of a millisecond or more, and of no call in `HostCallRow`, in which the device had nothing to do, per step.
-
-    What the host was in for more than half of each, the innermost of its kind, empty where nothing was recorded:
-    `frame` of Python, `builtin` that it called, `module` (nn.Module), `range` of the program, `op`, `call` of the
-    runtime; `following` is the op of the kernel that came next. `longest_start_s` is since the first event of the
-    trace. Not `named` are the shorter of very many together.
-    """
-
-    frame: str
-    builtin: str
-    module: str
-    range: str
-    op: str
-    call: str
-    following: str
-    gaps: float
-    seconds: float
-    longest_s: float
-    longest_start_s: float
-    named: bool = True
 
 
 class RankTrace(Struct):

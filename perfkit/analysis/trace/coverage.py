@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.trace import Coverage, Uncovered
+from perfkit.analysis.model.coverage import Coverage, Uncovered
 from perfkit.analysis.trace.model_error import model_error
 from perfkit.analysis.trace.work.costs import PieceCosts
 from perfkit.analysis.trace.work.grouping import group

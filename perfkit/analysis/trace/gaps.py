@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.model.trace import GapRow
+from perfkit.analysis.model.launches import GapRow
 from perfkit.analysis.trace.intervals import Intervals, Ints
 from perfkit.analysis.trace.work.windows import Windows
 from perfkit.trace.annotations import is_autograd_node

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.model.trace import HostCallRow
+from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.trace.work.fetching import fetches
 from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.launches import runtime_calls, synchronises

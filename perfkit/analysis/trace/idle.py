@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.model.trace import GapRow, HostCallRow, QueuedIdle
+from perfkit.analysis.model.launches import GapRow, HostCallRow, QueuedIdle
 from perfkit.analysis.trace.gaps import LONG_NS, gap_rows
 from perfkit.analysis.trace.host_calls import call_rows, host_calls
 from perfkit.analysis.trace.intervals import Intervals, Ints, covered, difference, joined, length, union

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.trace import ModelErrorRow
+from perfkit.analysis.model.coverage import ModelErrorRow
 from perfkit.analysis.trace.op_class import op_class
 from perfkit.analysis.trace.work.costs import piece_costs
 from perfkit.analysis.trace.work.pieces import Kind, Pieces

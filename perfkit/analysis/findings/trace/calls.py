@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit.analysis.findings.trace.view import TraceView
-from perfkit.analysis.model.trace import HostCallRow
+from perfkit.analysis.model.launches import HostCallRow
 
 
 def calls_of(view: TraceView, kind: str) -> list[HostCallRow]:

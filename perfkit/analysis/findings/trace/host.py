@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, IDLE, Told, TraceView
+from perfkit.analysis.model.launches import GapRow, Launches
 from perfkit.analysis.model.time_split import DATA, PYTHON
-from perfkit.analysis.model.trace import GapRow, Launches
 from perfkit.analysis.trace.gaps import place
 from perfkit.analysis.trace.host_calls import ALLOCATION, WAIT
 from perfkit.units import percent, seconds

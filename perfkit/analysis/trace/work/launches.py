@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.analysis.model.launches import Launches, QueuedIdle
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.analysis.model.time_split import DATA, IDLE, WAITING_FOR_CPU
-from perfkit.analysis.model.trace import Launches, QueuedIdle
 from perfkit.analysis.trace.intervals import Intervals, covered, union
 from perfkit.analysis.trace.timeline import Split
 from perfkit.analysis.trace.work.unrecorded import unrecorded

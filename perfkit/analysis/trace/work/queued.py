@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.trace import QueuedIdle
+from perfkit.analysis.model.launches import QueuedIdle
 from perfkit.analysis.trace.intervals import covered, difference, union
 from perfkit.analysis.trace.work.launches import Queue
 from perfkit.analysis.trace.work.windows import Windows

@@ -3,18 +3,11 @@
 from collections.abc import Callable, Sequence
 
 from perfkit import units
+from perfkit.analysis.model.coverage import ModelErrorRow, Uncovered
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
-from perfkit.analysis.model.trace import (
-    CollectiveRow,
-    CopyRow,
-    GapRow,
-    HostCallRow,
-    ModelErrorRow,
-    RankTrace,
-    StreamRow,
-    Uncovered,
-)
+from perfkit.analysis.model.launches import GapRow, HostCallRow
+from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, StreamRow
 from perfkit.analysis.trace.gaps import place
 from perfkit_reports.cells import calls, code, count, grown, known, seconds, share, short, text, whole
 from perfkit_reports.document.cells import Cell, unknown

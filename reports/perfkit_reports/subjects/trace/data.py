@@ -3,23 +3,20 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, Uncovered
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
+from perfkit.analysis.model.launches import HostCallRow, Launches
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
     CollectiveRow,
     CopyRow,
-    Coverage,
-    HostCallRow,
-    Launches,
-    ModelErrorRow,
     Overlap,
     RankTrace,
     Reading,
     Recompute,
     StepRow,
     StreamRow,
-    Uncovered,
 )
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.ceiling import Ceiling

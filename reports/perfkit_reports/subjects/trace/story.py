@@ -3,7 +3,8 @@
 from perfkit import units
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.fleet import Fleet
-from perfkit.analysis.model.trace import Launches, RankTrace
+from perfkit.analysis.model.launches import Launches
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.record import Unknown
 from perfkit_reports.cells import count
 from perfkit_reports.wording import bounded, plural, sentence, signed_seconds

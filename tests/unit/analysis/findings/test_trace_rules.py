@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.model.coverage import Uncovered
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
 from perfkit.analysis.model.time_split import PYTHON
-from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute, Uncovered
+from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
 from perfkit.devices.ceiling import Level
 from tests.fixtures.rank_traces import (
     call,

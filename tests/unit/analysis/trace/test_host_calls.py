@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.model.trace import GapRow, HostCallRow, RankTrace
+from perfkit.analysis.model.launches import GapRow, HostCallRow
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyse_trace
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import kernel, launch, mark, op, write_trace

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.model.trace import Launches
+from perfkit.analysis.model.launches import Launches
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.engine import analyse_work
 from perfkit.analysis.trace.work.launches import launches

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.model.trace import QueuedIdle
+from perfkit.analysis.model.launches import QueuedIdle
 from perfkit.analysis.trace.rank_trace import analyse_trace
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace

@@ -1,0 +1,51 @@
+"""How much of the time of a trace is explained."""
+
+from perfkit.spec import Struct
+
+
+class Uncovered(Struct):
+    """Time of work without a FLOP or byte model, by name, with the reason."""
+
+    name: str
+    seconds: float
+    share: float
+    reason: str
+
+
+class ModelErrorRow(Struct):
+    """Modelled against counted costs of one class of ops: how far the formulas are from the hardware's counters.
+
+    `quantity` is `FLOPs` or `bytes` (of device memory). `ratio` is the median of model / counter over the class's
+    kernels, weighted by their time; `low` and `high` hold the middle 80 % of that time.
+    """
+
+    op_class: str
+    quantity: str
+    kernels: int
+    seconds: float
+    ratio: float
+    low: float
+    high: float
+
+
+class Coverage(Struct):
+    """What of the kernel time (on a CPU: of the ops' working time) is explained. Seconds of the whole trace.
+
+    `linked_s` has a known op; of `inferred_s` the op was not recorded, but is that of equal kernels elsewhere in the
+    trace. `flops_s` has modelled FLOPs and `bytes_s` modelled bytes, by their op or an inferred one; of `bounded_s` in
+    these only the least and the most are known. `estimated_s` has but the bytes of its recorded
+    arguments, which do not count as known. `above_roof_s` came out faster than a ceiling: a modelling error.
+    """
+
+    kernel_s: float
+    kernels: int
+    linked_s: float
+    flops_s: float
+    bytes_s: float
+    counted_s: float = 0.0
+    inferred_s: float = 0.0
+    bounded_s: float = 0.0
+    estimated_s: float = 0.0
+    above_roof_s: float = 0.0
+    uncovered: tuple[Uncovered, ...] = ()
+    model_error: tuple[ModelErrorRow, ...] = ()
