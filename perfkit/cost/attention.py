@@ -132,7 +132,9 @@ FORMULAS: dict[str, Formula] = {
     "aten::_scaled_dot_product_cudnn_attention": _forward("BHSD", 3, _flag(6)),
     "aten::_scaled_dot_product_fused_attention_overrideable": _forward("BHSD", 3, _flag(5)),
     "aten::_cudnn_attention_forward": packed(_forward("BHSD", 3, _flag(10)), Lengths(4, 5), _flag(10)),
-    "aten::_flash_attention_forward": packed(_forward("BSHD", None, _ATEN_FLASH), Lengths(3, 4), _ATEN_FLASH),
+    "aten::_flash_attention_forward": packed(
+        _forward("BSHD", None, _ATEN_FLASH), Lengths(3, 4, used=13, table=15), _ATEN_FLASH
+    ),
     "aten::_efficient_attention_forward": packed(_forward("BSHD", 3, _EFFICIENT), Lengths(4, 5), _EFFICIENT),
     "aten::_scaled_dot_product_flash_attention_backward": _backward("BHSD", None, 4, 5, _flag(11)),
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _backward("BHSD", 8, 4, 5, _flag(7)),

@@ -134,3 +134,7 @@ def test_a_paged_cache_is_read_as_far_as_its_sequences_reach() -> None:
     row, queries = 2 * (64 + 64) * 2, 4 * 8 * 64 * 2 * 2 + 4 * 4 * 8
     assert (found.flops, found.most_flops) == (4 * 64 * 8 * 4, 4 * 64 * 8 * 4 * 100)
     assert (found.bytes, found.most_bytes) == (queries + 4 * row, queries + 400 * row)
+    # torch's own op, with the same cache.
+    own = (*(q, pool, pool, offsets, offsets, 1, 100, 0.0, True, False), 0.125, None, None, used, None, table, None)
+    assert cost("aten::_flash_attention_forward", *own)[:2] == found[:2]
+    assert cost("aten::_flash_attention_forward", *own).most_flops == found.most_flops

@@ -182,3 +182,18 @@ def test_the_gradient_of_a_lookup_is_told_by_the_lookups_of_the_trace(tmp_path: 
     ops = load(tmp_path, lookup, launch(1, 5), kernel("f", 1, 40, 7), backward, launch(2, 25), kernel("b", 2, 60, 7))
     assert ops.flops.tolist() == [indices * width, indices * width + 4 * width]
     assert ops.calls[-1].cost.most_flops == indices * width + 4 * rows * width
+
+
+def test_experts_are_costed_by_the_op_within_that_is_given_their_weights(tmp_path: Path) -> None:
+    bf16 = "c10::BFloat16"
+    experts = (((8, 512, 512), bf16), ((8, 512, 256), bf16), ((64, 2), "float"), ((64, 2), "int"))
+    ops = load(
+        tmp_path,
+        call("vllm::moe_forward", 0, 30, ((64, 512), bf16), ((64, 8), bf16), None),
+        call("vllm::inplace_fused_experts", 1, 20, ((64, 512), bf16), *experts, None, False),
+        launch(1, 5),
+        kernel("fused_moe_kernel", 1, 40, 7),
+    )
+    assert np.isnan(ops.flops[0])
+    assert ops.flops[1] == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
+    assert work_ns(ops).tolist() == [0, 7000]
