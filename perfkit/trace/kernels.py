@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +170,7 @@ _PEER_KERNEL = re.compile(
 _COMPUTES = re.compile(r"gemm|matmul|attention|attn|flash", re.IGNORECASE)
 
 
+@lru_cache(maxsize=65536)
 def is_collective_kernel(name: str) -> bool:
     """Whether ranks exchange data in a kernel of this name."""
     if _COLLECTIVE_KERNEL.search(name) is not None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from perfkit.analysis.model.trace import CollectiveRow
-from perfkit.analysis.trace.intervals import clipped, difference, length, union
+from perfkit.analysis.trace.intervals import Ints, covered, difference, union
 from perfkit.analysis.trace.roofs import Roofs, describe
 from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.messages import Messages, message_of
@@ -25,15 +25,15 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
     if not len(rows):
         return ()
     groups = group(which[rows], np.where(which[rows] == NONE, pieces.label[rows], NONE))
-    computing, windows = pieces.when(pieces.of(Kind.WORK)), pieces.windows.spans
     order, ends = np.argsort(groups.of, kind="stable"), np.cumsum(groups.counts())
+    members = np.split(rows[order], ends[:-1])
+    wall_ns, exposed_ns = _going_on(pieces, members)
     link = roofs.bandwidth(Level.INTERCONNECT)
     table = []
-    for first, mine in zip(groups.first.tolist(), np.split(rows[order], ends[:-1]), strict=True):
+    for index, (first, mine) in enumerate(zip(groups.first.tolist(), members, strict=True)):
         within = mine[pieces.step[mine] != NONE]
         of_mean = within if len(within) else mine
         mean_s = float(pieces.busy_ns[of_mean].mean()) / 1e9
-        when = clipped(union(pieces.start_ns[within], pieces.end_ns[within]), windows)
         number = int(which[rows[first]])
         about = exchanged.table[number] if number != NONE else None
         name = pieces.ops.trace.names[int(pieces.label[rows[first]])] if about is None else about.name
@@ -51,8 +51,8 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
                 message_bytes=None if moved is None else round(moved.bytes),
                 calls=len(within) / parts,
                 seconds=int(pieces.busy_ns[within].sum()) / 1e9 / parts,
-                wall_s=length(when) / 1e9 / parts,
-                exposed_s=length(difference(when, computing)) / 1e9 / parts,
+                wall_s=int(wall_ns[index]) / 1e9 / parts,
+                exposed_s=int(exposed_ns[index]) / 1e9 / parts,
                 all_calls=len(mine),
                 all_s=int(pieces.busy_ns[mine].sum()) / 1e9,
                 algorithm_bandwidth=None if timed is None else timed.algorithm_bandwidth(mean_s),
@@ -62,3 +62,15 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
             )
         )
     return tuple(sorted(table, key=lambda row: (-row.seconds, -row.all_s)))
+
+
+def _going_on(pieces: Pieces, members: list[Ints]) -> tuple[Ints, Ints]:
+    """Of each group of pieces how long any was going on within the windows, and how long beside no computing."""
+    spans = [union(pieces.start_ns[mine], pieces.end_ns[mine]) for mine in members]
+    of = np.repeat(np.arange(len(spans)), [len(each) for each in spans])
+    begin, end = np.concatenate(spans).T
+    windows = union(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
+    alone = difference(windows, pieces.when(pieces.of(Kind.WORK)))
+    # Sums of doubles are exact up to 2**53 ns, which are 104 days.
+    wall, exposed = (np.bincount(of, covered(begin, end, each), len(spans)) for each in (windows, alone))
+    return wall.astype(np.int64), exposed.astype(np.int64)

@@ -11,6 +11,8 @@ from perfkit.analysis.trace.gaps import place
 from perfkit.analysis.trace.host_calls import ALLOCATION, WAIT
 from perfkit.units import percent, seconds
 
+# Of the idle time of all calls that wait: those below it have no advice of their own.
+_COSTLY = 0.1
 # Of the longest gaps.
 _TOLD_GAPS = 3
 
@@ -95,11 +97,14 @@ def waits(view: TraceView) -> Iterator[Told]:
     idle = idle_of(rows)
     if idle is None or view.share(idle) < NOTABLE:
         return
-    advice = dict.fromkeys(text for row in rows[:5] for word, text in _WAITS if word in row.op)
-    action = "; ".join(advice) or (
+    remove = (
         "find the call in the trace and remove it from the step, such as "
         f"torch.{view.torch_device}.synchronize() around timers"
     )
+    # Of those that cost most of it.
+    costly = [row for row in rows[:5] if (row.idle_s or 0.0) >= _COSTLY * idle] or rows[:1]
+    advice = [[text for word, text in _WAITS if word in row.op] or [remove] for row in costly]
+    action = "; ".join(dict.fromkeys(text for texts in advice for text in texts))
     yield view.gain(
         f"The host waits for the device: {view.calls(sum(row.calls for row in rows))}",
         f"the device is then idle for {view.took(idle)}: {shown_calls(rows)}",
