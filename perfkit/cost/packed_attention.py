@@ -102,6 +102,8 @@ def _sequences(args: Args, at: Lengths, query: TensorArg, key: TensorArg, mask: 
     elif used is not None and len(key.shape) == 4:  # a cache of one row a sequence
         longest_key = min(longest_key or key.shape[1], key.shape[1])
     in_cache = table is not None or used is not None
+    if not in_cache and len(key.shape) != len(query.shape):
+        raise UnmodelledError("keys lie in a pool whose table is not where it is expected")
     keys = None if in_cache else numel(key) // max(key.shape[-1] * key.shape[-2], 1)
     prefix = mask.at_end and mask.right == 0
     return Sequences(max(count, 1), rows, keys, longest_query, longest_key, prefix)

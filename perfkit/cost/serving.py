@@ -82,6 +82,18 @@ def _second_flag_mask(args: Args) -> Mask | None:
     return windowed(args, flag + 1, flag + 2)
 
 
+def _aiter_varlen(args: Args) -> OpCost:
+    """mha_varlen_fwd(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, ..., zero_tensors, is_causal, ...,
+    block_table, ...): the table of blocks, the only matrix of integers, has another place in each version."""
+    tables = (index for index in range(5, len(args)) if _is_table(args, index))
+    return packed(flash_forward, Lengths(3, 4, table=next(tables, None)), _second_flag_mask)(args)
+
+
+def _is_table(args: Args, index: int) -> bool:
+    value = optional_tensor(args, index)
+    return value is not None and len(value.shape) == 2 and value.dtype == "int32"
+
+
 def _norm(out: int | None, x_at: int, weight: int, scale: int | None = None) -> Formula:
     """An RMS norm into `out`, else into a new tensor; with the `scale` of each row where it is quantised."""
 
@@ -118,7 +130,6 @@ def _add_norm_in_place(args: Args) -> OpCost:
 
 _EXPERTS = ("inplace_fused_experts", "outplace_fused_experts")
 _FLASH_3 = packed(flash_forward, Lengths(7, 8, used=11, table=14), flash_mask)
-_VARLEN = packed(flash_forward, Lengths(3, 4), _second_flag_mask)
 
 FORMULAS: dict[str, Formula] = {
     **{f"{package}::{name}": _fused_experts for package in ("vllm", "sglang") for name in _EXPERTS},
@@ -129,7 +140,7 @@ FORMULAS: dict[str, Formula] = {
     "sgl_kernel::fwd": _FLASH_3,
     **dict.fromkeys(("aiter::mha_fwd", "aiter::fmha_v3_fwd"), flash_forward),
     **dict.fromkeys(("aiter::mha_bwd", "aiter::fmha_v3_bwd"), flash_backward),
-    **dict.fromkeys(("aiter::mha_varlen_fwd", "aiter::fmha_v3_varlen_fwd"), _VARLEN),
+    **dict.fromkeys(("aiter::mha_varlen_fwd", "aiter::fmha_v3_varlen_fwd"), _aiter_varlen),
     **dict.fromkeys(
         ("aiter::mha_varlen_bwd", "aiter::fmha_v3_varlen_bwd"),
         packed(flash_backward, Lengths(6, 7), _second_flag_mask, backward=True),

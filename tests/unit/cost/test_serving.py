@@ -111,3 +111,14 @@ def test_aiters_attention_and_its_gradient() -> None:
 )
 def test_norms_of_aiter(name: str, args: tuple[object, ...], moved: int) -> None:
     assert cost(f"aiter::{name}", *args).bytes == moved
+
+
+def test_packed_attention_of_aiter_with_and_without_a_pool() -> None:
+    q = t(80, 32, 128)
+    rest = (ints(3), ints(3), 40, 40, 0, 0.0, 0.09, 0.0, False, True, -1, -1, True, False, 0, None)
+    found = cost("aiter::fmha_v3_varlen_fwd", q, q, q, *rest, None)
+    assert (found.flops, found.most_flops) == (4 * 32 * 128 * 2 * 40 * 41 / 2, None)
+    pool = t(5000, 16, 8, 128)
+    paged = cost("aiter::fmha_v3_varlen_fwd", q, pool, pool, *rest, ints(2, 4))
+    assert paged[:2] == found[:2]  # both sequences have 40 keys, of a pool of 328 MB
+    assert op_cost(OpCall("aiter::fmha_v3_varlen_fwd", (q, pool, pool, *rest, None))) is None
