@@ -83,8 +83,8 @@ def _second_flag_mask(args: Args) -> Mask | None:
 
 
 def _aiter_varlen(args: Args) -> OpCost:
-    """mha_varlen_fwd(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, ..., zero_tensors, is_causal, ...,
-    block_table, ...): the table of blocks, the only matrix of integers, has another place in each version."""
+    """mha_varlen_fwd(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, ..., zero_tensors, is_causal,
+    ..., block_table, ...): the table of blocks, the only matrix of integers, has another place in each version."""
     tables = (index for index in range(5, len(args)) if _is_table(args, index))
     return packed(flash_forward, Lengths(3, 4, table=next(tables, None)), _second_flag_mask)(args)
 
