@@ -205,6 +205,8 @@ def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
 
 def _unlike_rows(engine: Engine) -> tuple[StepRow, ...]:
     spans, trace = engine.windows, engine.pieces.ops.trace
+    if not len(spans.unlike):
+        return ()
     split = split_unlike(engine.pieces, engine.category, engine.waiting)
     return tuple(
         StepRow(
