@@ -75,7 +75,8 @@ def test_the_headline_has_the_typical_step_and_the_outlier_is_told_as_one(tmp_pa
     result = analysed(tmp_path, steps(1_174_000, 3300, 2400, compiling=900_000))
     analysis = msgspec.structs.replace(sample_trace_analysis.alone(), traces=(result,))
     assert headline(analysis).startswith("Step 2.85 ms on")
-    assert "mean of 2 steps, 2.40 ms to 3.30 ms; without step 1 of 1.17 s;" in (next(iter(tiles(analysis))).cell.detail or "")
+    detail = next(iter(tiles(analysis))).cell.detail or ""
+    assert "mean of 2 steps, 2.40 ms to 3.30 ms; without step 1 of 1.17 s;" in detail
     (finding,) = [each for each in trace_findings((result,), None, None) if "a typical one" in each.title]
     assert finding.title == "Step 1 takes 1.17 s, 412 times a typical one"
     assert finding.evidence.startswith("it is the first of the trace; torch compiles or loads code for 900 ms of it; ")
