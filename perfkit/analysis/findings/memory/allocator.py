@@ -18,8 +18,14 @@ _RELEASE = (
     "call torch.cuda.empty_cache() once after a phase that needed more (evaluation, compiling), keep shapes the same "
     "from step to step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or garbage_collection_threshold:0.8"
 )
+# Of what has no CUDA, whose allocators take none of these settings.
+_EQUAL_SHAPES = "keep shapes the same from step to step, so that freed pieces fit what is asked for next"
 _KEPT_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) is reserved by PyTorch but unallocated")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def _advice(view: AccountView, for_cuda: str) -> str:
+    return for_cuda if view.account.device.startswith("cuda") else _EQUAL_SHAPES
 
 
 def failed_for_want_of_one_piece(view: AccountView) -> Iterator[Finding]:
@@ -38,7 +44,10 @@ def failed_for_want_of_one_piece(view: AccountView) -> Iterator[Finding]:
     else:
         return
     yield view.remark(
-        "warning", "The request that failed would have fitted, but not in one piece", evidence, _EXPANDABLE
+        "warning",
+        "The request that failed would have fitted, but not in one piece",
+        evidence,
+        _advice(view, _EXPANDABLE),
     )
 
 
@@ -55,7 +64,7 @@ def fragmented(view: AccountView) -> Iterator[Finding]:
         f"{percent(held.free_bytes / held.reserved_bytes, 0)} of the reserved memory is free in small pieces",
         f"at the peak {nbytes(held.free_bytes)} of {nbytes(held.reserved_bytes)} are not in use, and the largest piece "
         f"is {nbytes(held.largest_free_bytes or 0)}",
-        _EXPANDABLE,
+        _advice(view, _EXPANDABLE),
         held.free_bytes,
         details=("all of the free pieces; allocators never use quite all of what they reserve",),
     )
@@ -77,7 +86,7 @@ def kept(view: AccountView) -> Iterator[Finding]:
         "note",
         f"{percent(free / reserved, 0)} of the reserved memory is not in use at the peak",
         f"{nbytes(free)} of {nbytes(reserved)} are kept for later requests{piece}; other processes cannot have them",
-        _RELEASE,
+        _advice(view, _RELEASE),
     )
 
 

@@ -211,6 +211,9 @@ def test_free_memory_in_small_pieces_is_fragmentation() -> None:
     assert finding.gain_bytes == 200 * MIB
     assert "the largest piece is 50.0 MiB" in finding.evidence
     assert "expandable_segments:True" in finding.action
+    elsewhere = only(memory_findings(account({}, fragmentation=held(1200, 200, 50), device="xpu:0")))
+    assert "cuda" not in elsewhere.action.lower()
+    assert "expandable" not in elsewhere.action
 
 
 @pytest.mark.parametrize("fragmentation", [held(1050, 50, 10), held(1200, 200, 150), held(1200, 200, None)])
