@@ -23,6 +23,9 @@ from perfkit.trace.read import NONE, Ints, Trace
 
 # Kernels of their own on some devices, compositions on others: costed as one unless costed ops lie beneath.
 _SPLIT_ON_SOME_DEVICES = frozenset({"aten::_fused_rms_norm"})
+# Levels of ops within ops, each of which is a pass over its rows. Python itself nests calls 1,000 deep, programs not
+# ten; a damaged or hostile trace has as many levels as events.
+_DEEPEST = 1000
 
 
 class Role(IntEnum):
@@ -195,11 +198,11 @@ def _distinct(name: NDArray[np.int32], signature: NDArray[np.int32]) -> tuple[In
 
 
 def _levels(parent: Ints) -> Iterator[Ints]:
-    """Rows by how deep they are nested, the outermost first."""
+    """Rows by how deep they are nested, the outermost first; ops deeper than `_DEEPEST` have no cost."""
     depth = depths(parent)
     order = grouped(depth)
     begin = 0
-    for end in np.cumsum(np.bincount(depth)).tolist():
+    for end in np.cumsum(np.bincount(depth))[:_DEEPEST].tolist():
         yield order[begin:end]
         begin = end
 

@@ -15,4 +15,5 @@ class Line(Text):
 
     def append(self, text: Text | str, style: Any = None) -> Self:
         """Add text, with a style of its own if it is a string."""
-        return super().append(visible(text) if isinstance(text, str) else text, style)
+        super().append(visible(text) if isinstance(text, str) else text, style)
+        return self

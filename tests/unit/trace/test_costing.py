@@ -43,3 +43,11 @@ def test_equal_lists_in_other_surroundings_have_another_dtype(tmp_path: Path) ->
     ops = ops_of(tmp_path, *events)
     assert ops.bytes[1::2].tolist() == [2 * 2 * 48, 4 * 2 * 48, 2 * 2 * 48, 4 * 2 * 48]
     assert len(ops.calls) == 2
+
+
+def test_ops_deeper_than_any_program_nests_them_have_no_cost(tmp_path: Path) -> None:
+    """A level is a pass: as many levels as events would take a time in proportion to the square of their number."""
+    nest = [event("wrapper::of_wrappers", place, 10_000 - 2 * place) for place in range(1_500)]
+    sized = inputs([3, 5], [5, 7])
+    ops = ops_of(tmp_path, event("aten::mm", -20, 8, **sized), *nest, event("aten::mm", 4_000, 8, **sized))
+    assert ops.role[[0, -1]].tolist() == [Role.COSTED, Role.UNMODELLED]
