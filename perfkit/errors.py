@@ -23,7 +23,8 @@ class UnavailableError(PerfkitError):
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> UsageError:
     """A `UsageError` for a name that is not known, naming the nearest valid ones."""
     names = sorted(known)
-    near = difflib.get_close_matches(given, names, n=3, cutoff=0.5)
+    longer = [name for name in names if given and name.startswith(given)]  # `h100` is no typo of `mi100`
+    near = longer or difflib.get_close_matches(given, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(repr(name) for name in near)}?" if near else f"choose from: {', '.join(names)}"
     return UsageError(f"unknown {kind} {given!r}: {hint}")
 

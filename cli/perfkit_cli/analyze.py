@@ -1,5 +1,6 @@
 """`perfkit analyze`: what a recorded trace says."""
 
+import math
 import re
 import shlex
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import click
 
 from perfkit_cli.folders import folder_for
-from perfkit_cli.values import amount, one_of
+from perfkit_cli.values import amount, duration, one_of
 
 ENGINES = ("processes", "ray")
 OUT = Path("perfkit-analyze")
@@ -18,6 +19,7 @@ Examples:
   perfkit analyze trace.json.gz
   perfkit analyze traces/                              every rank of a job, in one report
   perfkit analyze 'traces/rank*.json.gz' --jobs 4
+  ssh node cat trace.json.gz | perfkit analyze -       what comes through a pipe
   perfkit analyze after.json --against before.json     what changed, op by op
   perfkit analyze trace.json --device h100-sxm         hold it against this device's peaks
   perfkit analyze trace.json --device here             recorded on this machine: use what `perfkit calibrate` measured
@@ -73,6 +75,12 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     callback=amount,
     help="Most JSON a trace may decompress to, such as 40GiB.  [default: 16GiB, and less for a small file]",
 )
+@click.option(
+    "--time-limit",
+    metavar="TIME",
+    callback=duration,
+    help="Most time for reading a trace, such as 30s: what comes after is left out, and the report says so.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON, and write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
@@ -87,6 +95,7 @@ def command(
     engine: str,
     jobs: int | None,
     max_bytes: int | None,
+    time_limit: float | None,
     as_json: bool,
     verbose: bool,
     quiet: bool,
@@ -94,7 +103,7 @@ def command(
     """Find out where the time of a recorded trace went, and what could be saved.
 
     TRACE is a trace of torch.profiler (or of JAX's profiler), from any machine: a file (.json, .json.gz, .json.zst), a
-    folder of ranks, a pattern or a URL. Nothing is run and no GPU is needed. Every kernel's time is counted and split,
+    folder of ranks, a pattern, a URL or `-` for standard input. Nothing is run and no GPU is needed. Every kernel's time is counted and split,
     held against the device's peaks, and ranked by what reaching the roofline would save.
     """
     from rich.console import Console
@@ -115,7 +124,7 @@ def command(
             counters=counters,
             engine=engine,
             jobs=jobs,
-            limits=Limits() if max_bytes is None else Limits(json_bytes=max_bytes),
+            limits=Limits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit),
             command=shlex.join(["perfkit", *sys.argv[1:]]),
             progress=progress,
         )

@@ -44,6 +44,7 @@ def _other_report(folder: Path, marker: str, sources: Sequence[str]) -> str | No
     """What the report in a folder is on, if on other files than `sources`; None where there is none, or on the same."""
     from perfkit.files import read_json
     from perfkit.store.summary import SUMMARY_FILE, Summary, digest_of
+    from perfkit.trace.reading.source import STANDARD_INPUT
 
     if not (folder / marker).is_file():
         return None
@@ -51,4 +52,6 @@ def _other_report(folder: Path, marker: str, sources: Sequence[str]) -> str | No
         summary = read_json(folder / SUMMARY_FILE, Summary)
     except RunFormatError:
         return "files that it does not name"
-    return None if summary.sources == digest_of(sources) else summary.name
+    # A pipe holds something else each time.
+    piped = any(source == STANDARD_INPUT or Path(source).is_fifo() for source in sources)
+    return None if summary.sources == digest_of(sources) and not piped else summary.name

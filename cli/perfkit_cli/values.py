@@ -1,4 +1,4 @@
-"""Option values: amounts of memory, and names that propose the nearest valid one. Used as click callbacks."""
+"""Option values: amounts of memory, times, and names that propose the nearest valid one. Used as click callbacks."""
 
 from collections.abc import Callable, Iterable
 
@@ -16,6 +16,16 @@ def amount(ctx: click.Context, param: click.Parameter, value: str | None) -> int
         return None
     try:
         return int(parse_amount(value, "bytes"))
+    except UsageError as error:
+        raise UsageError(f"{param.opts[-1]}: {error}") from None
+
+
+def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:  # noqa: ARG001
+    """Seconds from a time: `90s`, `5min`."""
+    if value is None:
+        return None
+    try:
+        return parse_amount(value, "s")
     except UsageError as error:
         raise UsageError(f"{param.opts[-1]}: {error}") from None
 

@@ -14,6 +14,11 @@ def test_unknown_name_proposes_the_nearest_valid_name() -> None:
     assert str(error) == "unknown technique 'ampp': did you mean 'amp'?"
 
 
+def test_unknown_name_proposes_what_goes_on_like_it_before_what_is_like_it() -> None:
+    error = unknown_name("device", "h100", ["mi100", "h100-sxm", "h100-pcie", "a100"])
+    assert str(error) == "unknown device 'h100': did you mean 'h100-pcie' or 'h100-sxm'?"
+
+
 def test_unknown_name_proposes_several_close_names() -> None:
     message = str(unknown_name("technique", "zero", ["zero1", "zero2", "amp"]))
     assert "'zero1' or 'zero2'" in message or "'zero2' or 'zero1'" in message

@@ -1,7 +1,9 @@
 """Where traces lie: files, folders of ranks, glob patterns and fsspec URLs."""
 
+import errno
 import glob
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NoReturn, cast
@@ -10,7 +12,7 @@ import fsspec
 import zstandard
 from isal import igzip_lib
 
-from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.errors import PerfkitError, RunFormatError, UsageError, with_those_behind
 from perfkit.store.layout import RECORD_FILE, SUITE_FILE, TRACE_FILE
 from perfkit.trace.reading.stream import GzipError
 
@@ -19,6 +21,8 @@ _PERHAPS = ("", ".gz", ".gzip", ".zst", ".trace", ".raw")
 _SNIFF_BYTES = 1 << 18
 _TRACE = re.compile(rb'"traceEvents"|"ph"\s*:\s*"\w"')
 _MAGIC = re.compile(r"[*?\[]")
+
+STANDARD_INPUT = "-"
 
 Named = str | Path | Iterable[str | Path]  # one file, folder, pattern or URL, or several
 
@@ -41,6 +45,8 @@ def expand(named: Named) -> tuple[str, ...]:
 def open_source(source: str | Path) -> tuple[BinaryIO, int]:
     """An open binary file and its size in bytes, 0 where the place does not tell. `RunFormatError` if there is none."""
     text = str(source)
+    if text == STANDARD_INPUT:
+        return sys.stdin.buffer, 0
     if is_url(text):
         return _open_remote(text)
     path = Path(source)
@@ -60,7 +66,7 @@ def is_url(source: str) -> bool:
 def trace_name(source: str) -> str:
     """The name of a trace: its file's or URL's without what every trace ends in."""
     path = source.partition("?")[0] if is_url(source) else source
-    name = PurePosixPath(path.replace("\\", "/")).name
+    name = "stdin" if source == STANDARD_INPUT else PurePosixPath(path.replace("\\", "/")).name
     for end in (".gz", ".zst", ".json", ".pt.trace"):
         name = name.removesuffix(end)
     return name
@@ -73,10 +79,8 @@ def _natural(text: str) -> list[tuple[int, int, str]]:
 def _local(pattern: str) -> list[str]:
     if not pattern.strip():
         raise UsageError("an empty name stands for no trace; name files, folders, patterns or URLs")
-    if pattern == "-":
-        raise UsageError("-: standard input is not read; name a file")
     path = Path(pattern).expanduser()
-    if path.is_file():
+    if pattern == STANDARD_INPUT or (path.exists() and not path.is_dir()):  # pipes are no files
         return [str(path)]
     if path.is_dir():
         _refuse_suite(path)
@@ -169,6 +173,8 @@ def _open_remote(url: str) -> tuple[BinaryIO, int]:
 def _refuse(url: str, error: Exception) -> NoReturn:
     if isinstance(error, ImportError):
         raise PerfkitError(f"{url}: this kind of URL needs another package: {error}") from None
-    if isinstance(error, FileNotFoundError):
+    # Libraries wrap what went wrong: a refused connection comes out of HTTP's as a file that is not there.
+    behind = next((each for each in with_those_behind(error) if isinstance(each, OSError) and each.errno), None)
+    if isinstance(error, FileNotFoundError) and (behind is None or behind.errno == errno.ENOENT):
         raise RunFormatError(f"{url}: no such file") from None
-    raise RunFormatError(f"{url}: cannot be read ({error})") from None
+    raise RunFormatError(f"{url}: cannot be read ({behind or error})") from None

@@ -1,14 +1,17 @@
 """The text of a trace file in blocks: decompressed by what the file contains, not by what it is called."""
 
 import codecs
+import math
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import monotonic
 from typing import BinaryIO, cast
 
 import zstandard
 from isal import igzip_lib
 
+from perfkit import units
 from perfkit.errors import RunFormatError
 
 # The fastest size on a CPU with some MB of cache: a block, its events and its columns stay in it.
@@ -44,15 +47,19 @@ class Limits:
         json_bytes: of decompressed text. By default 16 GiB, and no more than 250 times the file's size once it exceeds
             512 MiB.
         names: distinct names, and distinct signatures, that are kept apart; what comes after them is counted together.
+        seconds: of reading, after which the rest of the text is left out.
     """
 
     json_bytes: int | None = None
     names: int = 4_000_000
+    seconds: float = math.inf
 
     def allowed(self, file_bytes: int) -> int:
-        """Bytes of text that a file of this size may hold."""
+        """Bytes of text that a file of this size may hold; 0 is a size that is not known."""
         if self.json_bytes is not None:
             return self.json_bytes
+        if not file_bytes:
+            return _USUAL_JSON_BYTES
         return min(_USUAL_JSON_BYTES, max(_SMALL_JSON_BYTES, _USUAL_RATIO * file_bytes))
 
 
@@ -69,6 +76,7 @@ class TextBlocks:
         self.json_bytes = 0
         self._file, self._label, self._file_bytes = file, label, file_bytes
         self._allowed = limits.allowed(file_bytes)
+        self._seconds = limits.seconds
 
     def __iter__(self) -> Iterator[bytes]:
         blocks = self._decompressed()
@@ -102,7 +110,11 @@ class TextBlocks:
             blocks = self._unzstd(head)
         else:
             blocks = self._plain(head)
+        end_s = monotonic() + self._seconds
         for block in blocks:
+            if monotonic() > end_s:
+                self.damage = f"reading was ended after {units.seconds(self._seconds)} (--time-limit)"
+                return
             self.json_bytes += len(block)
             if self.json_bytes > self._allowed:
                 raise RunFormatError(

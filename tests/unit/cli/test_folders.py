@@ -50,6 +50,11 @@ def test_the_report_on_another_trace_is_not_overwritten(tmp_path: Path) -> None:
         chosen("a/trace.json", out=tmp_path / "trace")
 
 
+def test_what_comes_through_a_pipe_is_another_trace_each_time(tmp_path: Path) -> None:
+    report_on(tmp_path / "trace", "-")
+    assert folder_for("-", None, tmp_path / "trace", "analysis.json", "perfkit analyze") == tmp_path / "trace-2"
+
+
 def test_a_report_that_does_not_say_what_it_is_on_is_kept(tmp_path: Path) -> None:
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace/analysis.json").touch()

@@ -3,7 +3,7 @@ import pytest
 
 from perfkit.amounts import parse_amount
 from perfkit.errors import UsageError
-from perfkit_cli.values import amount, one_of
+from perfkit_cli.values import amount, duration, one_of
 
 CONTEXT = click.Context(click.Command("test"))
 OPTION = click.Option(["--memory-limit"])
@@ -22,6 +22,13 @@ def test_what_is_no_amount_is_refused_with_the_option_and_how_to_write_it(text: 
 
 def test_no_amount_given() -> None:
     assert amount(CONTEXT, OPTION, None) is None
+    assert duration(CONTEXT, OPTION, None) is None
+
+
+def test_a_time() -> None:
+    assert duration(CONTEXT, OPTION, "2min") == 120.0
+    with pytest.raises(UsageError, match=r"^--memory-limit: .*no amount"):
+        duration(CONTEXT, OPTION, "soon")
 
 
 def test_a_name_that_is_not_known_proposes_the_nearest() -> None:

@@ -1,6 +1,11 @@
 """Files, folders, patterns and URLs of traces."""
 
 import gzip
+import io
+import os
+import socket
+import sys
+import threading
 from pathlib import Path
 
 import fsspec
@@ -9,7 +14,7 @@ import zstandard
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.trace.read import read_trace
-from perfkit.trace.reading.source import expand
+from perfkit.trace.reading.source import expand, trace_name
 
 TRACE = b'{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}'
 
@@ -102,10 +107,35 @@ def test_a_suite_is_no_job(tmp_path: Path) -> None:
         expand([str(tmp_path)])
 
 
-@pytest.mark.parametrize(("given", "words"), [("", "an empty name"), ("  ", "an empty name"), ("-", "standard input")])
-def test_names_of_no_file(given: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+@pytest.mark.parametrize("given", ["", "  "])
+def test_names_of_no_file(given: str) -> None:
+    with pytest.raises(UsageError, match="an empty name"):
         expand([given])
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(TRACE))))
+    assert expand("-") == ("-",)
+    assert len(read_trace("-")) == 1
+    assert trace_name("-") == "stdin"
+
+
+def test_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(gzip.compress(TRACE)))
+    writer.start()
+    (source,) = expand(pipe)
+    assert len(read_trace(source)) == 1
+    writer.join()
+
+
+def test_a_server_that_does_not_answer_is_no_missing_file() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))  # and does not listen
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/trace.json"
+        with pytest.raises(RunFormatError, match="cannot be read .*[Cc]onnect"):
+            read_trace(url)
 
 
 def test_a_single_file_may_be_named_as_it_is(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 import gzip
 import json
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from perfkit.errors import RunFormatError
 from perfkit.trace.read import Limits, read_trace
+from perfkit.trace.reading import stream
 
 
 def test_a_bomb_stops_at_the_limit(tmp_path: Path) -> None:
@@ -20,8 +22,21 @@ def test_a_bomb_stops_at_the_limit(tmp_path: Path) -> None:
 def test_limits() -> None:
     assert Limits().allowed(10 << 20) == 250 * (10 << 20)
     assert Limits().allowed(1000) == 512 << 20
+    assert Limits().allowed(0) == 16 << 30, "a pipe's size is not known"
     assert Limits().allowed(1 << 40) == 16 << 30
     assert Limits(json_bytes=5).allowed(1 << 40) == 5
+
+
+def test_after_so_much_time_the_rest_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that moves on a second with each of 2 MiB."""
+    monkeypatch.setattr(stream, "monotonic", count().__next__)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([{"ph": "X", "name": "x" * 1000, "ts": index, "dur": 1} for index in range(8_000)]))
+    assert len(read_trace(path)) == 8_000
+    cut = read_trace(path, limits=Limits(seconds=4))
+    assert 1_000 < len(cut) < 5_000
+    assert cut.cut
+    assert cut.notes[0] == "reading was ended after 4.00 s (--time-limit): only what comes before was read"
 
 
 def test_names_beyond_the_limit_are_counted_together(tmp_path: Path) -> None:
