@@ -44,7 +44,6 @@ def opened(request: pytest.FixtureRequest, browser: Browser, history: History, t
 
 def test_it_opens_cleanly(opened: Opened) -> None:
     size = opened.page.viewport_size
-    assert size is not None
     opened.opens_cleanly(size["width"])
 
 

@@ -65,7 +65,6 @@ def the_loop(variant: Variant) -> Loop:
 
 def parts(variant: Variant) -> dict[str, int]:
     """Bytes at the peak by category."""
-    assert variant.memory is not None
     assert sum(each.bytes for each in variant.memory.categories) == variant.memory.peak_bytes
     return {each.category: each.bytes for each in variant.memory.categories}
 
@@ -101,7 +100,6 @@ def test_models_are_scripted_and_exported_meanwhile(tmp_path: Path, caplog: Any)
 
     variant = watched(train, tmp_path / "run", caplog)
     forwards = the_loop(variant).forwards
-    assert forwards is not None
     assert (forwards.least, forwards.most) == (1, 1)
 
 

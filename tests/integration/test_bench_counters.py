@@ -62,7 +62,6 @@ def test_counts_lie_beside_the_first_runs_trace_and_the_counting_run_is_no_sampl
     stored = read_suite(tmp_path / "suite")
     assert len(stored.runs) == 1
     counters = stored.runs[0].ranks[0].counters
-    assert counters is not None
     assert counters.read_text() == text
     counted = json.loads((tmp_path / "suite" / "baseline" / "counters" / "spec.json").read_text())
     assert counted["passes"] == ["counters"]

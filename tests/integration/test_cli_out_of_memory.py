@@ -42,7 +42,6 @@ def test_a_step_that_runs_out_of_memory_tells_what_was_alive(perfkit, tiny_sched
     assert "out of memory at step 0, peak " in row["reason"]
     recorded = read_allocations(perfkit.folder / "s/baseline/0/rank0/memory.parquet")
     failed = recorded.failed
-    assert failed is not None
     assert (failed.bytes, failed.phase, failed.step, failed.op) == (KEPT, "forward", 0, "aten::sigmoid")
     assert failed.line.startswith("mine.py:")
     alive = {part["category"]: part["bytes"] for part in row["memory"]["categories"]}

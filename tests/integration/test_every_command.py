@@ -79,7 +79,6 @@ def report(perfkit: Any, suite: Path) -> None:
 def view(perfkit: Any, suite: Path) -> None:
     process = perfkit.start("view", suite.parent, "--port", "0")
     address = re.search(r"http://\S+", process.stdout.readline())
-    assert address is not None
     with urllib.request.urlopen(address[0]) as answer:
         scripts = re.findall(r'src="/(assets/[^"]+)"', answer.read().decode())
     for script in scripts:

@@ -39,7 +39,6 @@ SHORT = ("--warmup", "1", "--timed", "3", "--trace", "1", "--memory", "1")
 def precisions(suite: Path) -> tuple[str | None, str | None, str | None]:
     (run,) = read_suite(suite).runs
     environment = run.ranks[0].record.environment
-    assert environment is not None
     return environment.matmul_precision, environment.conv_precision, environment.rnn_precision
 
 

@@ -309,7 +309,6 @@ def test_a_handler_of_the_program_is_called(tmp_path: Path) -> None:
 def test_a_signal_from_outside(number: signal.Signals, tmp_path: Path) -> None:
     command = [*UNDER_PERFKIT, "--out", "run", *SMALL, "--no-report", PROGRAMS / "fails.py", "--how", "wait"]
     process = start([*command, "--at", "8"], cwd=tmp_path)
-    assert process.stdout is not None
     while not process.stdout.readline().startswith(b"step 7 "):
         assert process.poll() is None
     process.send_signal(number)
@@ -409,7 +408,6 @@ def test_a_child_that_trains_and_exits_does_not_touch_the_run(before: int, leave
     assert process.returncode == 0, process.stderr.decode()
     variant = the_variant(tmp_path / "run")
     assert variant.status == Status.OK
-    assert variant.loop is not None
     assert variant.loop.steps_seen <= before + 16
 
 
@@ -447,7 +445,6 @@ def test_two_threads_that_train_at_once(tmp_path: Path, caplog: Any) -> None:
         assert both() == alone
     assert not [each for each in complaints(caplog) if "switched itself off" in each]
     loop = the_variant(tmp_path / "run").loop
-    assert loop is not None
     assert len(loop.optimizers) == 1
 
 
@@ -511,7 +508,6 @@ def test_pytest_inside_of_perfkit_run(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stdout.decode() + process.stderr.decode()
     assert b"1 passed" in process.stdout
     loop = the_variant(tmp_path / "run").loop
-    assert loop is not None
     assert loop.steps_seen > 0
 
 

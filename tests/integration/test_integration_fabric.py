@@ -50,7 +50,6 @@ def train(callbacks: list[Any], *, apart: bool = False, fails_at: int | None = N
 def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path, apart: bool) -> None:
     train([PerfkitFabricCallback(tmp_path / "x", **OPTIONS)], apart=apart)
     attached = accumulated(tmp_path / "x", ACCUMULATION, timed=5).attached
-    assert attached is not None
     assert len(attached.left_out_s) == 1
 
 
@@ -98,7 +97,6 @@ def test_two_models_with_an_optimizer_each_are_one_loop(tmp_path: Path) -> None:
             optimizer.step()
     fabric.call("on_train_end")
     record = record_of(tmp_path / "x")
-    assert record.attached is not None
     assert record.status == Status.OK
     assert record.attached.optimizer_steps == (2,) * 6
     assert len(record.attached.models) == 2

@@ -70,18 +70,15 @@ def trainer(folder: Path, callbacks: list[TrainerCallback], **options: Any) -> T
 def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path) -> None:
     trainer(tmp_path, [PerfkitCallback(tmp_path / "x", **OPTIONS)], gradient_accumulation_steps=3).train()
     attached = accumulated(tmp_path / "x", 3, timed=6).attached
-    assert attached is not None
     assert attached.models == ("WithLoss",)
 
 
 def test_samples_are_not_called_tokens(tmp_path: Path) -> None:
     trainer(tmp_path, [PerfkitCallback(tmp_path / "x", **OPTIONS, unit="tokens")]).train()
     workload = record_of(tmp_path / "x").workload
-    assert workload is not None
     assert (workload.units_per_batch, workload.unit) == (BATCH, "samples")
     trainer(tmp_path, [PerfkitCallback(tmp_path / "y", **OPTIONS, unit="tokens", units_per_step=512)]).train()
     workload = record_of(tmp_path / "y").workload
-    assert workload is not None
     assert (workload.units_per_batch, workload.unit) == (512, "tokens")
 
 
@@ -90,7 +87,6 @@ def test_steps_with_an_evaluation_are_no_samples(tmp_path: Path, options: dict[s
     callback = PerfkitCallback(tmp_path / "x", **OPTIONS)
     trainer(tmp_path, [callback], eval_strategy="steps", eval_steps=6, **options).train()
     attached = record_of(tmp_path / "x").attached
-    assert attached is not None
     assert len(attached.left_out_s) == 1
     assert attached.forwards == attached.backwards == attached.optimizer_steps == (1,) * 5
 

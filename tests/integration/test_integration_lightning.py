@@ -103,7 +103,6 @@ def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path
 def test_a_batch_is_a_step_however_many_optimizers_step_in_it(tmp_path: Path) -> None:
     fit(tmp_path, Adversarial(), [PerfkitCallback(tmp_path / "x", **OPTIONS)], max_steps=3 * STEPS // 2)
     record = record_of(tmp_path / "x")
-    assert record.attached is not None
     assert record.status == Status.OK
     assert record.attached.steps_seen == STEPS
     assert sorted(record.attached.optimizer_steps) == [1, 1, 1, 2, 2, 2]
@@ -113,7 +112,6 @@ def test_a_batch_is_a_step_however_many_optimizers_step_in_it(tmp_path: Path) ->
 def test_steps_with_a_validation_are_no_samples(tmp_path: Path) -> None:
     fit(tmp_path, Module(), [PerfkitCallback(tmp_path / "x", **OPTIONS)], val_check_interval=6)
     attached = record_of(tmp_path / "x").attached
-    assert attached is not None
     assert len(attached.left_out_s) == 1
     assert attached.forwards == attached.backwards == (1,) * 5
 

@@ -45,7 +45,6 @@ def test_metrics_artifacts_and_params_of_a_run_of_its_own_are_read_back(store: s
 
     client = mlflow.MlflowClient(store)
     experiment = client.get_experiment_by_name("tests")
-    assert experiment is not None
     (run,) = client.search_runs([experiment.experiment_id], "attributes.run_name = 'train'")
     assert history(store, run.info.run_id, "perfkit/step_s") == [(10, 0.25), (20, 0.125)]
     assert history(store, run.info.run_id, "perfkit/mfu") == [(10, 0.5)]
@@ -98,7 +97,6 @@ def test_a_run_of_its_own_is_none_of_the_programs(store: str) -> None:
     assert history(store, theirs.info.run_id, "perfkit/step_s") == []
     client = mlflow.MlflowClient(store)
     experiment = client.get_experiment_by_name("perfkit's")
-    assert experiment is not None
     (run,) = client.search_runs([experiment.experiment_id])
     assert history(store, run.info.run_id, "perfkit/step_s") == [(10, 0.25), (20, 0.125)]
 

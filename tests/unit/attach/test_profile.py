@@ -70,7 +70,6 @@ def test_nothing_is_done_at_a_boundary_within_a_graph_that_is_being_captured(
         train(ENOUGH + 2)
     assert prof.recorded
     found = record(tmp_path / "run")
-    assert found.attached is not None
     assert found.attached.optimizer_steps == (1,)
     assert len(found.samples.wall_s) == 1
     assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are left out",)
@@ -88,13 +87,11 @@ def test_a_whole_recording(tmp_path: Path) -> None:
     assert (rank.trace is not None, rank.memory is not None) == (True, True)
     assert len(rank.record.samples.wall_s) == 2
     attached = rank.record.attached
-    assert attached is not None
     assert (attached.optimizer_steps, attached.backwards, attached.forwards) == ((1, 1),) * 3
     assert attached.instrumented_s.keys() == {"trace", "memory"}
     assert len(attached.instrumented_s["trace"]) == 1
     assert attached.optimizers == ("SGD, 2 parameters",)
     assert attached.models == ("Linear",)
-    assert rank.record.workload is not None
     assert (rank.record.workload.units_per_batch, rank.record.workload.unit) == (3, "tokens")
     assert rank.record.workload.parameters == 5
 
@@ -106,7 +103,6 @@ def test_a_loop_that_is_too_short_keeps_what_was_recorded(steps: int, tmp_path: 
     found = record(tmp_path / "run")
     assert found.status == Status.OK
     assert "the loop ended after" in found.warnings[-1]
-    assert found.attached is not None
     assert found.attached.steps_seen == steps
     assert len(found.samples.wall_s) == min(2, max(0, steps - 2))
 
@@ -224,10 +220,8 @@ def test_models_and_optimizers_that_are_given(tmp_path: Path) -> None:
             used(torch.ones(4, 3)).sum().backward()
             optimizer.step()
     found = record(tmp_path / "run")
-    assert found.attached is not None
     assert found.attached.models == ("Linear", "Linear")
     assert found.attached.optimizers == ("Adam, 4 parameters",)
-    assert found.workload is not None
     assert (found.workload.parameters, found.workload.units_per_batch) == (7, 0), "which of two models is not known"
 
 
@@ -244,7 +238,6 @@ def test_steps_by_hand_without_any_optimizer_of_torch(tmp_path: Path) -> None:
             prof.step()
     found = record(prof.folder)
     assert (found.status, found.warnings) == (Status.OK, ())
-    assert found.attached is not None
     assert (found.attached.steps_by, found.attached.optimizers) == ("the program's own calls of step()", ())
     assert found.attached.optimizer_steps == (0, 0)
     assert found.attached.backwards == (1, 1)
@@ -254,7 +247,6 @@ def test_steps_by_hand_go_before_the_optimizers(tmp_path: Path) -> None:
     with short(tmp_path / "run") as prof:
         train(2 * ENOUGH, lambda step: prof.step() if step % 2 else None)
     found = record(prof.folder).attached
-    assert found is not None
     assert found.optimizer_steps == (2, 2)
 
 
@@ -262,7 +254,6 @@ def test_so_many_optimizer_steps_as_are_asked_for(tmp_path: Path) -> None:
     with short(tmp_path / "run", step_every=2) as prof:
         train(2 * ENOUGH)
     found = record(prof.folder).attached
-    assert found is not None
     assert (found.optimizer_steps, found.steps_by) == ((2, 2), "every 2 optimizer steps, as asked for")
 
 

@@ -61,7 +61,6 @@ def test_steps_in_which_a_graph_was_captured_are_left_out_and_said(watched: Watc
     watched.recording.close(4, Status.OK)
     found = watched.record()
     assert found.samples.wall_s == (1.0, 1.0)
-    assert found.attached is not None
     assert found.attached.left_out_s == (1.0,)  # the one with an evaluation
     assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are left out",)
 
@@ -73,8 +72,6 @@ def test_timing_and_counts(watched: Watched) -> None:
     watched.recording.first_timed = 4
     units = watched.recording.write_timing("loop", 7, units_per_step=None, unit="samples")
     found = watched.record()
-    assert found.attached is not None
-    assert found.workload is not None
     assert units.per_step == found.workload.units_per_batch == 16
     assert found.workload.parameters == 4
     assert found.samples.wall_s == (1.0, 1.0)
@@ -93,7 +90,6 @@ def test_without_a_loader_waiting_is_unknown(watched: Watched) -> None:
     watched.timed(StepCounts(optimizer_steps=1))
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
     attached = watched.record().attached
-    assert attached is not None
     assert attached.data_wait_s == ()
 
 
@@ -101,7 +97,6 @@ def test_a_loader_of_which_some_steps_take_no_batch(watched: Watched) -> None:
     watched.timed(StepCounts(fetches=1, data_wait_ns=10**9), StepCounts())
     watched.recording.write_timing("loop", 2, units_per_step=None, unit="samples")
     attached = watched.record().attached
-    assert attached is not None
     assert attached.data_wait_s == (1.0, 0.0)
 
 
@@ -177,7 +172,6 @@ def test_the_end(status: Status, failed: int | None, watched: Watched) -> None:
         failed,
     )
     assert found.warnings == ("beware",)
-    assert found.attached is not None
     assert (found.attached.steps_seen, found.attached.instrumented_s) == (9, {"trace": (1.0,)})
 
 

@@ -32,7 +32,6 @@ def stopped_after(sampling: Sampling, slower: float, most: int = 60) -> tuple[in
 def test_a_large_change_is_told_at_the_first_look() -> None:
     sampling = Sampling(gate("3%"), budget_s=400, family=1)
     count, pairs = stopped_after(sampling, slower=1.5)
-    assert sampling.plan is not None
     assert count == sampling.plan.looks[0]
     assert sampling.enough(pairs) == "all that is gated is decided"
 
@@ -40,7 +39,6 @@ def test_a_large_change_is_told_at_the_first_look() -> None:
 def test_what_stays_open_is_measured_to_the_last_look() -> None:
     sampling = Sampling(gate("0.1%"), budget_s=200, family=1)
     count, pairs = stopped_after(sampling, slower=1.0)
-    assert sampling.plan is not None
     assert count == sampling.plan.maximum == 200 / pairs.pairs[0].seconds
     assert sampling.enough(pairs) == "no more fit into 3 min 20 s where the first one took 4.00 s"
     assert sampling.plan_at(pairs) == sampling.plan
@@ -50,7 +48,6 @@ def test_a_budget_that_ends_early_makes_its_last_pair_the_last_look() -> None:
     sampling = Sampling(gate("0.1%"), budget_s=200, family=1)
     _, pairs = stopped_after(sampling, slower=1.0, most=17)
     plan = sampling.plan_at(pairs)
-    assert plan is not None
     assert (plan.maximum, round(sum(plan.shares), 9)) == (17, 1.0)
 
 
@@ -64,5 +61,4 @@ def test_gates_without_thresholds_are_decided_at_the_first_look() -> None:
     figures = RunFigures(processes={"step_time": (0.1,), "cpu_time": (0.1,)})
     sampling = Sampling(gates(figures, figures, {}), budget_s=400, family=1)
     count, _ = stopped_after(sampling, slower=1.0)
-    assert sampling.plan is not None
     assert count == sampling.plan.looks[0]

@@ -21,7 +21,6 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_recorded_name_gives_the_datasheet() -> None:
     found = ceilings_of_trace(TraceDevice("cuda", "NVIDIA H100 80GB HBM3", 132))
     ceiling = found.ceilings.find(Level.MATRIX, "bf16")
-    assert ceiling is not None
     assert ceiling.value == pytest.approx(989.4e12)
     assert found.basis == "recorded in the trace"
     assert found.warning == ""

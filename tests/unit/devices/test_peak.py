@@ -57,7 +57,6 @@ def test_where_tf32_is_not_known_fp32_is_no_answer() -> None:
 
 def test_three_tf32_products_for_one_reach_a_third_of_the_peak() -> None:
     found = matrix_ceiling(GPU, "3xtf32", threads=None)
-    assert found is not None
     assert (found.value, found.level, found.dtype) == (500 / 3, Level.MATRIX, "3xtf32")
     assert found.source == "a third of the TF32 peak, three TF32 products for each; a test"
 

@@ -49,7 +49,6 @@ def test_a_long_window_is_right_to_what_it_says(now_s: float, worked_s: float, *
     step, power = known(measure(gpu, 100, 0.05, settle=settle))
     assert (step.unit, power.unit, step.how) == ("J", "W", How.MEASURED)
     told = re.search(r"± ([\d.]+) %", step.source)
-    assert told is not None
     assert 1 <= float(told[1]) <= 5
     assert step.value == pytest.approx(BUSY_W * 0.05, rel=float(told[1]) / 100)
     assert power.value == pytest.approx(BUSY_W, rel=float(told[1]) / 100)

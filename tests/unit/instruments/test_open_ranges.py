@@ -52,9 +52,7 @@ def traced(body: Body, count: int) -> tuple[str, ...]:
             for number in range(count):
                 with step_mark(number):
                     body(program, number)
-        assert profiler.profiler is not None
         results = profiler.profiler.kineto_results
-        assert results is not None
         return lasting(spans_of(results.experimental_event_tree()))
 
 

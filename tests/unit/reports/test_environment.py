@@ -21,14 +21,12 @@ def test_affinity_is_shown_as_ranges(realistic: Analysis) -> None:
 
 
 def test_ceilings_show_value_kind_spread_and_confidence(realistic: Analysis) -> None:
-    assert realistic.ceilings is not None
     texts = [[column.cell(each).text for column in ceiling_columns("")] for each in realistic.ceilings.ceilings]
     assert ["memory", "38.0 GB/s", "measured", "2", "28.0 %", "low", "best of 5 repeats of 300 windows"] in texts
     assert ["fp32 matrix", "236 GFLOP/s", "datasheet", "2", "–", "–", "vendor's datasheet, rev. 3"] in texts
 
 
 def test_the_units_of_ceilings_bear_their_vendors_names(realistic: Analysis) -> None:
-    assert realistic.ceilings is not None
     names = {ceiling_columns("AMD Instinct MI300X")[0].cell(each).text for each in realistic.ceilings.ceilings}
     assert {"fp32 MFMA", "memory"} <= names
 

@@ -31,5 +31,4 @@ def test_repeats_in_time() -> None:
     starts, ends, length = found
     assert (starts.tolist(), ends.tolist(), length) == ([0, 20, 40], [20, 40, 60], 2)
     whole = repeats(np.asarray([1, 2, 1, 2, 1, 2]), np.arange(0, 60, 10), 99)
-    assert whole is not None
     assert whole[1].tolist() == [20, 40, 99]

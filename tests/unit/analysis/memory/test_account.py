@@ -56,7 +56,6 @@ def test_a_step_by_hand() -> None:
         recorded(*A_STEP, known=TRAINED, bands=(Band(kind="step", name="3", start_ns=0, end_ns=8 * MS),)),
         lambda peak: Outside((MemoryShare(category="libraries", bytes=1000 - peak),), 1000, "VmHWM"),
     )
-    assert result is not None
     assert (result.peak_bytes, result.peak_phase, result.peak_step) == (250, "backward", 3)
     assert by_category(result) == {
         "activation": 100,
@@ -85,9 +84,7 @@ def test_what_the_allocator_held_and_the_request_that_failed() -> None:
     result = account(
         recorded((FORWARD, 0, 100), (FORWARD, 300, 150), (FORWARD, 0, -100), reserved=obtained, failed=failed)
     )
-    assert result is not None
     assert result.failed == failed
-    assert result.fragmentation is not None
     assert (result.fragmentation.reserved_bytes, result.fragmentation.allocated_bytes) == (512, 250)
     assert (result.beyond, result.process_bytes) == ((MemoryShare(category="reserved but free", bytes=262),), None)
 
@@ -98,14 +95,12 @@ def test_nothing_known_and_nothing_recorded_is_no_account() -> None:
 
 def test_known_blocks_alone_are_the_peak() -> None:
     result = account(recorded(known=TRAINED))
-    assert result is not None
     assert (result.peak_bytes, result.peak_phase, result.peak_step) == (50, "", None)
     assert by_category(result) == {"parameter": 30, "optimizer state": 20}
 
 
 def test_what_the_allocator_counted_and_nobody_explains_is_unknown() -> None:
     result = account(recorded((FORWARD, 7, -10), (FORWARD, 8, 2), known=TRAINED, unexplained_bytes=100))
-    assert result is not None
     assert (result.peak_bytes, result.peak_step) == (150, None)
     assert by_category(result) == {"unknown": 100, "parameter": 30, "optimizer state": 20}
 

@@ -54,7 +54,6 @@ def test_a_rank_in_main_memory(tmp_path: Path) -> None:
         batches=measured(100, "bytes", "batches"),
     )
     account = rank_account(stored(tmp_path, step(), record(process_memory=process)))
-    assert account is not None
     assert account.peak_bytes == 1024 + 2048 + 512
     assert {share.category: share.bytes for share in account.categories} == {
         "parameter": 1024,
@@ -73,14 +72,12 @@ def test_a_rank_in_main_memory(tmp_path: Path) -> None:
 
 def test_a_rank_of_several_says_which(tmp_path: Path) -> None:
     account = rank_account(stored(tmp_path, step(), record(rank=1, world_size=4)))
-    assert account is not None
     assert account.source == "made up; rank 1 of 4, the fullest"
 
 
 def test_a_run_that_failed_keeps_its_request(tmp_path: Path) -> None:
     request = FailedRequest(bytes=4096, message="no memory", phase="backward", step=5, module="fc", line="mine.py:3 f")
     account = rank_account(stored(tmp_path, step(failed=request), record()))
-    assert account is not None
     assert account.failed == request
 
 
@@ -112,12 +109,10 @@ def test_the_history_of_the_devices_allocator_fills_in_lines_and_segments(tmp_pa
     history = tmp_path / "history.json"
     history.write_text(json.dumps(snapshot(1)))
     account = rank_account(stored(tmp_path, step("cuda:1"), record(environment=CUDA), history))
-    assert account is not None
     assert account.peak_bytes == 3584
     by_size = {block.bytes: block for block in account.largest}
     assert by_size[2048].line == "mine.py:7 loss"
     assert by_size[2048].op == "aten::addmm"
-    assert account.fragmentation is not None
     assert account.fragmentation.free_bytes == (2 << 20) - 3584
     assert account.fragmentation.largest_free_bytes == (0x1000 + (2 << 20)) - (0x4000 + 512)
 
@@ -126,7 +121,6 @@ def test_a_history_of_another_device_is_left_alone(tmp_path: Path) -> None:
     history = tmp_path / "history.json"
     history.write_text(json.dumps(snapshot(0)))
     account = rank_account(stored(tmp_path, step("cuda:1"), record(environment=CUDA), history))
-    assert account is not None
     assert (account.peak_bytes, account.fragmentation) == (3584, None)
     assert all(block.line == "" for block in account.largest)
 
@@ -139,8 +133,6 @@ def test_a_rank_without_the_pass_or_without_a_block_has_no_account(tmp_path: Pat
 def test_what_the_file_says_is_reserved_is_told_without_a_history(tmp_path: Path) -> None:
     held = Reserved(at_event=np.array([0]), address=np.array([0]), size=np.array([1 << 20]))
     account = rank_account(stored(tmp_path, step("cuda:0", reserved=held), record(environment=CUDA)))
-    assert account is not None
-    assert account.fragmentation is not None
     assert account.fragmentation.free_bytes == (1 << 20) - 3584
 
 

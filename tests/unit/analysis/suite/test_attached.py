@@ -90,7 +90,6 @@ def test_outliers_that_come_regularly_and_wait_for_data() -> None:
 
 def test_two_outliers_make_no_rhythm_and_twice_the_median_is_none() -> None:
     found = loop(watched((0.1, 0.1, 0.3, 0.1, 0.1, 0.3, 0.1))).outliers
-    assert found is not None
     assert (found.count, found.every, found.data_share) == (2, None, None)
     assert loop(watched((0.1, 0.1, 0.2))).outliers is None
 
@@ -100,5 +99,4 @@ def test_outliers_close_together_make_no_rhythm_of_all_steps() -> None:
     for place in (8, 10, 12):
         steps[place] = 0.5
     found = loop(watched(tuple(steps))).outliers
-    assert found is not None
     assert (found.count, found.every) == (3, None)

@@ -86,7 +86,6 @@ def test_flops_come_from_the_trace_and_utilisation_from_the_timed_step(tmp_path:
     assert isinstance(train.mfu, Measurement)
     assert train.mfu.value == pytest.approx(FLOPS / 0.0005 / 1e11)  # not over the traced step of 1000 us
     assert "fp32 matrix peak" in train.mfu_peak
-    assert train.traced_step is not None
     assert (train.traced_step.step_s, len(train.ops)) == (pytest.approx(0.001), 2)
     assert train.engaged is None
 
@@ -183,7 +182,6 @@ def test_a_later_capture_is_compared_with_the_first(tmp_path: Path) -> None:
         tmp_path, {"train": [loop_record(0.1)], "train@step1234": [loop_record(0.15, attached=slow)]}
     ).variants
     assert (first.is_baseline, later.is_baseline) == (True, False)
-    assert later.difference is not None
     assert (later.difference.baseline, later.difference.ratio) == ("train", pytest.approx(1.5))
     found = told(analyse(tmp_path), "train@step1234")
     assert found.severity == "warning"
@@ -243,7 +241,6 @@ def test_a_loop_that_drifted_while_it_was_watched_is_a_warning(tmp_path: Path) -
     log.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     analysis = analyse(tmp_path)
     loop = analysis.variants[0].loop
-    assert loop is not None
     assert loop.watched == Watched(steps=1000, first_s=0.1, last_s=0.3, drifts=("steps take 200% longer",))
     found = told(analysis, "At the end steps took 3.00 times as long")
     assert found.severity == "warning"
@@ -266,7 +263,6 @@ def test_the_slowest_rank_under_an_instrument_is_held_against_the_slowest_of_the
         for rank, step in enumerate((0.01, 0.02))
     ]
     (train,) = write(tmp_path, {"train": ranks}, None).variants
-    assert train.loop is not None
     (slow,) = train.loop.slowdowns
     assert isinstance(train.step_time, Estimate)
     assert slow.ratio == pytest.approx(slow.seconds / train.step_time.value) == pytest.approx(1.5)
@@ -289,7 +285,6 @@ def test_who_waits_for_whom_in_numbers_that_can_be_added_up_by_hand(tmp_path: Pa
     analysis = analyse(tmp_path)
     (train,) = analysis.variants
     split = {part.category: round(part.seconds * 1e6) for part in train.time_split}
-    assert train.traced_step is not None
     assert (split["communication"], split["Python and dispatch"], train.traced_step.step_s) == (
         400,
         350,

@@ -14,7 +14,6 @@ def summary(saved: float | None, facts: dict[str, float] = FACTS, **notes: str):
 
 def test_break_even_is_the_cost_over_the_time_won_per_step() -> None:
     result = summary(0.3)
-    assert result is not None
     assert (result.seconds, result.break_even_step) == (10.0, 34)  # 33.3 steps, rounded up
     assert result.cache == "cold (0 hits, 3 misses)"
 
@@ -22,20 +21,17 @@ def test_break_even_is_the_cost_over_the_time_won_per_step() -> None:
 @pytest.mark.parametrize(("saved", "word"), [(0.0, "never"), (-0.1, "never"), (None, "unknown")])
 def test_no_break_even_without_time_won(saved: float | None, word: str) -> None:
     result = summary(saved)
-    assert result is not None
     assert result.break_even_step is None
     assert result.break_even.startswith(word)
 
 
 def test_the_cost_falls_back_to_the_difference_of_setup_times() -> None:
     result = summary(1.0, {"graphs": 1.0})
-    assert result is not None
     assert (result.seconds, result.break_even_step, result.cache) == (9.0, 9, "unknown")
 
 
 def test_break_reasons_are_listed_one_by_one() -> None:
     result = summary(1.0, graph_breaks="1 x print(); it prints; 2 x item()")
-    assert result is not None
     assert result.break_reasons == ("1 x print(); it prints", "2 x item()")
 
 

@@ -51,7 +51,6 @@ def test_outliers_are_rare_in_noise() -> None:
     found = 0
     for before, block in pairwise(blocks):
         limit = usual(before.tolist(), OPTIONS)
-        assert limit is not None
         found += int((block > limit.limit).sum())
     assert found <= 5
 

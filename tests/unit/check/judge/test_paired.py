@@ -104,7 +104,6 @@ def test_no_change_passes_only_where_the_threshold_is_excluded() -> None:
     found = [judged for seed in range(30) for judged in _judge(_pairs(10, seed=seed, between=0.04))]
     for judged in found:
         assert judged.high is not None
-        assert judged.threshold is not None
         assert judged.threshold.relative is not None
         if judged.verdict is Verdict.PASS:
             assert judged.high < judged.threshold.relative

@@ -22,7 +22,6 @@ def test_what_is_written_is_read_again_and_sorted(tmp_path: Path) -> None:
     path = tmp_path / "tests" / "stored.json"
     write_stored(path, change({"b.py::t": {"step on cpu": {"flops": 4.0, "a": 0.0}}, "a.py::t": {"s": {"x": 1.5}}}))
     stored = read_stored(path)
-    assert stored is not None
     assert stored_calls(stored, "b.py::t") == {"step on cpu": {"a": 0.0, "flops": 4.0}}
     assert stored_calls(stored, "c.py::t") == {}
     assert stored.environment == HERE
@@ -48,7 +47,6 @@ def test_of_a_test_that_passed_only_what_it_asked_for_stays(tmp_path: Path) -> N
     assert set(stored_calls(read_stored(path), "t")) == {"old", "new"}
     write_stored(path, change({"t": {"new": {"x": 2.0}}}, whole=frozenset({"t"}), gone=frozenset({"other"})))
     stored = read_stored(path)
-    assert stored is not None
     assert {test: set(calls) for test, calls in stored.variants.items()} == {"t": {"new"}}
 
 

@@ -72,7 +72,6 @@ def test_all_threads_of_a_process_are_bound_and_those_that_come() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     keep_to(process.pid, frozenset({core}))
     said, _ = process.communicate("\n", timeout=60)

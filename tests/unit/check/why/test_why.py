@@ -20,7 +20,6 @@ REGRESSED = sample_checks.regressed()
 
 
 def with_traced(times_as_long: float) -> Why:
-    assert REGRESSED.why is not None
     assert REGRESSED.why.time is not None
     time = msgspec.structs.replace(REGRESSED.why.time, before_step_s=0.1, after_step_s=0.1 * times_as_long)
     return msgspec.structs.replace(REGRESSED.why, time=time)

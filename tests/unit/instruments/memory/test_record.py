@@ -162,7 +162,6 @@ def test_the_books_of_an_eager_model_balance() -> None:
     training = Training(Net())
     training.step(0)
     balance = account(training.record())
-    assert balance is not None
     shares = {share.category: share.bytes for share in balance.categories}
     assert sum(shares.values()) == balance.peak_bytes
     assert shares[PARAMETER] == parameters(training.model)
@@ -327,7 +326,6 @@ def test_a_step_that_runs_out_of_memory(when: str) -> None:
     training.step(0)
     net.greedy.when = when
     found = failing_step(training, lambda: training.step(1))
-    assert found.failed is not None
     assert (found.failed.bytes, found.failed.phase, found.failed.step) == (2**60, when, 1)
     assert found.failed.op == ("aten::empty" if when == "forward" else "AddmmBackward0")
     assert found.failed.line.startswith("memory/test_record.py:")
@@ -336,7 +334,6 @@ def test_a_step_that_runs_out_of_memory(when: str) -> None:
     assert set(found.step.tolist()) == {1}
     assert known(found)[OPTIMIZER_STATE] == 2 * parameters(net) - 2 * parameters(net.again) + 4 * 4
     balance = account(found)
-    assert balance is not None
     assert balance.failed == found.failed
     assert balance.peak_bytes == sum(share.bytes for share in balance.categories)
     assert undone()
@@ -372,7 +369,6 @@ def test_a_step_that_fails_before_any_allocation() -> None:
         raise MemoryError("Unable to allocate 7.45 GiB for an array")
 
     found = failing_step(training, step)
-    assert found.failed is not None
     assert found.failed.line.endswith(" step")
     message = "Unable to allocate 7.45 GiB for an array"
     assert found.failed == FailedRequest(bytes=round(7.45 * 2**30), message=message, line=found.failed.line)

@@ -206,7 +206,6 @@ def test_two_models_and_two_optimizers() -> None:
         expected = sorted([*critic, *critic, ("maker.0", INNER * 4), ("maker.0", MAKER)])
         assert of_category(found, GRADIENT, step) == expected
     balance = account(found)
-    assert balance is not None
     assert sum(share.bytes for share in balance.categories) == balance.peak_bytes
     assert balance.step_peaks[0] == balance.step_peaks[1]
     assert balance.growth == ()
@@ -243,7 +242,6 @@ def test_a_boundary_within_a_hook_for_all_optimizers(register) -> None:
         for handle in handles:
             handle.remove()
     found = boundary.found
-    assert found is not None
     assert sorted(set(found.step.tolist()) - {NONE}) == [2, 3]
     for step in (2, 3):
         assert of_category(found, GRADIENT, step) == GRADIENTS
@@ -260,7 +258,6 @@ def test_a_boundary_within_a_models_forward_hook() -> None:
     handle.remove()
     boundary.unmark()
     found = boundary.found
-    assert found is not None
     assert sorted(set(found.step.tolist()) - {NONE}) == [2, 3]
     assert ("maker.0", MAKER) in of_category(found, GRADIENT, 2)
     assert undone(loop.trained)

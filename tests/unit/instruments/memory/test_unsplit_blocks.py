@@ -78,7 +78,6 @@ def test_the_sum_is_the_allocators_own_peak() -> None:
     """Here what was not split off the weight, and the block beside the hole, are unknown: nothing told of them."""
     played = Played()
     balance = account(played.recording())
-    assert balance is not None
     assert balance.peak_bytes == played.peak == sum(share.bytes for share in balance.categories)
     assert {share.category: share.bytes for share in balance.categories}[UNKNOWN] == 768 * KIB + 2 * MIB
 
@@ -87,7 +86,6 @@ def test_the_history_tells_what_was_not_split_off_what_stands() -> None:
     played = Played()
     (history,) = snapshot_memory(played.snapshot, "played").allocations
     balance = account(with_history(played.recording(), history))
-    assert balance is not None
     assert balance.peak_bytes == played.peak == sum(share.bytes for share in balance.categories)
     sizes = {share.category: share.bytes for share in balance.categories}
     assert (sizes[PARAMETER], sizes[UNKNOWN]) == (14 * MIB + 2 * MIB, 2 * MIB)

@@ -225,7 +225,6 @@ def test_only_a_failed_request_beside_the_state() -> None:
     snapshot = training().snapshot()
     snapshot["device_traces"] = [[{"action": "oom", "device_free": 512, "size": 1 << 40, "frames": LINEAR}]]
     failed = only(snapshot).failed
-    assert failed is not None
     assert (failed.bytes, failed.phase) == (1 << 40, "forward")
 
 
@@ -284,7 +283,6 @@ def test_the_request_that_failed() -> None:
         allocator.malloc(25 << 20, LINEAR)
     allocator.free(kept)
     failed = only(allocator.snapshot()).failed
-    assert failed is not None
     assert (failed.bytes, failed.phase, failed.op, failed.line) == (
         25 << 20,
         "forward",
