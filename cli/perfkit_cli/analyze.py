@@ -103,8 +103,8 @@ def command(
     """Find out where the time of a recorded trace went, and what could be saved.
 
     TRACE is a trace of torch.profiler (or of JAX's profiler), from any machine: a file (.json, .json.gz, .json.zst), a
-    folder of ranks, a pattern, a URL or `-` for standard input. Nothing is run and no GPU is needed. Every kernel's time is counted and split,
-    held against the device's peaks, and ranked by what reaching the roofline would save.
+    folder of ranks, a pattern, a URL or `-` for standard input. Nothing is run and no GPU is needed. Every kernel's
+    time is counted and split, held against the device's peaks, and ranked by what reaching the roofline would save.
     """
     from rich.console import Console
 

@@ -134,7 +134,7 @@ def test_a_server_that_does_not_answer_is_no_missing_file() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))  # and does not listen
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/trace.json"
-        with pytest.raises(RunFormatError, match="cannot be read .*[Cc]onnect"):
+        with pytest.raises(RunFormatError, match=r"cannot be read .*[Cc]onnect"):
             read_trace(url)
 
 
