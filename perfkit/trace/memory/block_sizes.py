@@ -7,9 +7,11 @@ From torch's c10/cuda/CUDACachingAllocator.cpp: `round_size`, `should_split` and
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, Ints, cuda_units
 
@@ -57,25 +59,41 @@ def _rounded(size: int, settings: Settings) -> int:
 
 @dataclass(frozen=True)
 class Spaces:
-    """Ranges of addresses in use, `begin` to `end` in the order of events (from `begin` on, not at `end`)."""
+    """What begins at addresses, from the event `begin` on, not at `end`; never two at one address at once."""
 
     address: Ints
     begin: Ints
     end: Ints
 
+    def there(self, address: Ints, at: Ints) -> NDArray[np.bool_]:
+        """Whether something begins at each address at an event."""
+        if not len(self.address):
+            return np.zeros(len(address), np.bool_)
+        places, place_of, births, ends, key = self._ordered
+        place = np.minimum(np.searchsorted(places, address), len(places) - 1)
+        at = np.minimum(at, key - 3)  # after the last end there is nothing
+        last = np.searchsorted(births, place * key + at + 1, side="right") - 1
+        met: NDArray[np.bool_] = (places[place] == address) & (place_of[last] == place) & (last >= 0)
+        return met & (ends[last] > at)
 
-def unsplit(address: Ints, size: Ints, at: Ints, taken: Spaces, settings: Settings) -> Ints:
+    @cached_property
+    def _ordered(self) -> tuple[Ints, Ints, Ints, Ints, int]:
+        """The distinct addresses; by them and in the order of events the address's index, a key of both, and the end;
+        what the key of an address takes."""
+        order = np.lexsort((self.begin, self.address))
+        places, place_of = np.unique(self.address[order], return_inverse=True)
+        key = int(self.end.max()) + 3
+        return places, place_of, place_of * key + self.begin[order] + 1, self.end[order], key
+
+
+def unsplit(address: Ints, size: Ints, at: Ints, blocks: Spaces, ends: Spaces, settings: Settings) -> Ints:
     """The sizes of large blocks that were born at events `at`, grown by what was not worth splitting off.
 
     A block of the large pool is split only if more than 1 MiB remains. So no piece of that pool is smaller, and where
-    less lies between a block and what follows it (`taken`: blocks of the large pool, and the ends of segments as if
-    something lay there), it is the block's own.
+    less lies between a block and what follows it (another of `blocks`, or the end of its segment, which is one of
+    `ends` and at which a block of the next segment may begin), it is the block's own.
     """
-    places = np.unique(taken.address)
-    key = int(max(taken.end.max(initial=0), at.max(initial=0))) + 3
-    order = np.lexsort((taken.begin, taken.address))
-    place_of, ends = np.searchsorted(places, taken.address[order]), taken.end[order]
-    births = place_of * key + taken.begin[order] + 1
+    places = np.unique(np.concatenate([blocks.address, ends.address]))
     room = np.full(len(size), CUDA_SMALL_BYTES, np.int64)
     if settings.largest_split is not None:
         room[size >= settings.largest_split] = np.iinfo(np.int64).max
@@ -87,7 +105,6 @@ def unsplit(address: Ints, size: Ints, at: Ints, taken: Spaces, settings: Settin
         searching, follower = searching[near], follower[near]
         if not len(searching):
             return grown
-        last = np.searchsorted(births, follower * key + at[searching] + 1, side="right") - 1
-        met = (last >= 0) & (place_of[last] == follower) & (ends[last] > at[searching])
+        met = blocks.there(places[follower], at[searching]) | ends.there(places[follower], at[searching])
         grown[searching[met]] = places[follower[met]] - address[searching[met]]
         searching, follower = searching[~met], follower[~met] + 1

@@ -145,16 +145,14 @@ def _grow(
         (held.block_size > CUDA_SMALL_BYTES) & ~np.isin(held.block, history.address[made_until[0]])
     )
     at_start = [np.full(len(blocks), AT_START, np.int64) for blocks in (before, through)]
-    taken = Spaces(
-        address=np.concatenate([history.address[made], history.address[before], held.block[through], ends.address]),
-        begin=np.concatenate([made, *at_start, ends.begin]),
-        end=np.concatenate(
-            [made_until[1][made], there_until[1][before], np.full(len(through), len(history)), ends.end]
-        ),
+    blocks = Spaces(
+        address=np.concatenate([history.address[made], history.address[before], held.block[through]]),
+        begin=np.concatenate([made, *at_start]),
+        end=np.concatenate([made_until[1][made], there_until[1][before], np.full(len(through), len(history))]),
     )
     asked = np.concatenate([made, before])
     born = np.concatenate([made, at_start[0]])
-    size[asked] = unsplit(history.address[asked], size[asked], born, taken, settings)
+    size[asked] = unsplit(history.address[asked], size[asked], born, blocks, ends, settings)
 
 
 def _segments(history: History, held: Held, counted: NDArray[np.bool_]) -> tuple[Reserved, Spaces, int]:

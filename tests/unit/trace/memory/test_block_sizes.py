@@ -43,7 +43,7 @@ def spaces(*rows: tuple[int, int, int]) -> Spaces:
 
 def grown(size: int, at: int, taken: Spaces, settings: Settings = Settings()) -> int:  # noqa: B008 - a frozen value
     """The size of a block at address 0 that was born at event `at`."""
-    return int(unsplit(np.array([0]), np.array([size]), np.array([at]), taken, settings)[0])
+    return int(unsplit(np.array([0]), np.array([size]), np.array([at]), taken, spaces(), settings)[0])
 
 
 def test_what_is_not_worth_splitting_off_is_kept() -> None:
