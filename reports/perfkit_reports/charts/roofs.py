@@ -10,6 +10,7 @@ from perfkit import units
 from perfkit.analysis.model.step import OpRow
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
 from perfkit.devices.peak import TF32, THREE_TF32, three_tf32
+from perfkit.devices.unit_names import unit_name
 from perfkit_reports.charts.plane import Device, Plane, coordinates
 from perfkit_reports.names import middle
 from perfkit_reports.palette import NEUTRAL
@@ -128,7 +129,8 @@ def _of_device(device: Device, frame: Limits) -> list[Roof]:
             found.append(Roof(name, rate, x0, x0 * slope, x1, x1 * slope, bandwidth, *look))
         for value, equal in _by_value(peaks).items():
             x0 = max(frame.x0, value / widest)
-            found.append(Roof(_names(equal), units.flops_per_s(value), x0, value, frame.x1, value, equal[0], *look))
+            name, rate = _names(equal, device.series[0].device), units.flops_per_s(value)
+            found.append(Roof(name, rate, x0, value, frame.x1, value, equal[0], *look))
     return found
 
 
@@ -140,9 +142,10 @@ def _by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:
     return groups
 
 
-def _names(peaks: list[Ceiling]) -> str:
+def _names(peaks: list[Ceiling], device_name: str) -> str:
     dtypes = ", ".join(dict.fromkeys(peak.dtype for peak in peaks if peak.dtype))
-    return f"{dtypes} {' and '.join(dict.fromkeys(peak.level.value for peak in peaks))}".strip()
+    of = " and ".join(dict.fromkeys(unit_name(peak.level.value, device_name) for peak in peaks))
+    return f"{dtypes} {of}".strip()
 
 
 def _ceilings(device: Device) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:

@@ -79,3 +79,10 @@ def test_three_tf32_products_for_one_have_a_roof_of_their_own(realistic: Analysi
     trace = msgspec.structs.replace(baseline.trace, summary=points, ops=())
     ran = msgspec.structs.replace(found, variants=(msgspec.structs.replace(baseline, trace=trace), *others))
     assert [roof.y0 for roof in roofs(plane(ran)) if roof.name == "3xtf32 matrix"] == [100e9]
+
+
+def test_units_are_named_as_the_vendor_does(realistic: Analysis) -> None:
+    assert realistic.ceilings is not None
+    ceilings = msgspec.structs.replace(realistic.ceilings, device_name="NVIDIA H100 80GB HBM3")
+    drawn = roofs(plane(msgspec.structs.replace(realistic, ceilings=ceilings)))
+    assert "bf16 Tensor Core" in {roof.name for roof in drawn}
