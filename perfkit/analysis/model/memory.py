@@ -114,3 +114,12 @@ class MemoryAccount(Struct):
     fragmentation: Fragmentation | None = None
     growth: tuple[Growth, ...] = ()
     failed: FailedRequest | None = None
+
+
+def asked_by(failed: FailedRequest) -> str:
+    """`by aten::mm, in blocks.3, at model.py:12 forward, forward of step 2`; empty where nothing is known."""
+    step = "" if failed.step is None else f"step {failed.step}"
+    when = " of ".join(filter(None, (failed.phase, step)))
+    parts = [f"by {failed.op}" if failed.op else "", f"in {failed.module}" if failed.module else ""]
+    parts += [f"at {failed.line}" if failed.line else "", when]
+    return ", ".join(filter(None, parts))

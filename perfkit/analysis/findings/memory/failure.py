@@ -9,7 +9,7 @@ from perfkit.analysis.findings.memory.allocator import amount
 from perfkit.analysis.findings.memory.remedies import REMEDIES, SMALLER_BATCH
 from perfkit.analysis.findings.memory.view import AccountView, biggest, origin
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import Growth
+from perfkit.analysis.model.memory import Growth, asked_by
 from perfkit.units import nbytes
 
 _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")
@@ -29,15 +29,6 @@ def out_of_memory(view: AccountView) -> Iterator[Finding]:
         _first(view, failed),
         details=_missing(failed),
     )
-
-
-def asked_by(failed: FailedRequest) -> str:
-    """`by aten::mm, in blocks.3, at model.py:12 forward, forward of step 2`; empty where nothing is known."""
-    step = "" if failed.step is None else f"step {failed.step}"
-    when = " of ".join(filter(None, (failed.phase, step)))
-    parts = [f"by {failed.op}" if failed.op else "", f"in {failed.module}" if failed.module else ""]
-    parts += [f"at {failed.line}" if failed.line else "", when]
-    return ", ".join(filter(None, parts))
 
 
 def _missing(failed: FailedRequest) -> tuple[str, ...]:

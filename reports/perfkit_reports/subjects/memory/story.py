@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis.findings.memory.failure import asked_by
-from perfkit.analysis.model.memory import Fragmentation, Growth, MemoryAccount
+from perfkit.analysis.model.memory import Fragmentation, Growth, MemoryAccount, asked_by
 from perfkit_reports.holders import Holder
 from perfkit_reports.wording import plural, sentence
 
