@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 import perfkit
 from perfkit.analysis.findings.of_traces import trace_findings
-from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.parallel import engines
@@ -17,7 +16,7 @@ from perfkit.analysis.parallel.processes import default_jobs
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.analysis.trace.difference import difference
 from perfkit.analysis.trace.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
-from perfkit.analysis.trace.labels import labelled
+from perfkit.analysis.trace.labels import labelled, sides
 from perfkit.analysis.trace.memory import fullness, shortened
 from perfkit.analysis.trace.provenance import trace_provenance
 from perfkit.devices.catalogue import named
@@ -101,8 +100,14 @@ def analyse_traces(
     )
     change = None
     if others:
-        change, problems = _compare(analysed, others, device, limits)
+        before, problems = _before(analysed[0], others, device, limits)
         warnings += problems
+        if len(analysed) == 1:
+            after, before = sides(analysed[0], before)
+            analysed = (after,)
+        else:
+            before = labelled([*analysed, before])[-1]
+        change = difference(analysed[0], before)
     return TraceAnalysis(
         title=_title(analysed),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -169,11 +174,8 @@ class _Gathered:
         return labelled([rank for rank, _ in ordered]), warnings
 
 
-def _compare(
-    traces: Sequence[RankTrace], others: Sequence[str], device: str | None, limits: Limits
-) -> tuple[TraceDifference, list[str]]:
-    """The first trace's difference to that of the same rank among `others`, or to the first where there is none."""
-    after = traces[0]
+def _before(after: RankTrace, others: Sequence[str], device: str | None, limits: Limits) -> tuple[RankTrace, list[str]]:
+    """The trace of the same rank among `others`, or the first where there is none; what makes them hard to compare."""
     first: Outcome | None = None
     for source in others:
         outcome = analyse_file(Job(source, device, None, limits))
@@ -193,7 +195,7 @@ def _compare(
             f"{first.rank.reading.path} comes from another device "
             f"({first.ceilings.device_name or 'not named'}, against {after.device_name or 'not named'})"
         )
-    return difference(after, labelled([*traces, first.rank])[-1]), problems
+    return first.rank, problems
 
 
 def _rank(trace: RankTrace) -> str:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.work.inferred import INFERRED
+from perfkit.analysis.trace.work.placed import NO_OP
 from perfkit.units import percent
 
 # Rows beyond these have changed least; their time is in the rest.
@@ -66,7 +68,11 @@ def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
 
 
 def paired_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
-    """Ops of two traces that are the same, as `difference` matches them."""
+    """Ops of two traces that are the same, as `difference` matches them.
+
+    What was inferred of kernels whose launches were not recorded has neither phase nor module: it is the same as what
+    is left of the op on the other side.
+    """
     pairs: list[OpPair] = []
     for level, key in enumerate(_LEVELS):
         old, new = _by(before, key), _by(after, key)
@@ -74,10 +80,19 @@ def paired_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
         pairs += [OpPair(old.pop(same), new.pop(same), level) for same in common]
         before = [row for rows in old.values() for row in rows]
         after = [row for rows in new.values() for row in rows]
+    inferred, old, new = len(_LEVELS), _by(before, _op), _by(after, _op)
+    for same in [op for op in old if op in new and any(row.name.endswith(INFERRED) for row in (*old[op], *new[op]))]:
+        pairs.append(OpPair(old.pop(same), new.pop(same), inferred))
+    before = [row for rows in old.values() for row in rows]
+    after = [row for rows in new.values() for row in rows]
     strict = _LEVELS[0]
     pairs += [OpPair(rows, (), 0) for rows in _by(before, strict).values()]
     pairs += [OpPair((), rows, 0) for rows in _by(after, strict).values()]
     return pairs
+
+
+def _op(row: OpRow) -> _Key:
+    return (row.name.removesuffix(INFERRED),)
 
 
 def _by(rows: Iterable[OpRow], key: Callable[[OpRow], _Key]) -> dict[_Key, list[OpRow]]:
@@ -91,7 +106,7 @@ def change_row(pair: OpPair) -> ChangeRow:
     """What both sides have in common, and their figures."""
     first = (pair.before or pair.after)[0]
     return ChangeRow(
-        name=first.name,
+        name=_op(first)[0] if len({row.name for row in (*pair.before, *pair.after)}) > 1 else first.name,
         module=_text(pair, lambda row: row.module),
         phase=first.phase,
         shapes=_text(pair, lambda row: row.shapes),
@@ -137,10 +152,22 @@ def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iter
         yield "one trace has steps and the other has none: its figures are of the whole trace, not per step"
     if not after.ops or not before.ops:
         yield "one of the traces has no ops to compare"
+    now, then = _unlinked(after.ops), _unlinked(before.ops)
+    if abs(now - then) > _OTHER_SHAPES:
+        yield (
+            f"{percent(now)} of the time has no op recorded, {percent(then)} before: "
+            "what is new or gone may only be linked differently"
+        )
     total = fsum(pair.after_s for pair in pairs)
     other = fsum(pair.after_s for pair in pairs if pair.before and pair.after and _shapes_differ(pair))
     if total > 0 and other > _OTHER_SHAPES * total:
         yield f"ops with {percent(other / total)} of the time have other shapes than before: the work is not the same"
+
+
+def _unlinked(ops: Sequence[OpRow]) -> float:
+    """The share of what no op is known to have launched."""
+    total = fsum(row.seconds for row in ops)
+    return fsum(row.seconds for row in ops if row.name == NO_OP) / total if total else 0.0
 
 
 def _shapes_differ(pair: OpPair) -> bool:

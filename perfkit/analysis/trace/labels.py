@@ -40,6 +40,14 @@ def labelled(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
     )
 
 
+def sides(after: RankTrace, before: RankTrace) -> tuple[RankTrace, RankTrace]:
+    """Two traces that are compared, each with the name of its file; both may be of one rank."""
+    paths = [trace.reading.path for trace in (after, before)]
+    name = next((name for name in _NAMES if len(set(map(name, paths))) == len(paths)), _whole)
+    after, before = labelled([replace(trace, label=name(trace.reading.path)) for trace in (after, before)])
+    return after, before
+
+
 def _longer(trace: RankTrace, name: Callable[[str], str]) -> str:
     where = name(trace.reading.path)
     return where if trace.rank is None else f"rank {trace.rank} ({where})"

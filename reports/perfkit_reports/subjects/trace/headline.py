@@ -38,6 +38,8 @@ def headline(analysis: TraceAnalysis) -> str:
     if trace is None:
         return "No trace could be read."
     subject = f"{'Step' if trace.steps else 'Trace of'} {units.seconds(trace.step_s)} on {device(trace)}"
+    if trace.reading.cut:
+        subject = f"Truncated trace: {subject[0].lower()}{subject[1:]}"
     fleet = analysis.fleet
     if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
         subject += f" ({trace.label}, the straggler of {len(fleet.ranks):,} ranks)"
@@ -138,6 +140,8 @@ def device(trace: RankTrace) -> str:
         return f"the host alone ({trace.unseen_device})"
     if trace.device_name:
         return trace.device_name
+    if trace.reading.cut and trace.device == "cpu":  # profilers write what ran on devices last
+        return "the host, as far as the file goes"
     return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"a {trace.device} device that is not named")
 
 

@@ -138,7 +138,9 @@ def test_the_same_rank_is_compared(tmp_path: Path) -> None:
     before = ranks(tmp_path / "before", 3)
     found = analyse_traces([str(after)], against=before)
     assert found.difference is not None
-    assert found.difference.before.startswith("rank 1")
+    assert found.difference.before_trace.rank == 1
+    assert found.difference.before == "rank1"
+    assert found.difference.after == found.traces[0].label == "after"
     assert found.warnings == ()
     other = analyse_traces([str(after)], against=before[:1])
     assert any("another rank" in warning for warning in other.warnings)

@@ -87,3 +87,21 @@ def test_what_makes_two_traces_hard_to_compare_is_told() -> None:
         "one trace has steps and the other has none: its figures are of the whole trace, not per step",
         "one of the traces has no ops to compare",
     )
+
+
+def test_what_was_inferred_is_the_same_as_what_was_linked() -> None:
+    """Kernels whose launches were not recorded have neither phase nor module."""
+    linked, inferred = row("aten::mm", 0.3, phase="forward", module="h.0"), row("aten::mm (inferred)", 0.2)
+    (change,) = of([linked], [inferred]).changes
+    assert (change.name, change.before_s, change.after_s) == ("aten::mm", 0.3, 0.2)
+    (change,) = of([inferred], [inferred]).changes
+    assert change.name == "aten::mm (inferred)"
+    both = of([linked], [row("aten::mm", 0.1, phase="backward")]).changes
+    assert len(both) == 2, "phases are told apart where nothing was inferred"
+
+
+def test_traces_that_are_linked_differently_are_hard_to_compare() -> None:
+    linked, unlinked = [row("aten::mm", 0.3)], [row("aten::mm", 0.2), row("(no op recorded)", 0.1)]
+    assert of(linked, linked).notes == of(unlinked, unlinked).notes == ()
+    (note,) = of(linked, unlinked).notes
+    assert note.startswith("33.3 % of the time has no op recorded, 0.0 % before")

@@ -3,7 +3,7 @@
 import msgspec
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.labels import labelled
+from perfkit.analysis.trace.labels import labelled, sides
 from tests.fixtures.rank_traces import rank_trace
 
 
@@ -41,3 +41,12 @@ def test_two_files_of_one_name_show_their_folders_then_their_paths() -> None:
 
 def test_one_file_given_twice_is_numbered() -> None:
     assert labels(found("t", None, "x/t.json"), found("t", None, "x/t.json")) == ["x/t.json", "x/t.json (2)"]
+
+
+def test_the_sides_of_a_comparison_have_their_files_names() -> None:
+    def names(after: str, before: str) -> list[str]:
+        return [trace.label for trace in sides(found("rank 3", 3, after), found("rank 3", 3, before))]
+
+    assert names("runs/after.json.gz", "runs/before.json") == ["after", "before"]
+    assert names("new/rank3.json", "old/rank3.json") == ["new/rank3", "old/rank3"]
+    assert names("a/x/t.json", "b/x/t.json") == ["a/x/t.json", "b/x/t.json"]

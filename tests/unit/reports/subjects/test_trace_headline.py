@@ -86,6 +86,12 @@ def test_a_file_that_is_cut_off_is_told_beside_the_headline() -> None:
     whole = sample.alone()
     reading = msgspec.structs.replace(whole.traces[0].reading, cut=True)
     told = "The file is damaged or cut off: only what comes before is in these figures."
+    cut_off = msgspec.structs.replace(whole.traces[0], reading=reading)
+    host = msgspec.structs.replace(cut_off, device="cpu", device_name="")
+    for trace, on in ((cut_off, "NVIDIA H100"), (host, "the host, as far as the file goes: ")):
+        text = headline(msgspec.structs.replace(whole, traces=(trace,)))
+        assert text.startswith("Truncated trace: step ")
+        assert on in text
     assert told in remarks(sample.alone(reading=reading))
     assert told not in remarks(whole)
 
