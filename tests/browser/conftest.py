@@ -38,12 +38,15 @@ class Opened:
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
-    def opens_cleanly(self, width: int) -> None:
-        """Go through all sections: nothing scrolls sideways, complains, runs a script or asks for anything outside."""
+    def opens_cleanly(self, *widths: int) -> None:
+        """Go through all sections at these widths, the first of which it was opened with: nothing scrolls sideways,
+        complains, runs a script or asks for anything outside."""
         self.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
-        for section in self.sections():
-            self.visit(section)
-            assert self.page.evaluate("document.documentElement.scrollWidth") <= width, section
+        for width in widths:
+            self.page.set_viewport_size({"width": width, "height": 900})
+            for section in self.sections():
+                self.visit(section)
+                assert self.page.evaluate("document.documentElement.scrollWidth") <= width, section
         assert self.complaints == []
         assert [url for url in self.requests if not url.startswith(("file:", "data:"))] == []
         assert self.page.locator("img").count() == 0

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from perfkit import units
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
 from perfkit_reports.cells import times
 from perfkit_reports.subjects.suite.cells import step_time
-from perfkit_reports.subjects.trace.headline import LARGE, named
+from perfkit_reports.subjects.trace.headline import LARGE, named, parts
 from perfkit_reports.wording import plural, sentence
 
 _PARTS = 2  # of the step that are named, if they are large
@@ -75,9 +76,26 @@ def _parts(variant: Variant) -> str:
     loop = variant.loop
     share = 0.0 if loop is None else loop.data_wait_share or 0.0
     waiting = f"{units.percent(share, 0)} waiting for data" if share >= _WAITS else ""
-    split = [part for part in variant.time_split if not (waiting and part.category == time_split.DATA)]
-    largest = sorted(split, key=lambda part: -part.share)[:_PARTS]
-    parts = ", ".join(named(part, variant.time_split) for part in largest if part.share >= LARGE)
-    if waiting and parts:
-        return f", {waiting}; traced: {parts}"  # of timed steps and of traced ones: the shares do not add up
-    return f": {waiting or parts}" if waiting or parts else ""
+    split = variant.time_split if variant.trace is None or not _without_ceiling(variant) else parts(variant.trace)
+    largest = sorted((part for part in split if not (waiting and part.category == time_split.DATA)), key=_share)
+    large = ", ".join(named(part, variant.time_split) for part in largest[:_PARTS] if part.share >= LARGE)
+    traced = ", most in ".join(filter(None, (large, _longest(variant))))
+    if waiting and traced:
+        return f", {waiting}; traced: {traced}"  # of timed steps and of traced ones: the shares do not add up
+    return f": {waiting or traced}" if waiting or traced else ""
+
+
+def _share(part: TimeShare) -> float:
+    return -part.share
+
+
+def _without_ceiling(variant: Variant) -> bool:
+    return any(part.category == time_split.NO_CEILING for part in variant.time_split)
+
+
+def _longest(variant: Variant) -> str:
+    """The ops that take longest, where no ceiling says what bounds them."""
+    if variant.trace is None or not _without_ceiling(variant):
+        return ""
+    longest = sorted(variant.trace.ops, key=lambda row: -row.seconds)[:_PARTS]
+    return " and ".join(f"{row.name} ({units.percent(row.share, 0)})" for row in longest if row.share >= LARGE)

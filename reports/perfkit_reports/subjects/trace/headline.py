@@ -43,8 +43,8 @@ def headline(analysis: TraceAnalysis) -> str:
     fleet = analysis.fleet
     if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
         subject += f" ({trace.label}, the straggler of {len(fleet.ranks):,} ranks)"
-    parts = sorted(_parts(trace), key=lambda share: -share.share)[:_NAMED]
-    large = [share for share in parts if share.share >= LARGE] or parts[:1]
+    largest = sorted(parts(trace), key=lambda share: -share.share)[:_NAMED]
+    large = [share for share in largest if share.share >= LARGE] or largest[:1]
     split = ", ".join(named(part, trace.time_split) for part in large)
     way, saving, much = max(_ways(trace), key=lambda each: each[1], default=("", 0.0, ""))
     sentence = f"{subject}: {split}" if split else subject
@@ -53,7 +53,7 @@ def headline(analysis: TraceAnalysis) -> str:
     return f"{sentence}; {way} could save {much} {units.seconds(saving)}."
 
 
-def _parts(trace: RankTrace) -> Sequence[TimeShare]:
+def parts(trace: RankTrace) -> Sequence[TimeShare]:
     """The split; where no ceiling is known, whether work has an estimate makes no difference to a headline."""
     unplaced = [share for share in trace.time_split if share.category in time_split.UNPLACED]
     if not unplaced or (has_roofs(trace) and not trace.unseen_device):
