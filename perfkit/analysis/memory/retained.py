@@ -14,10 +14,11 @@ from perfkit.analysis.memory.layers import folded
 def retained(allocations: Allocations, births: Births) -> Mask:
     """Blocks of forward that outlive its last allocation, of an origin that leaves such in several layers.
 
-    What one layer has alive at the end alone, as the last has its temporaries, is none.
+    What one layer has alive at the end alone, as the last has its temporaries, is none. Where memory ran out, nobody
+    knows what would have followed.
     """
     forward = births.phase == FORWARD
-    if not forward.any() or (allocations.phase == BACKWARD).any():
+    if not forward.any() or (allocations.phase == BACKWARD).any() or allocations.failed is not None:
         return np.zeros(len(births.row), np.bool_)
     last = np.full(int(births.visit.max()) + 1, -1, np.int64)
     np.maximum.at(last, births.visit[forward], births.born[forward])

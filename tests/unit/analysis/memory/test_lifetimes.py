@@ -202,3 +202,7 @@ def test_of_a_failed_phase_blocks_are_as_their_like_in_steps_before() -> None:
         """,
         failed=FAILED,
     )
+
+
+def test_of_a_forward_that_failed_nobody_knows_that_no_backward_would_follow() -> None:
+    check("forward: sigmoid/1*100>activation sigmoid/2*100>activation sigmoid/3*100>activation", failed=FAILED)
