@@ -39,8 +39,8 @@ demo: $(READY)
 bench: $(READY)
 	$(BIN)/perfkit bench --technique amp,ckpt $(ARGS)
 
-# A thread for each: what is tested is small, and the workers share the cores. tests/tiers.py makes the groups.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# A thread for each: what is tested is small, and the workers share the cores. tests/tiers.py deals them.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 test: $(DEV)
 	$(PYTEST) -m 'not slow' $(ARGS)
