@@ -60,7 +60,18 @@ def decode_json(name: Path | str, data: bytes, kind: type[T], migrations: Migrat
     try:
         return msgspec.json.decode(_migrated(name, data, kind, migrations), type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RunFormatError(f"{name}: not a valid {kind.__name__}: {error}") from None
+        what = "the file is truncated: it ends in the middle of its JSON" if _ends_early(data) else error
+        raise RunFormatError(f"{name}: not a valid {kind.__name__}: {what}") from None
+
+
+def _ends_early(data: bytes) -> bool:
+    """Whether the JSON is right up to its end, which comes too early; within a number msgspec calls that malformed."""
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        at_the_end = str(error).endswith(f"(byte {len(data)})") and "trailing" not in str(error)
+        return "truncated" in str(error) or at_the_end
+    return False
 
 
 def refuse_newer(name: Path | str, written: int, known: int) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from perfkit.errors import RunFormatError
-from perfkit.files import read_json, write_json
+from perfkit.files import decode_json, read_json, write_json
 from perfkit.spec import Struct
 
 
@@ -60,6 +60,38 @@ def test_newer_formats_and_other_files_are_refused_by_name(tmp_path: Path) -> No
             read_json(path, Thing, {1: _metres})
     with pytest.raises(RunFormatError, match=r"none\.json: cannot be read"):
         read_json(tmp_path / "none.json", Thing)
+
+
+class Parcel(Struct):
+    schema_version: int = 12
+    weights: dict[str, float | None]
+    label: str
+    sealed: bool
+    counts: tuple[int, ...]
+
+
+_PARCEL = """{"schema_version": %d, "weights": {"a\\u00e9\\"": -12.5e-10, "b": null, "c": 1E+5, "d": -3},
+ "label": "h\u00e9 \U0001f600 \\\\ 1.", "sealed": true, "counts": [1, -20, 300]%s}"""
+
+
+@pytest.mark.parametrize(
+    "written", [_PARCEL % (12, ""), _PARCEL % (11, ', "gone": 1'), _PARCEL % (12, ', "foreign": {}')]
+)
+def test_a_file_that_ends_in_the_middle_is_truncated_wherever_it_was_cut(written: str) -> None:
+    data = written.encode()
+    for kept in range(len(data)):
+        with pytest.raises(RunFormatError) as refused:
+            decode_json("parcel.json", data[:kept], Parcel, {11: lambda parcel: parcel.pop("gone")})
+        assert "parcel.json: not a valid Parcel: the file is truncated" in str(refused.value), data[:kept]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"sealed": 1.}', '{"sealed": -, "label": ""}', '{"label": "x"}}', "12a", '{"label": "\\x"}', "{'a': 1}"]
+)
+def test_damage_within_a_file_is_not_called_truncated(text: str) -> None:
+    with pytest.raises(RunFormatError, match=r"malformed|missing|Expected") as refused:
+        decode_json("parcel.json", text.encode(), Parcel)
+    assert "truncated" not in str(refused.value)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
