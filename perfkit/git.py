@@ -60,13 +60,20 @@ def git(folder: Path, *arguments: str, within_s: float | None = ANSWER_S) -> Ans
     return Answer(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
 
+def repository_of(folder: Path) -> Path:
+    """The top of the working tree that a folder lies in. A `UsageError` says why there is none."""
+    answer = git(folder, "rev-parse", "--show-toplevel")
+    if not answer.ok:
+        raise UsageError(f"{folder.resolve()}: git finds no repository: {answer.said}")
+    return Path(answer.text)
+
+
 def top_of(folder: Path) -> Path | None:
-    """The working tree that a folder lies in; None outside of one, and where git is not installed."""
+    """The same where code need not lie in a repository: None outside of one, and where git is not installed."""
     try:
-        answer = git(folder, "rev-parse", "--show-toplevel")
-    except GitMissingError:
+        return repository_of(folder)
+    except UsageError:
         return None
-    return Path(answer.text) if answer.ok and answer.text else None
 
 
 def revision_of(folder: Path) -> str | None:

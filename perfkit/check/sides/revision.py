@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfkit.errors import PerfkitError, UsageError
-from perfkit.git import git, top_of
+from perfkit.git import git, repository_of, top_of
 
 # The folder's name has the process that made it, so that what a killed one left can be told from what is in use.
 _PREFIX = "perfkit-worktree-"
@@ -49,7 +49,7 @@ def worktree(repository: Path, ref: str) -> Iterator[Revision]:
     Raises:
         UsageError: no repository, no such revision, or the folder is not part of that revision.
     """
-    top = _top(repository)
+    top = repository_of(repository)
     commit = _resolve(top, ref)
     _remove_left_over(top)
     inside = repository.resolve().relative_to(top)
@@ -79,13 +79,6 @@ def working_tree(folder: Path) -> Revision:
     changed = ", with uncommitted changes" if git(top, "status", "--porcelain").text else ""
     commit = head.text
     return Revision(path=folder, tree=top, hash=commit, label=f"working tree ({commit[:7]}{changed})")
-
-
-def _top(folder: Path) -> Path:
-    answer = git(folder, "rev-parse", "--show-toplevel")
-    if not answer.ok:
-        raise UsageError(f"{folder.resolve()}: git finds no repository: {answer.said}")
-    return Path(answer.text)
 
 
 def _resolve(top: Path, ref: str) -> str:
