@@ -34,8 +34,10 @@ class Roofs:
             return "the run left no environment, so its device is not known"
         if self.ceilings.device != self.device:
             return f"the ceilings are those of a {self.ceilings.device}, the run used a {self.device}"
-        threads = f" with {self.threads} threads" if self.device == CPU and self.threads is not None else ""
-        return f"no such ceiling is known for {self.device_name or self.device}{threads}"
+        if self.device != CPU or self.threads is None:
+            return f"no such ceiling is known for {self.device_name or self.device}"
+        threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
+        return f"not measured on {self.device_name or self.device} with {threads}; run `perfkit calibrate`"
 
     def compute(self, unit: Unit, dtype: str, kind: Kind | None = None) -> Ceiling | None:
         """The peak rate of a functional unit that computes in `dtype`.

@@ -63,7 +63,7 @@ def unmodelled(suite: SuiteView) -> Iterator[Finding]:
             no_model = dict.fromkeys(row.name for row in rows if row.flops is None or row.bytes is None)
             no_ceiling = dict.fromkeys(row.name for row in rows if row.name not in no_model)
             parts = [
-                f"{what}: {', '.join(list(names)[:8])}{' ...' if len(names) > 8 else ''}"
+                f"{what}: {', '.join(list(names)[:8])}{f' and {len(names) - 8:,} more' if len(names) > 8 else ''}"
                 for what, names in (("without an estimate", no_model), ("without a ceiling", no_ceiling))
                 if names
             ]
@@ -72,7 +72,7 @@ def unmodelled(suite: SuiteView) -> Iterator[Finding]:
                 title=f"{percent(part, 0)} of {variant.name}'s step is in ops without an estimate or a ceiling",
                 variant=variant.name,
                 evidence="; ".join(parts) or "no op is named",
-                action="Run `perfkit calibrate` for this number of threads."
+                action="Run `perfkit calibrate` for this number of threads: the next run is held against what it finds."
                 if no_ceiling
                 else "The roofline shows the rest of the step only.",
             )

@@ -91,11 +91,13 @@ def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tu
     `what` is a row of the suite, `arrow` says from what to what one leads, `untraced` why there is no trace.
     """
     traced = traces(analysis)
-    none = "No cost is known for its operations." if any(trace.ops for trace in traced) else untraced
     drawn = plane(analysis)
+    none = "No cost is known for its operations." if any(trace.ops for trace in traced) else untraced
+    if drawn.points:
+        none = "" if any(series.ceilings for series in drawn.series) else method.WITHOUT_CEILINGS
     bars = [Bar(trace.label, trace.time_split) for trace in traced if trace.time_split]
     return (
-        step.placed(drawn, what, "" if drawn.points else none, arrow if len(traced) > 1 else "", Weight.BRIEF),
+        step.placed(drawn, what, none, arrow if len(traced) > 1 else "", Weight.BRIEF),
         step.split(traced, bars, what, untraced),
         memory(holders(analysis), what, peak=Weight.BRIEF, words=False),
         costs.section(traced, what, untraced, LONGEST_ROWS, Weight.NORMAL),

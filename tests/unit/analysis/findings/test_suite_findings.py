@@ -220,6 +220,13 @@ def test_work_without_a_bound_says_whether_an_estimate_or_a_ceiling_is_missing(a
     (finding,) = [each for each in told(analysis, base=base) if "estimate" in each.title]
     assert finding.evidence == "without an estimate: mine::op; without a ceiling: aten::mm"
     assert "calibrate" in finding.action
+    many = tuple(row(f"mine::op{place}", 0.05, bound="unknown") for place in range(10))
+    (finding,) = [
+        each
+        for each in told(analysis, base={"trace": rank_trace(ops=many, time_split=split)})
+        if "estimate" in each.title
+    ]
+    assert finding.evidence.endswith("mine::op7 and 2 more")
 
 
 def test_what_a_variant_showed_comes_before_what_a_trace_promises(analysis: Analysis) -> None:

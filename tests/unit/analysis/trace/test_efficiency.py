@@ -90,6 +90,14 @@ def test_an_unknown_device_gets_no_percentage() -> None:
         assert isinstance(utilisation(counted(1e9), 0.1, limit), Unknown)
 
 
+@pytest.mark.parametrize(("threads", "told"), [(1, "with 1 thread;"), (6, "with 6 threads;")])
+def test_without_a_ceiling_of_its_threads_a_cpu_is_to_be_calibrated(threads: int, told: str) -> None:
+    limit = peak(roofs_of(CEILINGS, changed(ENVIRONMENT, threads=threads)), "fp32", 1)
+    assert isinstance(limit, Unknown)
+    assert told in limit.reason
+    assert limit.reason.endswith("run `perfkit calibrate`")
+
+
 def test_unknown_flops_or_step_time_keep_their_reason() -> None:
     limit = peak(roofs_of(CEILINGS, ENVIRONMENT), "fp32", 1)
     assert utilisation(Unknown(reason="not counted"), 0.1, limit) == Unknown(reason="not counted")

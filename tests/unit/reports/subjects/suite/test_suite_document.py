@@ -133,6 +133,17 @@ def test_what_was_not_traced_says_so(nothing_measured: Analysis) -> None:
     assert "perfkit calibrate" in ceilings.lines[0]
 
 
+def test_a_roofline_without_roofs_says_how_to_get_them(realistic: Analysis) -> None:
+    found = blocks(document(msgspec.structs.replace(realistic, ceilings=None)))
+    missing, told = found["no-roofline"], found["roofline-told"]
+    assert isinstance(missing, Text)
+    assert isinstance(told, Text)
+    assert "perfkit calibrate" in missing.lines[0]
+    assert "without roofs" in told.lines[0]
+    assert isinstance(found["roofline"], Chart)  # rates and intensities are known all the same
+    assert "no-roofline" not in blocks(document(realistic))
+
+
 def test_a_notebook_and_a_terminal_have_the_brief_blocks(realistic: Analysis) -> None:
     brief = {name for name, block in blocks(document(realistic)).items() if block.weight == Weight.BRIEF}
     assert brief == {"variants", "not-measured", "found", "pareto", "roofline", "time-split", "memory-peak"}
