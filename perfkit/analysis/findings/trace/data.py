@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
-from perfkit.analysis.findings.trace.view import CPU, IDLE, Told, TraceView
+from perfkit.analysis.findings.trace.view import CPU, FETCHING, Told, TraceView
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.trace.host_calls import FETCH
@@ -25,7 +25,7 @@ def starved(view: TraceView) -> Iterator[Told]:
         meanwhile = None if view.trace.device == CPU else (idle or 0.0) * view.pace
         finding = timed_wait(view.loop, view.step_s, view.trace.label, meanwhile)
         if finding is not None:
-            yield Told(view.as_traced(finding), frozenset() if meanwhile is None else frozenset((IDLE,)))
+            yield Told(view.as_traced(finding), frozenset() if meanwhile is None else frozenset((FETCHING,)))
         return
     took = idle if idle is not None else sum(row.seconds for row in rows)
     if rows and view.share(took) >= NOTABLE:
@@ -35,7 +35,7 @@ def starved(view: TraceView) -> Iterator[Told]:
             f"{what} {view.took(took)} meanwhile: {shown_calls(rows)}",
             LOAD_SOONER,
             took,
-            scope=() if idle is None else (IDLE,),
+            scope=() if idle is None else (FETCHING,),
         )
 
 

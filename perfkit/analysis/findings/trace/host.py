@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
-from perfkit.analysis.findings.trace.view import CPU, IDLE, Told, TraceView
+from perfkit.analysis.findings.trace.view import ALLOCATIONS, CPU, GAPS, LATE, QUEUED, WAITS, Told, TraceView
 from perfkit.analysis.model.launches import GapRow, Launches
 from perfkit.analysis.model.time_split import DATA, PYTHON
 from perfkit.analysis.trace.gaps import place
@@ -80,7 +80,7 @@ def host_bound(view: TraceView) -> Iterator[Told]:
         action,
         idle,
         basis="the profiler itself slows the host down, so that less is saved without it",
-        scope=(IDLE,),
+        scope=(LATE,),
     )
 
 
@@ -110,7 +110,7 @@ def waits(view: TraceView) -> Iterator[Told]:
         f"the device is then idle for {view.took(idle)}: {shown_calls(rows)}",
         f"{action[:1].upper()}{action[1:]}.",
         idle,
-        scope=(IDLE,),
+        scope=(WAITS,),
     )
 
 
@@ -131,7 +131,7 @@ def long_gaps(view: TraceView) -> Iterator[Told]:
         f"{'; '.join(told[:_TOLD_GAPS])}{more}",
         _advice(rows),
         took,
-        scope=(IDLE,),
+        scope=(GAPS,),
     )
 
 
@@ -164,7 +164,7 @@ def allocations(view: TraceView) -> Iterator[Told]:
         + "eep shapes the same from step to step, and leave memory free: the cache is emptied when it runs out (no "
         f"torch.{view.torch_device}.empty_cache() in the loop).",
         cost,
-        scope=(IDLE,),
+        scope=(ALLOCATIONS,),
     )
 
 
@@ -188,5 +188,5 @@ def short_kernels(view: TraceView) -> Iterator[Told]:
         won,
         basis=f"starting a kernel costs at most {launches.short_below_s * 1e6:g} us; the rest of the idle time is the "
         "host's own",
-        scope=(IDLE,),
+        scope=(LATE, QUEUED),
     )

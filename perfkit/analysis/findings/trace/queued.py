@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.thresholds import COMMON
-from perfkit.analysis.findings.trace.view import IDLE, Told, TraceView, short
+from perfkit.analysis.findings.trace.view import QUEUED, Told, TraceView, short
 from perfkit.units import percent, seconds
 
 _LONGEST_NAME = 60
@@ -24,7 +24,7 @@ def starting(view: TraceView) -> Iterator[Told]:
         f"Have fewer and longer kernels: torch.compile{graphs}, foreach or fused ops, a larger batch. What passes "
         "after a launch is hidden where the host is ahead of the device.",
         took,
-        scope=(IDLE,),
+        scope=(QUEUED,),
     )
 
 

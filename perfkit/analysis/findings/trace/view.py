@@ -18,11 +18,16 @@ from perfkit.units import percent, seconds
 
 CPU = "cpu"
 
-# Time that is nobody's row: two findings about the device's idle time are about the same time.
-IDLE = "idle"
+# Time that is nobody's row. Each moment of a device's idle time has one cause (`perfkit.analysis.trace.idle`).
+LATE = "launches that come late"
+GAPS = "long gaps"
+WAITS = "calls that wait"
+ALLOCATIONS = "allocations"
+FETCHING = "fetching data"
+QUEUED = "idle with work queued"
 COMMUNICATION = "communication"
 COPIES = "copies"
-NOT_OF_ROWS = frozenset({IDLE, COMMUNICATION, COPIES})
+NOT_OF_ROWS = frozenset({LATE, GAPS, WAITS, ALLOCATIONS, FETCHING, QUEUED, COMMUNICATION, COPIES})
 
 # What most gains assume.
 BEYOND_ROOF = "all of their time beyond the roof"

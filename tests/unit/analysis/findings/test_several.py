@@ -7,14 +7,24 @@ from perfkit.analysis.findings.of_traces import trace_findings
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.fleet import Fleet, RankRow, SkewRow
 from perfkit.analysis.model.trace import Overlap
-from tests.fixtures.rank_traces import call, launches, rank_trace, row
+from perfkit.analysis.trace.host_calls import ALLOCATION, FETCH, WAIT
+from tests.fixtures.rank_traces import call, gap, launches, queued, rank_trace, row
 
 
 def test_findings_about_the_same_time_say_so() -> None:
-    trace = rank_trace(launches=launches(starved_s=0.3), host_calls=(call("wait", "cudaStreamSynchronize", 3, 0.1),))
-    host, wait = trace_findings((trace,), None, None)
-    assert f"gains do not add up: in part the same time as “{wait.title}”" in host.details
-    assert f"gains do not add up: in part the same time as “{host.title}”" in wait.details
+    trace = rank_trace(launches=launches(starved_s=0.3, short_kernels=50_000, short_s=0.2, short_gap_s=0.2))
+    host, short = trace_findings((trace,), None, None)
+    assert f"gains do not add up: in part the same time as “{short.title}”" in host.details
+    assert f"gains do not add up: in part the same time as “{host.title}”" in short.details
+
+
+def test_each_moment_of_idle_time_has_one_cause_so_that_gains_of_several_add_up() -> None:
+    fed = launches(starved_s=0.5, late_s=0.1, queued=queued(launching_s=0.1, launching_gaps=9.0))
+    calls = tuple(call(kind, kind, 3, 0.1) for kind in (WAIT, ALLOCATION, FETCH))
+    trace = rank_trace(launches=fed, host_calls=calls, gaps=(gap(0.1),))
+    found = trace_findings((trace,), None, None)
+    assert [finding.gain_s for finding in found] == [0.1] * 6
+    assert not any("add up" in detail for finding in found for detail in finding.details)
 
 
 def test_findings_about_other_time_do_not() -> None:
