@@ -249,20 +249,25 @@ def _roles(
     call_of: Ints,
     calls: list[CostedCall],
 ) -> NDArray[np.int8]:
-    """Work without a formula is what launched kernels itself, a leaf that is an op, and compiled code.
+    """Work without a formula is what launched kernels itself, an op beneath which nothing works, and compiled code.
 
     All else without a cost is what surrounds work. The own time of a compiled graph is that of its kernels where
     those were not recorded.
     """
     compiled = names.are(is_compiled_kernel)
-    leaf = ~_around_any(parent, np.ones(len(parent), np.bool_))
     graph = names.are(is_compiled_graph) & ~_around_any(parent, compiled)
     launching = np.zeros(len(parent), np.bool_)
     launching[kernel_op[kernel_op != NONE]] = True
     op = names.are(_is_op)
     if not names.are(lambda name: "::" in name).any():  # other writers' ops have no namespaces
         op[:] = True
-    working = compiled | graph | (op & leaf) | launching
+    leaf = ~_around_any(parent, np.ones(len(parent), np.bool_))
+    working = compiled | graph | launching | (call_of != NONE) | (op & leaf)
+    around = np.zeros(len(parent), np.bool_)
+    for level in reversed(list(_levels(parent))):
+        working[level] |= op[level] & ~around[level]
+        nested = level[parent[level] != NONE]
+        around[parent[nested[working[nested] | around[nested]]]] = True
     role = np.where(working, Role.UNMODELLED, Role.OVERHEAD).astype(np.int8)
     role[owner != NONE] = Role.INSIDE
     own = np.flatnonzero(call_of != NONE)

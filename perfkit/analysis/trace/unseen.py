@@ -2,12 +2,17 @@
 
 import re
 
+import numpy as np
+
+from perfkit.trace.memory.devices import CPU, device_of
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import Category, Trace
 
 # Calls that start work: of CUDA, HIP, Level Zero and Unified Runtime.
 _STARTING = re.compile(r"(cu|cuda|hip|ze|ur)(?=[A-Z])\w*(Launch|Mem(ory)?(cpy|set|Copy|Fill|BufferCopy))\w*")
+# Ops that no CPU has.
+_OF_A_GPU = re.compile(r"aten::_?(cudnn|miopen)_(?!is_acceptable)")
 # Beside fewer launches than this share of its ops, a trace without kernels is of a CPU that also used a device.
 _FEW = 0.01
 
@@ -25,6 +30,18 @@ def unseen_device(ops: Ops) -> str:
         return "the file breaks off before what ran on the device"
     if launches > _FEW * len(ops):
         return f"no kernels were recorded though {launches:,} were launched"
+    return _used_without_a_launch(ops)
+
+
+def _used_without_a_launch(ops: Ops) -> str:
+    """The same where the calls of the runtime were not recorded either: memory and ops tell of the device."""
+    memory = ops.trace.memory
+    allocations = np.flatnonzero((memory.device_type != CPU) & (memory.size > 0))
+    if len(allocations):
+        return f"nothing that ran on {device_of(memory, int(allocations[0]))} was recorded, though it took memory there"
+    needs = np.flatnonzero(named(ops.trace, ops.event, lambda name: _OF_A_GPU.match(name) is not None))
+    if len(needs):
+        return f"no kernels were recorded, though {ops.trace.names[int(ops.trace.name[ops.event[needs[0]]])]} has some"
     return ""
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.trace.ops import Role
-from tests.fixtures.trace_events import Event, event, inputs, kernel, launch, ops_of
+from tests.fixtures.trace_events import Event, event, inputs, kernel, launch, ops_of, work_ns
 
 
 def test_what_launches_kernels_itself_is_work(tmp_path: Path) -> None:
@@ -28,6 +28,27 @@ def test_what_launches_kernels_itself_is_work(tmp_path: Path) -> None:
     assert [ops.name(row) for row in ops.kernel_owner] == [
         "flash_attn::_flash_attn_forward", "FusedNormBackward", "aten::mm",
     ]  # fmt: skip
+
+
+def test_on_a_cpu_an_op_without_a_cost_is_work_though_it_allocates_its_output(tmp_path: Path) -> None:
+    """Traces that lack concrete inputs (strides, padding) have no cost for a convolution, but its time."""
+    ops = ops_of(
+        tmp_path,
+        event("aten::conv2d", 0, 100, **inputs([1, 3, 8, 8], [4, 3, 3, 3])),
+        event("aten::mkldnn_convolution", 10, 80, **inputs([1, 3, 8, 8], [4, 3, 3, 3])),
+        event("aten::empty", 12, 3),
+        event("aten::as_strided_", 16, 2),
+        event("aten::reshape", 200, 10, **inputs([8, 8])),
+        event("aten::view", 202, 5, **inputs([8, 8])),
+        event("aten::linear", 300, 30, **inputs([3, 5], [7, 5])),
+        event("aten::addmm", 305, 20, **inputs([7], [3, 5], [5, 7])),
+        event("aten::expand", 306, 3, **inputs([7])),
+    )
+    assert ops.role.tolist() == [
+        Role.OVERHEAD, Role.UNMODELLED, Role.OVERHEAD, Role.OVERHEAD, Role.OVERHEAD, Role.OVERHEAD, Role.OVERHEAD,
+        Role.COSTED, Role.INSIDE,
+    ]  # fmt: skip
+    assert work_ns(ops)[1] == 75_000
 
 
 def test_equal_lists_in_other_surroundings_have_another_dtype(tmp_path: Path) -> None:

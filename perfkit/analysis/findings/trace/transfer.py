@@ -10,7 +10,7 @@ from perfkit.analysis.findings.trace.thresholds import (
     SMALL_MESSAGE_BYTES,
 )
 from perfkit.analysis.findings.trace.view import COMMUNICATION, COPIES, Told, TraceView, short
-from perfkit.analysis.model.trace import CollectiveRow
+from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 from perfkit.units import bandwidth, nbytes, percent
 
 
@@ -108,13 +108,9 @@ def pageable_copies(view: TraceView) -> Iterator[Told]:
     exposed = sum(row.exposed_s for row in rows)
     if view.share(exposed) < NOTABLE:
         return
-    kinds = ", ".join(
-        f"{row.kind} {nbytes(row.bytes or 0)}" + (f" at {bandwidth(row.bandwidth)}" if row.bandwidth else "")
-        for row in rows[:3]
-    )
     yield view.gain(
         "Copies use pageable host memory",
-        f"they are exposed for {view.took(exposed)}: {kinds}",
+        f"they are exposed for {view.took(exposed)}: {_moved(rows)}",
         "Use DataLoader(pin_memory=True) and .to(device, non_blocking=True); pin what is copied back.",
         exposed,
         basis="they run beside computing",
@@ -127,14 +123,22 @@ def exposed_copies(view: TraceView) -> Iterator[Told]:
     rows = [row for row in view.trace.copies if not row.pageable and row.kind in ("HtoD", "DtoH")]
     exposed = sum(row.exposed_s for row in rows)
     if view.share(exposed) >= COMMON:
-        moved = ", ".join(f"{row.kind} {nbytes(row.bytes or 0)}" for row in rows[:3])
         yield view.gain(
             f"{percent(view.share(exposed), 0)} of the {view.whole} is exposed copies",
-            f"nothing is computed beside {view.took(exposed)} of copies: {moved}",
+            f"nothing is computed beside {view.took(exposed)} of copies: {_moved(rows)}",
             "Copy the next batch on a stream of its own while this one is computed, and offload less.",
             exposed,
             scope=(COPIES,),
         )
+
+
+def _moved(rows: list[CopyRow], most: int = 3) -> str:
+    return ", ".join(
+        f"{row.kind} of unknown size"
+        if row.bytes is None
+        else f"{row.kind} {nbytes(row.bytes)}" + (f" at {bandwidth(row.bandwidth)}" if row.bandwidth else "")
+        for row in rows[:most]
+    )
 
 
 def _named(rows: list[CollectiveRow], most: int = 3) -> str:

@@ -118,12 +118,13 @@ def launches(
     parts = len(windows)
     delay, depth = _delays(trace, ops, waiting, within)
     durations = trace.end_ns[kernels.event] - begun
-    short = within & (trace.category[kernels.event] == Category.KERNEL) & (durations < SHORT_S * 1e9)
+    computing = within & (trace.category[kernels.event] == Category.KERNEL)  # neither copies nor fills
+    short = computing & (durations < SHORT_S * 1e9)
     since = idle_since(ops)
     gaps = (begun - since - covered(since, begun, waiting.unrecorded))[short]
     calls, waited = _synchronising(ops, windows)
     return Launches(
-        kernels=float(within.sum()) / parts,
+        kernels=float(computing.sum()) / parts,
         delay_s=None if delay is None else float(np.median(delay)) / 1e9,
         delay_p90_s=None if delay is None else float(np.percentile(delay, 90)) / 1e9,
         queue_depth=None if depth is None else float(np.median(depth)),

@@ -13,6 +13,7 @@ from perfkit.devices.ceiling import Level
 from perfkit.errors import RunFormatError, UsageError
 from perfkit.trace.reading.stream import Limits
 from tests.fixtures.gpu_traces import N, training_events, training_file
+from tests.fixtures.traces import Event, kernel, launch, memory, op, write_trace
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +95,37 @@ def test_launches_without_kernels_are_not_taken_for_a_cpus_work_in_silence(tmp_p
     assert all(row.attainable_s is None for row in (*trace.ops, *trace.kernels))
     assert not any(finding.severity == "gain" for finding in found.findings)
     assert not found.warnings
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        (
+            [op("aten::mm", 0, 20, [(8, 8), (8, 8)]), memory(5, 4096, 256, 1, 256)],
+            "nothing that ran on cuda:0 was recorded, though it took memory there",
+        ),
+        (
+            [op("aten::cudnn_convolution", 0, 20, [(1, 3, 8, 8), (4, 3, 3, 3)])],
+            "no kernels were recorded, though aten::cudnn_convolution has some",
+        ),
+        ([op("aten::mm", 0, 20, [(8, 8), (8, 8)]), memory(5, 4096, 256, 0, 256)], ""),
+        ([op("aten::mm", 0, 20, [(8, 8), (8, 8)]), op("aten::cudnn_is_acceptable", 30, 1, [(8, 8)])], ""),
+    ],
+)
+def test_memory_and_ops_of_a_gpu_tell_that_it_was_used(tmp_path: Path, events: list[Event], why: str) -> None:
+    """A program that uses a GPU, recorded with ProfilerActivity.CPU alone."""
+    (trace,) = analyse_traces([str(write_trace(tmp_path / "cpu.json", events))]).traces
+    assert trace.unseen_device == why
+
+
+def test_copies_are_not_counted_as_kernels(tmp_path: Path) -> None:
+    events = [
+        op("aten::mm", 0, 20, [(8, 8), (8, 8)]), launch(1, 5), kernel("gemm", 1, 10, 20), launch(2, 12),
+        kernel("Memcpy HtoD (Pageable -> Device)", 2, 40, 5, cat="gpu_memcpy"),
+    ]  # fmt: skip
+    (trace,) = analyse_traces([str(write_trace(tmp_path / "one.json", events))]).traces
+    assert trace.launches is not None
+    assert trace.launches.kernels == 1
 
 
 def test_a_file_that_breaks_off_before_its_kernels_is_no_cpus_work(tmp_path: Path) -> None:
