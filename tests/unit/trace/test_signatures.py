@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from perfkit.cost.call import TensorArg
 from perfkit.trace.read import Signature
 from perfkit.trace.signatures import arguments
@@ -21,6 +23,14 @@ def test_tensors_and_scalars() -> None:
         )
     )
     assert found == (TensorArg((4, 8), (1, 4), "bf16"), False, 1.5, (2, 3), None, TensorArg((), (), "fp32"))
+
+
+@pytest.mark.parametrize(
+    ("written", "dtype"),
+    [("BFloat16", "bf16"), ("Half", "fp16"), ("Float", "fp32"), ("Long", "int64")],
+)
+def test_writers_other_than_torch_name_dtypes_as_torch_prints_them(written: str, dtype: str) -> None:
+    assert arguments(signature([[4, 8]], None, [written], None)) == (TensorArg((4, 8), (8, 1), dtype),)
 
 
 def test_lists_of_tensors_have_no_dtype() -> None:
