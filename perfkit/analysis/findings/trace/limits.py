@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.trace.thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, Told, TraceView, short
 from perfkit.analysis.model.trace import StepRow
+from perfkit.analysis.trace.advice import RECORD_SHAPES, how_to_get_ceilings
 from perfkit.analysis.trace.lost import lost_action, lost_evidence, lost_title
 from perfkit.units import percent, seconds
 
@@ -92,9 +93,9 @@ def no_shapes(view: TraceView) -> Iterator[Told]:
     if _lacks_shapes(view):
         yield view.remark(
             "note",
-            "The trace has no shapes, so FLOPs and bytes are not known",
-            "no op has recorded inputs",
-            "Record with torch.profiler.profile(record_shapes=True).",
+            "The trace has no shapes, so FLOPs and bytes of its ops are not known",
+            "no op has inputs whose sizes and dtypes were recorded",
+            RECORD_SHAPES,
         )
 
 
@@ -104,13 +105,11 @@ def unknown_device(view: TraceView) -> Iterator[Told]:
         return
     if view.ceilings is None or not view.ceilings.ceilings:
         name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "a device that it does not name")
-        what = "Run perfkit calibrate here." if view.trace.device == CPU else "Name it with --device, such as h100-sxm."
-        advice = "" if view.ceilings is None else "; ".join(view.ceilings.notes)
         yield view.remark(
             "note",
             "No ceilings are known for this device",
             f"the trace is of {name}; so there is no share of a roof, bound or attainable time",
-            (advice[0].upper() + advice[1:]) if advice else what,
+            how_to_get_ceilings(view.trace),
         )
 
 

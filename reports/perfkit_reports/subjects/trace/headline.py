@@ -7,6 +7,7 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import AT_LEAST, OUTSIDE, TimeShare
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.trace.advice import RECORD_SHAPES, how_to_get_ceilings
 from perfkit.analysis.trace.host_calls import FETCH
 from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
 from perfkit.cost.attention_mask import UNMASKED
@@ -18,7 +19,7 @@ from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.subjects.trace.costs import gain_s
 from perfkit_reports.subjects.trace.series import focus
 from perfkit_reports.subjects.trace.story import per
-from perfkit_reports.wording import bounded, sentence
+from perfkit_reports.wording import bounded
 
 _WORDS = {
     time_split.NO_ESTIMATE: "without a FLOP or byte estimate",
@@ -117,9 +118,9 @@ def remarks(analysis: TraceAnalysis) -> list[str]:
             f"Against {difference.before} the step changed by {change}: "
             f"{units.seconds(difference.before_step_s)} before, {units.seconds(difference.after_step_s)} now."
         )
-    reason = without_roofline(trace)
+    reason, _ = _no_roofline(trace)
     if reason:
-        lines.append(reason)
+        lines.append(reason)  # what to do about it is among the findings
     lost = [(each, each.lost) for each in analysis.traces if each.lost is not None and each.lost.matters]
     if lost:
         worst, most = max(lost, key=lambda each: each[1].share)
@@ -167,24 +168,24 @@ def saving_s(trace: RankTrace) -> float | None:
 
 def without_roofline(trace: RankTrace) -> str:
     """Why there is no roofline, and what to do; empty where there is one."""
+    return " ".join(filter(None, _no_roofline(trace)))
+
+
+def _no_roofline(trace: RankTrace) -> tuple[str, str]:
     if trace.unseen_device:
-        return "The work that was launched has no times in the trace, so there is no roofline."
+        return "The work that was launched has no times in the trace, so there is no roofline.", ""
     if trace.points and has_roofs(trace):
-        return ""
+        return "", ""
     if not has_roofs(trace) and trace.coverage.flops_s > 0:
-        told = trace.ceilings.notes if trace.ceilings is not None else ()
-        how = sentence("; ".join(told) or "name the device with --device (see `perfkit devices`)")
-        return f"No ceilings are known for {device(trace)}, so nothing is held against a roof. {how}"
+        reason = f"No ceilings are known for {device(trace)}, so nothing is held against a roof."
+        return reason, how_to_get_ceilings(trace)
     if trace.coverage.kernel_s <= 0:
-        return "The trace holds no kernels and no ops, so there is nothing to place on a roofline."
+        return "The trace holds no kernels and no ops, so there is nothing to place on a roofline.", ""
     if all(row.bound in ("communication", "copy") for row in trace.kernels or trace.ops):
-        return "All of the work is communication or copies, which have no place on a roofline."
+        return "All of the work is communication or copies, which have no place on a roofline.", ""
     if trace.coverage.flops_s <= 0 and trace.coverage.bytes_s <= 0:
-        return (
-            "No FLOPs and no bytes are known, so there is no roofline: "
-            "record again with torch.profiler.profile(..., record_shapes=True)."
-        )
-    return "No work with both FLOPs and bytes is known, so there is no roofline."
+        return "No FLOPs and no bytes are known, so there is no roofline.", RECORD_SHAPES
+    return "No work with both FLOPs and bytes is known, so there is no roofline.", ""
 
 
 def tiles(analysis: TraceAnalysis) -> Iterator[Tile]:

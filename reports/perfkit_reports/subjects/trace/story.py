@@ -30,7 +30,8 @@ def launches(trace: RankTrace) -> list[str]:
     if launched is None and trace.device == "cpu":
         return ["On a CPU nothing is launched: ops run as they are called."]
     if launched is None:
-        return ["The trace holds no launches, so how the host feeds the device is not known."]
+        within = " within the steps" if trace.steps else ""
+        return [f"Nothing ran on the device{within}, so how the host feeds it is not known."]
     whole = per(trace)
     idle = f"The device is idle for {bounded(_share(launched.idle_s, trace.step_s), launched.idle_bound)} {whole}"
     if launched.starved_s is None:

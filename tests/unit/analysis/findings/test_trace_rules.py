@@ -470,6 +470,13 @@ def test_pageable_copies() -> None:
     assert of(rank_trace(copies=(copy("HtoD", 0.05, pageable=None),)), "pageable") is None
 
 
+def test_copies_of_unknown_size_are_not_called_empty() -> None:
+    for pageable, title in ((True, "pageable"), (False, "exposed copies")):
+        told = of(rank_trace(copies=(copy("HtoD", 0.2, pageable=pageable, bytes=None, bandwidth=None),)), title)
+        assert told is not None
+        assert told.evidence.endswith("HtoD of unknown size")
+
+
 def test_exposed_copies_of_pinned_memory() -> None:
     assert of(rank_trace(copies=(copy("DtoH", 0.2, pageable=False),)), "exposed copies") is not None
     assert of(rank_trace(copies=(copy("DtoD", 0.2, pageable=None),)), "exposed copies") is None
@@ -502,7 +509,9 @@ def test_low_coverage_names_what_is_missing() -> None:
 
 def test_without_shapes_that_is_the_reason_told() -> None:
     bare = rank_trace(ops=(row("aten::mm", 0.5, shapes=""),), coverage=coverage(flops_s=0.0, bytes_s=0.0))
-    assert [finding.title for finding in told(bare)] == ["The trace has no shapes, so FLOPs and bytes are not known"]
+    assert [finding.title for finding in told(bare)] == [
+        "The trace has no shapes, so FLOPs and bytes of its ops are not known"
+    ]
 
 
 def test_an_unknown_device() -> None:

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from perfkit.analysis.findings.of_traces import trace_findings
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.cost.attention_mask import UNMASKED
@@ -9,6 +10,14 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects.trace.headline import headline, remarks, saving_s, tiles, without_roofline
 from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
+
+_OPS_WITHOUT_SHAPES = msgspec.structs.replace(
+    sample.without_shapes(),
+    traces=tuple(
+        msgspec.structs.replace(trace, ops=(rank_traces.row("aten::mm", 0.1, shapes=""),))
+        for trace in sample.without_shapes().traces
+    ),
+)
 
 
 def test_one_sentence_names_device_step_bounds_and_gain() -> None:
@@ -72,14 +81,25 @@ def test_a_comparison_is_told_beside_the_headline() -> None:
 @pytest.mark.parametrize(
     ("analysis", "advice"),
     [
-        (sample.without_shapes(), "record_shapes=True"),
+        (_OPS_WITHOUT_SHAPES, "record_shapes=True"),
         (sample.unknown_device(), "--device"),
-        (sample.nothing(), "no kernels and no ops"),
     ],
 )
-def test_without_a_roofline_the_reader_learns_what_to_do(analysis: TraceAnalysis, advice: str) -> None:
-    assert advice in without_roofline(analysis.traces[0])
-    assert any(advice in line for line in remarks(analysis))
+def test_without_a_roofline_the_reader_learns_why_at_once_and_in_its_place_what_to_do(
+    analysis: TraceAnalysis, advice: str
+) -> None:
+    (trace,) = analysis.traces
+    told = without_roofline(trace)
+    assert advice in told
+    (reason,) = (line for line in remarks(analysis) if told.startswith(line))
+    (finding,) = (each for each in trace_findings((trace,), None, None) if advice in each.action)
+    assert told == f"{reason} {finding.action}"
+    assert advice not in " ".join(remarks(analysis))
+
+
+def test_an_empty_trace_has_no_roofline() -> None:
+    assert "no kernels and no ops" in without_roofline(sample.nothing().traces[0])
+    assert any("no kernels and no ops" in line for line in remarks(sample.nothing()))
 
 
 def test_a_file_that_is_cut_off_is_told_beside_the_headline() -> None:

@@ -24,6 +24,10 @@ def test_what_the_trace_does_not_tell_is_said_or_left_out() -> None:
     assert "whether anything was queued meanwhile is not known" in told[0]
     assert told[-1] == "The trace holds no launches."
     assert not [line for line in told if "after its launch" in line or "more are queued" in line]
+    outside = msgspec.structs.replace(trace, launches=None)
+    assert story.launches(outside) == [
+        "Nothing ran on the device within the steps, so how the host feeds it is not known."
+    ]
     assert story.launches(sample.cpu_only().traces[0]) == ["On a CPU nothing is launched: ops run as they are called."]
 
 

@@ -1,0 +1,13 @@
+"""What to do about a trace without a roofline, told by findings and where the roofline would be."""
+
+from perfkit.analysis.model.trace import RankTrace
+
+RECORD_SHAPES = "Record with torch.profiler.profile(record_shapes=True)."
+
+
+def how_to_get_ceilings(trace: RankTrace) -> str:
+    """What to do about a device without ceilings."""
+    advice = "" if trace.ceilings is None else "; ".join(trace.ceilings.notes)
+    what = "run perfkit calibrate here" if trace.device == "cpu" else "name it with --device (see `perfkit devices`)"
+    told = (advice or what).rstrip(".")
+    return f"{told[0].upper()}{told[1:]}."
