@@ -62,6 +62,7 @@ CALLS: dict[str, OpCall] = {
     "norm, aiter": OpCall("aiter::rmsnorm", (_tensor(80, 4096), _tensor(80, 4096), _tensor(4096), 1e-6)),
     "experts, vLLM": OpCall("vllm::inplace_fused_experts", (_tensor(64, 2048), *_EXPERTS, *_ROUTES)),
     "experts, SGLang": OpCall("sglang::outplace_fused_experts", (_tensor(64, 2048), *_EXPERTS, *_ROUTES)),
+    "experts, aiter through vLLM": OpCall("vllm::rocm_aiter_fused_moe", (_tensor(64, 2048), *_EXPERTS, *_ROUTES)),
     "experts, vLLM, weights not recorded": OpCall("vllm::moe_forward", (_tensor(64, 2048), _tensor(64, 8), None)),
     "attention, vLLM, cache not recorded": OpCall(
         "vllm::unified_attention_with_output", (_QUERY, _QUERY, _QUERY, _QUERY, None)

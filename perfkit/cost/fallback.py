@@ -17,6 +17,20 @@ from perfkit.cost.moves import MOVES
 
 RECORDED_INPUTS = "estimate: recorded arguments once"  # the source of such a cost
 BY_DATA = "what it touches is data, or not recorded"
+# vLLM hands these what changes from call to call; the rest they find by the name of their layer.
+_EXPERTS = "weights of its experts and top_k are not among its arguments"
+_CACHE = "lengths of its sequences and its cache are not among its arguments"
+_BY_LAYER = {
+    **dict.fromkeys(("vllm::moe_forward", "vllm::moe_forward_shared"), _EXPERTS),
+    **dict.fromkeys(
+        (f"{package}::{name}" for package in ("vllm", "sglang") for name in (
+            "unified_attention", "unified_attention_with_output", "unified_mla_attention",
+            "unified_mla_attention_with_output",
+        )),
+        _CACHE,
+    ),
+}  # fmt: skip
+UNTOLD = (BY_DATA, _EXPERTS, _CACHE)  # sources of costs of which nothing is known
 _UNSIZED = "data movement of unknown size"
 _POOL = re.compile(
     r"lookup|embedding|gather|index|cache|kv_buffer|paged|select|attn|attention|_fa\d_|::fwd|mla|mha|fmha|decode|prefill|"
@@ -53,7 +67,7 @@ def fallback_cost(call: OpCall) -> OpCost | None:
     pool = _POOL.search(call.name) is not None and not _BACKWARD.search(call.name)
     if pool or any(map(_holds_positions, tensors)):
         unit = Unit.MATRIX if _MULTIPLIES.search(call.name) else Unit.VECTOR
-        return OpCost(None, None, unit, peak, BY_DATA)
+        return OpCost(None, None, unit, peak, _BY_LAYER.get(call.name, BY_DATA))
     nbytes = read_bytes(*tensors)
     return OpCost(None, nbytes, Unit.VECTOR, peak, RECORDED_INPUTS) if nbytes else None
 

@@ -95,8 +95,14 @@ def matrix_unit(kernel_name: str) -> tuple[Unit, str] | None:
 
 # Kernels that torch.compile generates carry the names of the ops fused into them; only its templates multiply.
 _GENERATED = re.compile(r"triton_(?:(tem|mm|bmm)|poi|red|per|for|unk|mix|spl)_")
+_GEMM = re.compile(r"(?<!fb)gemm|gemv|Cijk_|nvjet|matmul|triton_(?:tem|mm|bmm)_|moe_kernel", re.IGNORECASE)
 _CUDNN_ATTENTION = re.compile(r"cudnn_generated\w*sdpa")
 _CUDNN_16_BIT = re.compile(r"cudnn_generated\w*sdpa\w*_f16")
+
+
+def is_gemm(kernel_name: str) -> bool:
+    """Whether a kernel is a product of matrices, by its name, and neither attention nor a convolution."""
+    return _GEMM.search(kernel_name) is not None and multiplies(kernel_name)
 
 
 @lru_cache(maxsize=16384)

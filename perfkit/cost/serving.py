@@ -3,9 +3,9 @@
 Caches of keys and values are pools of which tables name the blocks, and routing decides which experts' weights are
 read: what data decide is given from the least to the most. FLOPs as in the families of torch's own ops.
 
-Signatures: csrc/ops.h and vllm/model_executor/layers/fused_moe/fused_moe.py of vLLM, csrc/flash_attn/flash_api.cpp of
-its flash-attention, python/sglang/srt/layers/moe/fused_moe_triton/fused_moe.py of SGLang, aiter/ops/mha.py and
-aiter/ops/rmsnorm.py of aiter.
+Signatures: csrc/ops.h, vllm/_aiter_ops.py and vllm/model_executor/layers/fused_moe/fused_moe.py of vLLM,
+csrc/flash_attn/flash_api.cpp of its flash-attention, python/sglang/srt/layers/moe/fused_moe_triton/fused_moe.py of
+SGLang, aiter/ops/mha.py and aiter/ops/rmsnorm.py of aiter.
 """
 
 from perfkit.cost.args import (
@@ -38,12 +38,12 @@ def _fused_experts(args: Args) -> OpCost:
     of all. With a map of experts, of which others are on other ranks, the products of this rank are data, too.
     """
     hidden, w1, w2 = tensor(args, 0, 2), tensor(args, 1, 3), tensor(args, 2, 3)
-    routes = tensor(args, 4, 2)
-    (tokens, k), chosen, experts = hidden.shape, routes.shape[1], w1.shape[0]
+    weights, ids = tensor(args, 3, 2), optional_tensor(args, 4)
+    (tokens, k), chosen, experts = hidden.shape, weights.shape[1], w1.shape[0]
     inner = w2.shape[2] * (2 if w1.shape[2] * 2 == k else 1)
     flops = 2.0 * tokens * chosen * (w1.shape[1] * k + w2.shape[1] * inner)
     expert = (numel(w1) * size_of(w1.dtype) + numel(w2) * size_of(w2.dtype)) / max(experts, 1)
-    around = read_bytes(hidden, tensor(args, 3), routes) + out_bytes(numel(hidden), hidden.dtype)
+    around = read_bytes(hidden, weights, ids) + out_bytes(numel(hidden), hidden.dtype)
     elsewhere = any(_is_map(args, index) for index in range(5, len(args)))
     least, most = (0 if elsewhere else min(chosen, experts)), min(experts, tokens * chosen)
     found = matrix(flops, around + expert * least, hidden.dtype, _ROUTED)
@@ -133,6 +133,7 @@ _FLASH_3 = packed(flash_forward, Lengths(7, 8, used=11, table=14), flash_mask)
 
 FORMULAS: dict[str, Formula] = {
     **{f"{package}::{name}": _fused_experts for package in ("vllm", "sglang") for name in _EXPERTS},
+    **dict.fromkeys(("vllm::rocm_aiter_fused_moe", "vllm::rocm_aiter_asm_moe_tkw1"), _fused_experts),
     "_C::paged_attention_v1": _paged_attention(1),
     "_C::paged_attention_v2": _paged_attention(4),
     "_vllm_fa2_C::varlen_fwd": packed(flash_forward, Lengths(4, 5, used=6, table=8), _second_flag_mask),

@@ -8,8 +8,11 @@ from perfkit.analysis.trace.model_error import model_error
 from perfkit.analysis.trace.work.costs import PieceCosts
 from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
-from perfkit.cost.fallback import BY_DATA
+from perfkit.cost.fallback import UNTOLD
+from perfkit.cost.gemm_kernel import is_gemm
 from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.kernels import is_compiled_region
+from perfkit.trace.naming import named
 from perfkit.trace.read import NONE
 
 # Names beyond these are told together, by their reason.
@@ -24,9 +27,12 @@ _REASONS = (
     "no formula",
     "its FLOPs are not modelled",
     "its sizes or dtype are not known",
-    BY_DATA,
+    "generated code: arguments of its kernels were not recorded",
+    "no op with its sizes recorded: name and grid of a product do not tell K",
+    *UNTOLD,
 )
-_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES, _DATA = range(len(_REASONS))
+_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES, _GENERATED, _NO_K = range(10)
+_UNTOLD = 10  # and those after it
 
 
 def coverage(
@@ -71,7 +77,8 @@ def uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.
     if not len(chosen):
         return ()
     reason = _reasons(pieces, no_flops)[chosen]
-    names = np.where(reason <= _NO_OP, pieces.name[chosen], pieces.label[chosen])
+    by_kernel = np.isin(reason, (_NO_LAUNCH, _NO_OP, _GENERATED, _NO_K))
+    names = np.where(by_kernel, pieces.name[chosen], pieces.label[chosen])
     groups = group(names, reason)
     total = int(pieces.busy_ns.sum())
     sums = groups.sums(pieces.busy_ns[chosen])
@@ -97,18 +104,23 @@ def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
     launched = np.ones(len(pieces), np.bool_)
     if pieces.on_device:
         launched = (ops.kernels.launch != NONE) | (ops.kernel_op != NONE)
-    by_data = np.asarray([*(call.cost.source == BY_DATA for call in ops.calls), False])[pieces.call]
+    why = {source: _UNTOLD + place for place, source in enumerate(UNTOLD)}
+    untold = np.asarray([*(why.get(call.cost.source, NONE) for call in ops.calls), NONE])[pieces.call]
+    region = np.append(named(ops.trace, ops.event, is_compiled_region), False)[pieces.owner]
+    alone = pieces.on_device & ((pieces.owner == NONE) | region)
     return np.select(
         [
             pieces.of(Kind.COMMUNICATION),
             pieces.of(Kind.COPY),
+            alone & named(ops.trace, pieces.event, is_gemm),
             ~launched,
             pieces.owner == NONE,
-            by_data,
+            untold != NONE,
             (pieces.call != NONE) & no_flops,
+            region,
             ~has_shapes,
             pieces.call != NONE,
         ],
-        [_NO_MESSAGE, _NO_SIZE, _NO_LAUNCH, _NO_OP, _DATA, _NO_FLOPS, _NO_SHAPES, _NO_BYTES],
+        [_NO_MESSAGE, _NO_SIZE, _NO_K, _NO_LAUNCH, _NO_OP, untold, _NO_FLOPS, _GENERATED, _NO_SHAPES, _NO_BYTES],
         _NO_FORMULA,
     )

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from perfkit.cost.call import OpCall, TensorArg
+from perfkit.cost.call import OpCall, TensorArg, Unit
 from perfkit.cost.fallback import fallback_cost, is_custom
 from perfkit.cost.moves import MOVES
 
@@ -38,6 +38,20 @@ def test_what_is_given_positions_or_a_pool_has_no_known_bytes(name: str, args: t
     found = fallback_cost(OpCall(name, args))  # type: ignore[arg-type]
     assert found is not None
     assert (found.flops, found.bytes, found.source) == (None, None, "what it touches is data, or not recorded")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("vllm::moe_forward", "weights of its experts and top_k are not among its arguments"),
+        ("vllm::unified_attention", "lengths of its sequences and its cache are not among its arguments"),
+        ("sglang::unified_attention_with_output", "lengths of its sequences and its cache are not among its arguments"),
+    ],
+)
+def test_what_an_op_finds_by_the_name_of_its_layer_is_named(name: str, why: str) -> None:
+    found = fallback_cost(OpCall(name, (t(64, 512), t(64, 8), None)))
+    assert found is not None
+    assert (found.flops, found.bytes, found.source, found.unit) == (None, None, why, Unit.MATRIX)
 
 
 def test_gradients_of_a_lookup_and_a_single_number_are_no_positions() -> None:

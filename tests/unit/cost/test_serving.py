@@ -29,13 +29,22 @@ EXPERT = 2 * (512 * 512 + 512 * 256)  # bytes of its weights
 AROUND = 2 * 2 * 64 * 512 + 2 * 4 * 64 * 2
 
 
-@pytest.mark.parametrize("name", ["vllm::inplace_fused_experts", "sglang::outplace_fused_experts"])
+@pytest.mark.parametrize(
+    "name",
+    ["vllm::inplace_fused_experts", "sglang::outplace_fused_experts", "vllm::rocm_aiter_fused_moe"],
+)
 def test_each_token_meets_the_experts_that_it_goes_to(name: str) -> None:
     found = cost(name, HIDDEN, GATE_UP, DOWN, *ROUTES, "silu", False)
     assert found.flops == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
     assert found.most_flops is None
     assert (found.bytes, found.most_bytes) == (AROUND + 2 * EXPERT, AROUND + 8 * EXPERT)
     assert (found.unit, found.source) == (Unit.MATRIX, "experts: the routing is data")
+
+
+def test_ids_of_the_experts_that_were_not_recorded_are_as_many_as_their_weights() -> None:
+    found = cost("vllm::rocm_aiter_fused_moe", HIDDEN, GATE_UP, DOWN, ROUTES[0])
+    assert found.flops == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
+    assert found.bytes == AROUND - 4 * 64 * 2 + 2 * EXPERT
 
 
 def test_few_tokens_read_few_experts_and_weights_of_4_bits_are_packed() -> None:

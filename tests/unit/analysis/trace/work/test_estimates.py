@@ -147,6 +147,31 @@ def test_kernels_of_compiled_code_do_not_share_the_arguments_of_its_region(tmp_p
     )
     row = only(found.ops)
     assert (row.name, row.bytes, row.estimated) == ("triton_poi_fused_add_0", None, False)
+    (missing,) = found.coverage.uncovered
+    assert (missing.name, missing.reason) == (
+        "triton_poi_fused_add_0", "generated code: arguments of its kernels were not recorded",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT",
+        "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x128x64_MI16x16x1",
+        "_matmul_ogs_NNT_bf16xbf16xmxfp4_128x256x128x1_swiglu",
+    ],
+)
+def test_a_product_without_its_op_says_that_nothing_tells_k(tmp_path: Path, name: str) -> None:
+    within, beside = kernel(name, 1, 40, 50), kernel(name, 2, 100, 50)
+    for event in (within, beside):
+        event["args"] |= {"grid": [100, 50, 1], "block": [256, 1, 1]}
+    found = analysed(
+        tmp_path, call("CompiledFunction", 10, 20, ((1000, 1000), BF16)), launch(1, 15), launch(2, 35), within, beside
+    )
+    (missing,) = found.coverage.uncovered
+    assert (missing.name, missing.seconds) == (name, pytest.approx(1e-4))
+    assert missing.reason == "no op with its sizes recorded: name and grid of a product do not tell K"
+    assert all(row.flops is None and row.bytes is None for row in found.kernels)
 
 
 def test_attention_of_unknown_cost_leaves_utilisation_unknown(tmp_path: Path) -> None:
@@ -162,4 +187,4 @@ def test_attention_of_unknown_cost_leaves_utilisation_unknown(tmp_path: Path) ->
     )
     assert isinstance(found.mfu, Unknown)
     assert found.mfu.reason == "FLOPs are known for only 10% of the time of GEMMs"
-    assert found.coverage.uncovered[0].reason == "what it touches is data, or not recorded"
+    assert found.coverage.uncovered[0].reason == "lengths of its sequences and its cache are not among its arguments"
