@@ -16,7 +16,7 @@ TOLERATED = 0.001
 
 # cudaLaunchKernelExC, cuLaunchKernelEx, cudaLaunchCooperativeKernel, hipExtModuleLaunchKernel ...
 # Callbacks of CUPTI add the version of the call's form and its kind of default stream: cudaLaunchKernel_ptsz_v7000.
-_FORM = r"(_ptsz|_v\d+)*"
+_FORM = r"(_ptsz|_spt|_v\d+)*"
 _KERNEL = re.compile(
     rf"(cuda|cu)Launch(Cooperative)?Kernel(Ex|ExC|MultiDevice)?{_FORM}"
     rf"|hip(Ext|Hcc)?(Module)?Launch(Cooperative)?Kernel(ExC|MultiDevice)?{_FORM}"
@@ -24,8 +24,12 @@ _KERNEL = re.compile(
 _GRAPH = re.compile(rf"(cuda|cu|hip)GraphLaunch{_FORM}")
 
 # Between these of one stream nothing runs: what is launched becomes a graph.
-_CAPTURE_BEGINS = re.compile(rf"cudaStreamBeginCapture(ToGraph)?{_FORM}|cuStreamBeginCapture(ToGraph)?{_FORM}")
-_CAPTURE_ENDS = re.compile(rf"(cuda|cu)StreamEndCapture{_FORM}")
+_CAPTURE_BEGINS = re.compile(rf"(cuda|cu|hip)StreamBeginCapture(ToGraph)?{_FORM}")
+_CAPTURE_ENDS = re.compile(rf"(cuda|cu|hip)StreamEndCapture{_FORM}")
+
+# hipMemcpyAsync, hipMemcpyWithStream, cuMemcpyDtoDAsync_v2, cudaMemcpy2DAsync ...; cuMemsetD8Async, hipMemsetAsync ...
+_COPY = re.compile(r"(cuda|cu|hip)Memcpy\w*")
+_FILL = re.compile(r"(cuda|cu|hip)Memset\w*")
 
 # After these the device has done all that was asked of it before.
 _WAITS_FOR_ALL = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize(_v2)?")
@@ -46,6 +50,14 @@ def launches_cuda_graph(name: str) -> bool:
     What roctracer records of a HIP graph's kernels differs from version to version.
     """
     return launches_graph(name) and name.startswith("cu")
+
+
+def copies(name: str) -> bool:
+    return _COPY.fullmatch(name) is not None
+
+
+def fills(name: str) -> bool:
+    return _FILL.fullmatch(name) is not None
 
 
 def begins_capture(name: str) -> bool:

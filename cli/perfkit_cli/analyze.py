@@ -24,6 +24,7 @@ Examples:
   perfkit analyze trace.json --device h100-sxm         hold it against this device's peaks
   perfkit analyze trace.json --device here             recorded on this machine: use what `perfkit calibrate` measured
   perfkit analyze trace.json --counters ncu.csv        counted FLOPs and bytes instead of modelled ones
+  perfkit analyze replay.json --capture capture/       ops for the kernels of replayed CUDA graphs
   perfkit analyze gs://bucket/run/ --engine ray        hundreds of ranks, on a Ray cluster
   perfkit analyze trace.json --json | jq .traces[0].time_split
 \b
@@ -51,6 +52,13 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Hardware counters for the trace: a CSV export of Nsight Compute (ncu --csv --page raw).",
+)
+@click.option(
+    "--capture",
+    metavar="TRACE",
+    multiple=True,
+    help="Traces of the captures of the CUDA graphs that TRACE replays: a file or a folder. Their ops tell what the "
+    "replayed kernels are.  [default: those beside TRACE, by the names that servers give them]",
 )
 @click.option(
     "--out",
@@ -90,6 +98,7 @@ def command(
     against: tuple[str, ...],
     device: str | None,
     counters: Path | None,
+    capture: tuple[str, ...],
     out: Path | None,
     static: bool,
     engine: str,
@@ -122,6 +131,7 @@ def command(
             against=against,
             device=device,
             counters=counters,
+            capture=capture,
             engine=engine,
             jobs=jobs,
             limits=Limits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit),

@@ -24,6 +24,7 @@ class Link(IntEnum):
     CORRELATION = 1  # of its launch, which lies within the op
     EXTERNAL_ID = 2  # the profiler's id of the op, repeated on the kernel
     FLOW = 3  # an arrow from the launch, which lies within the op
+    CAPTURE = 4  # that was called while the graph was captured which replayed the kernel (`perfkit.trace.graphs`)
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,8 @@ class Stated(NamedTuple):
     flops: int  # of a kernel, as its compiler counted them (XLA)
     bytes: int
     number: int  # of a collective among those of its process group, the same on all ranks
+    node: int = NONE  # of the graph that replayed it: the graph's number, and in the low 32 bits that within the graph
+    kernel: str = ""  # that a launch starts
 
 
 @dataclass(frozen=True)

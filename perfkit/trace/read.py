@@ -190,7 +190,7 @@ def _trace(
         runtime=runtime_of(cats),
         signatures=[Signature(*signature.split(b"\0")) for signature in tables.signature],
         geometries=list(tables.geometry),
-        statements=list(tables.stated),
+        statements=[each._replace(kernel=_name(each.kernel)) if each.kernel else each for each in tables.stated],
         collectives=list(tables.collective),
         flows=collection.flows(),
         memory=collection.memory(),

@@ -34,7 +34,8 @@ class Coverage(Struct):
     `linked_s` has a known op; of `inferred_s` the op was not recorded, but is that of equal kernels elsewhere in the
     trace. `flops_s` has modelled FLOPs and `bytes_s` modelled bytes, by their op or an inferred one; of `bounded_s` in
     these only the least and the most are known. `estimated_s` has but the bytes of its recorded
-    arguments, which do not count as known. `above_roof_s` came out faster than a ceiling: a modelling error.
+    arguments, which do not count as known. `above_roof_s` came out faster than a ceiling: a modelling error. Of
+    `replayed_kernels` that graphs replayed, `joined_kernels` have the op that was called in the capture.
     """
 
     kernel_s: float
@@ -47,5 +48,8 @@ class Coverage(Struct):
     bounded_s: float = 0.0
     estimated_s: float = 0.0
     above_roof_s: float = 0.0
+    replayed_kernels: int = 0
+    joined_kernels: int = 0
+    joined_s: float = 0.0
     uncovered: tuple[Uncovered, ...] = ()
     model_error: tuple[ModelErrorRow, ...] = ()

@@ -5,6 +5,7 @@ where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 """
 
 from perfkit.analysis.model.coverage import Coverage
+from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
@@ -158,6 +159,7 @@ class RankTrace(Struct):
             times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
         lost: kernels that were launched in the steps and that the trace lacks; None where that is not known. Where it
             matters, figures that rest on kernels say on which side of them the truth lies (`bound`).
+        graphs: those that it replayed, the longest first.
         memory: of the fullest GPU whose allocations were recorded, else of the CPU; None where none were.
         model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `computed_in` splits the
             latter by what they were computed in, `matrix_unit` and `matrix_dtype` are those of most of them, all empty
@@ -208,6 +210,7 @@ class RankTrace(Struct):
     matrix_dtype: str = ""
     computed_in: tuple[ComputedIn, ...] = ()
     kernels_per_step: float = 0.0
+    graphs: tuple[ReplayedGraph, ...] = ()
     lost: LostKernels | None = None
 
     @property

@@ -54,6 +54,7 @@ def analyse_traces(
     against: Named = (),
     device: str | None = None,
     counters: str | Path | None = None,
+    capture: Named = (),
     engine: str = engines.PROCESSES,
     jobs: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -68,6 +69,8 @@ def analyse_traces(
         device: a device of the catalogue by id or name, in place of what a trace says of itself; or `here` for traces
             recorded on this machine, which are held against its measured ceilings.
         counters: a CSV export of Nsight Compute for the trace, of which there must be one only.
+        capture: traces of captures of the graphs that the traces replay, likewise; of several ranks each takes its own.
+            Where none are given, those that lie beside a trace are taken, by the names that servers give them.
         engine, jobs: see `engines.run`.
         limits: how much a trace may hold.
         command: the command line, for the report.
@@ -78,6 +81,7 @@ def analyse_traces(
     """
     sources = expand(traces)
     others = expand(against) if against else ()
+    captures = expand(capture) if capture else ()
     if counters is not None and len(sources) > 1:
         raise UsageError(
             f"--counters goes with one trace: {len(sources)} were named, and it does not say which is meant"
@@ -85,8 +89,9 @@ def analyse_traces(
     if device is not None:
         _check_device(device)
     readers = min(MOST_READERS, default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1
+    place = _absolute if engine == engines.RAY else str
     work = [
-        Job(_absolute(source) if engine == engines.RAY else source, device, _text(counters), limits, readers, number)
+        Job(place(source), device, _text(counters), limits, readers, number, tuple(map(place, captures)))
         for number, source in enumerate(sources)
     ]
     gathered = _Gathered()
@@ -100,7 +105,7 @@ def analyse_traces(
     )
     change = None
     if others:
-        before, problems = _before(analysed[0], others, device, limits)
+        before, problems = _before(analysed[0], others, Job("", device, None, limits, captures=captures))
         warnings += problems
         if len(analysed) == 1:
             after, before = sides(analysed[0], before)
@@ -174,11 +179,11 @@ class _Gathered:
         return labelled([rank for rank, _ in ordered]), warnings
 
 
-def _before(after: RankTrace, others: Sequence[str], device: str | None, limits: Limits) -> tuple[RankTrace, list[str]]:
+def _before(after: RankTrace, others: Sequence[str], like: Job) -> tuple[RankTrace, list[str]]:
     """The trace of the same rank among `others`, or the first where there is none; what makes them hard to compare."""
     first: Outcome | None = None
     for source in others:
-        outcome = analyse_file(Job(source, device, None, limits))
+        outcome = analyse_file(like._replace(source=source, must_fit=False))
         first = first or outcome
         if outcome.rank.rank == after.rank:
             first = outcome

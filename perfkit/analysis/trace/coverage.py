@@ -10,9 +10,11 @@ from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.cost.fallback import UNTOLD
 from perfkit.cost.gemm_kernel import is_gemm
+from perfkit.device_calls import launches_graph
 from perfkit.trace.counters.match import CounterColumns
-from perfkit.trace.kernels import is_compiled_region
+from perfkit.trace.kernels import Link, is_compiled_region
 from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE
 
 # Names beyond these are told together, by their reason.
@@ -21,6 +23,7 @@ MOST_UNCOVERED = 1000
 _REASONS = (
     "no launch recorded",
     "launched outside of any op",
+    "replayed by a graph whose capture is not known",
     "size of the message not recorded",
     "size of the copy not recorded",
     "no shapes recorded",
@@ -31,8 +34,8 @@ _REASONS = (
     "no op with its sizes recorded: name and grid of a product do not tell K",
     *UNTOLD,
 )
-_NO_LAUNCH, _NO_OP, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES, _GENERATED, _NO_K = range(10)
-_UNTOLD = 10  # and those after it
+(_NO_LAUNCH, _NO_OP, _REPLAYED, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES) = range(9)
+_GENERATED, _NO_K, _UNTOLD = 9, 10, 11  # and those after it
 
 
 def coverage(
@@ -51,6 +54,10 @@ def coverage(
     if pieces.on_device:
         linked = pieces.ops.kernel_op != NONE
     exchanging = pieces.of(Kind.COMMUNICATION)
+    replayed = joined = np.zeros(len(pieces), np.bool_)
+    if pieces.on_device:
+        joined = pieces.ops.kernels.link == Link.CAPTURE
+        replayed = joined | _replayed(pieces.ops)
     return Coverage(
         kernel_s=_s(time),
         kernels=len(pieces),
@@ -62,6 +69,9 @@ def coverage(
         bytes_s=_s(time[~no_bytes]),
         counted_s=_s(time[costs.counted]),
         above_roof_s=_s(time[above_roof]),
+        replayed_kernels=int(replayed.sum()),
+        joined_kernels=int(joined.sum()),
+        joined_s=_s(time[joined]),
         uncovered=uncovered(pieces, no_flops, no_bytes),
         model_error=() if counters is None else model_error(pieces, counters),
     )
@@ -77,7 +87,7 @@ def uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.
     if not len(chosen):
         return ()
     reason = _reasons(pieces, no_flops)[chosen]
-    by_kernel = np.isin(reason, (_NO_LAUNCH, _NO_OP, _GENERATED, _NO_K))
+    by_kernel = np.isin(reason, (_NO_LAUNCH, _NO_OP, _REPLAYED, _GENERATED, _NO_K))
     names = np.where(by_kernel, pieces.name[chosen], pieces.label[chosen])
     groups = group(names, reason)
     total = int(pieces.busy_ns.sum())
@@ -97,13 +107,23 @@ def uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.
     return tuple(sorted(lacking, key=lambda row: -row.seconds))
 
 
+def _replayed(ops: Ops) -> NDArray[np.bool_]:
+    """Which kernels a graph launched."""
+    launch = ops.kernels.launch
+    called = launch != NONE
+    replayed = np.zeros(len(launch), np.bool_)
+    replayed[called] = named(ops.trace, launch[called], launches_graph)
+    return replayed
+
+
 def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Why a piece is not explained; for those that are, without meaning."""
     ops = pieces.ops
     has_shapes = np.append(ops.trace.signature[ops.event] != NONE, False)[pieces.owner]
-    launched = np.ones(len(pieces), np.bool_)
+    launched, replayed = np.ones(len(pieces), np.bool_), np.zeros(len(pieces), np.bool_)
     if pieces.on_device:
         launched = (ops.kernels.launch != NONE) | (ops.kernel_op != NONE)
+        replayed = _replayed(ops)
     why = {source: _UNTOLD + place for place, source in enumerate(UNTOLD)}
     untold = np.asarray([*(why.get(call.cost.source, NONE) for call in ops.calls), NONE])[pieces.call]
     region = np.append(named(ops.trace, ops.event, is_compiled_region), False)[pieces.owner]
@@ -112,6 +132,7 @@ def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
         [
             pieces.of(Kind.COMMUNICATION),
             pieces.of(Kind.COPY),
+            (pieces.owner == NONE) & replayed,
             alone & named(ops.trace, pieces.event, is_gemm),
             ~launched,
             pieces.owner == NONE,
@@ -121,6 +142,18 @@ def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
             ~has_shapes,
             pieces.call != NONE,
         ],
-        [_NO_MESSAGE, _NO_SIZE, _NO_K, _NO_LAUNCH, _NO_OP, untold, _NO_FLOPS, _GENERATED, _NO_SHAPES, _NO_BYTES],
+        [
+            _NO_MESSAGE,
+            _NO_SIZE,
+            _REPLAYED,
+            _NO_K,
+            _NO_LAUNCH,
+            _NO_OP,
+            untold,
+            _NO_FLOPS,
+            _GENERATED,
+            _NO_SHAPES,
+            _NO_BYTES,
+        ],
         _NO_FORMULA,
     )

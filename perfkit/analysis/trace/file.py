@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
+from perfkit.analysis.trace.captures import with_captures
 from perfkit.analysis.trace.device import trace_device
 from perfkit.analysis.trace.memory import trace_memory
 from perfkit.analysis.trace.rank_trace import analyse_ops
@@ -23,7 +24,8 @@ DEFAULT_LIMITS = Limits()
 class Job(NamedTuple):
     """One file to analyse; what a process or a Ray task is given. `readers` is how many processes decode it.
 
-    `number` is its place among those that were asked for.
+    `number` is its place among those that were asked for. `captures` are traces of captures for the graphs that it
+    replays, of which some `must_fit`.
     """
 
     source: str
@@ -32,6 +34,8 @@ class Job(NamedTuple):
     limits: Limits = DEFAULT_LIMITS
     readers: int = 1
     number: int = 0
+    captures: tuple[str, ...] = ()
+    must_fit: bool = True
 
     def __fspath__(self) -> str:
         return self.source
@@ -59,10 +63,17 @@ def analyse_file(job: Job) -> Outcome:
     device = trace_device(trace)
     device_ceilings = ceilings_of_trace(device, job.device)
     counted = None if job.counters is None else read_counters(job.counters)
-    ops = read_ops(trace)
+    ops, graphs, found = with_captures(read_ops(trace), job.source, job.captures, job.limits, must_fit=job.must_fit)
     rank = analyse_ops(ops, device_ceilings.ceilings, device_name=device_ceilings.device_name, counters=counted)
     memory, remarks = trace_memory(ops)
-    rank = replace(rank, device_basis=device_ceilings.basis, memory=memory, notes=(*rank.notes, *remarks))
+    rank = replace(
+        rank,
+        reading=replace(rank.reading, events=len(trace)),
+        device_basis=device_ceilings.basis,
+        memory=memory,
+        graphs=graphs,
+        notes=(*rank.notes, *found, *remarks),
+    )
     if rank.unseen_device:
         device_ceilings = device_ceilings._replace(
             ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning=""

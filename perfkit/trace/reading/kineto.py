@@ -54,6 +54,8 @@ class EventArgs(msgspec.Struct, gc=False):
     group_text: Anything = msgspec.field(name="Process Group Description", default=None)
     group_size: Anything = msgspec.field(name="Group size", default=None)
     number: Anything = msgspec.field(name="Seq", default=-1)
+    graph_node: Anything = msgspec.field(name="graph node id", default=0)
+    kernel: Anything = None  # of a launch, as ROCm's profiler writes it
     flops: Anything = -1
     model_flops: Anything = -1
     accessed: Anything = msgspec.field(name="bytes_accessed", default=-1)

@@ -16,6 +16,8 @@ from perfkit.trace.reading.tables import Tables
 
 _OLD_OPS = "Operator"  # as torch called them until 1.12; until then it wrote `Input dims`
 _NSIGHT = ("cuda", "cuda_api")  # of converters
+_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+_CALLS = ("cuda_runtime", "hip_runtime")
 _OTHER_IDS = tuple(map(attrgetter, ("correlation_nsight", "correlation_ascend")))
 
 
@@ -27,6 +29,13 @@ def add_rare(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: Table
     if uncategorised or (rows["collective"] != NONE).any():
         for row in [row for row, given in enumerate(args) if given.number != NONE or given.accessed != NONE]:
             rows["stated"][row] = tables.stated[_stated(args[row])]
+    # Nodes of graphs are numbered from 1; a kernel that no graph replayed has 0.
+    for row in [row for row in _of(rows, tables, *_DEVICE) if args[row].graph_node]:
+        node = numbers.integer(args[row].graph_node)
+        if node > 0:
+            rows["stated"][row] = tables.stated[_stated(args[row])._replace(node=node)]
+    for row in [row for row in _of(rows, tables, *_CALLS) if args[row].kernel]:
+        rows["stated"][row] = tables.stated[_stated(args[row])._replace(kernel=str(args[row].kernel))]
     if _has_any(rows, tables, _OLD_OPS):
         old = [replace(given, dims=given.dims_old) if given.dims_old else given for given in args]
         rows["signature"] = joined(old, "types", SIGNATURE, tables.signature)
@@ -39,6 +48,13 @@ def add_rare(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: Table
 def _has_any(rows: dict[str, NDArray[Any]], tables: Tables, *cats: str | None) -> bool:
     known = [tables.cat[cat] for cat in cats if cat in tables.cat]
     return bool(known) and bool(np.isin(rows["cat"], known).any())
+
+
+def _of(rows: dict[str, NDArray[Any]], tables: Tables, *cats: str) -> list[int]:
+    """The rows of some categories."""
+    known = [tables.cat[cat] for cat in cats if cat in tables.cat]
+    which: list[int] = np.flatnonzero(np.isin(rows["cat"], known)).tolist() if known else []
+    return which
 
 
 def _stated(args: EventArgs) -> Stated:

@@ -14,6 +14,7 @@ from isal import igzip_lib
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError, with_those_behind
 from perfkit.store.layout import RECORD_FILE, SUITE_FILE, TRACE_FILE
+from perfkit.trace.reading.captures import folders_beside, is_capture, without_captures
 from perfkit.trace.reading.stream import GzipError
 
 _JSON = (".json", ".json.gz", ".json.zst")
@@ -30,7 +31,8 @@ Named = str | Path | Iterable[str | Path]  # one file, folder, pattern or URL, o
 def expand(named: Named) -> tuple[str, ...]:
     """Files and URLs that are named, those of a pattern in natural order (`rank2` before `rank10`), none twice.
 
-    A folder stands for the traces in it, or, if it has none itself, for those in the folders below.
+    A folder stands for the traces in it, or, if it has none itself, for those in the folders below. What is named as a
+    trace of captures of graphs is left out of folders and patterns that hold others.
     `UsageError` where a pattern names nothing.
     """
     sources: dict[str, None] = {}
@@ -40,6 +42,15 @@ def expand(named: Named) -> tuple[str, ...]:
     if not sources:
         raise UsageError("no trace was given; name files, folders, patterns or URLs")
     return tuple(sources)
+
+
+def captures_beside(source: str) -> tuple[str, ...]:
+    """The traces of captures of graphs that lie beside a trace, by their names."""
+    if source == STANDARD_INPUT or is_url(source):
+        return ()
+    files = [path for folder in folders_beside(source) for path in folder.iterdir() if is_capture(path)]
+    found = {str(path) for path in files if path != Path(source) and path.is_file() and _looks_like_trace(path)}
+    return tuple(sorted(found, key=_natural))
 
 
 def open_source(source: str | Path) -> tuple[BinaryIO, int]:
@@ -95,11 +106,12 @@ def _local(pattern: str) -> list[str]:
             raise UsageError(f"{pattern}: no trace matches this pattern")
     else:
         raise UsageError(f"{pattern}: no such file or folder")
-    return sorted({str(trace) for trace in traces}, key=_natural)
+    return sorted({str(trace) for trace in without_captures(traces)}, key=_natural)
 
 
 def _in_folder(folder: Path) -> list[Path]:
     traces = [path for path in folder.iterdir() if path.is_file() and _looks_like_trace(path)]
+    traces = traces if any(not is_capture(path) for path in traces) else []
     traces = traces or [path for path in folder.rglob("*") if path.is_file() and _looks_like_trace(path)]
     # What else a rank of a bench leaves (its record, its allocator's history) may be too long to be told by content.
     return [path for path in traces if path.name == TRACE_FILE or not (path.parent / RECORD_FILE).is_file()]

@@ -6,6 +6,7 @@ from perfkit import units
 from perfkit.analysis.model.coverage import ModelErrorRow, Uncovered
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
+from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, StreamRow
 from perfkit.analysis.trace.gaps import place
@@ -205,6 +206,13 @@ UNCOVERED: tuple[Column[Uncovered], ...] = (
     Column("Time", lambda row: seconds(row.seconds), help="in the whole trace"),
     Column("Share", lambda row: share(row.share), meter=True),
     Column("Why", lambda row: text(row.reason), numeric=False, wrap=True),
+)
+GRAPHS: tuple[Column[ReplayedGraph], ...] = (
+    Column("Nodes", lambda row: whole(row.nodes), help="kernels, copies and fills of one launch"),
+    Column("Launches", lambda row: whole(row.launches)),
+    Column("Time", lambda row: seconds(row.seconds), help="of its kernels in the whole trace"),
+    Column("Joined", lambda row: whole(row.joined), help="nodes of a launch whose op the capture tells"),
+    Column("Capture", lambda row: text(row.capture or row.reason), numeric=False, wrap=True),
 )
 HOST_CALLS: tuple[Column[HostCallRow], ...] = (
     Column("Call", lambda row: code(row.name), numeric=False, code=True),

@@ -6,6 +6,7 @@ from typing import Any
 from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, Uncovered
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
+from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
@@ -50,6 +51,7 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "copies": (CopyRow, lambda trace: trace.copies),
     "host_calls": (HostCallRow, lambda trace: trace.host_calls),
     "gaps": (GapRow, lambda trace: trace.gaps),
+    "graphs": (ReplayedGraph, lambda trace: trace.graphs),
     "unlike_steps": (StepRow, lambda trace: trace.unlike),
     "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
     "uncovered": (Uncovered, lambda trace: trace.coverage.uncovered),

@@ -15,6 +15,7 @@ from perfkit_reports.subjects.trace.parts import by_trace
 from perfkit_reports.subjects.trace.series import detailed, every_trace
 
 _NO_ESTIMATE = "No FLOP or byte estimate"
+_GRAPHS = "Replayed graphs"
 _AGAINST_COUNTERS = "The model against the hardware's counters"
 _WITHOUT_CEILINGS = (
     "No ceiling of this device is known, so there are no percentages of a peak. Name the device with --device."
@@ -36,6 +37,7 @@ def _coverage(trace: RankTrace, end: str) -> Sequence[Block]:
     covered = trace.coverage
     return (
         Text(id=f"covered{end}", lines=(story.coverage(trace), story.utilisation(trace))),
+        *table(f"graphs{end}", _GRAPHS, columns.GRAPHS, trace.graphs, "graph", sorted="Time"),
         *table(f"uncovered{end}", _NO_ESTIMATE, columns.UNCOVERED, covered.uncovered, "name", sorted="Time"),
         *table(f"model_error{end}", _AGAINST_COUNTERS, columns.MODEL_ERROR, covered.model_error, "class of ops"),
         *([Details(id=f"wrong{end}", title=above[0].title, blocks=above)] if above else []),

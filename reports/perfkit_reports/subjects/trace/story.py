@@ -1,6 +1,7 @@
 """What a trace tells about launches, overlap, coverage and ranks, in sentences with numbers."""
 
 from perfkit import units
+from perfkit.analysis.model.coverage import Coverage
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.launches import Launches
@@ -133,8 +134,15 @@ def coverage(trace: RankTrace) -> str:
         f"{share(covered.flops_s)} has FLOPs and {share(covered.bytes_s)} has bytes{counted}"
         + (f"; {share(covered.bounded_s)} as bounds" if covered.bounded_s > 0 else "")
         + (f"; of {share(covered.estimated_s)} bytes are estimated from arguments" if covered.estimated_s > 0 else "")
-        + f".{above}"
+        + f".{_joined(covered)}{above}"
     )
+
+
+def _joined(covered: Coverage) -> str:
+    if not covered.replayed_kernels:
+        return ""
+    of = f"{covered.joined_kernels:,} of {plural(covered.replayed_kernels, 'kernel')} that graphs replayed"
+    return f" Joined from capture: {of}."
 
 
 def utilisation(trace: RankTrace) -> str:

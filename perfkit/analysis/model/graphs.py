@@ -1,0 +1,18 @@
+"""What is known of graphs (CUDA's, HIP's) that a trace replayed."""
+
+from perfkit.spec import Struct
+
+
+class ReplayedGraph(Struct):
+    """A graph, launched `launches` times. Seconds are of all its launches in the whole trace.
+
+    Of its `nodes` (kernels, copies and fills of one launch) `joined` have the op that was called when `capture` was
+    recorded; where that is not known, `reason` says why.
+    """
+
+    nodes: int
+    launches: int
+    seconds: float
+    joined: int = 0
+    capture: str = ""
+    reason: str = ""

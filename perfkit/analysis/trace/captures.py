@@ -1,0 +1,81 @@
+"""The kernels of replayed graphs with the ops of their captures, which traces of their own hold."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from perfkit.analysis.model.graphs import ReplayedGraph
+from perfkit.errors import UsageError
+from perfkit.trace.graphs.captured import Captured, captured_graphs
+from perfkit.trace.graphs.choose import Choice, choose
+from perfkit.trace.graphs.join import joined
+from perfkit.trace.graphs.replayed import replayed_graphs
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import read_trace
+from perfkit.trace.reading.captures import of_rank
+from perfkit.trace.reading.source import captures_beside
+from perfkit.trace.reading.stream import Limits
+
+_SAME = "take both from one run: the same model, options, versions, batch sizes and rank"
+
+
+class Joined(NamedTuple):
+    """Ops with those of captures, the graphs that the trace replayed, and remarks."""
+
+    ops: Ops
+    graphs: tuple[ReplayedGraph, ...]
+    notes: tuple[str, ...] = ()
+
+
+def with_captures(ops: Ops, source: str, given: Sequence[str], limits: Limits, *, must_fit: bool) -> Joined:
+    """The ops of a trace, its replayed kernels joined to those of the captures that they came from.
+
+    Captures are looked for in the trace itself and in those that are `given`; where none are, in those that lie beside
+    it by their names. `UsageError` where what is given holds no captures or, with `must_fit`, fits none of its graphs.
+    """
+    graphs = replayed_graphs(ops.trace, ops.kernels)
+    if not graphs:
+        note = f"no kernels of a replayed graph were recorded: nothing to join to {given[0]}" if given else ""
+        return Joined(ops, (), (note,) if note else ())
+    beside = () if given else captures_beside(source)
+    sources = of_rank(given or beside, ops.trace.rank)
+    captures = captured_graphs(ops.trace)
+    for each in sources:
+        captures += captured_graphs(read_trace(each, limits=limits, allocations=False))
+    if given and not captures:
+        raise UsageError(
+            f"{given[0]}: holds no capture of a graph (no launches between cudaStreamBeginCapture and "
+            "cudaStreamEndCapture); record it while the server captures, with shapes"
+        )
+    choices = choose(graphs, captures)
+    if given and must_fit and not any(choice.captures for choice in choices):
+        raise UsageError(f"{given[0]} does not fit {source}: {choices[0].reason}; {_SAME}")
+    rows = tuple(_row(ops, choice) for choice in choices)
+    return Joined(joined(ops, choices), tuple(sorted(rows, key=lambda row: -row.seconds)), _notes(beside, sources))
+
+
+def _row(ops: Ops, choice: Choice) -> ReplayedGraph:
+    events = ops.kernels.event[choice.replayed.rows.ravel()]
+    busy_ns = int((ops.trace.end_ns[events] - ops.trace.start_ns[events]).sum())
+    launches, nodes = choice.replayed.rows.shape
+    return ReplayedGraph(
+        nodes=nodes,
+        launches=launches,
+        seconds=busy_ns / 1e9,
+        joined=0 if choice.alignment is None else choice.alignment.joined,
+        capture=_told(choice.captures),
+        reason=choice.reason,
+    )
+
+
+def _told(captures: Sequence[Captured]) -> str:
+    if not captures:
+        return ""
+    others = f" or {len(captures) - 1} alike" if len(captures) > 1 else ""
+    return f"{captures[0].label}{others}"
+
+
+def _notes(beside: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
+    if not beside:
+        return ()
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    return (f"captures of its graphs were found beside the trace: {sources[0]}{more}",)

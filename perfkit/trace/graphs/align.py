@@ -1,0 +1,203 @@
+"""The nodes of a capture and those of a replay, one to one as far as that is certain.
+
+- As many nodes on both sides, and none that contradicts: node by node. Without names of kernels on the captured side
+  this is the only way, and some nodes have to agree.
+- Otherwise (a kernel was lost, a copy of no bytes made no node) by names: the longest common subsequence, and what lies
+  between two of its pairs where both sides have equally much there. Of equally long subsequences the first and the last
+  are compared: where they give a kernel different calls, it has none.
+- Kernels on several streams without numbers of nodes began in an order of their own: those of one name are joined where
+  all of that name have the same call, or run in order on one stream.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.trace.graphs.tokens import Agreement, Token, agreement
+from perfkit.trace.model import NONE, Category, Ints
+
+# Entries of the table in which a common subsequence is looked for: 32 MB.
+_LARGEST = 1 << 24
+# Of the nodes of one name the grids may differ: kernels split their work by data.
+_MOST_RESIZED = 0.1
+# Of a capture's kernels so many need a name for it to be aligned by names, and of a replay's as many to be found.
+_LEAST_NAMED = 0.5
+
+
+class Alignment(NamedTuple):
+    """For each node of the replay that of the capture, NONE where it has none; `same` of them agree in their grid."""
+
+    node: Ints
+    same: int
+    by_names: bool
+
+    @property
+    def joined(self) -> int:
+        return int((self.node != NONE).sum())
+
+
+def align(
+    captured: Sequence[Token],
+    content: Sequence[Hashable],
+    replayed: Sequence[Token],
+    stream: Ints,
+    *,
+    in_order: bool,
+) -> Alignment | None:
+    """The nodes of a replay as those of a capture; None where they do not fit.
+
+    Args:
+        content: what was called at each node of the capture.
+        stream: of each node of the replay.
+        in_order: whether the replay's nodes are in the order of the capture: by their numbers, or on one stream.
+    """
+    if not captured or not replayed:
+        return None
+    says = _Table.of(captured, replayed)
+    named = [bool(token.kernel) for token in captured if token.kind == Category.KERNEL]
+    by_names = bool(named) and sum(named) >= _LEAST_NAMED * len(named)
+    if len(captured) == len(replayed) and (in_order or all(named)):
+        each = says.between(np.arange(len(captured)), np.arange(len(replayed)))
+        if _fits(each, captured):
+            return Alignment(np.arange(len(captured)), int((each == Agreement.SAME).sum()), by_names)
+    if not by_names:
+        return _kernels_alone(captured, content, replayed, stream) if in_order else None
+    node = _common(says, content) if in_order else _by_name(captured, content, replayed, stream)
+    found = np.flatnonzero(node != NONE)
+    if len(found) < _LEAST_NAMED * len(replayed):
+        return None
+    each = says.between(node[found], found)
+    if int((each == Agreement.RESIZED).sum()) > _MOST_RESIZED * len(found):
+        return None
+    return Alignment(node, int((each == Agreement.SAME).sum()), by_names)
+
+
+def _fits(each: NDArray[np.int8], captured: Sequence[Token]) -> bool:
+    kernels = np.asarray([token.kind == Category.KERNEL for token in captured], np.bool_)
+    return (
+        not (each == Agreement.DIFFERENT).any()
+        and int((each == Agreement.RESIZED).sum()) <= _MOST_RESIZED * len(each)
+        and bool((each[kernels] > Agreement.UNTOLD).any())
+    )
+
+
+def _kernels_alone(
+    captured: Sequence[Token], content: Sequence[Hashable], replayed: Sequence[Token], stream: Ints
+) -> Alignment | None:
+    """Without copies and fills, of which some make no node."""
+    mine = np.asarray([at for at, token in enumerate(captured) if token.kind == Category.KERNEL], np.int64)
+    its = np.asarray([at for at, token in enumerate(replayed) if token.kind == Category.KERNEL], np.int64)
+    if len(mine) != len(its) or (len(mine) == len(captured) and len(its) == len(replayed)):
+        return None
+    found = align(
+        [captured[at] for at in mine], [content[at] for at in mine], [replayed[at] for at in its], stream[its],
+        in_order=True,
+    )  # fmt: skip
+    if found is None:
+        return None
+    node = np.full(len(replayed), NONE, np.int64)
+    node[its] = mine[found.node]
+    return Alignment(node, found.same, found.by_names)
+
+
+class _Table(NamedTuple):
+    """What each distinct token of one side says of each of the other."""
+
+    row: Ints
+    column: Ints
+    says: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, captured: Sequence[Token], replayed: Sequence[Token]) -> "_Table":
+        rows, columns = dict.fromkeys(captured), dict.fromkeys(replayed)
+        says = np.asarray([[agreement(mine, its) for its in columns] for mine in rows], np.int8)
+        at_row = {token: at for at, token in enumerate(rows)}
+        at_column = {token: at for at, token in enumerate(columns)}
+        return cls(
+            np.asarray([at_row[token] for token in captured], np.int64),
+            np.asarray([at_column[token] for token in replayed], np.int64),
+            says,
+        )
+
+    def between(self, captured: Ints, replayed: Ints) -> NDArray[np.int8]:
+        """What nodes say of each other, pair by pair."""
+        each: NDArray[np.int8] = self.says[self.row[captured], self.column[replayed]]
+        return each
+
+
+def _common(says: _Table, content: Sequence[Hashable]) -> Ints:
+    """For each node of the replay that of the capture by the longest common subsequence of what agrees."""
+    count, others = len(says.row), len(says.column)
+    if (count + 1) * (others + 1) > _LARGEST:
+        return np.full(others, NONE, np.int64)
+    agrees = (says.says > Agreement.UNTOLD) | (says.says == Agreement.RESIZED)
+    longest = np.zeros((count + 1, others + 1), np.int32)
+    for at in range(count):
+        extended = longest[at, :-1] + agrees[says.row[at]][says.column]
+        longest[at + 1, 1:] = np.maximum.accumulate(np.maximum(longest[at, 1:], extended))
+    first = _between(_walk(longest, agrees, says, late=False), says)
+    last = _between(_walk(longest, agrees, says, late=True), says)
+    result = first.copy()
+    for at in np.flatnonzero(first != last).tolist():
+        mine, its = int(first[at]), int(last[at])
+        if NONE in (mine, its) or content[mine] != content[its]:
+            result[at] = NONE
+    return result
+
+
+def _walk(longest: NDArray[np.int32], agrees: NDArray[np.bool_], says: _Table, *, late: bool) -> Ints:
+    """One of the longest common subsequences, from its end: nodes of either side are left out late or early."""
+    node = np.full(len(says.column), NONE, np.int64)
+    mine, its = len(says.row), len(says.column)
+    while mine and its:
+        length = longest[mine, its]
+        pairs = agrees[says.row[mine - 1], says.column[its - 1]] and longest[mine - 1, its - 1] + 1 == length
+        shorter = longest[mine - 1, its] == length, longest[mine, its - 1] == length
+        if pairs and (late or not any(shorter)):
+            mine, its = mine - 1, its - 1
+            node[its] = mine
+        elif shorter[0]:
+            mine -= 1
+        else:
+            its -= 1
+    return node
+
+
+def _between(node: Ints, says: _Table) -> Ints:
+    """With what lies between two pairs, where both sides have equally much there and none contradicts."""
+    result = node.copy()
+    paired = np.flatnonzero(node != NONE)
+    ends = [(-1, -1), *((int(its), int(node[its])) for its in paired), (len(node), len(says.row))]
+    for (its, mine), (its_next, mine_next) in pairwise(ends):
+        gap = its_next - its - 1
+        if gap and gap == mine_next - mine - 1:
+            inner, outer = np.arange(mine + 1, mine_next), np.arange(its + 1, its_next)
+            if not (says.between(inner, outer) == Agreement.DIFFERENT).any():
+                result[outer] = inner
+    return result
+
+
+def _by_name(captured: Sequence[Token], content: Sequence[Hashable], replayed: Sequence[Token], stream: Ints) -> Ints:
+    mine, its = defaultdict(list), defaultdict(list)
+    for at, token in enumerate(captured):
+        mine[_name(token)].append(at)
+    for at, token in enumerate(replayed):
+        its[_name(token)].append(at)
+    node = np.full(len(replayed), NONE, np.int64)
+    for name, places in its.items():
+        calls = mine.get(name, [])
+        alike = len({content[at] for at in calls}) == 1
+        ordered = len(calls) == len(places) and len(np.unique(stream[places])) == 1
+        if alike and len(calls) != len(places):
+            node[places] = calls[0]
+        elif calls and (alike or ordered):
+            node[places] = calls
+    return node
+
+
+def _name(token: Token) -> Hashable:
+    return token.kernel if token.kind == Category.KERNEL else token.kind

@@ -1,0 +1,217 @@
+"""Graphs as they were captured: the launches between the beginning and the end of each capture, with their ops.
+
+Assumed: a capture begins and ends on one thread (torch and the servers do), and what its process launched in between
+and no kernel of the trace answered became a node of the graph, in this order.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from perfkit.device_calls import begins_capture, copies, ends_capture, fills, launches_kernel
+from perfkit.trace.graphs.tokens import Token, grid_and_block
+from perfkit.trace.kernels import Kernels, link_kernels
+from perfkit.trace.matching import processes
+from perfkit.trace.modules import find_modules
+from perfkit.trace.naming import named, numbered
+from perfkit.trace.nesting import around_times, parents
+from perfkit.trace.read import NONE, Category, Ints, Signature, Trace
+
+# What vLLM calls the range around a capture, and SGLang the file of one: with how many tokens or sequences it was.
+_RANGE = re.compile(r"(?:\w+_)?capture_(\d+)_\w+")
+_FILE = re.compile(r"(?:^|_)bs_(\d+)(?:_|\.|$)")
+# A name of a layer among the arguments makes no two calls different.
+_NAME = re.compile(rb'"(?!(?:True|False|None|inf|nan)")[^"]*[A-Za-z_][^"]*"')
+
+Content = tuple[tuple[str, bytes, bytes, bytes, bytes], ...]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """One graph as it was captured.
+
+    Attributes:
+        label: the file, and which of its captures.
+        size: the tokens or sequences that it was captured for, NONE where neither range nor file tells.
+        event, parent: its ops in the order of time (events of `trace`), and the row of the op around each.
+        module: of each op the index into `modules`, NONE where none is known.
+        tokens: its nodes in order, `op` the row of the innermost op around the launch of each (NONE outside of all).
+    """
+
+    trace: Trace
+    label: str
+    size: int
+    event: Ints
+    parent: Ints
+    module: Ints
+    modules: list[str]
+    tokens: tuple[Token, ...]
+    op: Ints
+
+    @cached_property
+    def content(self) -> tuple[Content, ...]:
+        """For each node what was called, from its op outwards: names, shapes and dtypes."""
+        known: dict[int, Content] = {NONE: ()}
+        for row in range(len(self.event)):
+            known[row] = (_call(self.trace, int(self.event[row])), *known[int(self.parent[row])])
+        return tuple(known[row] for row in self.op.tolist())
+
+    @cached_property
+    def dims(self) -> tuple[frozenset[int], ...]:
+        """For each node the sizes of the dimensions of what its op was given."""
+        known: dict[int, frozenset[int]] = {NONE: frozenset()}
+        for row in np.unique(self.op).tolist():
+            if row != NONE:
+                signature = int(self.trace.signature[self.event[row]])
+                text = b"" if signature == NONE else self.trace.signatures[signature].dims
+                known[row] = frozenset(map(int, re.findall(rb"\d+", text)))
+        return tuple(known[row] for row in self.op.tolist())
+
+
+def captured_graphs(trace: Trace) -> list[Captured]:
+    """The graphs whose captures a trace holds, in the order of time; none where it recorded none."""
+    calls = trace.of(Category.LAUNCH)
+    spans = _spans(trace, calls)
+    if not spans:
+        return []
+    event = trace.of(Category.OP)
+    parent = parents(trace, event)
+    kernels = link_kernels(trace, event, parent)
+    modules = find_modules(trace)
+    process = processes(trace)
+    starts = trace.start_ns[event]
+    nodes = _nodes(trace, calls[~np.isin(calls, kernels.launch)])
+    inside = [_during(trace, nodes, process, span) for span in spans]
+    eager = _eager(trace, kernels)
+    sizes = _sizes(trace, [span[0] for span in spans])
+    name = PurePosixPath(trace.source.replace("\\", "/")).name
+    result = []
+    for number, (span, mine, size) in enumerate(zip(spans, inside, sizes, strict=True), start=1):
+        rows = np.flatnonzero((starts >= trace.end_ns[span[0]]) & (starts <= trace.start_ns[span[1]]))
+        rows = rows[process[trace.thread[event[rows]]] == process[trace.thread[span[0]]]]
+        events, around = event[rows], _renumbered(parent[rows], rows)
+        op = around_times(trace, events, trace.thread[mine], trace.start_ns[mine], around)
+        result.append(
+            Captured(
+                trace=trace,
+                label=f"{name}, capture {number} of {len(spans)}" if len(spans) > 1 else name,
+                size=size,
+                event=events,
+                parent=around,
+                module=modules.at(trace, trace.thread[events], trace.start_ns[events]),
+                modules=modules.paths,
+                tokens=tuple(_tokens(trace, mine, events, op, eager)),
+                op=op,
+            )
+        )
+    return result
+
+
+def _spans(trace: Trace, calls: Ints) -> list[tuple[int, int]]:
+    """The calls that begin and end each capture."""
+    begins, ends = calls[named(trace, calls, begins_capture)], calls[named(trace, calls, ends_capture)]
+    open_on: dict[int, int] = {}
+    spans = []
+    for call in np.sort(np.concatenate((begins, ends))).tolist():
+        thread = int(trace.thread[call])
+        if begins_capture(trace.names[int(trace.name[call])]):
+            open_on[thread] = call
+        elif thread in open_on:
+            spans.append((open_on.pop(thread), call))
+    return sorted(spans)
+
+
+def _nodes(trace: Trace, calls: Ints) -> Ints:
+    """Those of some calls that make nodes: launches, copies and fills of some bytes, and no call within another."""
+    calls = calls[named(trace, calls, lambda name: launches_kernel(name) or copies(name) or fills(name))]
+    calls = calls[parents(trace, calls) == NONE]
+    return calls[trace.moved_bytes[calls] != 0]
+
+
+def _during(trace: Trace, calls: Ints, process: Ints, span: tuple[int, int]) -> Ints:
+    begin, end = trace.end_ns[span[0]], trace.start_ns[span[1]]
+    within = (trace.start_ns[calls] >= begin) & (trace.start_ns[calls] <= end)
+    return calls[within & (process[trace.thread[calls]] == process[trace.thread[span[0]]])]
+
+
+def _renumbered(parent: Ints, rows: Ints) -> Ints:
+    """Parents as positions in `rows`, NONE for those outside."""
+    if not len(rows):
+        return parent
+    at = np.minimum(np.searchsorted(rows, parent), len(rows) - 1)
+    return np.where(rows[at] == parent, at, NONE)
+
+
+def _sizes(trace: Trace, begins: Iterable[int]) -> list[int]:
+    begins = np.asarray(list(begins), np.int64)
+    ranges, sizes = numbered(trace, trace.of(Category.RANGE), _size_of_range)
+    around = around_times(trace, ranges, trace.thread[begins], trace.start_ns[begins])
+    found = _FILE.search(PurePosixPath(trace.source.replace("\\", "/")).name)
+    of_file = NONE if found is None else int(found[1])
+    return [of_file if at == NONE else sizes[int(trace.name[ranges[at]])] for at in around.tolist()]
+
+
+def _size_of_range(name: str) -> int | None:
+    match = _RANGE.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def _call(trace: Trace, event: int) -> tuple[str, bytes, bytes, bytes, bytes]:
+    number = int(trace.signature[event])
+    given = Signature(b"", b"", b"", b"") if number == NONE else trace.signatures[number]
+    name = trace.names[int(trace.name[event])]
+    return name, given.dims, given.strides, given.types, _NAME.sub(b'""', given.concrete)
+
+
+# For an op, its kernels as it launched them whenever it ran eagerly.
+Eager = dict[tuple[str, bytes, bytes, bytes, bytes], tuple[tuple[str, bytes], ...] | None]
+
+
+def _eager(trace: Trace, kernels: Kernels) -> Eager:
+    """The kernels of ops that ran eagerly in the same trace, None where calls alike launched different ones."""
+    linked = np.flatnonzero((kernels.op != NONE) & (trace.category[kernels.event] == Category.KERNEL))
+    linked = linked[np.lexsort((kernels.launch[linked], kernels.op[linked]))]
+    launched: dict[int, list[tuple[str, bytes]]] = defaultdict(list)
+    for row in linked.tolist():
+        event = int(kernels.event[row])
+        launched[int(kernels.op[row])].append((trace.names[int(trace.name[event])], _geometry(trace, event)))
+    found: Eager = {}
+    for op, names in launched.items():
+        call = _call(trace, op)
+        its = tuple(names)
+        found[call] = its if found.get(call, its) == its else None
+    return found
+
+
+def _geometry(trace: Trace, event: int) -> bytes:
+    number = int(trace.geometry[event])
+    return b"" if number == NONE else grid_and_block(trace.geometries[number])
+
+
+def _tokens(trace: Trace, calls: Ints, events: Ints, op: Ints, eager: Eager) -> Iterable[Token]:
+    """The nodes that some calls made; the innermost ops around these are rows of `events`."""
+    kernels_of: dict[int, int] = defaultdict(int)
+    kinds = [_kind(trace.names[int(trace.name[call])]) for call in calls.tolist()]
+    for kind, row in zip(kinds, op.tolist(), strict=True):
+        kernels_of[row] += kind == Category.KERNEL
+    seen: dict[int, int] = defaultdict(int)
+    for call, kind, row in zip(calls.tolist(), kinds, op.tolist(), strict=True):
+        stated = int(trace.stated[call])
+        kernel = "" if stated == NONE else trace.statements[stated].kernel
+        geometry = _geometry(trace, call)
+        name = "" if row == NONE else trace.names[int(trace.name[events[row]])]
+        if kind == Category.KERNEL and not kernel and row != NONE:
+            known = eager.get(_call(trace, int(events[row])))
+            if known is not None and len(known) == kernels_of[row]:
+                kernel, geometry = known[seen[row]]
+            seen[row] += 1
+        yield Token(kind, kernel, geometry if kernel else b"", name)
+
+
+def _kind(call: str) -> Category:
+    return Category.COPY if copies(call) else Category.FILL if fills(call) else Category.KERNEL

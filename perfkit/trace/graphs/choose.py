@@ -1,0 +1,169 @@
+"""Which capture a replayed graph came from.
+
+Servers capture one graph for each of many batch sizes, and these differ in the shapes of ops alone. Where several
+captures fit alike, what the replay recorded decides: names and grids of kernels where the capture tells them; else
+dimensions in which the captures differ (a batch size) that are grids of kernels, and the size of the batch in the range
+around the launch: servers replay the graph of the least size that holds it. Where these do not decide, or contradict
+each other, the graph's ops stay unknown.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from perfkit.cost.gemm_kernel import multiplies
+from perfkit.trace.graphs.align import Alignment, align
+from perfkit.trace.graphs.captured import Captured
+from perfkit.trace.graphs.replayed import Replayed
+from perfkit.trace.graphs.tokens import Token
+from perfkit.trace.kernels import is_collective_kernel, is_compiled_kernel
+from perfkit.trace.model import NONE, Category
+
+# So many kernels on grids of a size tell it, and so many times as many as tell any other.
+_LEAST_GRIDS = 3
+_CLEARLY = 3
+
+NO_CAPTURE = "no trace of its capture was given (--capture)"
+
+
+class Choice(NamedTuple):
+    """Where a replayed graph came from: from one of `captures`, which called the same; where there are none, `reason`
+    says why that is not known."""
+
+    replayed: Replayed
+    captures: tuple[Captured, ...] = ()
+    alignment: Alignment | None = None
+    reason: str = ""
+
+
+class _Fit(NamedTuple):
+    captures: tuple[Captured, ...]
+    alignment: Alignment
+
+    @property
+    def captured(self) -> Captured:
+        return self.captures[0]
+
+
+def choose(graphs: Sequence[Replayed], captures: Sequence[Captured]) -> list[Choice]:
+    """For each replayed graph the capture that it came from."""
+    alike: dict[tuple[object, ...], list[Captured]] = {}
+    for captured in captures:
+        alike.setdefault((captured.tokens, captured.content), []).append(captured)
+    distinct = [tuple(group) for group in alike.values()]
+    return [_choice(replayed, distinct, captures) for replayed in graphs]
+
+
+def _choice(replayed: Replayed, distinct: Sequence[tuple[Captured, ...]], captures: Sequence[Captured]) -> Choice:
+    if not captures:
+        return Choice(replayed, reason=NO_CAPTURE)
+    count = len(replayed.tokens)
+    as_many = [group for group in distinct if len(group[0].tokens) == count]
+    fits = _fits(as_many, replayed) or _fits([group for group in distinct if group not in as_many], replayed)
+    if not fits:
+        return Choice(replayed, reason=_why_not(replayed, captures))
+    told = _told_apart(fits, replayed, captures)
+    if isinstance(told, str):
+        return Choice(replayed, reason=told)
+    return Choice(replayed, tuple(captured for fit in told for captured in fit.captures), told[0].alignment)
+
+
+def _fits(groups: Sequence[tuple[Captured, ...]], replayed: Replayed) -> list[_Fit]:
+    """Those by which most nodes are joined, and of these those whose grids agree most."""
+    in_order = replayed.numbered or replayed.on_one_stream
+    found = []
+    for group in groups:
+        if not any(_holds(captured, replayed) for captured in group):
+            continue
+        first = group[0]
+        fit = align(first.tokens, first.content, replayed.tokens, replayed.stream, in_order=in_order)
+        if fit is not None:
+            found.append(_Fit(group, fit))
+    ranks = [(fit.alignment.joined, fit.alignment.same) for fit in found]
+    return [fit for fit, rank in zip(found, ranks, strict=True) if rank == max(ranks)]
+
+
+def _holds(captured: Captured, replayed: Replayed) -> bool:
+    return NONE in (captured.size, replayed.size) or captured.size >= replayed.size
+
+
+def _called(fit: _Fit) -> tuple[object, ...]:
+    content = fit.captured.content
+    return tuple(content[node] if node != NONE else None for node in fit.alignment.node.tolist())
+
+
+def _told_apart(fits: list[_Fit], replayed: Replayed, captures: Sequence[Captured]) -> list[_Fit] | str:
+    """The fits that called the same, of which the graph came from one; or why that is not known."""
+    alike: dict[tuple[object, ...], list[_Fit]] = {}
+    for fit in fits:
+        alike.setdefault(_called(fit), []).append(fit)
+    kinds = list(alike.values())
+    if len(kinds) == 1:
+        return kinds[0]
+    by_grid, by_size = _by_grids(kinds, replayed), _by_size(kinds, replayed, captures)
+    if by_grid is None and by_size is None:
+        return (
+            f"{len(kinds)} captures of different shapes fit it alike, and neither grids of kernels nor the name of the "
+            "range around its launch tell which"
+        )
+    if by_grid is not None and by_size is not None and by_grid is not by_size:
+        return (
+            f"grids of its kernels are those of {by_grid[0].captured.label}, the range around its launch tells of the "
+            f"batch of {by_size[0].captured.label}"
+        )
+    return by_grid or by_size or []
+
+
+def _by_grids(kinds: list[list[_Fit]], replayed: Replayed) -> list[_Fit] | None:
+    """Those of whose own dimensions most are grids of kernels; None where that is not clear."""
+    counts = [0] * len(kinds)
+    for at, token in enumerate(replayed.tokens):
+        nodes = [int(kind[0].alignment.node[at]) for kind in kinds]
+        if not _has_a_block_a_row(token) or NONE in nodes:
+            continue
+        grid = _grid(token)
+        dims = [kind[0].captured.dims[node] for kind, node in zip(kinds, nodes, strict=True)]
+        shared = frozenset.intersection(*dims)
+        for number, its in enumerate(dims):
+            counts[number] += bool(grid & (its - shared))
+    first, second = sorted(counts, reverse=True)[:2]
+    return kinds[counts.index(first)] if first >= max(_LEAST_GRIDS, _CLEARLY * second) else None
+
+
+def _has_a_block_a_row(token: Token) -> bool:
+    """Whether its grid may be a dimension of its op's inputs: neither elements by the block nor tiles of a product."""
+    name = token.kernel
+    if token.kind != Category.KERNEL or not token.geometry or "elementwise" in name:
+        return False
+    return not (multiplies(name) or is_collective_kernel(name) or is_compiled_kernel(name))
+
+
+def _grid(token: Token) -> frozenset[int]:
+    grid = token.geometry.partition(b"]")[0]
+    sizes = frozenset(map(int, re.findall(rb"\d+", grid)))
+    return sizes - {1} or sizes  # a single block is one of a batch of one
+
+
+def _by_size(kinds: list[list[_Fit]], replayed: Replayed, captures: Sequence[Captured]) -> list[_Fit] | None:
+    """Those of the least size of all captures that holds the batch; None where that is none of these, or no size is."""
+    sizes = [captured.size for captured in captures if captured.size >= replayed.size]
+    if replayed.size == NONE or not sizes:
+        return None
+    least = min(sizes)
+    mine = [kind for kind in kinds if any(each.size == least for fit in kind for each in fit.captures)]
+    return mine[0] if len(mine) == 1 else None
+
+
+def _why_not(replayed: Replayed, captures: Sequence[Captured]) -> str:
+    count = len(replayed.tokens)
+    nearest = min(captures, key=lambda captured: abs(len(captured.tokens) - count))
+    if len(nearest.tokens) != count:
+        return (
+            f"none of {len(captures)} captures fits its {count} nodes; the nearest has {len(nearest.tokens)} "
+            f"({nearest.label})"
+        )
+    if not (replayed.numbered or replayed.on_one_stream):
+        return "it ran on several streams, and neither names nor numbers of its nodes tell their order in the capture"
+    if replayed.size > max(captured.size for captured in captures) > NONE:
+        return f"its batch of {replayed.size} is larger than that of any capture"
+    return f"none of {len(captures)} captures fits it: kernels of {nearest.label}, which has as many nodes, are others"
