@@ -24,6 +24,8 @@ from perfkit.trace.model import NONE, Category, Ints
 _LARGEST = 1 << 24
 # Of the nodes of one name the grids may differ: kernels split their work by data.
 _MOST_RESIZED = 0.1
+# So many of the kernels have to say that they belong to what the capture called there.
+_LEAST_AGREEING = 0.25
 # Of a capture's kernels so many need a name for it to be aligned by names, and of a replay's as many to be found.
 _LEAST_NAMED = 0.5
 
@@ -81,7 +83,7 @@ def _fits(each: NDArray[np.int8], captured: Sequence[Token]) -> bool:
     return (
         not (each == Agreement.DIFFERENT).any()
         and int((each == Agreement.RESIZED).sum()) <= _MOST_RESIZED * len(each)
-        and bool((each[kernels] > Agreement.UNTOLD).any())
+        and int((each[kernels] > Agreement.UNTOLD).sum()) >= max(1, _LEAST_AGREEING * int(kernels.sum()))
     )
 
 

@@ -166,4 +166,7 @@ def _why_not(replayed: Replayed, captures: Sequence[Captured]) -> str:
         return "it ran on several streams, and neither names nor numbers of its nodes tell their order in the capture"
     if replayed.size > max(captured.size for captured in captures) > NONE:
         return f"its batch of {replayed.size} is larger than that of any capture"
-    return f"none of {len(captures)} captures fits it: kernels of {nearest.label}, which has as many nodes, are others"
+    return (
+        f"none of {len(captures)} captures fits it: kernels of {nearest.label}, which has as many nodes, are others "
+        "or tell too little"
+    )

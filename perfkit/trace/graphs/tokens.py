@@ -88,7 +88,8 @@ def launches(op: str, kernel: str) -> Agreement:
         return Agreement.DIFFERENT
     multiplied = multiplies(kernel)
     if op in matmul.FORMULAS or multiplies(bare):
-        return Agreement.ALIKE if multiplied else Agreement.UNTOLD
+        adds = "elementwise_kernel" in kernel  # which a product leaves to an op within it
+        return Agreement.ALIKE if multiplied else Agreement.DIFFERENT if adds else Agreement.UNTOLD
     if op in elementwise.FORMULAS:
         if multiplied:
             return Agreement.DIFFERENT
