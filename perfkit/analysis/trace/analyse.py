@@ -91,7 +91,16 @@ def analyse_traces(
     readers = min(MOST_READERS, default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1
     place = _absolute if engine == engines.RAY else str
     work = [
-        Job(place(source), device, _text(counters), limits, readers, number, tuple(map(place, captures)))
+        Job(
+            place(source),
+            device,
+            _text(counters),
+            limits,
+            readers,
+            number,
+            tuple(map(place, captures)),
+            must_fit=len(sources) == 1,
+        )
         for number, source in enumerate(sources)
     ]
     gathered = _Gathered()

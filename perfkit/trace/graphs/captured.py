@@ -20,7 +20,7 @@ from perfkit.trace.matching import processes
 from perfkit.trace.modules import find_modules
 from perfkit.trace.naming import named, numbered
 from perfkit.trace.nesting import around_times, parents
-from perfkit.trace.read import NONE, Category, Ints, Signature, Trace
+from perfkit.trace.read import NONE, Category, Ints, Signature, Small, Trace
 
 # What vLLM calls the range around a capture, and SGLang the file of one: with how many tokens or sequences it was.
 _RANGE = re.compile(r"(?:\w+_)?capture_(\d+)_\w+")
@@ -129,14 +129,16 @@ def _spans(trace: Trace, calls: Ints) -> list[tuple[int, int]]:
 def _nodes(trace: Trace, calls: Ints) -> Ints:
     """Those of some calls that make nodes: launches, copies and fills of some bytes, and no call within another."""
     calls = calls[named(trace, calls, lambda name: launches_kernel(name) or copies(name) or fills(name))]
-    calls = calls[parents(trace, calls) == NONE]
-    return calls[trace.moved_bytes[calls] != 0]
+    outer: Ints = calls[parents(trace, calls) == NONE]
+    nodes: Ints = outer[trace.moved_bytes[outer] != 0]
+    return nodes
 
 
-def _during(trace: Trace, calls: Ints, process: Ints, span: tuple[int, int]) -> Ints:
+def _during(trace: Trace, calls: Ints, process: Small, span: tuple[int, int]) -> Ints:
     begin, end = trace.end_ns[span[0]], trace.start_ns[span[1]]
     within = (trace.start_ns[calls] >= begin) & (trace.start_ns[calls] <= end)
-    return calls[within & (process[trace.thread[calls]] == process[trace.thread[span[0]]])]
+    mine: Ints = calls[within & (process[trace.thread[calls]] == process[trace.thread[span[0]]])]
+    return mine
 
 
 def _renumbered(parent: Ints, rows: Ints) -> Ints:

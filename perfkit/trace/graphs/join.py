@@ -115,8 +115,8 @@ class _Growth:
         def of_each(rows: Ints) -> Ints:
             return np.where(rows == NONE, NONE, rows + begin).ravel()
 
-        def repeated(values: Ints) -> Ints:
-            return np.tile(values, launches)
+        def repeated(values: Compact) -> Ints:
+            return np.tile(values.astype(np.int64), launches)
 
         names = self._names.of(source.names, source.name[event])
         self._events["name"].append(repeated(names))

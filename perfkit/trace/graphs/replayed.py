@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,9 +51,19 @@ class Replayed:
         return len(np.unique(self.stream)) == 1
 
 
+class _Sequence(NamedTuple):
+    """What launches of one graph have in common."""
+
+    names: bytes
+    geometries: bytes
+    streams: bytes
+    numbered: bool
+    size: int
+
+
 def replayed_graphs(trace: Trace, kernels: Kernels) -> list[Replayed]:
     """The graphs that a trace replayed, those of most kernels first."""
-    alike: dict[tuple[object, ...], list[Ints]] = defaultdict(list)
+    alike: dict[_Sequence, list[Ints]] = defaultdict(list)
     sizes = _sizes(trace, kernels)
     node = _nodes(trace, kernels.event)
     for rows in _launches(trace, kernels, node):
@@ -61,20 +72,14 @@ def replayed_graphs(trace: Trace, kernels: Kernels) -> list[Replayed]:
         events = kernels.event[rows]
         stream = np.unique(trace.stream[events], return_inverse=True)[1]
         size = sizes.get(int(kernels.launch[rows[0]]), NONE)
-        what = (trace.name[events].tobytes(), trace.geometry[events].tobytes(), stream.tobytes(), is_numbered, size)
-        alike[what].append(rows)
+        what = (trace.name[events].tobytes(), trace.geometry[events].tobytes(), stream.tobytes())
+        alike[_Sequence(*what, is_numbered, size)].append(rows)
     graphs = []
-    for (*_, is_numbered, size), launches in alike.items():
+    for sequence, launches in alike.items():
         first = kernels.event[launches[0]]
-        graphs.append(
-            Replayed(
-                np.stack(launches),
-                tuple(_token(trace, event) for event in first.tolist()),
-                trace.stream[first],
-                bool(is_numbered),
-                int(str(size)),
-            )
-        )
+        tokens = tuple(_token(trace, event) for event in first.tolist())
+        graph = Replayed(np.stack(launches), tokens, trace.stream[first], sequence.numbered, sequence.size)
+        graphs.append(graph)
     return sorted(graphs, key=lambda graph: -graph.rows.size)
 
 

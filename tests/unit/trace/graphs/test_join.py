@@ -61,7 +61,8 @@ def test_a_capture_is_what_was_launched_between_its_beginning_and_its_end(tmp_pa
         Token(Category.KERNEL, "", b"", "aten::mm"),
     )
     assert graphs[0].content[2] != graphs[1].content[2]
-    assert 8 in graphs[0].dims[2] and 4 in graphs[1].dims[2]
+    assert 8 in graphs[0].dims[2]
+    assert 4 in graphs[1].dims[2]
 
 
 def test_names_of_layers_among_the_arguments_make_no_difference(tmp_path: Path) -> None:
@@ -109,10 +110,22 @@ def test_the_file_tells_the_size_where_no_range_does(tmp_path: Path) -> None:
     assert graph.size == 8
 
 
+def test_numbers_of_nodes_and_names_of_launches_are_read(tmp_path: Path) -> None:
+    events = [*captures([("", decoder(8, rocm=True))], rocm=True), *replays([("", 3, decoder(8))], begin=1000.0)]
+    trace = read_trace(write_trace(tmp_path / "t.json.gz", events))
+    stated = [trace.statements[number] for number in trace.stated.tolist() if number != NONE]
+    assert [each.kernel for each in stated if each.kernel] == [node.kernel for node in decoder(8, rocm=True)[1:]]
+    assert [each.node for each in stated if each.node != NONE] == [(3 << 32) | at for at in range(1, NODES + 1)]
+    assert {each.number for each in stated} == {NONE}
+
+
 def test_launches_of_one_graph_are_found_and_ordered_by_its_nodes(tmp_path: Path) -> None:
     nodes = decoder(8)
     _, (graph,) = replayed(tmp_path, replays([("", 3, nodes), ("", 3, nodes)]))
-    assert graph.rows.shape == (2, NODES) and graph.numbered and graph.on_one_stream and graph.size == NONE
+    assert graph.rows.shape == (2, NODES)
+    assert graph.numbered
+    assert graph.on_one_stream
+    assert graph.size == NONE
     assert [token.kernel for token in graph.tokens] == [node.kernel for node in nodes]
 
 
@@ -155,7 +168,8 @@ def test_each_replay_has_the_ops_of_the_capture_for_its_batch(tmp_path: Path, ro
     expected = [node for size, _ in batches for node in decoder(size, rocm=rocm)]
     assert [name for name, _ in calls_of(grown)] == [node.op for node in expected]
     products = [(flops, node.flops) for (_, flops), node in zip(calls_of(grown), expected, strict=True) if node.flops]
-    assert len(products) == 3 * 2 * LAYERS and all(flops == known for flops, known in products)
+    assert len(products) == 3 * 2 * LAYERS
+    assert all(flops == known for flops, known in products)
     assert (grown.kernels.link == Link.CAPTURE).all()
 
 
@@ -169,14 +183,16 @@ def test_captures_of_other_batches_are_not_guessed(tmp_path: Path) -> None:
     nameless = [("", decoder(size, rocm=True)) for size in SIZES]
     ran = replays([("", 3, decoder(8, rocm=True))], rocm=True)
     ops, (choice,) = choices(tmp_path, captures(nameless, rocm=True), ran)
-    assert choice.captures == () and choice.reason.startswith("5 captures of different shapes fit it alike")
+    assert choice.captures == ()
+    assert choice.reason.startswith("5 captures of different shapes fit it alike")
     assert joined(ops, [choice]) is ops
 
 
 def test_grids_and_ranges_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
     ran = replays([("step[DECODE bs=3 toks=3]", 3, decoder(16))])
     _, (choice,) = choices(tmp_path, captures(vllm(*SIZES)), ran)
-    assert choice.captures == () and "grids of its kernels are those of" in choice.reason
+    assert choice.captures == ()
+    assert "grids of its kernels are those of" in choice.reason
 
 
 def test_no_capture_holds_a_batch_that_is_larger_than_all(tmp_path: Path) -> None:
@@ -197,7 +213,8 @@ def test_no_capture_holds_a_batch_that_is_larger_than_all(tmp_path: Path) -> Non
 )
 def test_what_does_not_fit_is_told_with_the_reason(tmp_path: Path, caught: list[Event], reason: str) -> None:
     _, (choice,) = choices(tmp_path, caught, replays([("", 3, decoder(8))]))
-    assert choice.captures == () and reason in choice.reason
+    assert choice.captures == ()
+    assert reason in choice.reason
 
 
 def test_equal_pieces_of_a_model_stand_for_each_other_but_not_for_its_module(tmp_path: Path) -> None:
@@ -271,8 +288,10 @@ def test_rows_of_replayed_calls_keep_the_trace_in_order_and_take_no_time(tmp_pat
     ops, chosen = choices(tmp_path, captures(vllm(8)), replays([("", 3, decoder(8))] * 2))
     grown = joined(ops, chosen)
     trace = grown.trace
-    assert (np.diff(trace.start_ns) >= 0).all() and (np.diff(grown.event) > 0).all()
-    assert len(grown) == len(ops) + 2 * NODES and grown.self_ns[len(ops) :].sum() == 0
+    assert (np.diff(trace.start_ns) >= 0).all()
+    assert (np.diff(grown.event) > 0).all()
+    assert len(grown) == len(ops) + 2 * NODES
+    assert grown.self_ns[len(ops) :].sum() == 0
     assert (trace.start_ns[-1], trace.end_ns.max()) == (ops.trace.start_ns[-1], ops.trace.end_ns.max())
     assert len(trace.of(Category.OP)) == len(ops)
     assert all(len(getattr(trace, name)) == len(trace) for name in ("name", "stream", "device", "signature", "stated"))

@@ -116,6 +116,10 @@ class TestCaptures:
         other = {**launch(6, 55), "tid": 2}  # the backward pass of what is captured
         assert lost(tmp_path, [*BEFORE, begin, launch(5, 50), other, end, launch(7, 70), *AFTER]) == (3, 1)
 
+    def test_what_hip_captures_does_not_run_either(self, tmp_path: Path) -> None:
+        inside = [call("hipStreamBeginCapture", 40), call("hipLaunchKernel", 45, 5), call("hipStreamEndCapture", 60)]
+        assert lost(tmp_path, [*BEFORE, *inside, *AFTER]) == (2, 0)
+
     def test_a_capture_that_began_before_the_recording(self, tmp_path: Path) -> None:
         assert lost(tmp_path, [launch(5, 5), call("cudaStreamEndCapture", 8), *BEFORE, *AFTER]) == (2, 0)
 
