@@ -34,7 +34,7 @@ _REASONS = (
     "no op with its sizes recorded: name and grid of a product do not tell K",
     *UNTOLD,
 )
-(_NO_LAUNCH, _NO_OP, _REPLAYED, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES) = range(9)
+_NO_LAUNCH, _NO_OP, _REPLAYED, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES = range(9)
 _GENERATED, _NO_K, _UNTOLD = 9, 10, 11  # and those after it
 
 
