@@ -85,6 +85,12 @@ def find(device_name: str, units: int | None = None) -> Entry | None:
     return entries[0] if len(entries) == 1 else None
 
 
+def units_of(device_name: str) -> int | None:
+    """The SMs or compute units of a device by its name; None for a name that is not listed, or that several share."""
+    entry = find(device_name)
+    return None if entry is None else entry.derivation.units
+
+
 def named(text: str) -> Entry:
     """The entry a user means: a short id such as `h100-sxm`, or a full name. A `UsageError` names the nearest ids."""
     by_id = {entry.id: entry for entry in catalogue().devices}

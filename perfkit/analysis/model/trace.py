@@ -8,6 +8,7 @@ from perfkit.analysis.model.coverage import Coverage
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.products import AttentionRow, GemmRow
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
 from perfkit.devices.ceiling import DeviceCeilings
@@ -157,6 +158,8 @@ class RankTrace(Struct):
         ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
         unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
             times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
+        gemms, attentions: matrix products and fused attention of the steps by the sizes of their calls, ranked by what
+            could be saved.
         lost: kernels that were launched in the steps and that the trace lacks; None where that is not known. Where it
             matters, figures that rest on kernels say on which side of them the truth lies (`bound`).
         graphs: those that it replayed, the longest first.
@@ -212,6 +215,8 @@ class RankTrace(Struct):
     kernels_per_step: float = 0.0
     graphs: tuple[ReplayedGraph, ...] = ()
     lost: LostKernels | None = None
+    gemms: tuple[GemmRow, ...] = ()
+    attentions: tuple[AttentionRow, ...] = ()
 
     @property
     def modelled_share(self) -> float | None:

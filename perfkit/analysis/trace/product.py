@@ -1,7 +1,9 @@
-"""The operands of a matrix product among an op's inputs, and which of their dims lie next to each other in memory."""
+"""The operands of a matrix product among an op's inputs: their sizes, and which of them lie side by side in memory."""
 
 from collections.abc import Sequence
+from math import prod
 
+from perfkit.analysis.trace.quantization import Product
 from perfkit.cost.call import Arg, TensorArg
 
 # By an op's name without its namespace: the place of the first operand among the tensors; the second follows it. What
@@ -19,6 +21,18 @@ ROW, COLUMN = "row", "column"
 def first_operand(name: str) -> int | None:
     """Where the first operand stands among the tensors of an op; None for what is no such product."""
     return FIRST_OPERAND.get(name.rpartition("::")[2])
+
+
+def sizes(name: str, args: Sequence[Arg]) -> Product | None:
+    """The sizes of a product; None for what is no such product, and where its operands do not fit together."""
+    first = first_operand(name)
+    shapes = [arg.shape for arg in args if isinstance(arg, TensorArg)]
+    if first is None or len(shapes) < first + 2 or min(map(len, shapes[first : first + 2])) < 2:
+        return None
+    (*batch, m, k), (*others, inner, n) = shapes[first : first + 2]
+    if name.rpartition("::")[2] in _OF_WEIGHTS:  # every row of the input meets the same weight
+        batch, m, inner, n = [], prod(batch) * m, n, inner
+    return Product(prod(batch), m, n, k) if k == inner and batch == others else None
 
 
 def layout(name: str, args: Sequence[Arg]) -> str:

@@ -22,10 +22,12 @@ from perfkit.analysis.trace.work.engine import Engine, analyse_work, summary
 from perfkit.analysis.trace.work.launches import launches
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.placed import parts_of
+from perfkit.analysis.trace.work.products import product_rows
 from perfkit.analysis.trace.work.split_time import overlap, split_streams, split_unlike
 from perfkit.analysis.trace.work.stated import stated_costs
 from perfkit.analysis.trace.work.unlike import compiling_ns
 from perfkit.analysis.trace.work.windows import Windows
+from perfkit.devices.catalogue import units_of
 from perfkit.devices.ceiling import DeviceCeilings, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
 from perfkit.record import Environment
@@ -94,6 +96,7 @@ def analyse_with_engine(
     copied = work.of(Kind.COPY) & engine.within
     idle = idle_causes(ops, spans, engine.waiting)
     some_lost = engine.lost is not None and engine.lost.matters
+    gemms, attentions = product_rows(engine, roofs, device.units or units_of(name))
     multiplied = useful(work, engine.costs, step_s, roofs, some_lost=some_lost)
     rank_trace = RankTrace(
         label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
@@ -147,6 +150,8 @@ def analyse_with_engine(
         ceilings=ceilings,
         unseen_device=unseen,
         lost=engine.lost,
+        gemms=gemms,
+        attentions=attentions,
         level_points=() if counted is None else level_points(engine.by_kernel, counted, roofs, step_s),
         notes=(*_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
     )

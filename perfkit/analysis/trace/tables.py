@@ -45,6 +45,8 @@ def with_longest_rows(trace: RankTrace) -> RankTrace:
         kernels=() if trace.device == CPU else _longest(trace.kernels),
         ops=_longest(trace.ops),
         modules=_longest(trace.modules),
+        gemms=trace.gemms[:LONGEST_ROWS],
+        attentions=trace.attentions[:LONGEST_ROWS],
         host_calls=trace.host_calls[:LONGEST_ROWS],
         gaps=trace.gaps[:LONGEST_ROWS],
         streams=trace.streams[:LONGEST_ROWS],

@@ -81,6 +81,11 @@ class Pieces:
         return flags
 
     @cached_property
+    def has_strides(self) -> bool:
+        """Whether the trace tells how tensors lie in memory; where it does not, they are taken for contiguous."""
+        return any(signature.strides for signature in self.ops.trace.signatures)
+
+    @cached_property
     def inferred(self) -> Flags:
         """Which have the call of equal kernels elsewhere, since their own op was not recorded."""
         flags: Flags = (self.owner == NONE) & (self.call != NONE)

@@ -213,7 +213,7 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         most_bytes=_more(placed.most_bytes[index] / parts, moved),
         estimated=bool(placed.estimated[index]),
         wall_s=wall,
-        layout="" if call == NONE else layout(pieces.ops.calls[call].call.name, pieces.ops.calls[call].call.args),
+        layout="" if call == NONE or not pieces.has_strides else layout(*pieces.ops.calls[call].call),
     )
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from perfkit.analysis.trace.product import layout, side_by_side
+from perfkit.analysis.trace.product import layout, side_by_side, sizes
+from perfkit.analysis.trace.quantization import Product
 from perfkit.cost.call import TensorArg
 
 M, K, N = 154, 64, 3000
@@ -17,7 +18,7 @@ BIAS = TensorArg((N,), (1,), "bf16")
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "sides", "sizes"),
+    ("name", "args", "sides", "told"),
     [
         # A layer's forward: the weight is stored as (N, K). Neither the number of rows nor the result's place counts.
         ("aten::mm", (matrix(M, K), matrix(K, N, transposed=True)), "row,column", (K, K, N)),
@@ -32,9 +33,30 @@ BIAS = TensorArg((N,), (1,), "bf16")
         ("aten::mm", (matrix(M, K),), "", ()),
     ],
 )
-def test_sizes_that_lie_side_by_side(
-    name: str, args: tuple[TensorArg, ...], sides: str, sizes: tuple[int, ...]
-) -> None:
+def test_sizes_that_lie_side_by_side(name: str, args: tuple[TensorArg, ...], sides: str, told: tuple[int, ...]) -> None:
     assert layout(name, args) == sides
     shapes = [arg.shape for arg in args if isinstance(arg, TensorArg)]
-    assert side_by_side(name, shapes, sides) == sizes
+    assert side_by_side(name, shapes, sides) == told
+
+
+def stack(*shape: int) -> TensorArg:
+    return TensorArg(shape, (1,) * len(shape), "bf16")
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "product"),
+    [
+        ("aten::mm", (matrix(M, K), matrix(K, N), OUT), Product(1, M, N, K)),
+        ("aten::addmm", (BIAS, matrix(M, K), matrix(K, N)), Product(1, M, N, K)),
+        ("aten::bmm", (stack(8, M, K), stack(8, K, N)), Product(8, M, N, K)),
+        ("aten::baddbmm", (stack(8, M, N), stack(8, M, K), stack(8, K, N)), Product(8, M, N, K)),
+        ("aten::linear", (stack(4, 7, K), matrix(N, K), BIAS), Product(1, 28, N, K)),
+        ("aten::_scaled_mm", (matrix(M, K), matrix(K, N), stack(1), stack(1)), Product(1, M, N, K)),
+        ("aten::mm", (matrix(M, K), matrix(N, K)), None),
+        ("aten::bmm", (stack(8, M, K), stack(4, K, N)), None),
+        ("aten::relu", (matrix(M, K), matrix(K, N)), None),
+        ("aten::mm", (matrix(M, K),), None),
+    ],
+)
+def test_sizes_of_products(name: str, args: tuple[TensorArg, ...], product: Product | None) -> None:
+    assert sizes(name, args) == product
