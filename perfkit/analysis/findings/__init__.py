@@ -12,7 +12,17 @@ from perfkit.analysis.findings.memory import allocator, categories, failure, ten
 from perfkit.analysis.findings.memory.view import AccountView
 from perfkit.analysis.findings.suite import loops, measurement, outcomes
 from perfkit.analysis.findings.suite.view import SuiteView
-from perfkit.analysis.findings.trace import data, host, limits, memory_bound, products, queued, several, transfer
+from perfkit.analysis.findings.trace import (
+    data,
+    efficiency,
+    host,
+    limits,
+    memory_bound,
+    products,
+    queued,
+    several,
+    transfer,
+)
 from perfkit.analysis.findings.trace.view import ForeignView, Told, TraceView
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
@@ -49,7 +59,9 @@ RULES = (
     Rule(outcomes.graph_breaks, SuiteView, About.OUTCOME),
     Rule(products.vector_units, TraceView, About.STEP, "amp"),
     Rule(products.odd_dims, TraceView, About.STEP),
+    Rule(efficiency.gemms, TraceView, About.STEP),
     Rule(products.attention, TraceView, About.STEP, "flash"),
+    Rule(efficiency.fused_attention, TraceView, About.STEP),
     Rule(products.convolution_layout, TraceView, About.STEP),
     Rule(products.batch_norm_layout, TraceView, About.STEP),
     Rule(products.convolution_algorithm, TraceView, About.STEP),

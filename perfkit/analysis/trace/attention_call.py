@@ -50,8 +50,9 @@ def attention_of(name: str, args: Sequence[Arg]) -> Attention | None:
     if len(query) == 3:
         return Attention(None, query[1], key[1], query[0], key[0], query[2], backward, given_mask=False)
     heads, positions = (1, 2) if _HEADS_FIRST.match(name) else (2, 1)
-    # A mask is as long as the keys: (batch or 1, heads or 1, queries, keys).
-    given = any(len(tensor.shape) == 4 and tensor.shape[2:] == (query[positions], key[positions]) for tensor in tensors)
+    # A mask is (batch, heads, queries, keys); where heads are as wide as there are keys, other tensors are like it.
+    scores = (query[positions], key[positions])
+    given = key[positions] != query[3] and any(tensor.shape[2:] == scores for tensor in tensors[3:])
     return Attention(
         query[0], query[heads], key[heads], query[positions], key[positions], query[3], backward, given_mask=given
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, HIGHER_PEAK, NOTABLE
 from perfkit.analysis.findings.trace.view import BEYOND_ROOF, CPU, Told, TraceView, above_roof_s, named, shapes, total_s
+from perfkit.analysis.model.products import GemmRow
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, op_class
 from perfkit.analysis.trace.product import side_by_side
@@ -95,17 +96,21 @@ def _reduced(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -> str
     return f"{how[0].upper()}{how[1:]} for TF32, or use {autocast}."
 
 
+def odd_sizes(row: OpRow | GemmRow) -> set[int]:
+    """The sizes of a product in low precision that are no multiple of what tensor cores take at once."""
+    multiple = _MULTIPLES.get(row.dtype)
+    if multiple is None:
+        return set()
+    sizes = side_by_side(row.name, [shape.dims for shape in shapes(row)], row.layout)
+    return {size for size in sizes if size > 1 and size % multiple}
+
+
 def odd_dims(view: TraceView) -> Iterator[Told]:
     """Products in low precision whose dims are no multiple of what tensor cores take at once."""
     rows = []
     odd: dict[int, None] = {}
     for row in view.ops(OpClass.MATMUL):
-        multiple = _MULTIPLES.get(row.dtype)
-        if multiple is None or (row.efficiency or 0.0) > CLOSE_TO_ROOF:
-            continue
-        sizes = side_by_side(row.name, [shape.dims for shape in shapes(row)], row.layout)
-        dims = {size for size in sizes if size > 1 and size % multiple}
-        if dims:
+        if (row.efficiency or 0.0) <= CLOSE_TO_ROOF and (dims := odd_sizes(row)):
             rows.append(row)
             odd.update(dict.fromkeys(sorted(dims)))
     took = total_s(rows)

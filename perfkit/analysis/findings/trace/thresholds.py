@@ -16,6 +16,13 @@ ABOVE_ROOF = 0.01
 # (measured matrix peaks are themselves at 80 to 90 % of the datasheet's).
 CLOSE_TO_ROOF = 0.6
 
+# Of its roof: fused attention is slow below this. On long sequences FlashAttention-2 reaches 50 to 73 % on an A100
+# (section 4.1), FlashAttention-3 up to 75 % on an H100 (abstract), of what its kernels execute.
+FUSED_ATTENTION = 0.5
+
+# Of a product's time: told as its cause where so much is lost to tiles or waves, or so much of the device is idle.
+QUANTIZED = 0.15
+
 # A peak must be this many times another before changing to it is advised.
 HIGHER_PEAK = 1.3
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.products import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_class import OpClass, op_class
@@ -33,6 +34,10 @@ NOT_OF_ROWS = frozenset({LATE, GAPS, WAITS, ALLOCATIONS, FETCHING, QUEUED, COMMU
 BEYOND_ROOF = "all of their time beyond the roof"
 
 COPY = "copy"  # the bound of a row that crosses a link
+
+
+# What gains are of: rows of the tables.
+Work = OpRow | ProductRow
 
 
 class Told(NamedTuple):
@@ -134,7 +139,7 @@ class TraceView:
         gain_s: float | None,
         *,
         basis: str = "",
-        rows: Iterable[OpRow] = (),
+        rows: Iterable[Work] = (),
         scope: Iterable[str] = (),
     ) -> Told:
         """A finding of what could be saved, in the time of some rows or of a named part of the step.
@@ -173,15 +178,16 @@ class ForeignView(TraceView):
     """A trace that perfkit did not record itself, so that a better one may have to be."""
 
 
-def _key(row: OpRow) -> str:
-    return "\0".join((row.op or row.name, row.phase, row.shapes))
+def _key(row: Work) -> str:
+    op = row.name if isinstance(row, ProductRow) else row.op or row.name
+    return "\0".join((op, row.phase, row.shapes))
 
 
-def total_s(rows: Iterable[OpRow]) -> float:
+def total_s(rows: Iterable[Work]) -> float:
     return sum(row.seconds for row in rows)
 
 
-def above_roof_s(rows: Iterable[OpRow]) -> float | None:
+def above_roof_s(rows: Iterable[Work]) -> float | None:
     """Seconds beyond what the rows' roofs allow, of those whose roof is known; None where none is."""
     known = [max(0.0, row.seconds - row.attainable_s) for row in rows if row.attainable_s is not None]
     return sum(known) if known else None
@@ -201,7 +207,7 @@ def named(rows: Sequence[OpRow], most: int = 5) -> str:
 _SHAPE = re.compile(r"([\w?]+)\[([\d,]*)\](?: x(\d+))?")
 
 
-def shapes(row: OpRow) -> tuple[Shape, ...]:
+def shapes(row: Work) -> tuple[Shape, ...]:
     """The tensors among a row's inputs, as `perfkit.analysis.trace.work.pieces.show_shapes` writes them."""
     return tuple(
         Shape(dtype, tuple(int(size) for size in dims.split(",") if size), int(count or 1))

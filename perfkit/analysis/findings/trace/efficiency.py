@@ -1,0 +1,179 @@
+"""Rules about products and attention that run on the right unit, by kernels that reach little of its rate."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from perfkit.analysis.findings.trace.products import odd_sizes
+from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, FUSED_ATTENTION, HIGHER_PEAK, QUANTIZED
+from perfkit.analysis.findings.trace.view import BEYOND_ROOF, Told, TraceView, above_roof_s, total_s
+from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
+from perfkit.analysis.trace.attention_call import EFFICIENT, FLASH_2, TRITON
+from perfkit.analysis.trace.roofline import COMPUTE, MEMORY
+from perfkit.devices.ceiling import Level
+from perfkit.units import percent
+
+Row = TypeVar("Row", bound=ProductRow)
+
+_16_BITS = ("bf16", "fp16")
+_NAMED = 3  # rows
+
+# What tries other kernels for a product, by device.
+_OTHER_KERNELS = {
+    "cuda": 'Let torch.compile(mode="max-autotune") try other kernels.',
+    "rocm": "PYTORCH_TUNABLEOP_ENABLED=1 tries all kernels of hipBLASLt and rocBLAS.",
+    "xpu": 'Let torch.compile(mode="max-autotune") try other kernels.',
+}
+_MORE_TILES = (
+    "Have more tiles than the device has multiprocessors: join products of one input (query, key and value), batch "
+    "more rows, split K."
+)
+_WHOLE_WAVES = "Choose sizes whose tiles fill whole waves: another batch size or sequence length."
+_WHOLE_TILES = "Fill whole tiles: pack more rows into one product, or pad where that costs less."
+
+# GPUs with matrix instructions that FlashAttention-2 does not use: Hopper and Blackwell, by the names of their cards.
+_SINCE_HOPPER = re.compile(r"\bG?[HB]\d{2,3}")
+_WIDEST_FLASH = 256  # head that FlashAttention-2 takes
+_MORE_BLOCKS = (
+    "Give attention more to do at once: more sequences or heads; for few queries a kernel that splits the keys "
+    "(flash_attn_with_kvcache, FlashInfer)."
+)
+_NO_TENSOR = (
+    "FlashAttention takes no mask that is a tensor: pass is_causal=True where it is causal, else use "
+    "torch.nn.attention.flex_attention with a block mask."
+)
+_FLASH = (
+    "FlashAttention takes these inputs, from Ampere on: torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)."
+)
+_LATER = (
+    "FlashAttention-2 was written for Ampere: on this GPU take cuDNN's attention "
+    "(torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION)) or a later FlashAttention."
+)
+_CK = 'Try Composable Kernel instead of AOTriton: torch.backends.cuda.preferred_rocm_fa_library("ck"), or AITER.'
+_OTHER_BACKENDS = "Compare the backends of F.scaled_dot_product_attention with torch.nn.attention.sdpa_kernel."
+
+
+class Cause(NamedTuple):
+    """Why a row is slow, in a few words or none, and what to do."""
+
+    why: str
+    do: str
+
+
+def gemms(view: TraceView) -> Iterator[Told]:
+    """Products that are bound by their arithmetic, and whose kernels reach little of the unit's rate.
+
+    Those whose sizes do not suit the unit are told by `perfkit.analysis.findings.trace.products.odd_dims`.
+    """
+    bound = [row for row in view.trace.gemms if row.bound == COMPUTE and not odd_sizes(row)]
+    rows = [row for row in bound if _is_below(row, CLOSE_TO_ROOF)]
+    took = total_s(rows)
+    if view.trace.device not in _OTHER_KERNELS or view.share(took) < COMMON:
+        return
+    causes = [(row, _of_gemm(view, row)) for row in rows]
+    yield view.gain(
+        f"GEMMs reach {_reached(rows)} of their roof",
+        f"those below {percent(CLOSE_TO_ROOF, 0)} of it take {view.took(took)}: {_largest(causes, _gemm)}",
+        " ".join([*_advice(causes), _OTHER_KERNELS[view.trace.device], *_fp8(view, rows)]),
+        above_roof_s(rows),
+        basis=BEYOND_ROOF,
+        rows=rows,
+    )
+
+
+def fused_attention(view: TraceView) -> Iterator[Told]:
+    """Attention whose kernels are far from both roofs, for which there may be better ones."""
+    bound = [row for row in view.trace.attentions if row.bound in (COMPUTE, MEMORY)]
+    rows = [row for row in bound if _is_below(row, FUSED_ATTENTION)]
+    took = total_s(rows)
+    if view.trace.device not in _OTHER_KERNELS or view.share(took) < COMMON:
+        return
+    causes = [(row, _of_attention(view, row)) for row in rows]
+    yield view.gain(
+        f"Fused attention reaches {_reached(rows)} of its roof",
+        f"calls below {percent(FUSED_ATTENTION, 0)} of it take {view.took(took)}: {_largest(causes, _attention)}",
+        " ".join(_advice(causes)) or _OTHER_BACKENDS,
+        above_roof_s(rows),
+        basis=BEYOND_ROOF,
+        rows=rows,
+    )
+
+
+def _of_gemm(view: TraceView, row: GemmRow) -> Cause | None:
+    if _is_small(row):
+        return Cause(_blocks(view, row), _MORE_TILES)
+    if row.waves is not None and row.wave_loss is not None and row.wave_loss >= QUANTIZED:
+        return Cause(f"{percent(row.wave_loss, 0)} lost to the last of {row.waves:.1f} waves", _WHOLE_WAVES)
+    if row.tile_loss is not None and row.tile_loss >= QUANTIZED:
+        return Cause(f"{percent(row.tile_loss, 0)} lost at the edges of {row.tile} tiles", _WHOLE_TILES)
+    return None
+
+
+def _of_attention(view: TraceView, row: AttentionRow) -> Cause | None:
+    if _is_small(row):
+        return Cause(_blocks(view, row), _MORE_BLOCKS)
+    if row.backend == EFFICIENT and row.dtype in _16_BITS and row.width <= _WIDEST_FLASH:
+        return Cause("with a mask", _NO_TENSOR) if row.given_mask else Cause("", _FLASH)
+    if row.backend == FLASH_2 and _SINCE_HOPPER.search(view.trace.device_name):
+        return Cause("", _LATER)
+    if row.backend == TRITON and view.trace.device == "rocm":
+        return Cause("", _CK)
+    return None
+
+
+def _is_small(row: ProductRow) -> bool:
+    """Whether a grid leaves multiprocessors without work from beginning to end."""
+    return row.waves is not None and row.waves <= 1 - QUANTIZED
+
+
+def _blocks(view: TraceView, row: ProductRow) -> str:
+    return f"{row.blocks} blocks for {row.units} {'compute units' if view.trace.device == 'rocm' else 'SMs'}"
+
+
+def _is_below(row: ProductRow, share: float) -> bool:
+    return row.efficiency is not None and row.efficiency < share and not row.above_roof
+
+
+def _reached(rows: Sequence[ProductRow]) -> str:
+    return percent(sum(row.attainable_s or 0.0 for row in rows) / total_s(rows), 0)
+
+
+def _beyond(row: ProductRow) -> float:
+    return 0.0 if row.attainable_s is None else row.seconds - row.attainable_s
+
+
+def _advice(causes: Sequence[tuple[Row, Cause | None]]) -> list[str]:
+    """What to do about the two causes with most time above the roof."""
+    beyond: dict[str, float] = {}
+    for row, cause in causes:
+        if cause is not None:
+            beyond[cause.do] = beyond.get(cause.do, 0.0) + _beyond(row)
+    return sorted(beyond, key=lambda do: -beyond[do])[:2]
+
+
+def _largest(causes: Sequence[tuple[Row, Cause | None]], show: Callable[[Row], str]) -> str:
+    """The rows with most time above their roofs, and why they are slow where that is known."""
+    told = [
+        f"{show(row)}: {percent(row.efficiency or 0.0, 0)}{f' ({cause.why})' if cause and cause.why else ''}"
+        for row, cause in sorted(causes, key=lambda each: -_beyond(each[0]))
+    ]
+    return ", ".join(told[:_NAMED]) + (f" and {len(told) - _NAMED} more" if len(told) > _NAMED else "")
+
+
+def _gemm(row: GemmRow) -> str:
+    batch = f"{row.batch} x " if row.batch > 1 else ""
+    return f"{row.name.rpartition('::')[2]} {batch}{row.m} x {row.n} x {row.k}"
+
+
+def _attention(row: AttentionRow) -> str:
+    backward = " backward" if row.backward else ""
+    return f"{row.backend or row.name}{backward}, {row.queries} x {row.keys} in heads of {row.width}"
+
+
+def _fp8(view: TraceView, rows: Sequence[GemmRow]) -> Iterator[str]:
+    """Where most of the time is in 16 bits, and the device has a higher peak in eight."""
+    reduced = [row for row in rows if row.dtype in _16_BITS]
+    now = view.peak(Level.MATRIX, reduced[0].dtype) if reduced else None
+    fp8 = view.peak(Level.MATRIX, "fp8")
+    if now and fp8 and fp8 >= HIGHER_PEAK * now and total_s(reduced) > total_s(rows) / 2:
+        yield f"fp8 (torchao.float8) has a peak {fp8 / now:.1f} times as high, where its precision suffices."
