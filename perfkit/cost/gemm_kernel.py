@@ -20,7 +20,7 @@ _IS_MATRIX = re.compile(
 )
 _IS_NOT = re.compile(
     r"splitK_?reduce|ReduceSplitK|elementwise_kernel|im2col|col2im|nchwToNhwc|nhwcToNchw|::bn_|quantize|_to_float|convert|"
-    r"dot_do_o|combine_kernel|cudnn_generated\w*sdpa",  # cuDNN's attention says f16 for bf16, too
+    r"epilogue::impl::|dot_do_o|combine_kernel|cudnn_generated\w*sdpa",  # cuDNN's attention says f16 for bf16, too
     re.IGNORECASE,
 )
 
@@ -114,6 +114,14 @@ def multiplies(kernel_name: str) -> bool:
     if _CUDNN_ATTENTION.search(kernel_name):
         return True
     return _IS_MATRIX.search(kernel_name) is not None and _IS_NOT.search(kernel_name) is None
+
+
+@lru_cache(maxsize=16384)
+def only_helps(kernel_name: str) -> bool:
+    """Whether a kernel, copy or fill of a product is known not to multiply: it packs, converts or sums."""
+    if _CUDNN_ATTENTION.search(kernel_name):
+        return False
+    return kernel_name.startswith(("Memset", "Memcpy")) or _IS_NOT.search(kernel_name) is not None
 
 
 @lru_cache(maxsize=16384)

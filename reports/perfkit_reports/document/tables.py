@@ -12,7 +12,7 @@ from perfkit_reports.document.weight import Weight
 
 NOTHING = "–"
 
-Row = TypeVar("Row")
+Row = TypeVar("Row", contravariant=True)
 Owner = TypeVar("Owner")
 
 

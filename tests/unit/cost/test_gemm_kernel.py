@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.cost.call import Unit
-from perfkit.cost.gemm_kernel import matrix_unit, multiplies, operand_dtypes
+from perfkit.cost.gemm_kernel import matrix_unit, multiplies, only_helps, operand_dtypes
 
 MATRIX, VECTOR = Unit.MATRIX, Unit.VECTOR
 
@@ -184,3 +184,18 @@ def test_generated_and_other_kernels_multiply_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ["fused_moe_kernel", "kernel_unified_attention_2d", "paged_attention_v1_kernel<half>"])
 def test_kernels_of_serving_engines_multiply(name: str) -> None:
     assert multiplies(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "helps"),
+    [
+        ("void splitKreduce_kernel<float, float, float, float, true, false, false>", True),
+        ("void epilogue::impl::globalKernel<float, float, float, true, true>(int)", True),
+        ("Memset (Device)", True),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128", False),
+        ("ampere_sgemm_32x128_nn", False),
+        ("kernel_0d1d2d3de", False),
+    ],
+)
+def test_what_only_helps_a_product(name: str, helps: bool) -> None:
+    assert only_helps(name) is helps

@@ -161,7 +161,7 @@ def _largest(causes: Sequence[tuple[Row, Cause | None]], show: Callable[[Row], s
 
 
 def _gemm(row: GemmRow) -> str:
-    batch = f"{row.batch} x " if row.batch > 1 else ""
+    batch = f"{row.batch} of " if row.batch > 1 else ""
     return f"{row.name.rpartition('::')[2]} {batch}{row.m} x {row.n} x {row.k}"
 
 

@@ -19,6 +19,7 @@ from perfkit.analysis.trace.work.engine import Engine
 from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.placed import Placed, place, rows
+from perfkit.cost.gemm_kernel import only_helps
 from perfkit.cost.gemm_tile import grid_counts_threads, takes_whole_tiles, tile_of
 from perfkit.trace.costing import CostedCall
 from perfkit.trace.read import NONE
@@ -58,6 +59,8 @@ def product_rows(
     attentions: list[AttentionRow] = []
     for index in order.tolist():
         of = _group(placed, index, main, engine.step_s, units)
+        if only_helps(of.kernel):  # the one that multiplies is not in the trace
+            continue
         if op_class(of.call.call.name) == OpClass.MATMUL:
             gemms += filter(None, [_gemm(of)])
         else:

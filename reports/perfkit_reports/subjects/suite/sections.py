@@ -21,7 +21,7 @@ from perfkit_reports.subjects.suite import details
 from perfkit_reports.subjects.suite.data import data
 from perfkit_reports.subjects.suite.look import holders, plane, styles, traces
 from perfkit_reports.subjects.suite.summary import summary as short
-from perfkit_reports.subjects.trace import costs, step
+from perfkit_reports.subjects.trace import costs, products, step
 
 REPORT_JSON = "report.json"
 
@@ -101,6 +101,7 @@ def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tu
         step.split(traced, bars, what, untraced),
         memory(holders(analysis), what, peak=Weight.BRIEF, words=False),
         costs.section(traced, what, untraced, LONGEST_ROWS, Weight.NORMAL),
+        *filter(None, [products.section(traced)]),
     )
 
 

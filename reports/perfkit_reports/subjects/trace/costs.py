@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from perfkit import units
+from perfkit.analysis.model.products import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
@@ -18,7 +19,7 @@ from perfkit_reports.subjects.tables import SHORT
 from perfkit_reports.subjects.trace.series import detailed, every_trace
 
 _ROWS = 80  # of a trace that stands alone: more would make a page too large to send
-_SAVINGS = "Potential savings"
+SAVINGS = "Potential savings"
 _ABOVE = "it came out above a roof, so the model of its cost is wrong"
 _CACHED = "faster than the memory: its operands were still in a cache, whose bandwidth is not known"
 _BOUNDS = "the least and the most that it can be"
@@ -26,24 +27,24 @@ _ESTIMATED = "estimate: each recorded argument once, of an op that no formula kn
 _UNMODELLED = "no cost model for this op, or its shapes were not recorded"
 
 
-def gain_s(row: OpRow) -> float | None:
+def gain_s(row: OpRow | ProductRow) -> float | None:
     """Seconds per step above the attainable time; None where that is not known or cannot be right."""
     return None if row.attainable_s is None or row.above_roof else max(0.0, row.seconds - row.attainable_s)
 
 
-def _of_roofline(row: OpRow) -> Cell:
+def _of_roofline(row: OpRow | ProductRow) -> Cell:
     why_not = _UNMODELLED if row.attainable_s is None else _CACHED
     return known(row.efficiency, lambda value: units.percent(value, 0), why_not)
 
 
-def _bound(row: OpRow) -> Cell:
+def _bound(row: OpRow | ProductRow) -> Cell:
     if row.above_roof:
         return Cell("above roof", reason="no device is that fast: the model of its cost is wrong", tone="unsure")
     level = f" ({row.level})" if row.bound == "memory" and row.level not in ("", "memory") else ""
     return text(row.bound + level)
 
 
-_FIGURES: tuple[Column[OpRow], ...] = (
+FIGURES: tuple[Column[OpRow | ProductRow], ...] = (
     Column("Time", lambda row: seconds(row.seconds), help="summed over streams or threads, per step"),
     Column(
         "Share",
@@ -52,7 +53,7 @@ _FIGURES: tuple[Column[OpRow], ...] = (
         meter=True,
     ),
     Column(
-        _SAVINGS,
+        SAVINGS,
         lambda row: known(gain_s(row), units.seconds, _ABOVE if row.above_roof else _UNMODELLED),
         help="time above what the roofs allow, per step",
     ),
@@ -90,7 +91,7 @@ def columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]:
     name, shown, on_demand = _KINDS[kind]
     return (
         name,
-        *(replace(column, weight=Weight.BRIEF) for column in _FIGURES),
+        *(replace(column, weight=Weight.BRIEF) for column in FIGURES),
         *shown,
         *(replace(column, weight=Weight.DETAIL) for column in (*on_demand, *_cost(device_name))),
     )
@@ -145,7 +146,7 @@ def section(traces: Sequence[RankTrace], what: str, none: str, limit: int, weigh
     """Tables of `limit` rows of `traces`, each of them a `what`; `total` says how many there are."""
     tables = [table for place, trace in enumerate(traces) for table in _tables(trace, place, limit, weight)]
     if not tables:
-        return Section("savings", _SAVINGS, (Text(id="no-costs", lines=(none,), style="empty"),))
+        return Section("savings", SAVINGS, (Text(id="no-costs", lines=(none,), style="empty"),))
     blocks: list[Block] = [
         Choice(
             id="costs",
@@ -158,7 +159,7 @@ def section(traces: Sequence[RankTrace], what: str, none: str, limit: int, weigh
     if total > len(traces):
         line = f"Tables of {len(traces)} of {total} traces; all are in tables/."
         blocks.append(Text(id="costs-cut", lines=(line,), style="caption"))
-    return Section("savings", _SAVINGS, tuple(blocks), intro=(_INTRO,))
+    return Section("savings", SAVINGS, tuple(blocks), intro=(_INTRO,))
 
 
 def _tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterator[tuple[str, str, Table]]:
@@ -181,7 +182,7 @@ def _tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterato
             what=kind[:-1],
             data=kind,
             limit=limit,
-            sorted=_SAVINGS,
+            sorted=SAVINGS,
             caption=caption,
             weight=weight,
         )

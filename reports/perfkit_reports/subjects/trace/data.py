@@ -8,6 +8,7 @@ from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
+from perfkit.analysis.model.products import AttentionRow, GemmRow
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
     CollectiveRow,
@@ -85,9 +86,13 @@ def data(analysis: TraceAnalysis) -> tuple[Data, ...]:
 
 
 def of_costs(traces: Sequence[RankTrace], owner: str) -> tuple[Data, ...]:
-    """Kernels, ops, modules, phases and the dots of the roofline; `owner` is what a trace is of."""
+    """Kernels, ops, modules, phases, the dots of the roofline, and products; `owner` is what a trace is of."""
     named = [([trace.label], trace) for trace in traces]
-    return tuple(owned(name, OpRow, {owner: str}, named, pick) for name, pick in _COSTS.items())
+    return (
+        *(owned(name, OpRow, {owner: str}, named, pick) for name, pick in _COSTS.items()),
+        owned("gemms", GemmRow, {owner: str}, named, lambda trace: trace.gemms),
+        owned("attentions", AttentionRow, {owner: str}, named, lambda trace: trace.attentions),
+    )
 
 
 def _time(trace: RankTrace) -> list[dict[str, Any]]:

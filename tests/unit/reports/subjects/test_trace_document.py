@@ -62,9 +62,10 @@ def test_hostile_text_is_there_as_text() -> None:
 
 
 def test_sections_that_have_nothing_to_say_are_left_out() -> None:
-    every = ["findings", "changed", "time", "roofline", "savings", "ranks", "launches", "transfers", "coverage"]
-    assert sections(sample.realistic()) == [*every, "method"]
+    every = ["findings", "changed", "time", "roofline", "savings", "products", "ranks", "launches", "transfers"]
+    assert sections(sample.realistic()) == [*every, "coverage", "method"]
     assert not {"changed", "ranks", "memory"} & set(sections(sample.alone()))
+    assert "products" not in sections(sample.without_shapes())
 
 
 def test_the_document_tells_the_story() -> None:
@@ -169,7 +170,8 @@ def test_names_and_shapes_of_any_length_do_not_fill_the_page() -> None:
         msgspec.structs.replace(row, name=row.name * 50, shapes="[4096, 4096] " * 999)
         for row in sample.trace("rank 0", 0).kernels * 50
     )
-    ranks = tuple(msgspec.structs.replace(trace, kernels=long, ops=long) for trace in sample.many_ranks(4).traces)
+    tables = {"kernels": long, "ops": long, "gemms": (), "attentions": ()}
+    ranks = tuple(msgspec.structs.replace(trace, **tables) for trace in sample.many_ranks(4).traces)
     analysis = msgspec.structs.replace(sample.many_ranks(4), traces=ranks)
     size = len(html.render(document(analysis)).encode())  # by itself: a failing comparison would print the page
     assert size < 3_500_000

@@ -68,6 +68,12 @@ def test_what_adds_up_a_split_k_counts_into_the_time_of_its_product(tmp_path: Pa
     assert (row.waves, row.flops) == (pytest.approx(3 * 128 / 132), pytest.approx(2**33))
 
 
+def test_a_product_whose_kernel_was_lost_has_no_row(tmp_path: Path) -> None:
+    lost = product(1, 0, 4096, 20, 132)
+    lost[2]["name"] = "void cublasLt::splitKreduce_kernel<32, 16>"
+    assert analysed(tmp_path, *lost).gemms == ()
+
+
 def test_equal_products_by_other_kernels_and_in_other_sizes_have_rows_of_their_own(tmp_path: Path) -> None:
     other = product(3, 600, 4096, 100, 128)
     other[2]["name"] = "nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT"

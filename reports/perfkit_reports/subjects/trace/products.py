@@ -1,0 +1,162 @@
+"""Matrix products and fused attention by the sizes of their calls: what each kernel reaches, and what it loses."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perfkit import units
+from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.devices.peak import CPU
+from perfkit_reports.cells import calls, code, known, text
+from perfkit_reports.document.blocks import Block, Section
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import NOTHING, Column, telling
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.tables import table
+from perfkit_reports.subjects.trace.costs import FIGURES, SAVINGS
+from perfkit_reports.subjects.trace.parts import by_trace
+from perfkit_reports.subjects.trace.series import detailed
+
+_UNCOSTED = "its cost is not known"
+_NO_GRID = "the trace has no grid of its kernel"
+_NO_UNITS = "the device's number of multiprocessors is not known"
+_PERSISTENT = "persistent: a few blocks share all tiles, or may do so"
+_NO_TILE = "the kernel's name tells no tile, or not which way round it lies"
+
+
+def _loss(value: float | None, reason: str) -> Cell:
+    return known(value, lambda loss: units.percent(loss, 0), reason)
+
+
+def _why_no_waves(row: ProductRow) -> str:
+    if row.blocks is None:
+        return _NO_GRID
+    return _NO_UNITS if row.units is None else _PERSISTENT
+
+
+def _waves(row: ProductRow) -> Cell:
+    return known(row.waves, lambda waves: f"{waves:.1f}", _why_no_waves(row)) if row.kernel else Cell(NOTHING)
+
+
+def _wave_loss(row: ProductRow) -> Cell:
+    return _loss(row.wave_loss, _why_no_waves(row)) if row.kernel else Cell(NOTHING)
+
+
+_TIME, _SHARE, _SAVED, _ROOF, _BOUND = FIGURES
+_OP = Column[ProductRow]("Op", lambda row: code(row.name.removeprefix("aten::"), 32), numeric=False)
+_KERNEL = Column[ProductRow]("Kernel", lambda row: code(row.kernel, 40), numeric=False)
+_DTYPE = Column[ProductRow]("Dtype", lambda row: text(row.dtype), numeric=False, help="what it is computed in")
+_RATE = Column[ProductRow](
+    "FLOP/s",
+    lambda row: known(row.achieved, units.flops_per_s, _UNCOSTED),
+    help="what is computed in the time taken",
+    weight=Weight.DETAIL,
+)
+_CALLS = Column[ProductRow]("Calls", lambda row: calls(row.calls), help="per step")
+_FILLED: tuple[Column[ProductRow], ...] = (
+    Column("Waves", _waves, help="blocks for each multiprocessor, one at a time"),
+    Column("Lost to waves", _wave_loss, help="of the multiprocessors' time, at least: some have one block less to do"),
+)
+_BEHIND: tuple[Column[ProductRow], ...] = (
+    Column("Blocks", lambda row: known(row.blocks, lambda count: f"{count:,}", _NO_GRID), weight=Weight.DETAIL),
+    replace(_SHARE, weight=Weight.DETAIL),
+    Column("Phase", lambda row: text(row.phase), numeric=False, weight=Weight.DETAIL),
+    Column("FLOPs", lambda row: known(row.flops, units.flops, _UNCOSTED), help="per step", weight=Weight.DETAIL),
+    Column(
+        "At best",
+        lambda row: known(row.attainable_s, units.seconds, "its cost or its roof is not known"),
+        help="the time the roofs allow, per step",
+        weight=Weight.DETAIL,
+    ),
+)
+
+
+def _size(row: GemmRow) -> Cell:
+    batch = f"{row.batch} of " if row.batch > 1 else ""
+    return Cell(f"{batch}{row.m} × {row.n} × {row.k}", value=row.batch * row.m * row.n * row.k)
+
+
+_GEMMS: tuple[Column[GemmRow], ...] = (
+    Column("M × N × K", _size, numeric=False, code=True, help="of a batch, where there is one"),
+    *(_TIME, _SAVED, _ROOF, _BOUND, _DTYPE),
+    Column("Tile", lambda row: text(row.tile), numeric=False, help="of the result and of K, by the kernel's name"),
+    *_FILLED,
+    Column(
+        "Lost to tiles",
+        lambda row: _loss(row.tile_loss, _NO_TILE) if row.kernel else Cell(NOTHING),
+        help="of the arithmetic: what is outside of the product in tiles at its edges",
+    ),
+    *(_CALLS, _OP, _KERNEL),
+    Column(
+        "Layout",
+        lambda row: text(row.layout.replace(",", ", ")),
+        numeric=False,
+        help="whether rows or columns of A and of B are contiguous",
+        weight=Weight.DETAIL,
+    ),
+    Column(
+        "K in parts",
+        lambda row: Cell(NOTHING) if row.split_k is None else Cell(str(row.split_k), value=row.split_k),
+        help="split K: so many blocks add up one tile",
+        weight=Weight.DETAIL,
+    ),
+    _RATE,
+    *_BEHIND,
+)
+
+
+def _positions(row: AttentionRow) -> Cell:
+    return Cell(f"{row.queries} × {row.keys}", value=row.queries * row.keys)
+
+
+def _heads(row: AttentionRow) -> Cell:
+    shown = str(row.heads) if row.heads == row.key_heads else f"{row.heads} / {row.key_heads}"
+    return Cell(shown, value=row.heads)
+
+
+def _mask(row: AttentionRow) -> Cell:
+    told = [word for word, holds in (("causal or window", row.masked), ("tensor", row.given_mask)) if holds]
+    return text(", ".join(told))
+
+
+_ATTENTIONS: tuple[Column[AttentionRow], ...] = (
+    Column("Queries × keys", _positions, numeric=False, code=True, help="positions; packed sequences together"),
+    *(_TIME, _SAVED, _ROOF, _BOUND),
+    Column("Pass", lambda row: Cell("backward" if row.backward else "forward"), numeric=False),
+    Column("Library", lambda row: text(row.backend), numeric=False),
+    Column("Heads", _heads, help="of queries / of keys"),
+    Column("Width", lambda row: Cell(str(row.width), value=row.width), help="of a head"),
+    Column("Batch", lambda row: Cell("packed") if row.batch is None else Cell(str(row.batch), value=row.batch)),
+    Column("Mask", _mask, numeric=False, help="a causal mask or a window leaves out pairs, which are not counted"),
+    *(_DTYPE, _CALLS, _KERNEL, _RATE),
+    *(replace(column, weight=Weight.DETAIL) for column in (*_FILLED, _OP)),
+    *_BEHIND,
+)
+_INTRO = (
+    "Equal calls together, those with most time above their roof first. The roof is the higher of both, so that a "
+    "narrow product is held against the bandwidth.",
+    "Waves are blocks of its kernel for each multiprocessor, of which one runs at a time. What is lost to whole waves "
+    "and whole tiles is part of the time above the roof.",
+)
+
+
+def products(analysis: TraceAnalysis) -> Section | None:
+    """Those of the traces in detail; None without any."""
+    return section(detailed(analysis))
+
+
+def section(traces: Sequence[RankTrace]) -> Section | None:
+    """Tables of traces that have products or attention whose sizes are known; None without any."""
+    told = by_trace("products", [trace for trace in traces if trace.gemms or trace.attentions], _tables)
+    return Section("products", "Products and attention by size", told, nav="Products", intro=_INTRO) if told else None
+
+
+def _tables(trace: RankTrace, end: str) -> Sequence[Block]:
+    gemms, attentions = telling(_GEMMS, trace.gemms), telling(_ATTENTIONS, trace.attentions)
+    what = "size" if trace.device == CPU else "size and kernel"
+    ranked = {"whats": what.replace("size", "sizes").replace("kernel", "kernels"), "sorted": SAVINGS}
+    return (
+        *table(f"gemms{end}", "Matrix products", gemms, trace.gemms, what, **ranked),
+        *table(f"attentions{end}", "Fused attention", attentions, trace.attentions, what, **ranked),
+    )

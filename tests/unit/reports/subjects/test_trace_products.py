@@ -1,0 +1,118 @@
+"""What the tables of products and attention say of a row, and why where something is not known."""
+
+from typing import Any
+
+import pytest
+
+from perfkit_reports.document.blocks import Details, Table
+from perfkit_reports.document.cells import NOT_KNOWN, Cell
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.trace.products import section
+from tests.fixtures import sample_trace_analysis as sample
+from tests.fixtures.document_blocks import column
+from tests.fixtures.rank_traces import attention, gemm, rank_trace
+
+
+def table(place: int = 0, **rows: Any) -> Table:
+    made = section([rank_trace(**rows)])
+    assert made is not None
+    block = made.blocks[place]
+    assert isinstance(block, Table)
+    return block
+
+
+def cells(of: Table) -> dict[str, Cell]:
+    (row,) = of.rows
+    return {each.title: each.cell(row) for each in of.columns}
+
+
+def texts(of: Table) -> dict[str, str]:
+    return {title: cell.text for title, cell in cells(of).items()}
+
+
+def test_a_product_by_its_sizes() -> None:
+    found = texts(table(gemms=(gemm(0.4, wave_loss=0.15, layout="row,column", split_k=3),)))
+    told = {
+        "M × N × K": "4096 × 16896 × 1024", "Time": "400 ms", "Potential savings": "300 ms", "% of roofline": "25 %",
+        "Bound": "compute", "Dtype": "bf16", "Tile": "128x128x64", "Waves": "32.0", "Lost to waves": "15 %",
+        "Lost to tiles": "0 %", "Layout": "row, column", "K in parts": "3", "Blocks": "4,224", "Op": "mm",
+    }  # fmt: skip
+    assert {title: found[title] for title in told} == told
+    assert texts(table(gemms=(gemm(0.4, batch=32),)))["M × N × K"] == "32 of 4096 × 16896 × 1024"
+
+
+def test_sizes_are_sorted_as_numbers() -> None:
+    small, large = table(gemms=(gemm(0.4, m=128),)), table(gemms=(gemm(0.4, m=8192),))
+    assert cells(small)["M × N × K"].value == 128 * 16896 * 1024
+    assert cells(large)["M × N × K"].value == 8192 * 16896 * 1024
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"blocks": None}, "no grid"),
+        ({"units": None}, "multiprocessors is not known"),
+        ({"blocks": 132}, "persistent"),
+    ],
+)
+def test_why_waves_are_not_known(fields: dict[str, Any], why: str) -> None:
+    found = cells(table(gemms=(gemm(0.4, **{"waves": None, "wave_loss": None, **fields}),)))
+    for title in ("Waves", "Lost to waves"):
+        assert found[title].text == NOT_KNOWN
+        assert why in found[title].reason
+
+
+def test_a_tile_that_is_not_told_is_no_loss_of_none() -> None:
+    found = cells(table(gemms=(gemm(0.4, tile="", tile_loss=None),)))
+    assert found["Lost to tiles"].text == NOT_KNOWN
+    assert "tells no tile" in found["Lost to tiles"].reason
+
+
+def test_a_cpu_has_neither_kernels_nor_waves() -> None:
+    (cpu,) = sample.cpu_only().traces
+    made = section([cpu])
+    assert made is not None
+    (block,) = made.blocks
+    assert isinstance(block, Table)
+    assert not {"Kernel", "Tile", "Waves", "Lost to waves", "Lost to tiles"} & {each.title for each in block.columns}
+
+
+def test_attention_by_its_sizes() -> None:
+    found = texts(table(attentions=(attention(0.2, key_heads=4, backward=True, given_mask=True),)))
+    told = {
+        "Queries × keys": "1024 × 1024", "Potential savings": "150 ms", "Pass": "backward", "Heads": "16 / 4",
+        "Library": "FlashAttention-2", "Width": "64", "Batch": "4", "Mask": "causal or window, tensor",
+    }  # fmt: skip
+    assert {title: found[title] for title in told} == told
+    packed = texts(table(attentions=(attention(0.2, batch=None, masked=False),)))
+    assert packed["Batch"] == "packed"
+    assert "Mask" not in packed
+
+
+def test_both_tables_stand_in_one_section_with_those_of_other_traces_folded() -> None:
+    made = section([rank_trace(gemms=(gemm(0.4),), attentions=(attention(0.2),))])
+    assert made is not None
+    assert [(block.id, block.data) for block in made.blocks if isinstance(block, Table)] == [
+        ("gemms-0", "gemms"),
+        ("attentions-0", "attentions"),
+    ]
+    several = section([rank_trace(label=f"rank {rank}", gemms=(gemm(0.4),)) for rank in range(2)])
+    assert several is not None
+    assert isinstance(several.blocks[1], Details)
+    assert section([rank_trace()]) is None
+
+
+def test_what_is_shown_at_first_fits_a_phone() -> None:
+    shown = [each.title for each in table(gemms=(gemm(0.4),)).columns if each.weight < Weight.DETAIL]
+    assert len(shown) <= 13
+    assert column(table(gemms=(gemm(0.4),)), "Kernel") == ["gemm_128x128"]
+
+
+def test_names_of_any_length_and_many_sizes_do_not_fill_the_page() -> None:
+    named = [gemm(0.4, kernel="cutlass::Kernel<" * 500, m=rows) for rows in range(2000)]
+    seen = table(gemms=named)
+    assert seen.limit is not None
+    assert (
+        seen.limit * sum(len(column.cell(named[0]).text + column.cell(named[0]).whole) for column in seen.columns)
+        < 60_000
+    )
