@@ -22,8 +22,8 @@ from perfkit.trace.model import NONE, Category, Ints
 
 # Entries of the table in which a common subsequence is looked for: 32 MB.
 _LARGEST = 1 << 24
-# Of the nodes of one name the grids may differ: kernels split their work by data.
-_MOST_RESIZED = 0.1
+# So many of the nodes may run another kernel than their op did elsewhere, or on another grid, as data decide.
+_MOST_CHANGED = 0.1
 # So many of the kernels have to say that they belong to what the capture called there.
 _LEAST_AGREEING = 0.25
 # Of a capture's kernels so many need a name for it to be aligned by names, and of a replay's as many to be found.
@@ -73,7 +73,7 @@ def align(
     if len(found) < _LEAST_NAMED * len(replayed):
         return None
     each = says.between(node[found], found)
-    if int((each == Agreement.RESIZED).sum()) > _MOST_RESIZED * len(found):
+    if _changed(each) > _MOST_CHANGED * len(found):
         return None
     return Alignment(node, int((each == Agreement.SAME).sum()), by_names)
 
@@ -82,9 +82,13 @@ def _fits(each: NDArray[np.int8], captured: Sequence[Token]) -> bool:
     kernels = np.asarray([token.kind == Category.KERNEL for token in captured], np.bool_)
     return (
         not (each == Agreement.DIFFERENT).any()
-        and int((each == Agreement.RESIZED).sum()) <= _MOST_RESIZED * len(each)
+        and _changed(each) <= _MOST_CHANGED * len(each)
         and int((each[kernels] > Agreement.UNTOLD).sum()) >= max(1, _LEAST_AGREEING * int(kernels.sum()))
     )
+
+
+def _changed(each: NDArray[np.int8]) -> int:
+    return int(((each == Agreement.RESIZED) | (each == Agreement.RENAMED)).sum())
 
 
 def _kernels_alone(
@@ -107,28 +111,41 @@ def _kernels_alone(
 
 
 class _Table(NamedTuple):
-    """What each distinct token of one side says of each of the other."""
+    """The distinct tokens of both sides, and for each node the number of its token."""
 
+    captured: list[Token]
+    replayed: list[Token]
     row: Ints
     column: Ints
-    says: NDArray[np.int8]
 
     @classmethod
     def of(cls, captured: Sequence[Token], replayed: Sequence[Token]) -> "_Table":
-        rows, columns = dict.fromkeys(captured), dict.fromkeys(replayed)
-        says = np.asarray([[agreement(mine, its) for its in columns] for mine in rows], np.int8)
-        at_row = {token: at for at, token in enumerate(rows)}
-        at_column = {token: at for at, token in enumerate(columns)}
+        rows, columns = (
+            {token: number for number, token in enumerate(dict.fromkeys(side))} for side in (captured, replayed)
+        )
         return cls(
-            np.asarray([at_row[token] for token in captured], np.int64),
-            np.asarray([at_column[token] for token in replayed], np.int64),
-            says,
+            list(rows),
+            list(columns),
+            np.asarray([rows[token] for token in captured], np.int64),
+            np.asarray([columns[token] for token in replayed], np.int64),
         )
 
     def between(self, captured: Ints, replayed: Ints) -> NDArray[np.int8]:
         """What nodes say of each other, pair by pair."""
-        each: NDArray[np.int8] = self.says[self.row[captured], self.column[replayed]]
+        pairs = self.row[captured] * len(self.replayed) + self.column[replayed]
+        distinct, place = np.unique(pairs, return_inverse=True)
+        sides = (divmod(pair, len(self.replayed)) for pair in distinct.tolist())
+        each: NDArray[np.int8] = np.asarray(
+            [agreement(self.captured[mine], self.replayed[its]) for mine, its in sides], np.int8
+        )[place]
         return each
+
+    def agrees(self) -> NDArray[np.bool_]:
+        """Whether each distinct token of the capture is that of a kernel by its name."""
+        says = [[agreement(mine, its) for its in self.replayed] for mine in self.captured]
+        table = np.asarray(says, np.int8).reshape(len(self.captured), len(self.replayed))
+        by_name: NDArray[np.bool_] = (table > Agreement.UNTOLD) | (table == Agreement.RESIZED)
+        return by_name
 
 
 def _common(says: _Table, content: Sequence[Hashable]) -> Ints:
@@ -136,7 +153,7 @@ def _common(says: _Table, content: Sequence[Hashable]) -> Ints:
     count, others = len(says.row), len(says.column)
     if (count + 1) * (others + 1) > _LARGEST:
         return np.full(others, NONE, np.int64)
-    agrees = (says.says > Agreement.UNTOLD) | (says.says == Agreement.RESIZED)
+    agrees = says.agrees()
     longest = np.zeros((count + 1, others + 1), np.int32)
     for at in range(count):
         extended = longest[at, :-1] + agrees[says.row[at]][says.column]

@@ -207,12 +207,13 @@ def _tokens(trace: Trace, calls: Ints, events: Ints, op: Ints, eager: Eager) -> 
         kernel = "" if stated == NONE else trace.statements[stated].kernel
         geometry = _geometry(trace, call)
         name = "" if row == NONE else trace.names[int(trace.name[events[row]])]
-        if kind == Category.KERNEL and not kernel and row != NONE:
+        recalled = kind == Category.KERNEL and not kernel and row != NONE
+        if recalled:
             known = eager.get(_call(trace, int(events[row])))
             if known is not None and len(known) == kernels_of[row]:
                 kernel, geometry = known[seen[row]]
             seen[row] += 1
-        yield Token(kind, kernel, geometry if kernel else b"", name)
+        yield Token(kind, kernel, geometry if kernel else b"", name, recalled and bool(kernel))
 
 
 def _kind(call: str) -> Category:

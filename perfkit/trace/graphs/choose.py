@@ -70,13 +70,12 @@ def _choice(replayed: Replayed, distinct: Sequence[tuple[Captured, ...]], captur
 
 def _fits(groups: Sequence[tuple[Captured, ...]], replayed: Replayed) -> list[_Fit]:
     """Those by which most nodes are joined, and of these those whose grids agree most."""
-    in_order = replayed.numbered or replayed.on_one_stream
     found = []
     for group in groups:
         if not any(_holds(captured, replayed) for captured in group):
             continue
         first = group[0]
-        fit = align(first.tokens, first.content, replayed.tokens, replayed.stream, in_order=in_order)
+        fit = align(first.tokens, first.content, replayed.tokens, replayed.stream, in_order=replayed.in_order)
         if fit is not None:
             found.append(_Fit(group, fit))
     ranks = [(fit.alignment.joined, fit.alignment.same) for fit in found]
@@ -162,7 +161,7 @@ def _why_not(replayed: Replayed, captures: Sequence[Captured]) -> str:
             f"none of {len(captures)} captures fits its {count} nodes; the nearest has {len(nearest.tokens)} "
             f"({nearest.label})"
         )
-    if not (replayed.numbered or replayed.on_one_stream):
+    if not replayed.in_order:
         return "it ran on several streams, and neither names nor numbers of its nodes tell their order in the capture"
     if replayed.size > max(captured.size for captured in captures) > NONE:
         return f"its batch of {replayed.size} is larger than that of any capture"

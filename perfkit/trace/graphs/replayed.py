@@ -1,8 +1,9 @@
 """Graphs as they were replayed: the kernels of each launch, in the order of the graph's nodes.
 
-Nodes are numbered in the order in which a capture made them, and recent versions of CUPTI write the number with each
-kernel (kineto's `graph node id`: the graph's number, and the node's in the low 32 bits, as torch's `_graph_annotations`
-reads it). Where that is not recorded kernels are in the order in which they ran, which on one stream is the same.
+On one stream kernels run in the order in which the capture launched them. Of those of a graph that runs on several,
+their numbers tell it: nodes are numbered as a capture makes them, and recent versions of CUPTI write the number with
+each kernel (kineto's `graph node id`: the graph's number, and in the low 32 bits the node's, as torch's
+`torch.cuda._annotate_cuda_graph_trace` reads it).
 """
 
 import re
@@ -36,19 +37,16 @@ class Replayed:
         rows: rows of `Kernels`, one a launch, one column a node.
         tokens: the nodes.
         stream: of each node as the first launch ran it.
-        numbered: whether the order is that of the nodes' numbers; else that of time.
+        in_order: whether the nodes are in the order of their capture: on one stream, or by their numbers; else they
+            are in that of time.
         size: tokens or sequences of the batch, NONE where no range around the launch tells.
     """
 
     rows: Ints
     tokens: tuple[Token, ...]
     stream: Ints
-    numbered: bool
+    in_order: bool
     size: int
-
-    @property
-    def on_one_stream(self) -> bool:
-        return len(np.unique(self.stream)) == 1
 
 
 class _Sequence(NamedTuple):
@@ -57,7 +55,7 @@ class _Sequence(NamedTuple):
     names: bytes
     geometries: bytes
     streams: bytes
-    numbered: bool
+    in_order: bool
     size: int
 
 
@@ -67,18 +65,20 @@ def replayed_graphs(trace: Trace, kernels: Kernels) -> list[Replayed]:
     sizes = _sizes(trace, kernels)
     node = _nodes(trace, kernels.event)
     for rows in _launches(trace, kernels, node):
-        is_numbered = bool((node[rows] != NONE).all()) and len(np.unique(node[rows])) == len(rows)
-        rows = rows[np.argsort(node[rows] if is_numbered else trace.start_ns[kernels.event[rows]], kind="stable")]
+        on_one = len(np.unique(trace.stream[kernels.event[rows]])) == 1
+        numbered = bool((node[rows] != NONE).all()) and len(np.unique(node[rows])) == len(rows)
+        by_number = numbered and not on_one
+        rows = rows[np.argsort(node[rows] if by_number else trace.start_ns[kernels.event[rows]], kind="stable")]
         events = kernels.event[rows]
         stream = np.unique(trace.stream[events], return_inverse=True)[1]
         size = sizes.get(int(kernels.launch[rows[0]]), NONE)
         what = (trace.name[events].tobytes(), trace.geometry[events].tobytes(), stream.tobytes())
-        alike[_Sequence(*what, is_numbered, size)].append(rows)
+        alike[_Sequence(*what, on_one or numbered, size)].append(rows)
     graphs = []
     for sequence, launches in alike.items():
         first = kernels.event[launches[0]]
         tokens = tuple(_token(trace, event) for event in first.tolist())
-        graph = Replayed(np.stack(launches), tokens, trace.stream[first], sequence.numbered, sequence.size)
+        graph = Replayed(np.stack(launches), tokens, trace.stream[first], sequence.in_order, sequence.size)
         graphs.append(graph)
     return sorted(graphs, key=lambda graph: -graph.rows.size)
 

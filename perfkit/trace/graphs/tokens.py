@@ -20,18 +20,23 @@ from perfkit.trace.model import Category
 
 
 class Token(NamedTuple):
-    """`kernel` is empty where its name is not known, `geometry` where its grid and block are not; so is `op`."""
+    """`kernel` is empty where its name is not known, `geometry` where its grid and block are not; so is `op`.
+
+    `recalled` says that kernel and geometry are those of the same op's run elsewhere, which may have chosen others.
+    """
 
     kind: Category
     kernel: str
     geometry: bytes
     op: str = ""
+    recalled: bool = False
 
 
 class Agreement(IntEnum):
     """What two tokens say of each other."""
 
-    DIFFERENT = -2  # not the same node
+    DIFFERENT = -3  # not the same node
+    RENAMED = -2  # another kernel than the op launched elsewhere
     RESIZED = -1  # the same kernel on another grid
     UNTOLD = 0  # nothing
     ALIKE = 1  # the same kernel by its name, or of the kind that the op launches
@@ -53,7 +58,8 @@ def agreement(captured: Token, replayed: Token) -> Agreement:
         return Agreement.ALIKE
     if captured.kernel:
         if captured.kernel != replayed.kernel:
-            return Agreement.DIFFERENT
+            can_be = captured.recalled and launches(captured.op, replayed.kernel) != Agreement.DIFFERENT
+            return Agreement.RENAMED if can_be else Agreement.DIFFERENT
         if not (captured.geometry and replayed.geometry):
             return Agreement.ALIKE
         return Agreement.SAME if captured.geometry == replayed.geometry else Agreement.RESIZED

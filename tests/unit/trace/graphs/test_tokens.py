@@ -48,6 +48,13 @@ def test_names_and_grids_say_more_than_the_op() -> None:
     assert agreement(kernel(TENSILE)._replace(op="aten::add"), kernel(PRODUCT)) == Agreement.DIFFERENT
 
 
+def test_what_an_op_launched_elsewhere_may_differ_but_not_in_kind() -> None:
+    recalled = Token(Category.KERNEL, PRODUCT, SMALL, "aten::mm", recalled=True)
+    assert agreement(recalled, kernel(TENSILE, SMALL)) == Agreement.RENAMED
+    assert agreement(recalled, kernel(PRODUCT, LARGE)) == Agreement.RESIZED
+    assert agreement(recalled, kernel(ADD, SMALL)) == Agreement.DIFFERENT
+
+
 def test_rocm_fills_and_copies_with_kernels() -> None:
     fill, copy = Token(Category.FILL, "", b""), Token(Category.COPY, "", b"")
     assert agreement(fill, kernel("__amd_rocclr_fillBufferAligned")) == Agreement.ALIKE
