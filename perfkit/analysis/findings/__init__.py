@@ -98,6 +98,7 @@ RULES = (
     Rule(queued.held_up, TraceView, About.STEP),
     Rule(limits.above_roof, TraceView, About.LIMIT),
     Rule(limits.unlike_steps, TraceView, About.LIMIT),
+    Rule(limits.replayed, ForeignView, About.LIMIT),
     Rule(limits.unlinked, ForeignView, About.LIMIT),
     Rule(limits.unmodelled, ForeignView, About.LIMIT),
     Rule(limits.no_shapes, ForeignView, About.LIMIT),

@@ -56,10 +56,30 @@ def no_kernels(view: TraceView) -> Iterator[Told]:
         )
 
 
+def replayed(view: TraceView) -> Iterator[Told]:
+    """Kernels of graphs whose capture is not known."""
+    kernel_s, missing = view.trace.coverage.kernel_s, _replayed_s(view)
+    if kernel_s > 0 and missing >= NOTABLE * kernel_s:
+        longest = max(view.trace.graphs, key=lambda graph: (bool(graph.reason), graph.seconds))
+        yield view.remark(
+            "note",
+            f"{percent(missing / kernel_s)} of kernel time is in replayed graphs: which ops ran there is not known",
+            f"a replay calls no op; of the longest of {len(view.trace.graphs)} graphs: {longest.reason}",
+            "Record torch.profiler with shapes while the graphs are captured, too, and name those traces with "
+            "--capture. vLLM writes them with --profiler-config.capture_torch_profiler, SGLang with "
+            "--enable-profile-cuda-graph.",
+        )
+
+
+def _replayed_s(view: TraceView) -> float:
+    """The time of kernels that graphs replayed and that no capture tells the ops of."""
+    return sum(graph.seconds * (1 - graph.joined / graph.nodes) for graph in view.trace.graphs)
+
+
 def unlinked(view: TraceView) -> Iterator[Told]:
     """Kernels of which nothing is known but their name."""
     coverage = view.trace.coverage
-    missing = coverage.kernel_s - coverage.linked_s
+    missing = coverage.kernel_s - coverage.linked_s - _replayed_s(view)
     if view.trace.device != CPU and coverage.kernel_s > 0 and missing >= NOTABLE * coverage.kernel_s:
         yield view.remark(
             "note",

@@ -208,11 +208,12 @@ UNCOVERED: tuple[Column[Uncovered], ...] = (
     Column("Why", lambda row: text(row.reason), numeric=False, wrap=True),
 )
 GRAPHS: tuple[Column[ReplayedGraph], ...] = (
+    Column("Captured in", lambda row: text(row.capture or "not known"), numeric=False, wrap=True),
     Column("Nodes", lambda row: whole(row.nodes), help="kernels, copies and fills of one launch"),
+    Column("Joined", lambda row: whole(row.joined), help="nodes whose op the capture tells"),
     Column("Launches", lambda row: whole(row.launches)),
     Column("Time", lambda row: seconds(row.seconds), help="of its kernels in the whole trace"),
-    Column("Joined", lambda row: whole(row.joined), help="nodes of a launch whose op the capture tells"),
-    Column("Capture", lambda row: text(row.capture or row.reason), numeric=False, wrap=True),
+    Column("Why", lambda row: text(row.reason), numeric=False, wrap=True),
 )
 HOST_CALLS: tuple[Column[HostCallRow], ...] = (
     Column("Call", lambda row: code(row.name), numeric=False, code=True),

@@ -8,6 +8,7 @@ import pytest
 from perfkit.analysis.findings.of_traces import trace_findings
 from perfkit.analysis.model.coverage import Uncovered
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
 from perfkit.analysis.model.time_split import PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
@@ -497,6 +498,21 @@ def test_unlinked_kernels() -> None:
     assert finding is not None
     assert finding.severity == "note"
     assert of(rank_trace(coverage=coverage(linked_s=0.995)), "linked to no op") is None
+
+
+def test_kernels_of_graphs_whose_capture_is_not_known() -> None:
+    graphs = (
+        ReplayedGraph(nodes=100, launches=2, seconds=0.3, joined=100, capture="a"),
+        ReplayedGraph(nodes=10, launches=1, seconds=0.2, reason="none of 1 captures fits its 10 nodes"),
+    )
+    replayed = rank_trace(coverage=coverage(linked_s=0.7), graphs=graphs)
+    finding = of(replayed, "20.0 % of kernel time is in replayed graphs")
+    assert finding is not None
+    assert "of the longest of 2 graphs: none of 1 captures fits" in finding.evidence
+    assert "--capture" in finding.action
+    assert of(replayed, "10.0 % of kernel time is linked to no op") is not None
+    known = rank_trace(graphs=graphs[:1])
+    assert of(known, "replayed graphs") is None
 
 
 def test_low_coverage_names_what_is_missing() -> None:
