@@ -7,8 +7,10 @@ from perfkit.spec import Struct
 class ChangeRow(Struct):
     """An op before and after, matched by name, module, phase and shapes; None on the side where it does not occur.
 
-    Seconds and calls are per step. `evidence` is there where a check judged the change: `new`, `gone`, `more calls`,
-    `fewer calls` and `other inputs` are exact; `slower` and `faster` stand out of the steps' spread, `noise` does not.
+    Seconds and calls are per step. `compiled` are names of what torch.compile made, on either side, and `replaced` of
+    the ops that it stands against; both are empty of all other rows. `evidence` is there where a check judged the
+    change: `new`, `gone`, `more calls`, `fewer calls` and `other inputs` are exact; `slower` and `faster` stand out of
+    the steps' spread, `noise` does not.
     """
 
     name: str
@@ -24,6 +26,8 @@ class ChangeRow(Struct):
     before_bytes: float | None
     after_bytes: float | None
     evidence: str = ""
+    compiled: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
     @property
     def change_s(self) -> float:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum
-from typing import NamedTuple
 
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.compiled_pairs import is_compiled, with_compiled
+from perfkit.analysis.trace.op_pair import COMPILED, OpPair, inputs
 from perfkit.analysis.trace.work.inferred import INFERRED
 from perfkit.analysis.trace.work.placed import NO_OP
 from perfkit.units import percent
@@ -17,42 +18,25 @@ MOST_CHANGES = 1000
 # Ops that match only without their shapes make two traces hard to compare if they are more than this share of the time.
 _OTHER_SHAPES = 0.05
 
+COMPILED_CODE = "compiled code"
+
 _Key = tuple[str, ...]
 # The strictest first. Modules may be renamed (by compiling, by wrapping) and shapes change with the batch.
 _LEVELS: tuple[Callable[[OpRow], _Key], ...] = (
-    lambda row: (row.name, row.phase, row.module, row.shapes),
+    lambda row: (row.name, row.phase, row.module, inputs(row)),
     lambda row: (row.name, row.phase, row.module),
     lambda row: (row.name, row.phase),
 )
-
-
-class OpPair(NamedTuple):
-    """Equal ops on both sides; one side is empty where they do not occur. `level` is the one they matched at."""
-
-    before: Sequence[OpRow]
-    after: Sequence[OpRow]
-    level: int
-
-    @property
-    def before_s(self) -> float:
-        return fsum(row.seconds for row in self.before)
-
-    @property
-    def after_s(self) -> float:
-        return fsum(row.seconds for row in self.after)
-
-    @property
-    def change_s(self) -> float:
-        return self.after_s - self.before_s
 
 
 def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
     """Compare the ops of two traces, per step.
 
     Ops are matched by name, phase, module and shapes; those left over by name, phase and module; then by name and
-    phase. Rows and rests sum to the time of all ops on each side.
+    phase. What torch.compile made stands against the ops that it replaced. Rows and rests sum to the time of all ops
+    on each side.
     """
-    pairs = sorted(paired_ops(before.ops, after.ops), key=lambda pair: -abs(pair.change_s))
+    pairs = sorted(with_compiled(paired_ops(before.ops, after.ops)), key=lambda pair: -abs(pair.change_s))
     shown = pairs[:MOST_CHANGES]
     return TraceDifference(
         before=before.label,
@@ -68,7 +52,7 @@ def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
 
 
 def paired_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
-    """Ops of two traces that are the same, as `difference` matches them.
+    """Ops of two traces that are the same; `difference` also tells what compiled code replaced.
 
     What was inferred of kernels whose launches were not recorded has neither phase nor module: it is the same as what
     is left of the op on the other side.
@@ -104,12 +88,15 @@ def _by(rows: Iterable[OpRow], key: Callable[[OpRow], _Key]) -> dict[_Key, list[
 
 def change_row(pair: OpPair) -> ChangeRow:
     """What both sides have in common, and their figures."""
-    first = (pair.before or pair.after)[0]
+    first, compiled = pair.first, pair.level == COMPILED
+    both = (*pair.before, *pair.after)
     return ChangeRow(
-        name=_op(first)[0] if len({row.name for row in (*pair.before, *pair.after)}) > 1 else first.name,
+        name=COMPILED_CODE if compiled else _op(first)[0] if len({row.name for row in both}) > 1 else first.name,
         module=_text(pair, lambda row: row.module),
         phase=first.phase,
-        shapes=_text(pair, lambda row: row.shapes),
+        shapes="" if compiled else _text(pair, inputs),
+        compiled=_names(row for row in both if is_compiled(row.name)) if compiled else (),
+        replaced=_names(row for row in both if not is_compiled(row.name)) if compiled else (),
         before_calls=_sum(pair.before, lambda row: row.calls),
         after_calls=_sum(pair.after, lambda row: row.calls),
         before_s=_sum(pair.before, lambda row: row.seconds),
@@ -119,6 +106,11 @@ def change_row(pair: OpPair) -> ChangeRow:
         before_bytes=_sum(pair.before, lambda row: row.bytes),
         after_bytes=_sum(pair.after, lambda row: row.bytes),
     )
+
+
+def _names(rows: Iterable[OpRow]) -> tuple[str, ...]:
+    """Each once, the longest first."""
+    return tuple(dict.fromkeys(row.name for row in sorted(rows, key=lambda row: -row.seconds)))
 
 
 def _sum(rows: Sequence[OpRow], value: Callable[[OpRow], float | None]) -> float | None:
@@ -159,7 +151,9 @@ def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iter
             "what is new or gone may only be linked differently"
         )
     total = fsum(pair.after_s for pair in pairs)
-    other = fsum(pair.after_s for pair in pairs if pair.before and pair.after and _shapes_differ(pair))
+    other = fsum(
+        pair.after_s for pair in pairs if pair.level != COMPILED and pair.before and pair.after and _shapes_differ(pair)
+    )
     if total > 0 and other > _OTHER_SHAPES * total:
         yield f"ops with {percent(other / total)} of the time have other shapes than before: the work is not the same"
 
@@ -171,7 +165,7 @@ def _unlinked(ops: Sequence[OpRow]) -> float:
 
 
 def _shapes_differ(pair: OpPair) -> bool:
-    return {row.shapes for row in pair.before} != {row.shapes for row in pair.after}
+    return set(map(inputs, pair.before)) != set(map(inputs, pair.after))
 
 
 def _said(value: object) -> str:

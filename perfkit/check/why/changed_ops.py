@@ -18,7 +18,8 @@ from perfkit.analysis.memory.layers import folded
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.difference import OpPair, change_row, difference, paired_ops
+from perfkit.analysis.trace.difference import change_row, difference, paired_ops
+from perfkit.analysis.trace.op_pair import OpPair, inputs
 from perfkit.analysis.trace.work.per_step import OpKey, op_key
 from perfkit.check.why.side import OpPlace, Traced
 from perfkit.units import significant
@@ -139,7 +140,7 @@ def _same_work(pair: OpPair) -> bool:
     """Whether equally many calls have equal inputs."""
     if not pair.before or not pair.after or not math.isclose(_calls(pair.before), _calls(pair.after), rel_tol=1e-9):
         return False
-    return {row.shapes for row in pair.before} == {row.shapes for row in pair.after}
+    return set(map(inputs, pair.before)) == set(map(inputs, pair.after))
 
 
 def _calls(rows: Sequence[OpRow]) -> float:

@@ -14,11 +14,13 @@ from perfkit_reports.cells import calls, code, count, grown, known, seconds, sha
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING, Column, telling
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.trace.headline import device
 from perfkit_reports.subjects.trace.story import reading
-from perfkit_reports.wording import signed_seconds
+from perfkit_reports.wording import plural, signed_seconds
 
+_REPLACED = 4  # of the ops that compiled code stands against, those that are named
 _NO_LENGTH = "the trace has no length"
 _BUSY: tuple[Column[StreamRow], ...] = (
     Column("Busy", lambda row: seconds(row.busy_s), help="sum over the whole trace"),
@@ -173,7 +175,7 @@ def changes(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
     """What an op took before and after, bars of both on one scale, and what the change rests on."""
     most = max((value or 0.0 for row in rows for value in (row.before_s, row.after_s)), default=0.0) or 1.0
     every: list[Column[ChangeRow]] = [
-        Column("Op", lambda row: code(one_line(row.name)), numeric=False, code=True),
+        Column("Op", _changed, numeric=False, code=True),
         Column("Evidence", _evidence, numeric=False),
         Column("Change", lambda row: grown(row.change_s, signed_seconds), help="per step"),
         Column("Before", lambda row: _side(row.before_s, units.seconds), meter=True, most=most, help="per step"),
@@ -188,6 +190,18 @@ def changes(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
         Column("Bytes after", lambda row: _side(row.after_bytes, units.nbytes), weight=Weight.DETAIL),
     ]
     return telling(every, rows)
+
+
+def _changed(row: ChangeRow) -> Cell:
+    """The op; of compiled code what it is and what it stands against."""
+    if not row.compiled:
+        return code(one_line(row.name))
+    made, ops = list(map(one_line, row.compiled)), list(map(one_line, row.replaced))
+    shown = short_kernel(made[0].strip("# ").removeprefix("Call "), 40)
+    shown += f" and {len(made) - 1:,} more" if len(made) > 1 else ""
+    replaced = f" for {plural(len(ops), 'op')}: {', '.join(ops[:_REPLACED])}" if ops else ""
+    more = f" and {len(ops) - _REPLACED:,} more" if len(ops) > _REPLACED else ""
+    return Cell(row.name, detail=f"{shown}{replaced}{more}", whole=middle(", ".join((*made, *ops)), 2000))
 
 
 # What the evidence of a change of an op is worth, in words.

@@ -105,3 +105,12 @@ def test_traces_that_are_linked_differently_are_hard_to_compare() -> None:
     assert of(linked, linked).notes == of(unlinked, unlinked).notes == ()
     (note,) = of(linked, unlinked).notes
     assert note.startswith("33.3 % of the time has no op recorded, 0.0 % before")
+
+
+def test_a_product_into_a_given_result_is_the_same_product() -> None:
+    eager, out = row("aten::mm", 0.3, shapes="fp32[8,4] fp32[4,2]"), "fp32[8,4] fp32[4,2] fp32[8,2]"
+    found = of([eager], [row("aten::mm", 0.2, shapes=out)])
+    assert [change.shapes for change in found.changes] == ["fp32[8,4] fp32[4,2]"]
+    assert found.notes == ()
+    other = of([eager], [row("aten::mm", 0.2, shapes="fp32[8,4] fp32[4,3] fp32[8,3]")])
+    assert "other shapes" in other.notes[0]

@@ -10,13 +10,14 @@ import pytest
 from matplotlib.image import imread
 from rich.console import Console
 
+from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Findings, Table, Text
 from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, terminal
 from perfkit_reports.render.write import write
-from perfkit_reports.subjects.trace import document
+from perfkit_reports.subjects.trace import columns, document
 from perfkit_reports.subjects.trace.series import DETAILED, memory_holders
 from tests.fixtures import sample_accounts
 from tests.fixtures import sample_trace_analysis as sample
@@ -225,3 +226,18 @@ def test_heavy_libraries_are_imported_only_where_they_are_used(module: str) -> N
     code = f"import sys, perfkit_reports.{module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_compiled_code_in_a_comparison_is_told_with_what_it_replaced() -> None:
+    change = ChangeRow(
+        name="compiled code", module="", phase="forward", shapes="", before_calls=14, after_calls=2, before_s=0.0181,
+        after_s=0.0123, before_flops=None, after_flops=None, before_bytes=None, after_bytes=None,
+        compiled=("triton_poi_fused_add_gelu_3", "triton_per_fused_native_layer_norm_0"),
+        replaced=tuple(f"aten::op{place}" for place in range(6)),
+    )  # fmt: skip
+    cell = next(column.cell(change) for column in columns.changes([change]) if column.title == "Op")
+    assert (cell.text, cell.detail) == (
+        "compiled code",
+        "triton_poi_fused_add_gelu_3 and 1 more for 6 ops: aten::op0, aten::op1, aten::op2, aten::op3 and 2 more",
+    )
+    assert "aten::op5" in cell.whole
