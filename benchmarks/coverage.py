@@ -15,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.families import family_costs
+from benchmarks.replayed import print_graphs
 from perfkit import units
 from perfkit.analysis.model.coverage import Uncovered
+from perfkit.analysis.trace.captures import with_captures
 from perfkit.analysis.trace.coverage import uncovered
 from perfkit.analysis.trace.work.costs import piece_costs
 from perfkit.analysis.trace.work.pieces import Kind, pieces
@@ -24,6 +26,7 @@ from perfkit.analysis.trace.work.windows import windows
 from perfkit.cost.call import OpCost, Unit
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import Category, read_trace
+from perfkit.trace.reading.stream import Limits
 
 _LEAST_SHARE = 0.0005  # of the time, for a name to be listed
 _LONGEST_NAME = 70
@@ -43,8 +46,8 @@ class Shares(NamedTuple):
 
 
 def shares(path: Path) -> Shares | None:
-    """The coverage of a trace's computing work; None where it holds none."""
-    ops = read_ops(read_trace(path))
+    """The coverage of a trace's computing work, with captures of its graphs beside it; None where it holds none."""
+    ops = with_captures(read_ops(read_trace(path)), str(path), (), Limits(), must_fit=False).ops
     work = pieces(ops, windows(ops))
     costs = piece_costs(work, np.full(len(work), np.nan))
     counted = work.of(Kind.WORK)
@@ -68,10 +71,13 @@ def shares(path: Path) -> Shares | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("traces", nargs="*", type=Path)
+    parser.add_argument("--graphs", action="store_true", help="what is known of replayed graphs with their captures")
     parser.add_argument("--families", action="store_true", help="what is known of one call of each family of ops")
     given = parser.parse_args()
     if given.families:
         print_families()
+    if given.graphs:
+        print_graphs()
     if given.traces:
         print_traces(given.traces)
 
