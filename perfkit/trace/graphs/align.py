@@ -67,7 +67,7 @@ def align(
         if _fits(each, captured):
             return Alignment(np.arange(len(captured)), int((each == Agreement.SAME).sum()), by_names)
     if not by_names:
-        return _kernels_alone(captured, content, replayed, stream) if in_order else None
+        return _kernels_first(captured, content, replayed, stream) if in_order else None
     node = _common(says, content) if in_order else _by_name(captured, content, replayed, stream)
     found = np.flatnonzero(node != NONE)
     if len(found) < _LEAST_NAMED * len(replayed):
@@ -91,10 +91,10 @@ def _changed(each: NDArray[np.int8]) -> int:
     return int(((each == Agreement.RESIZED) | (each == Agreement.RENAMED)).sum())
 
 
-def _kernels_alone(
+def _kernels_first(
     captured: Sequence[Token], content: Sequence[Hashable], replayed: Sequence[Token], stream: Ints
 ) -> Alignment | None:
-    """Without copies and fills, of which some make no node."""
+    """Kernels without copies and fills, of which some make no node; then these, where as many lie between kernels."""
     mine = np.asarray([at for at, token in enumerate(captured) if token.kind == Category.KERNEL], np.int64)
     its = np.asarray([at for at, token in enumerate(replayed) if token.kind == Category.KERNEL], np.int64)
     if len(mine) != len(its) or (len(mine) == len(captured) and len(its) == len(replayed)):
@@ -107,7 +107,7 @@ def _kernels_alone(
         return None
     node = np.full(len(replayed), NONE, np.int64)
     node[its] = mine[found.node]
-    return Alignment(node, found.same, found.by_names)
+    return Alignment(_between(node, _Table.of(captured, replayed)), found.same, found.by_names)
 
 
 class _Table(NamedTuple):

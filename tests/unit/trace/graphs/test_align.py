@@ -61,6 +61,8 @@ def test_what_contradicts_or_says_nothing_does_not_fit(captured: list[Token], re
 
 def test_fills_that_made_no_node_leave_the_kernels() -> None:
     assert aligned(of_ops("fill", "aten::mm", "mine::x"), named(PRODUCT, "y")) == [1, 2]
+    captured, ran = of_ops("fill", "aten::mm", "fill", "aten::mm"), named(PRODUCT, "fill", PRODUCT)
+    assert aligned(captured, ran) == [1, 2, 3]
 
 
 def test_a_lost_kernel_is_passed_over_by_names() -> None:
