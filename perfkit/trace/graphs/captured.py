@@ -6,9 +6,11 @@ and no kernel of the trace answered became a node of the graph, in this order.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from operator import mul
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -63,13 +65,13 @@ class Captured:
 
     @cached_property
     def dims(self) -> tuple[frozenset[int], ...]:
-        """For each node the sizes of the dimensions of what its op was given."""
+        """For each node the dimensions of what its op was given, and how many rows the first ones make together."""
         known: dict[int, frozenset[int]] = {NONE: frozenset()}
         for row in np.unique(self.op).tolist():
             if row != NONE:
                 signature = int(self.trace.signature[self.event[row]])
                 text = b"" if signature == NONE else self.trace.signatures[signature].dims
-                known[row] = frozenset(map(int, re.findall(rb"\d+", text)))
+                known[row] = frozenset(_sizes_in(text))
         return tuple(known[row] for row in self.op.tolist())
 
 
@@ -139,6 +141,14 @@ def _during(trace: Trace, calls: Ints, process: Small, span: tuple[int, int]) ->
     within = (trace.start_ns[calls] >= begin) & (trace.start_ns[calls] <= end)
     mine: Ints = calls[within & (process[trace.thread[calls]] == process[trace.thread[span[0]]])]
     return mine
+
+
+def _sizes_in(dims: bytes) -> Iterator[int]:
+    """What stands in the lists of sizes of a signature, `[[8,4,64],[64]]`, with the products from the first one on."""
+    for row in re.findall(rb"\[([\d,\s]+)\]", dims):
+        sizes = [int(size) for size in row.split(b",") if size.strip()]
+        yield from sizes
+        yield from accumulate(sizes, mul)
 
 
 def _renumbered(parent: Ints, rows: Ints) -> Ints:
