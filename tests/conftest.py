@@ -84,8 +84,6 @@ class CommandLine:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # A test run in the background ignores SIGINT, and so would its children.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def variants(self, suite: str) -> dict[str, dict[str, Any]]:

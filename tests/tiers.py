@@ -1,4 +1,4 @@
-"""Which tests are `slow`, that no other test is, and how both are dealt to the processes that run them.
+"""Which tests are `slow`, that no other test is, how both are dealt to the processes that run them, and warm starts.
 
 Slow is what starts Python (a training, the command line, ranks), a browser, Ray or a tracker, or compiles: everything
 in `SLOW_FOLDERS`, and elsewhere what carries the marker. `make test` leaves it out, `make test-all` runs everything.
@@ -8,12 +8,15 @@ import gc
 import multiprocessing.process
 import os
 import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.warm.starts import Starts, Zygote
 
 SLOW_FOLDERS = ("browser", "gpu", "integration")
 # Long files of slow tests that share nothing worth a second.
@@ -70,10 +73,32 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_ZYGOTE = pytest.StashKey[Zygote]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if sys.platform == "linux":
+        config.stash[_ZYGOTE] = Zygote()
+        config.stash[_ZYGOTE].starts.install()
+
+
+@pytest.fixture
+def warm_starts(request: pytest.FixtureRequest) -> Starts:
+    """What decides in this test whether a process is forked or started."""
+    return request.config.stash[_ZYGOTE].starts
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _ZYGOTE in config.stash:
+        config.stash[_ZYGOTE].end()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """A test that starts Python and is not marked as slow fails."""
     if item.get_closest_marker("slow"):
+        if _ZYGOTE in item.config.stash:
+            item.config.stash[_ZYGOTE].starts.warm = item.get_closest_marker("cold") is None
         return (yield)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subprocess.Popen, "__init__", _start_unless_python)

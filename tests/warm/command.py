@@ -1,0 +1,74 @@
+"""Which commands a fork can stand in for."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+# What the interpreter and libraries read while they are loaded: a fork of a process that was started with other values
+# would be another process.
+_LINKER = ("LD_", "MALLOC_")
+_KERNELS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "OMP_", "ONEDNN_", "OPENBLAS_")
+_PYTHON = ("PYTHON", "PYTORCH_", "TORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_")
+_READ_AT_IMPORT = (*_LINKER, *_KERNELS, *_PYTHON)
+# Set by the fork; looked at whenever something is compiled.
+_SET_LATER = frozenset({"OMP_NUM_THREADS", "TORCHINDUCTOR_CACHE_DIR"})
+HASH_SEED = "PYTHONHASHSEED"
+_CHOSEN_SEED = "0"  # the forks have one seed: any is as good where none was asked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """`python [-u] [-P] [-m MODULE | SCRIPT] ARGUMENTS...`."""
+
+    module: str | None
+    script: str | None
+    arguments: tuple[str, ...]
+    unbuffered: bool = False
+    safe_path: bool = False
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> Self | None:
+        """None where these words start something else, or in a way that a fork cannot."""
+        program, *rest = words
+        if program == _console_script():
+            return cls(module=None, script=program, arguments=tuple(rest))
+        if program != sys.executable:
+            return None
+        options = set()
+        while rest and rest[0] in ("-u", "-P"):
+            options.add(rest.pop(0))
+        found = {"unbuffered": "-u" in options, "safe_path": "-P" in options}
+        match rest:
+            case ["-m", module, *arguments]:
+                return cls(module=module, script=None, arguments=tuple(arguments), **found)
+            case [script, *arguments] if not script.startswith("-") and Path(script).suffix == ".py":
+                return cls(module=None, script=script, arguments=tuple(arguments), **found)
+        return None
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def zygote_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the process that is forked: one thread, since a process with threads is not forked in peace."""
+    return {**environment, "OMP_NUM_THREADS": "1", HASH_SEED: _CHOSEN_SEED}
+
+
+def fits(asked: Mapping[str, str], zygote: Mapping[str, str]) -> bool:
+    """Whether a fork of a process with the variables `zygote` can pass for one that was started with `asked`."""
+    return _loaded_with({HASH_SEED: _CHOSEN_SEED, **asked}) == _loaded_with(zygote)
+
+
+def _loaded_with(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if value and name.startswith(_READ_AT_IMPORT) and name not in _SET_LATER
+    }
+
+
+def _console_script() -> str:
+    return os.fspath(Path(sys.executable).with_name("perfkit"))
