@@ -5,22 +5,33 @@ costs no import of torch. Another package adds a name with an entry point of the
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
-from perfkit.errors import unknown_name
+from perfkit.errors import PerfkitError, UsageError, unknown_name
 
 T = TypeVar("T")
+R = TypeVar("R")
+
+
+class BrokenPluginError(UsageError):
+    """What another package adds by an entry point cannot be used; the message says which, of whom, and why."""
 
 
 class Registry(Generic[T]):
-    """A lazy table of named objects of type `T`."""
+    """A lazy table of named objects of type `T`.
 
-    def __init__(self, kind: str, group: str, table: Mapping[str, str]) -> None:
+    `misfit` says why an object that another package adds under a name is none of these; empty if it is one.
+    """
+
+    def __init__(
+        self, kind: str, group: str, table: Mapping[str, str], misfit: Callable[[str, object], str] = lambda *_: ""
+    ) -> None:
         self.kind = kind
         self._group = group
         self._table = dict(table)
+        self._misfit = misfit
 
     def _targets(self) -> dict[str, str]:
         third_party = {point.name: point.value for point in entry_points(group=self._group)}
@@ -32,9 +43,37 @@ class Registry(Generic[T]):
         return (*self._table, *sorted(set(targets) - set(self._table)))
 
     def load(self, name: str) -> T:
-        """The object called `name`; an unknown name is a `UsageError` that names the nearest ones."""
-        targets = self._targets()
-        if name not in targets:
-            raise unknown_name(self.kind, name, targets)
-        module, _, attribute = targets[name].partition(":")
-        return cast(T, getattr(importlib.import_module(module), attribute))
+        """The object called `name`; an unknown name is a `UsageError` that names the nearest ones.
+
+        Raises `BrokenPluginError` where another package's cannot be had.
+        """
+        return self.ask(name, lambda it: it)
+
+    def ask(self, name: str, question: Callable[[T], R]) -> R:
+        """What `question` finds of the object called `name`; another package's that raises is a `BrokenPluginError`."""
+        if name in self._table:
+            return question(cast(T, _resolved(self._table[name])))
+        target = self._targets().get(name)
+        if target is None:
+            raise unknown_name(self.kind, name, self._targets())
+        try:
+            found = _resolved(target)
+            misfit = self._misfit(name, found)
+            if not misfit:
+                return question(cast(T, found))
+        except PerfkitError:
+            raise  # it says itself what is wrong
+        except (Exception, SystemExit) as error:
+            raise self._broken(name, target, f"{type(error).__name__}: {error}") from error
+        raise self._broken(name, target, misfit)
+
+    def _broken(self, name: str, target: str, reason: str) -> BrokenPluginError:
+        points = entry_points(group=self._group)
+        owner = next((point.dist.name for point in points if point.name == name and point.dist), "another package")
+        first = next(iter(reason.splitlines()), reason)
+        return BrokenPluginError(f"the {self.kind} {name!r} of {owner} ({target}) is broken: {first.rstrip(': ')}")
+
+
+def _resolved(target: str) -> object:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -12,14 +12,16 @@ from perfkit.spec import Struct
 class Listed(Struct):
     """Something a user can name. `unavailable` is the reason it cannot be used on this machine, None where it can.
 
-    `parameters` maps a name to its values, default and meaning in words.
+    `parameters` maps a name to its values, default and meaning in words. `broken` is why what another package adds
+    cannot be used at all.
     """
 
     name: str
-    summary: str
-    parameters: dict[str, str]
-    unavailable: str | None
+    summary: str = ""
+    parameters: dict[str, str] = {}
+    unavailable: str | None = None
     needs: str = ""
+    broken: str | None = None
 
 
 def show(items: Sequence[Listed], *, as_json: bool) -> None:
@@ -57,6 +59,8 @@ def choices(kind: type[Any], name: str) -> tuple[Any, ...]:
 
 
 def _row(item: Listed) -> tuple[str, str, str]:
+    if item.broken is not None:
+        return (item.name, "broken", item.broken)
     takes = "; ".join(f"{name}={text}" for name, text in item.parameters.items())
     what = f"{item.summary} ({takes})" if takes else item.summary
     if item.unavailable is not None:

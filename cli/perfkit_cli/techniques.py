@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import torch
 
     from perfkit.techniques.technique import Technique
+    from perfkit_cli.listing import Listed
 
 EXAMPLES = """\b
 A line reads: name, whether it can act on this machine, what it does, and its parameters with their defaults.
@@ -21,26 +22,33 @@ def command(as_json: bool) -> None:
     """List the techniques, their parameters, and which of them can act on this machine."""
     import torch
 
+    from perfkit.registry import BrokenPluginError
     from perfkit.techniques.table import TECHNIQUES
     from perfkit_cli.device import find_device
-    from perfkit_cli.listing import Listed, parameters, show
+    from perfkit_cli.listing import Listed, show
 
     device = torch.device(find_device("auto").kind)
     items = []
     for name in TECHNIQUES.names():
-        kind = TECHNIQUES.load(name)
-        reason = kind().unavailable(device)
-        choice = working_choice(kind, device) if reason is not None else None
-        items.append(
-            Listed(
-                name=name,
-                summary=kind.summary,
-                parameters=parameters(kind),
-                unavailable=None if reason is None or choice else f"with its defaults, {reason}",
-                needs=choice or needs(kind, device.type),
-            )
-        )
+        try:
+            items.append(TECHNIQUES.ask(name, lambda kind: _listed(kind, device)))
+        except BrokenPluginError as error:
+            items.append(Listed(name=name, broken=str(error)))
     show(items, as_json=as_json)
+
+
+def _listed(kind: "type[Technique]", device: "torch.device") -> "Listed":
+    from perfkit_cli.listing import Listed, parameters
+
+    reason = kind().unavailable(device)
+    choice = working_choice(kind, device) if reason is not None else None
+    return Listed(
+        name=kind.name,
+        summary=kind.summary,
+        parameters=parameters(kind),
+        unavailable=None if reason is None or choice else f"with its defaults, {reason}",
+        needs=choice or needs(kind, device.type),
+    )
 
 
 def needs(kind: "type[Technique]", device: str) -> str:

@@ -17,7 +17,13 @@ def command(as_json: bool) -> None:
     from perfkit_cli.listing import Listed, show
 
     items = [
-        Listed(name=item.name, summary=item.summary, parameters=item.parameters, unavailable=item.unavailable)
+        Listed(
+            name=item.name,
+            summary=item.summary,
+            parameters=item.parameters,
+            unavailable=item.unavailable,
+            broken=item.broken,
+        )
         for item in describe()
     ]
     show(items, as_json=as_json)

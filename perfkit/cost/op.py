@@ -8,6 +8,7 @@ knows is tested against it; it differs where the registry is wrong (docs/costing
 
 import re
 import sys
+import warnings
 from functools import cache, lru_cache
 
 from perfkit.cost import (
@@ -35,7 +36,7 @@ from perfkit.cost.args import Formula, UnmodelledError
 from perfkit.cost.call import OpCall, OpCost
 from perfkit.cost.compiled import compiled_cost, is_compiled
 from perfkit.cost.free import COMPOSITES, free_cost
-from perfkit.registry import Registry
+from perfkit.registry import BrokenPluginError, Registry
 
 _FAMILIES = (
     matmul,
@@ -84,13 +85,19 @@ _OP_NAME = re.compile(r"(?!autograd::|torch::|perfkit::)\w+::\w+")
 
 @cache
 def formula_of(name: str) -> Formula | None:
-    """The formula of an op: our own, else another package's; None where there is none."""
+    """The formula of an op: our own, else another package's; None where there is none, or theirs is broken."""
     own = FORMULAS.get(name)
-    return OTHERS.load(name) if own is None and name in _names_of_others() else own
+    if own is not None or name not in _names_of_others():
+        return own
+    try:
+        return OTHERS.load(name)
+    except BrokenPluginError as error:
+        warnings.warn(f"{error}; the op's work is unknown", stacklevel=2)
+        return None
 
 
 def has_formula(name: str) -> bool:
-    return name in FORMULAS or name in _names_of_others()
+    return formula_of(name) is not None
 
 
 @cache

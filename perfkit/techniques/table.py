@@ -1,7 +1,7 @@
 """The techniques there are. In a stage they are applied in the order of this table."""
 
 from perfkit.registry import Registry
-from perfkit.techniques.technique import Technique
+from perfkit.techniques.technique import Technique, misfit
 
 TECHNIQUES: Registry[type[Technique]] = Registry(
     "technique",
@@ -17,4 +17,5 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "zero3": "perfkit.techniques.zero23:Zero3",
         "offload": "perfkit.techniques.offload:Offload",
     },
+    misfit,
 )

@@ -59,3 +59,13 @@ class Technique(Struct):
     def parity(self) -> ParityRule:
         """How far from the baseline the losses may be."""
         return LOSSLESS
+
+
+def misfit(name: str, found: object) -> str:
+    """Why what a package registers as `name` is no technique of this name; empty if it is one."""
+    if not isinstance(found, type) or not issubclass(found, Technique):
+        return "it is no subclass of perfkit.Technique"
+    lacking = [attribute for attribute in ("name", "summary", "stage") if not hasattr(found, attribute)]
+    if lacking:
+        return f"it lacks {', '.join(lacking)}"
+    return "" if found.name == name else f"it calls itself {found.name!r}"

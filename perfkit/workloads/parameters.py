@@ -42,3 +42,11 @@ class Parameters(Struct):
     def build(self) -> Workload:
         """The workload; a parameter out of range is a `UsageError`."""
         raise NotImplementedError
+
+
+def misfit(name: str, found: object) -> str:
+    """Why what a package registers as a workload is none; empty if it is one."""
+    if not isinstance(found, type) or not issubclass(found, Parameters):
+        return "it is no subclass of perfkit.workloads.parameters.Parameters"
+    lacking = [attribute for attribute in ("usage", "summary") if not hasattr(found, attribute)]
+    return f"it lacks {' and '.join(lacking)}" if lacking else ""

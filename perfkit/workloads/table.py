@@ -1,14 +1,14 @@
 """Which workloads there are, and how a name becomes one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_type_hints
 
 import msgspec
 
 from perfkit.errors import UsageError
-from perfkit.registry import Registry
+from perfkit.registry import BrokenPluginError, Registry
 from perfkit.spec import WorkloadSpec
-from perfkit.workloads.parameters import Parameters
+from perfkit.workloads.parameters import Parameters, misfit
 from perfkit.workloads.user import load_user_workload
 from perfkit.workloads.workload import Workload
 
@@ -20,17 +20,22 @@ WORKLOADS: Registry[type[Parameters]] = Registry(
         "resnet": "perfkit.workloads.resnet:ResNet",
         "hf": "perfkit.workloads.hf:HuggingFace",
     },
+    misfit,
 )
 
 
 @dataclass(frozen=True)
 class WorkloadInfo:
-    """A line of the list of workloads. `parameters` is the name of each with values, default and meaning."""
+    """A line of the list of workloads. `parameters` is the name of each with values, default and meaning.
+
+    `broken` says why what another package adds cannot be used at all; nothing else is known of it then.
+    """
 
     name: str
-    summary: str
-    parameters: dict[str, str]
+    summary: str = ""
+    parameters: dict[str, str] = field(default_factory=dict)
     unavailable: str | None = None
+    broken: str | None = None
 
 
 def load_workload(
@@ -56,24 +61,32 @@ def load_workload(
         return load_user_workload(spec.name, {**spec.params, **options})
     if head.endswith(".py"):
         raise UsageError(f"workload {head!r} names no function: expected {head}:function")
-    cls = WORKLOADS.load(head)
-    defaults = {} if device.startswith("cpu") else cls.on_gpu
-    return cls.parse(argument, {**defaults, **spec.params, **options}).build()
+
+    def build(cls: type[Parameters]) -> Workload:
+        defaults = {} if device.startswith("cpu") else cls.on_gpu
+        return cls.parse(argument, {**defaults, **spec.params, **options}).build()
+
+    return WORKLOADS.ask(head, build)
 
 
 def describe() -> list[WorkloadInfo]:
     """Every workload with its parameters, and why it cannot be built on this machine if so."""
     known = []
     for name in WORKLOADS.names():
-        cls = WORKLOADS.load(name)
-        known.append(WorkloadInfo(cls.usage, cls.summary, _parameters(cls), cls.unavailable()))
+        try:
+            known.append(WORKLOADS.ask(name, _info))
+        except BrokenPluginError as error:
+            known.append(WorkloadInfo(name, broken=str(error)))
     user = WorkloadInfo(
         name="FILE.py:FUNCTION",
         summary="your own: a function that returns a perfkit.Workload, or package.module:function; "
         "any key=value is passed to it by name",
-        parameters={},
     )
     return [*known, user]
+
+
+def _info(cls: type[Parameters]) -> WorkloadInfo:
+    return WorkloadInfo(cls.usage, cls.summary, _parameters(cls), cls.unavailable())
 
 
 def _parameters(cls: type[Parameters]) -> dict[str, str]:
@@ -83,7 +96,8 @@ def _parameters(cls: type[Parameters]) -> dict[str, str]:
     for field in msgspec.structs.fields(cls):
         if field.default is msgspec.NODEFAULT:
             continue
-        meta: msgspec.Meta = hints[field.name].__metadata__[-1]
+        said = getattr(hints[field.name], "__metadata__", ())
+        meta = next((item for item in reversed(said) if isinstance(item, msgspec.Meta)), msgspec.Meta())
         default = [] if field.default is None else [str(field.default)]
         if field.name in cls.on_gpu:
             default.append(f"{cls.on_gpu[field.name]} on a GPU")

@@ -1,0 +1,112 @@
+"""Another package's plug-in that is broken is listed as broken with its reason; all else works."""
+
+import json
+import warnings
+
+import pytest
+
+from perfkit.cost import op
+from perfkit.errors import PerfkitError
+from perfkit.measure.bench import dtype_refusal
+from perfkit.registry import BrokenPluginError
+from perfkit.spec import TechniqueSpec, parse_workload
+from perfkit.techniques.table import TECHNIQUES
+from perfkit.workloads.table import WORKLOADS, load_workload
+from tests.fixtures import plugins
+
+REASONS = {
+    "lacks": "has no attribute 'Missing'",
+    "number": "it is no subclass of perfkit.Technique",
+    "nameless": "it lacks name, summary, stage",
+    "other-name": "it calls itself 'ddp'",
+    "raises": "RuntimeError: no idea",
+    "required": "Missing required argument 'width'",
+    "not-there": "ModuleNotFoundError: No module named 'no_such_module'",
+    "malformed": "has no attribute ''",
+}
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins.install(monkeypatch)
+
+
+def test_techniques_are_listed_as_broken_with_the_reason(perfkit_in_process) -> None:
+    ended = perfkit_in_process("techniques", "--json")
+    assert ended.returncode == 0, ended.stderr
+    items = {item["name"]: item for item in json.loads(ended.stdout)}
+    for name, reason in REASONS.items():
+        assert reason in items[name]["broken"]
+        assert f"the technique {name!r} of another package (" in items[name]["broken"]
+    assert {name for name, item in items.items() if item["broken"]} == REASONS.keys()
+    assert items["works"]["parameters"] == {"depth": "integer [2]"}
+    (line,) = (line for line in perfkit_in_process("techniques").stdout.splitlines() if line.startswith("raises "))
+    assert line.split()[1] == "broken"
+    assert line.endswith("RuntimeError: no idea")
+
+
+def test_workloads_are_listed_as_broken_with_the_reason(perfkit_in_process) -> None:
+    ended = perfkit_in_process("workloads", "--json")
+    assert ended.returncode == 0, ended.stderr
+    items = {item["name"]: item for item in json.loads(ended.stdout)}
+    assert "No module named 'no_such_module'" in items["absent"]["broken"]
+    assert "it is no subclass of perfkit.workloads.parameters.Parameters" in items["wrong"]["broken"]
+    assert {name for name, item in items.items() if item["broken"]} == {"absent", "wrong"}
+    assert items["plain"]["parameters"]["layers_more"] == "[3]"  # a field with a plain type
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--technique", "amp,not-there"), "technique 'not-there' of another package"),
+        (("--technique", "other-name"), "it calls itself 'ddp'"),
+        (("--workload", "absent"), "workload 'absent' of another package"),
+    ],
+)
+def test_a_bench_that_asks_for_one_says_what_is_broken_in_a_line(perfkit_in_process, arguments, reason) -> None:
+    ended = perfkit_in_process("bench", "--no-calibrate", *arguments)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[0].startswith("Error: the ")
+    assert reason in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_what_works_is_not_disturbed() -> None:
+    assert TECHNIQUES.load("works") is plugins.Works
+    assert load_workload(parse_workload("gpt", WORKLOADS.names())).name == "gpt nano"
+
+
+def test_a_question_that_a_plug_in_cannot_answer_names_it_and_one_that_it_answers_with_an_error_is_passed_on() -> None:
+    def refuse(kind: object) -> None:
+        raise PerfkitError("as it says itself")
+
+    with pytest.raises(BrokenPluginError, match="'works' of another package .* is broken: ZeroDivisionError"):
+        TECHNIQUES.ask("works", lambda kind: 1 // 0)
+    with pytest.raises(PerfkitError, match="^as it says itself$"):
+        TECHNIQUES.ask("works", refuse)
+    with pytest.raises(ZeroDivisionError):
+        TECHNIQUES.ask("amp", lambda kind: 1 // 0)  # our own mistake keeps its traceback
+
+
+def test_a_technique_that_raises_when_it_is_asked_for_its_dtype_fails_in_its_own_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def computes_in(self: plugins.Works, dtype: str) -> str:
+        raise KeyError(dtype)
+
+    monkeypatch.setattr(plugins.Works, "computes_in", computes_in)
+    assert dtype_refusal((TechniqueSpec(name="works"),), "cpu", "fp32") == ""
+
+
+def test_ops_whose_formula_is_broken_have_no_known_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    op.formula_of.cache_clear()
+    op._names_of_others.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match="the cost formula 'mylib::broken' of another package .* work is unknown"):
+            assert not op.has_formula("mylib::broken")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not op.has_formula("mylib::broken")  # said once
+    finally:
+        op.formula_of.cache_clear()
+        op._names_of_others.cache_clear()
