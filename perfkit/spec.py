@@ -4,6 +4,7 @@ Also the small language of the command line: `amp,ckpt,amp+ckpt,zero2:offload=cp
 each a `+`-joined list of techniques with `:key=value` parameters.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, dataclass_transform, get_args, get_origin
 
@@ -38,9 +39,12 @@ class TechniqueSpec(Struct):
     name: str
     params: dict[str, ParamValue] = {}
 
+    def __post_init__(self) -> None:
+        _refuse_non_finite(self.name, self.params)
+
     @property
     def label(self) -> str:
-        return ":".join((self.name, *(f"{key}={_show(value)}" for key, value in self.params.items())))
+        return ":".join((self.name, *(f"{key}={shown_value(value)}" for key, value in self.params.items())))
 
 
 class Schedule(Struct):
@@ -83,9 +87,12 @@ class WorkloadSpec(Struct):
     name: str
     params: dict[str, ParamValue] = {}
 
+    def __post_init__(self) -> None:
+        _refuse_non_finite(self.name, self.params)
+
     @property
     def label(self) -> str:
-        return ":".join((self.name, *(f"{key}={_show(value)}" for key, value in self.params.items())))
+        return ":".join((self.name, *(f"{key}={shown_value(value)}" for key, value in self.params.items())))
 
 
 class RunSpec(Struct):
@@ -167,11 +174,17 @@ def typed_params(cls: type[Any], kind: str, name: str, params: Mapping[str, Para
         choices = get_args(fields[key].type) if get_origin(fields[key].type) is Literal else ()
         if choices and params[key] not in choices:
             expected = " or ".join((", ".join(choices[:-1]), choices[-1])) if len(choices) > 1 else choices[0]
-            raise UsageError(f"{kind} {name!r}: {key} must be {expected}, got {_show(params[key])!r}")
+            raise UsageError(f"{kind} {name!r}: {key} must be {expected}, got {shown_value(params[key])!r}")
     try:
         return msgspec.convert(dict(params), cls, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"{kind} {name!r}: {error}") from None
+
+
+def _refuse_non_finite(name: str, params: Mapping[str, ParamValue]) -> None:
+    for key, value in params.items():
+        if isinstance(value, float) and not math.isfinite(value):  # JSON has no such numbers
+            raise UsageError(f"{name}: {key} must be a finite number or a word, got {value}")
 
 
 def _name_and_params(text: str, kind: str) -> tuple[str, dict[str, ParamValue]]:
@@ -204,5 +217,6 @@ def _value(text: str) -> ParamValue:
     return text
 
 
-def _show(value: ParamValue) -> str:
+def shown_value(value: ParamValue) -> str:
+    """A parameter's value as it is written: `true`, `0.5`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

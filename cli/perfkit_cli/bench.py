@@ -167,12 +167,14 @@ def command(
     from rich.console import Console
 
     from perfkit.devices.machine import available_cores
+    from perfkit.measure.limits import check_limits
     from perfkit.measure.schedule import BenchRequest
     from perfkit_cli.device import find_device
     from perfkit_cli.variants import combined, named_variants
 
     folder = out or Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{_file_name(workload)}"
     _refuse_existing(folder)
+    check_limits(timeout, memory_limit)
     target = find_device(device)
     ncu = _ncu(target.kind) if counters else None
     if energy and target.kind != "cuda":

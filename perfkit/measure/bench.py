@@ -14,6 +14,7 @@ from perfkit.files import write_bytes, write_json
 from perfkit.instruments.ncu import ncu_command, refusal
 from perfkit.measure.launch.process import launch
 from perfkit.measure.launch.ranks import HERE, RankPlace
+from perfkit.measure.limits import check_limits
 from perfkit.measure.schedule import BenchRequest, BenchSchedule, ScheduledRun, Techniques, bench_schedule
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
@@ -81,6 +82,7 @@ def bench(
     KeyboardInterrupt, which is raised again, loses nothing that was measured. With `ncu` (Nsight Compute's command)
     every variant of one rank is then run once more with its kernels counted; why one was not is a warning of the suite.
     """
+    check_limits(request.timeout_s, request.memory_limit_bytes)
     schedule = bench_schedule(request, min_world_size, dtype_refusal)
     making = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
     for index in range(len(schedule.runs)):

@@ -44,7 +44,7 @@ class Parameters(Struct):
         raise NotImplementedError
 
 
-def misfit(name: str, found: object) -> str:
+def misfit(_name: str, found: object) -> str:
     """Why what a package registers as a workload is none; empty if it is one."""
     if not isinstance(found, type) or not issubclass(found, Parameters):
         return "it is no subclass of perfkit.workloads.parameters.Parameters"

@@ -1,6 +1,7 @@
 """Which workloads there are, and how a name becomes one."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import get_type_hints
 
 import msgspec
@@ -33,7 +34,7 @@ class WorkloadInfo:
 
     name: str
     summary: str = ""
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = dataclass_field(default_factory=dict)
     unavailable: str | None = None
     broken: str | None = None
 

@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -14,6 +14,8 @@ from typing import TypeVar
 import perfkit
 from perfkit.errors import PerfkitError, UsageError, unknown_name
 from perfkit.spec import ParamValue
+from perfkit.workloads.names_in_file import names_defined
+from perfkit.workloads.signature import fitting_arguments
 from perfkit.workloads.workload import Workload
 
 T = TypeVar("T")
@@ -34,15 +36,15 @@ def load_user_workload(name: str, params: Mapping[str, ParamValue]) -> Workload:
     """The `Workload` that the function `name` returns when called with `params` as keyword arguments.
 
     Raises:
-        UsageError: there is no such file, module or function, it does not take a parameter, or it returns something
-            else than a `Workload`.
+        UsageError: there is no such file, module or function (a file is not executed to find that out), it does not
+            take a parameter or its value, or it returns something else than a `Workload`.
         UserCodeError: the code raised while it was imported or called.
     """
     source, function_name = _split(name)
-    module = _load_file(Path(source), name) if source.endswith(".py") else _load_module(source, name)
+    module = _load_file(Path(source), function_name, name) if source.endswith(".py") else _load_module(source, name)
     function = _function(module, function_name, source)
-    _check_arguments(function, params, name)
-    workload = _guarded(lambda: function(**params), name)
+    arguments = fitting_arguments(function, params, name)
+    workload = _guarded(lambda: function(**arguments), name)
     if not isinstance(workload, Workload):
         raise UsageError(f"workload {name!r} returned {_type_name(workload)}, expected a perfkit.Workload")
     return workload
@@ -79,11 +81,14 @@ def _split(name: str) -> tuple[str, str]:
     return source, function
 
 
-def _load_file(path: Path, name: str) -> ModuleType:
+def _load_file(path: Path, function_name: str, name: str) -> ModuleType:
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.py")], n=1)
         hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
         raise UsageError(f"workload {name!r}: there is no file {str(path)!r} in {Path.cwd()}{hint}")
+    defined = names_defined(path)
+    if defined is not None and function_name not in defined[0]:
+        raise _no_function(str(path), function_name, [own for own in defined[1] if not own.startswith("_")])
     path = path.resolve()
     module_name = f"perfkit_user_{path.stem}"  # never the name of an installed module
     spec = importlib.util.spec_from_file_location(module_name, path)
@@ -130,29 +135,13 @@ def _function(module: ModuleType, function_name: str, source: str) -> Callable[.
     ]
     if function is not None:
         raise UsageError(f"{function_name!r} in {source} is {_type_name(function)}, expected a function")
+    raise _no_function(source, function_name, own)
+
+
+def _no_function(source: str, function_name: str, own: Sequence[str]) -> UsageError:
     if not own:
-        raise UsageError(f"{source} defines no function {function_name!r}, nor any other")
-    raise unknown_name(f"function in {source}", function_name, own)
-
-
-def _check_arguments(function: Callable[..., object], arguments: Mapping[str, ParamValue], name: str) -> None:
-    """Say which parameter does not fit before the call, so that a TypeError from inside the code stays the user's."""
-    signature = inspect.signature(function)
-    accepted = [
-        parameter.name
-        for parameter in signature.parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    ]
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
-        for key in arguments:
-            if key not in accepted and not accepted:
-                raise UsageError(f"workload {name!r} takes no parameters, got {key!r}")
-            if key not in accepted:
-                raise unknown_name(f"parameter of {name}", key, accepted)
-    try:
-        signature.bind(**arguments)
-    except TypeError as error:
-        raise UsageError(f"workload {name!r}: {error}; give it as {name}:key=value") from None
+        return UsageError(f"{source} defines no function {function_name!r}, nor any other")
+    return unknown_name(f"function in {source}", function_name, own)
 
 
 def _guarded(call: Callable[[], T], name: str) -> T:

@@ -28,6 +28,11 @@ def perfkit(perfkit_in_process: CommandLine) -> CommandLine:
         (["--dtype", "bf61"], "unknown dtype 'bf61': did you mean 'bf16'"),
         (["--combine", "al"], "unknown value of --combine 'al': did you mean 'all'"),
         (["--memory-limit", "lots"], "--memory-limit: 'lots' is no amount"),
+        (["--memory-limit", "6"], "--memory-limit: '6' has no unit"),
+        (["--memory-limit", "6MB"], "--memory-limit is 5.72 MiB, and importing torch alone takes more: did you mean"),
+        (["--timeout", "nan"], "--timeout nan: expected seconds"),
+        (["--workload", "gpt:size=nan"], "gpt: size must be a finite number or a word, got nan"),
+        (["--technique", "ckpt:mode=inf"], "ckpt: mode must be a finite number or a word, got inf"),
         (["--steps", "0"], "--steps"),
         (["--repeat", "-1"], "--repeat"),
         (["--timeout", "0"], "--timeout"),
@@ -42,6 +47,20 @@ def test_a_wrong_request_is_refused_before_anything_runs(perfkit, arguments: lis
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert list(perfkit.folder.iterdir()) == []
+
+
+def test_a_script_is_not_executed_for_a_function_that_it_lacks_nor_for_a_parameter_that_does_not_fit(perfkit) -> None:
+    (perfkit.folder / "train.py").write_text(
+        "from pathlib import Path\ndef build(depth: int = 2):\n    Path('called').touch()\nPath('executed').touch()\n"
+    )
+    lacking = perfkit("bench", "--workload", "train.py:bild")
+    assert lacking.returncode == 2
+    assert "unknown function in train.py 'bild': did you mean 'build'?" in lacking.stderr
+    assert not (perfkit.folder / "executed").exists()
+    unfit = perfkit("bench", "--workload", "train.py:build:depth=abc")
+    assert unfit.returncode == 2
+    assert "workload 'train.py:build': depth=abc: Expected `int`, got `str`" in unfit.stderr
+    assert not (perfkit.folder / "called").exists()
 
 
 def test_clashing_techniques_name_each_other_and_the_reason(perfkit) -> None:

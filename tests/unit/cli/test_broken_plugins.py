@@ -80,9 +80,9 @@ def test_a_question_that_a_plug_in_cannot_answer_names_it_and_one_that_it_answer
     def refuse(kind: object) -> None:
         raise PerfkitError("as it says itself")
 
-    with pytest.raises(BrokenPluginError, match="'works' of another package .* is broken: ZeroDivisionError"):
+    with pytest.raises(BrokenPluginError, match=r"'works' of another package .* is broken: ZeroDivisionError"):
         TECHNIQUES.ask("works", lambda kind: 1 // 0)
-    with pytest.raises(PerfkitError, match="^as it says itself$"):
+    with pytest.raises(PerfkitError, match=r"^as it says itself$"):
         TECHNIQUES.ask("works", refuse)
     with pytest.raises(ZeroDivisionError):
         TECHNIQUES.ask("amp", lambda kind: 1 // 0)  # our own mistake keeps its traceback

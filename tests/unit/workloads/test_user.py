@@ -109,7 +109,7 @@ def test_error_in_the_function_shows_the_users_traceback_alone() -> None:
     ],
 )
 def test_error_while_importing(code: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mistaken.py").write_text(code)
+    (tmp_path / "mistaken.py").write_text(code + "def build(): ...\n")
     monkeypatch.chdir(tmp_path)
     for name in ("mistaken.py:build", "mistaken:build"):
         with pytest.raises(UserCodeError) as caught:

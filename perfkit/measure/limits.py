@@ -1,0 +1,25 @@
+"""Limits of a run that nothing could keep are questioned before it is started."""
+
+import math
+
+from perfkit.errors import UsageError
+from perfkit.units import nbytes
+
+# Importing torch alone takes 0.6 GiB of addresses and seconds, on any machine.
+_LEAST_MEMORY_BYTES = 512 * 2**20
+_LEAST_TIMEOUT_S = 1.0
+_MOST_TIMEOUT_S = 14 * 86400.0  # waiting for a pipe counts milliseconds in 32 bits
+
+
+def check_limits(timeout_s: float, memory_limit_bytes: int | None) -> None:
+    """Raise `UsageError` for limits that are no numbers, or within which no run could even begin."""
+    if not math.isfinite(timeout_s) or not _LEAST_TIMEOUT_S <= timeout_s <= _MOST_TIMEOUT_S:
+        raise UsageError(
+            f"--timeout {timeout_s:g}: expected seconds from {_LEAST_TIMEOUT_S:g}, which importing torch takes alone, "
+            f"to {_MOST_TIMEOUT_S:.0f} (two weeks)"
+        )
+    if memory_limit_bytes is not None and memory_limit_bytes < _LEAST_MEMORY_BYTES:
+        raise UsageError(
+            f"--memory-limit is {nbytes(memory_limit_bytes)}, and importing torch alone takes more: did you mean "
+            f"another unit? It is the address space of a rank, such as 6GiB"
+        )
