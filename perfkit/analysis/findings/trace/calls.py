@@ -20,9 +20,10 @@ def idle_of(rows: Sequence[HostCallRow]) -> float | None:
 
 def shown_calls(rows: Sequence[HostCallRow], most: int = 4) -> str:
     """`cudaStreamSynchronize in aten::item (3), ...`."""
-    parts = [f"{row.name}{f' in {row.op}' if row.op else ''} ({_number(row.calls)})" for row in rows[:most]]
+    parts = [f"{row.name}{f' in {row.op}' if row.op else ''} ({number(row.calls)})" for row in rows[:most]]
     return ", ".join(parts) + (f" and {len(rows) - most} more" if len(rows) > most else "")
 
 
-def _number(calls: float) -> str:
+def number(calls: float) -> str:
+    """How many a step: a mean of few has a decimal."""
     return f"{calls:,.0f}" if calls >= 10 or calls == int(calls) else f"{calls:.1f}"

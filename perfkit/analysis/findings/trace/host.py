@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
+from perfkit.analysis.findings.trace.calls import calls_of, idle_of, number, shown_calls
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import ALLOCATIONS, CPU, GAPS, LATE, QUEUED, WAITS, Told, TraceView
 from perfkit.analysis.model.launches import GapRow, Launches
@@ -85,7 +85,7 @@ def host_bound(view: TraceView) -> Iterator[Told]:
 
 
 def _feeding(launches: Launches) -> str:
-    parts = [f"{launches.kernels:,.0f} kernel{'' if launches.kernels == 1 else 's'}"]
+    parts = [f"{number(launches.kernels)} kernel{'' if launches.kernels == 1 else 's'}"]
     if launches.delay_s is not None:
         parts.append(f"each {seconds(launches.delay_s)} after its launch (median)")
     return ", ".join(parts)
@@ -179,7 +179,7 @@ def short_kernels(view: TraceView) -> Iterator[Told]:
     if view.share(took) < COMMON:
         return
     yield view.gain(
-        f"{launches.short_kernels:,.0f} of {launches.kernels:,.0f} kernels are shorter than "
+        f"{number(launches.short_kernels)} of {number(launches.kernels)} kernels are shorter than "
         f"{launches.short_below_s * 1e6:g} us",
         f"with what starting them costs they take {view.took(took)}: they run for {seconds(launches.short_s)}, and the "
         f"device is idle for {seconds(launches.short_gap_s)} right before them",

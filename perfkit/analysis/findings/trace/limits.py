@@ -35,7 +35,8 @@ def above_roof(view: TraceView) -> Iterator[Told]:
         rows = [row.name for row in view.trace.ops if row.above_roof]
         yield view.remark(
             "warning",
-            f"{percent(coverage.above_roof_s / coverage.kernel_s)} of kernel time is above its roof: a modelling error",
+            f"{percent(coverage.above_roof_s / coverage.kernel_s)} of {_work_time(view)} is above its roof: a "
+            "modelling error",
             f"this is {seconds(coverage.above_roof_s)}, of {', '.join(list(dict.fromkeys(rows))[:4]) or 'marked rows'}",
             "Do not read these rows as fast. The device may be another one (--device), or a formula counts too much; "
             "counters settle it (--counters).",
@@ -95,15 +96,15 @@ def unlinked(view: TraceView) -> Iterator[Told]:
 def unmodelled(view: TraceView) -> Iterator[Told]:
     """Kernel time without FLOPs or bytes."""
     coverage = view.trace.coverage
-    if coverage.kernel_s <= 0 or _lacks_shapes(view):
+    if coverage.kernel_s <= 0 or _lacks_shapes(view) or view.trace.unseen_device:
         return
     flops, moved = coverage.flops_s / coverage.kernel_s, coverage.bytes_s / coverage.kernel_s
     if min(flops, moved) < COVERED:
         names = ", ".join(f"{short(row.name)} ({percent(row.share)}: {row.reason})" for row in coverage.uncovered[:3])
         yield view.remark(
             "note",
-            f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of kernel time are known",
-            f"without: {names or 'no kernel is named'}",
+            f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of {_work_time(view)} are known",
+            f"without: {names or 'nothing is named'}",
             "The roofline shows the part with an estimate only; hardware counters fill the rest (--counters).",
         )
 
@@ -182,6 +183,10 @@ def _told(step: StepRow, *, first: bool) -> Iterator[str]:
         yield f"torch compiles or loads code for {seconds(step.compiling_s)} of it"
     most = max(step.time_split, key=lambda part: part.seconds)
     yield f"{percent(most.share, 0)} of it is {most.category}"
+
+
+def _work_time(view: TraceView) -> str:
+    return "the time of ops" if view.trace.device == CPU else "kernel time"
 
 
 def _lacks_shapes(view: TraceView) -> bool:

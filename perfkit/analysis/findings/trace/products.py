@@ -25,6 +25,11 @@ _ALLOW_TF32 = {
     True: "set torch.backends.cudnn.allow_tf32 = True",
 }
 
+_IN_TF32_ELSEWHERE = (
+    "TF32 is allowed, for other products run in it: the library took kernels without tensor cores for these sizes and "
+    "layouts. Make the sizes multiples of 4 and products larger (torch.bmm for many small ones), or use"
+)
+
 # What F.scaled_dot_product_attention calls where none of its fused kernels takes the inputs.
 _MATH_SOFTMAX = "aten::_safe_softmax"
 _FUSED_ATTENTION = (
@@ -91,9 +96,15 @@ def _reduced(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -> str
     autocast = f'torch.autocast("{view.torch_device}", dtype=torch.{dtype}){scaler}'
     if "tf32" not in peaks:
         return f"Use {autocast}."
-    classes = {op_class(row.name) == OpClass.CONVOLUTION for row in rows}
-    how = " and ".join(call for convolution, call in _ALLOW_TF32.items() if convolution in classes)
+    kinds = set(map(_is_convolution, rows))
+    if all(any(row.dtype == "tf32" and _is_convolution(row) == kind for row in view.ops(*_PRODUCTS)) for kind in kinds):
+        return f"{_IN_TF32_ELSEWHERE} {autocast}."
+    how = " and ".join(call for convolution, call in _ALLOW_TF32.items() if convolution in kinds)
     return f"{how[0].upper()}{how[1:]} for TF32, or use {autocast}."
+
+
+def _is_convolution(row: OpRow) -> bool:
+    return op_class(row.name) == OpClass.CONVOLUTION
 
 
 def odd_sizes(row: OpRow | GemmRow) -> set[int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.trace.calls import number
 from perfkit.analysis.findings.trace.thresholds import COMMON
 from perfkit.analysis.findings.trace.view import QUEUED, Told, TraceView, short
 from perfkit.units import percent, seconds
@@ -15,12 +16,13 @@ def starting(view: TraceView) -> Iterator[Told]:
     took = 0.0 if queued is None else queued.launching_s + queued.between_s
     if queued is None or view.share(took) < COMMON:
         return
+    launched = f"{number(queued.launching_gaps)} launch{'' if queued.launching_gaps == 1 else 'es'}"
+    between = f"{number(queued.between_gaps)} gap{'' if queued.between_gaps == 1 else 's'}"
     graphs = ", CUDA graphs (shorter gaps)" if view.torch_device == "cuda" else ""
     yield view.gain(
         f"Starting kernels takes {percent(view.share(took), 0)} of the {view.whole}",
-        f"the device is idle for {seconds(queued.launching_s)} from {queued.launching_gaps:,.0f} launches to their "
-        f"kernels' start, and for {seconds(queued.between_s)} in {queued.between_gaps:,.0f} gaps between kernels that "
-        "were launched already",
+        f"the device is idle for {seconds(queued.launching_s)} from {launched} to their kernels' start, "
+        f"and for {seconds(queued.between_s)} in {between} between kernels that were launched already",
         f"Have fewer and longer kernels: torch.compile{graphs}, foreach or fused ops, a larger batch. What passes "
         "after a launch is hidden where the host is ahead of the device.",
         took,
@@ -35,11 +37,12 @@ def held_up(view: TraceView) -> Iterator[Told]:
         return
     same = percent(queued.same_stream_s / queued.long_s, 0)
     name = short(queued.longest_before)
+    shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
     yield view.remark(
         "note",
         f"The device is idle {percent(view.share(queued.long_s), 0)} of the {view.whole} though work was launched",
-        f"{view.took(queued.long_s)} in {queued.long_gaps:,.0f} gaps longer than starting a kernel takes, the longest "
-        f"{seconds(queued.longest_s)} before {name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + '...'}; "
+        f"{view.took(queued.long_s)} in {number(queued.long_gaps)} gaps longer than starting a kernel takes, the "
+        f"longest {seconds(queued.longest_s)} before {shown}; "
         f"{same} of that before kernels of the stream that worked last",
         "A kernel that is ready begins within some microseconds. Look for kernels that the profiler lost, for other "
         "processes on the device, and for streams that wait for each other (wait_stream, events).",

@@ -90,6 +90,23 @@ def test_convolutions_have_a_switch_of_their_own_for_tf32() -> None:
     )
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_where_other_products_run_in_tf32_it_is_not_advised_to_allow_it(known: bool) -> None:
+    peaks = {(Level.VECTOR, "fp32"): 1e13, (Level.MATRIX, "tf32"): 8e13, (Level.MATRIX, "bf16"): 1.6e14}
+    roofs = ceilings(peaks) if known else None
+    convolution = mm("tf32", name="aten::cudnn_convolution")
+    beside, apart = (
+        of(ops(mm("fp32"), mm("tf32")), "in fp32", roofs),
+        of(ops(mm("fp32"), convolution), "in fp32", roofs),
+    )
+    assert beside is not None
+    assert apart is not None
+    assert "set_float32_matmul_precision" not in beside.action
+    assert "TF32 is allowed" in beside.action
+    assert "autocast" in beside.action
+    assert "set_float32_matmul_precision" in apart.action  # convolutions take TF32 unless told otherwise
+
+
 @pytest.mark.parametrize("silent", [mm("tf32"), mm("bf16"), mm("fp32", 0.005), mm("fp32", phase="outside steps")])
 def test_products_on_tensor_cores_or_of_no_weight_are_left_alone(silent: Any) -> None:
     assert of(ops(silent, row("aten::x", 0.1)), "run in fp32") is None
@@ -521,6 +538,19 @@ def test_low_coverage_names_what_is_missing() -> None:
     assert finding is not None
     assert "custom::op (40.0 %: no formula)" in finding.evidence
     assert of(rank_trace(coverage=coverage(flops_s=0.95)), "are known") is None
+
+
+def test_of_a_device_that_was_not_recorded_no_coverage_is_told() -> None:
+    low = coverage(flops_s=0.6)
+    assert of(rank_trace(coverage=low, unseen_device="no kernels were recorded"), "are known") is None
+    on_cpu = of(rank_trace(coverage=low, device="cpu"), "are known")
+    assert on_cpu is not None
+    assert on_cpu.title == "FLOPs of 60 % and bytes of 100 % of the time of ops are known"
+
+
+def test_few_kernels_in_many_steps_are_not_none() -> None:
+    (found,) = told(rank_trace(launches=launches(starved_s=0.3, kernels=0.5)))
+    assert "; 0.5 kernels, each" in found.evidence
 
 
 def test_without_shapes_that_is_the_reason_told() -> None:
