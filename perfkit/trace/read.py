@@ -42,6 +42,7 @@ from perfkit.trace.reading.splitter import Splitter
 from perfkit.trace.reading.stream import Limits, TextBlocks
 from perfkit.trace.reading.surroundings import rank_in_name, read_surroundings
 from perfkit.trace.reading.tables import Tables
+from perfkit.trace.reading.unfinished import end_with_the_recording
 from perfkit.visible import visible
 
 __all__ = [
@@ -156,6 +157,7 @@ def _trace(
     cats = ["" if cat is None else cat for cat in tables.cat]
     names = ["" if name is None else _name(str(name)) for name in tables.name]
     category = classify(rows, cats, names, where)
+    counts["unfinished"] = end_with_the_recording(rows, cats, category)
     counts["overhead"] = overhead_us(rows, cats)
     del rows["cat"], rows["hlo"], rows["numbered"], rows["kind"]
     place_on_devices(rows, category, threads, where)

@@ -23,6 +23,7 @@ _REMARKS = {
     "trailing comma": "trailing commas removed from {n} event{s}",
     "half-quoted name": "quotes before names of members restored in {n} event{s}",
     "unescaped quote": "unescaped quotes repaired in {n} event{s}",
+    "unfinished": "{n} range{s} had not ended when the recording did: what came later is not in the trace",
     "overhead": "the profiler itself took {n} us in between (buffers, flushes): so much longer the program may seem",
     "names": "too many distinct names: {n} event{s} counted together under one",
     "signatures": "too many distinct signatures: the inputs of {n} op{s} left out",

@@ -13,6 +13,7 @@ import zstandard
 
 from perfkit.errors import RunFormatError
 from perfkit.trace.read import NONE, Category, read_trace
+from tests.fixtures.traces import kernel, mark, op, write_trace
 
 EVENTS: list[dict[str, Any]] = [
     {"ph": "M", "name": "process_name", "ts": 1.0, "pid": 7, "tid": 0, "args": {"name": "python"}},
@@ -161,3 +162,30 @@ def test_missing_file(tmp_path: Path) -> None:
         read_trace(tmp_path / "none.json")
     with pytest.raises(RunFormatError, match="is a folder"):
         read_trace(tmp_path)
+
+
+def test_a_range_that_was_open_when_the_recording_ended_ends_with_it(tmp_path: Path) -> None:
+    """Its writer gives it an end of its own, here 13 s later: nothing tells what the program did meanwhile."""
+    profiler = {
+        "ph": "X",
+        "cat": "Trace",
+        "name": "PyTorch Profiler (0)",
+        "pid": "Spans",
+        "tid": "x",
+        "ts": 0,
+        "dur": 90,
+    }
+    events = [
+        mark("ProfilerStep#1", 10, 13e6),
+        mark("inner", 15, 5),
+        op("aten::add", 20, 30),
+        kernel("add", 1, 60, 100),
+    ]
+    trace = read_trace(write_trace(tmp_path / "open.json", [*events, profiler]))
+    ends = {trace.names[name]: end for name, end in zip(trace.name.tolist(), trace.end_ns.tolist(), strict=True)}
+    assert (ends["ProfilerStep#1"], ends["inner"], ends["add"]) == (160_000, 20_000, 160_000)
+    assert any(note.startswith("1 range had not ended when the recording did") for note in trace.notes)
+    # Without the profiler's span nothing tells when the recording ended; a step may end with waiting.
+    whole = read_trace(write_trace(tmp_path / "whole.json", events))
+    assert int(whole.end_ns.max()) == 13_000_010_000
+    assert not whole.notes

@@ -154,7 +154,7 @@ def no_steps(view: TraceView) -> Iterator[Told]:
         yield view.remark(
             "note",
             "No steps were found: figures are of the whole trace",
-            "the trace marks none, and no period was found",
+            "it marks none in which ops began, and no period was found",
             "Call profiler.step() after each training step, or mark steps with record_function('ProfilerStep#1').",
         )
 
