@@ -35,6 +35,11 @@ def _why_no_waves(row: ProductRow) -> str:
     return _NO_UNITS if row.units is None else _PERSISTENT
 
 
+def _op(row: ProductRow) -> Cell:
+    name = code(row.name.removeprefix("aten::"), 32)
+    return replace(name, text=f"{name.text}, {row.phase}") if row.phase else name
+
+
 def _waves(row: ProductRow) -> Cell:
     return known(row.waves, lambda waves: f"{waves:.1f}", _why_no_waves(row)) if row.kernel else Cell(NOTHING)
 
@@ -44,7 +49,7 @@ def _wave_loss(row: ProductRow) -> Cell:
 
 
 _TIME, _SHARE, _SAVED, _ROOF, _BOUND = FIGURES
-_OP = Column[ProductRow]("Op", lambda row: code(row.name.removeprefix("aten::"), 32), numeric=False)
+_OP = Column[ProductRow]("Op", lambda row: _op(row), numeric=False, help="and its phase")
 _KERNEL = Column[ProductRow]("Kernel", lambda row: code(row.kernel, 40), numeric=False)
 _DTYPE = Column[ProductRow]("Dtype", lambda row: text(row.dtype), numeric=False, help="what it is computed in")
 _RATE = Column[ProductRow](
@@ -61,7 +66,6 @@ _FILLED: tuple[Column[ProductRow], ...] = (
 _BEHIND: tuple[Column[ProductRow], ...] = (
     Column("Blocks", lambda row: known(row.blocks, lambda count: f"{count:,}", _NO_GRID), weight=Weight.DETAIL),
     replace(_SHARE, weight=Weight.DETAIL),
-    Column("Phase", lambda row: text(row.phase), numeric=False, weight=Weight.DETAIL),
     Column("FLOPs", lambda row: known(row.flops, units.flops, _UNCOSTED), help="per step", weight=Weight.DETAIL),
     Column(
         "At best",
@@ -135,9 +139,11 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
 )
 _INTRO = (
     "Equal calls together, those with most time above their roof first. The roof is the higher of both, so that a "
-    "narrow product is held against the bandwidth.",
+    "narrow product is held against the bandwidth."
+)
+_INTRO_ON_DEVICE = (
     "Waves are blocks of its kernel for each multiprocessor, of which one runs at a time. What is lost to whole waves "
-    "and whole tiles is part of the time above the roof.",
+    "and whole tiles is part of the time above the roof."
 )
 
 
@@ -148,8 +154,12 @@ def products(analysis: TraceAnalysis) -> Section | None:
 
 def section(traces: Sequence[RankTrace]) -> Section | None:
     """Tables of traces that have products or attention whose sizes are known; None without any."""
-    told = by_trace("products", [trace for trace in traces if trace.gemms or trace.attentions], _tables)
-    return Section("products", "Products and attention by size", told, nav="Products", intro=_INTRO) if told else None
+    sized = [trace for trace in traces if trace.gemms or trace.attentions]
+    if not sized:
+        return None
+    intro = (_INTRO, *([_INTRO_ON_DEVICE] if any(trace.device != CPU for trace in sized) else []))
+    told = by_trace("products", sized, _tables)
+    return Section("products", "Products and attention by size", told, nav="Products", intro=intro)
 
 
 def _tables(trace: RankTrace, end: str) -> Sequence[Block]:

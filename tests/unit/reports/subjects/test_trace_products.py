@@ -35,7 +35,7 @@ def test_a_product_by_its_sizes() -> None:
     told = {
         "M × N × K": "4096 × 16896 × 1024", "Time": "400 ms", "Potential savings": "300 ms", "% of roofline": "25 %",
         "Bound": "compute", "Dtype": "bf16", "Tile": "128x128x64", "Waves": "32.0", "Lost to waves": "15 %",
-        "Lost to tiles": "0 %", "Layout": "row, column", "K in parts": "3", "Blocks": "4,224", "Op": "mm",
+        "Lost to tiles": "0 %", "Layout": "row, column", "K in parts": "3", "Blocks": "4,224", "Op": "mm, forward",
     }  # fmt: skip
     assert {title: found[title] for title in told} == told
     assert texts(table(gemms=(gemm(0.4, batch=32),)))["M × N × K"] == "32 of 4096 × 16896 × 1024"
@@ -72,6 +72,7 @@ def test_a_cpu_has_neither_kernels_nor_waves() -> None:
     (cpu,) = sample.cpu_only().traces
     made = section([cpu])
     assert made is not None
+    assert not any("Waves" in line for line in made.intro)
     (block,) = made.blocks
     assert isinstance(block, Table)
     assert not {"Kernel", "Tile", "Waves", "Lost to waves", "Lost to tiles"} & {each.title for each in block.columns}

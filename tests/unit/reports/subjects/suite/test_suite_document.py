@@ -16,6 +16,7 @@ from perfkit_reports.render import html, markdown, notebook, terminal
 from perfkit_reports.subjects.suite.document import document
 from tests.fixtures.document_blocks import blocks, column, titles
 from tests.fixtures.parsed_page import Page
+from tests.fixtures.rank_traces import gemm
 from tests.fixtures.sample_analysis import HOSTILE, TRACEBACK, known
 
 
@@ -34,6 +35,15 @@ def test_the_sections_in_order(realistic: Analysis, nothing_measured: Analysis) 
     assert [section.id for section in document(realistic).sections] == every
     alone = [section.id for section in document(nothing_measured).sections]
     assert alone == [name for name in every if name != "tradeoff"]  # a lone variant is compared with nothing
+
+
+def test_products_by_size_stand_after_the_savings(realistic: Analysis) -> None:
+    first = realistic.variants[0]
+    assert first.traced_step is not None
+    traced = msgspec.structs.replace(first.traced_step, gemms=(gemm(0.4),))
+    variants = (msgspec.structs.replace(first, trace=traced), *realistic.variants[1:])
+    told = [section.id for section in document(msgspec.structs.replace(realistic, variants=variants)).sections]
+    assert told[told.index("savings") + 1] == "products"
 
 
 def test_key_figures_are_those_of_the_winners(realistic: Analysis, nothing_measured: Analysis) -> None:
