@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from perfkit import units
 from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
@@ -17,6 +18,8 @@ from perfkit_reports.subjects.tables import table
 from perfkit_reports.subjects.trace.costs import FIGURES, SAVINGS
 from perfkit_reports.subjects.trace.parts import by_trace
 from perfkit_reports.subjects.trace.series import detailed
+
+Row = TypeVar("Row", contravariant=True)
 
 _UNCOSTED = "its cost is not known"
 _NO_GRID = "the trace has no grid of its kernel"
@@ -49,69 +52,67 @@ def _wave_loss(row: ProductRow) -> Cell:
 
 
 _TIME, _SHARE, _SAVED, _ROOF, _BOUND = FIGURES
-_OP = Column[ProductRow]("Op", lambda row: _op(row), numeric=False, help="and its phase")
-_KERNEL = Column[ProductRow]("Kernel", lambda row: code(row.kernel, 40), numeric=False)
+_OP = Column[ProductRow]("Op", lambda row: _op(row), numeric=False, help="and its phase", wrap=True)
+_KERNEL = Column[ProductRow]("Kernel", lambda row: code(row.kernel, 32), numeric=False, wrap=True)
 _DTYPE = Column[ProductRow]("Dtype", lambda row: text(row.dtype), numeric=False, help="what it is computed in")
-_RATE = Column[ProductRow](
-    "FLOP/s",
-    lambda row: known(row.achieved, units.flops_per_s, _UNCOSTED),
-    help="what is computed in the time taken",
-    weight=Weight.DETAIL,
-)
-_CALLS = Column[ProductRow]("Calls", lambda row: calls(row.calls), help="per step")
-_FILLED: tuple[Column[ProductRow], ...] = (
-    Column("Waves", _waves, help="blocks for each multiprocessor, one at a time"),
-    Column("Lost to waves", _wave_loss, help="of the multiprocessors' time, at least: some have one block less to do"),
+_WAVES = Column[ProductRow]("Waves", _waves, help="blocks for each multiprocessor, one at a time")
+_WAVE_LOSS = Column[ProductRow](
+    "Lost to waves", _wave_loss, help="of the multiprocessors' time, at least: some have one block less to do"
 )
 _BEHIND: tuple[Column[ProductRow], ...] = (
-    Column("Blocks", lambda row: known(row.blocks, lambda count: f"{count:,}", _NO_GRID), weight=Weight.DETAIL),
-    replace(_SHARE, weight=Weight.DETAIL),
-    Column("FLOPs", lambda row: known(row.flops, units.flops, _UNCOSTED), help="per step", weight=Weight.DETAIL),
+    Column("Calls", lambda row: calls(row.calls), help="per step"),
+    Column("FLOP/s", lambda row: known(row.achieved, units.flops_per_s, _UNCOSTED), help="computed in the time taken"),
+    Column("Blocks", lambda row: known(row.blocks, lambda count: f"{count:,}", _NO_GRID)),
+    _SHARE,
+    Column("FLOPs", lambda row: known(row.flops, units.flops, _UNCOSTED), help="per step"),
     Column(
         "At best",
         lambda row: known(row.attainable_s, units.seconds, "its cost or its roof is not known"),
         help="the time the roofs allow, per step",
-        weight=Weight.DETAIL,
     ),
 )
 
 
+def _in_detail(*columns: Column[Row]) -> tuple[Column[Row], ...]:
+    return tuple(replace(column, weight=Weight.DETAIL) for column in columns)
+
+
 def _size(row: GemmRow) -> Cell:
     batch = f"{row.batch} of " if row.batch > 1 else ""
-    return Cell(f"{batch}{row.m} × {row.n} × {row.k}", value=row.batch * row.m * row.n * row.k)
+    return Cell(f"{batch}{row.m}×{row.n}×{row.k}", value=row.batch * row.m * row.n * row.k)
 
 
 _GEMMS: tuple[Column[GemmRow], ...] = (
-    Column("M × N × K", _size, numeric=False, code=True, help="of a batch, where there is one"),
+    Column("M×N×K", _size, numeric=False, help="of a batch, where there is one"),
     *(_TIME, _SAVED, _ROOF, _BOUND, _DTYPE),
     Column("Tile", lambda row: text(row.tile), numeric=False, help="of the result and of K, by the kernel's name"),
-    *_FILLED,
+    _WAVE_LOSS,
     Column(
         "Lost to tiles",
         lambda row: _loss(row.tile_loss, _NO_TILE) if row.kernel else Cell(NOTHING),
         help="of the arithmetic: what is outside of the product in tiles at its edges",
     ),
-    *(_CALLS, _OP, _KERNEL),
-    Column(
-        "Layout",
-        lambda row: text(row.layout.replace(",", ", ")),
-        numeric=False,
-        help="whether rows or columns of A and of B are contiguous",
-        weight=Weight.DETAIL,
+    *(_OP, _KERNEL),
+    *_in_detail(
+        _WAVES,
+        Column[GemmRow](
+            "K in parts",
+            lambda row: Cell(NOTHING) if row.split_k is None else Cell(str(row.split_k), value=row.split_k),
+            help="split K: so many blocks add up one tile",
+        ),
+        Column[GemmRow](
+            "Layout",
+            lambda row: text(row.layout.replace(",", ", ")),
+            numeric=False,
+            help="whether rows or columns of A and of B are contiguous",
+        ),
+        *_BEHIND,
     ),
-    Column(
-        "K in parts",
-        lambda row: Cell(NOTHING) if row.split_k is None else Cell(str(row.split_k), value=row.split_k),
-        help="split K: so many blocks add up one tile",
-        weight=Weight.DETAIL,
-    ),
-    _RATE,
-    *_BEHIND,
 )
 
 
 def _positions(row: AttentionRow) -> Cell:
-    return Cell(f"{row.queries} × {row.keys}", value=row.queries * row.keys)
+    return Cell(f"{row.queries}×{row.keys}", value=row.queries * row.keys)
 
 
 def _heads(row: AttentionRow) -> Cell:
@@ -125,25 +126,28 @@ def _mask(row: AttentionRow) -> Cell:
 
 
 _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
-    Column("Queries × keys", _positions, numeric=False, code=True, help="positions; packed sequences together"),
+    Column("Queries × keys", _positions, numeric=False, help="positions; packed sequences together"),
     *(_TIME, _SAVED, _ROOF, _BOUND),
     Column("Pass", lambda row: Cell("backward" if row.backward else "forward"), numeric=False),
-    Column("Library", lambda row: text(row.backend), numeric=False),
+    Column("Library", lambda row: text(row.backend), numeric=False, wrap=True),
     Column("Heads", _heads, help="of queries / of keys"),
     Column("Width", lambda row: Cell(str(row.width), value=row.width), help="of a head"),
-    Column("Batch", lambda row: Cell("packed") if row.batch is None else Cell(str(row.batch), value=row.batch)),
-    Column("Mask", _mask, numeric=False, help="a causal mask or a window leaves out pairs, which are not counted"),
-    *(_DTYPE, _CALLS, _KERNEL, _RATE),
-    *(replace(column, weight=Weight.DETAIL) for column in (*_FILLED, _OP)),
-    *_BEHIND,
+    Column("Mask", _mask, numeric=False, wrap=True, help="a causal mask or a window leaves out pairs: not counted"),
+    _DTYPE,
+    *_in_detail(
+        Column[AttentionRow](
+            "Batch", lambda row: Cell("packed") if row.batch is None else Cell(str(row.batch), value=row.batch)
+        ),
+        *(_KERNEL, _OP, _WAVES, _WAVE_LOSS),
+        *_BEHIND,
+    ),
 )
 _INTRO = (
     "Equal calls together, those with most time above their roof first. The roof is the higher of both, so that a "
     "narrow product is held against the bandwidth."
 )
 _INTRO_ON_DEVICE = (
-    "Waves are blocks of its kernel for each multiprocessor, of which one runs at a time. What is lost to whole waves "
-    "and whole tiles is part of the time above the roof."
+    "A kernel's blocks run in waves and compute whole tiles; what that loses is part of the time above the roof."
 )
 
 

@@ -33,18 +33,18 @@ def texts(of: Table) -> dict[str, str]:
 def test_a_product_by_its_sizes() -> None:
     found = texts(table(gemms=(gemm(0.4, wave_loss=0.15, layout="row,column", split_k=3),)))
     told = {
-        "M × N × K": "4096 × 16896 × 1024", "Time": "400 ms", "Potential savings": "300 ms", "% of roofline": "25 %",
+        "M×N×K": "4096×16896×1024", "Time": "400 ms", "Potential savings": "300 ms", "% of roofline": "25 %",
         "Bound": "compute", "Dtype": "bf16", "Tile": "128x128x64", "Waves": "32.0", "Lost to waves": "15 %",
         "Lost to tiles": "0 %", "Layout": "row, column", "K in parts": "3", "Blocks": "4,224", "Op": "mm, forward",
     }  # fmt: skip
     assert {title: found[title] for title in told} == told
-    assert texts(table(gemms=(gemm(0.4, batch=32),)))["M × N × K"] == "32 of 4096 × 16896 × 1024"
+    assert texts(table(gemms=(gemm(0.4, batch=32),)))["M×N×K"] == "32 of 4096×16896×1024"
 
 
 def test_sizes_are_sorted_as_numbers() -> None:
     small, large = table(gemms=(gemm(0.4, m=128),)), table(gemms=(gemm(0.4, m=8192),))
-    assert cells(small)["M × N × K"].value == 128 * 16896 * 1024
-    assert cells(large)["M × N × K"].value == 8192 * 16896 * 1024
+    assert cells(small)["M×N×K"].value == 128 * 16896 * 1024
+    assert cells(large)["M×N×K"].value == 8192 * 16896 * 1024
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_cpu_has_neither_kernels_nor_waves() -> None:
     (cpu,) = sample.cpu_only().traces
     made = section([cpu])
     assert made is not None
-    assert not any("Waves" in line for line in made.intro)
+    assert not any("waves" in line for line in made.intro)
     (block,) = made.blocks
     assert isinstance(block, Table)
     assert not {"Kernel", "Tile", "Waves", "Lost to waves", "Lost to tiles"} & {each.title for each in block.columns}
@@ -81,7 +81,7 @@ def test_a_cpu_has_neither_kernels_nor_waves() -> None:
 def test_attention_by_its_sizes() -> None:
     found = texts(table(attentions=(attention(0.2, key_heads=4, backward=True, given_mask=True),)))
     told = {
-        "Queries × keys": "1024 × 1024", "Potential savings": "150 ms", "Pass": "backward", "Heads": "16 / 4",
+        "Queries × keys": "1024×1024", "Potential savings": "150 ms", "Pass": "backward", "Heads": "16 / 4",
         "Library": "FlashAttention-2", "Width": "64", "Batch": "4", "Mask": "causal or window, tensor",
     }  # fmt: skip
     assert {title: found[title] for title in told} == told
@@ -105,7 +105,7 @@ def test_both_tables_stand_in_one_section_with_those_of_other_traces_folded() ->
 
 def test_what_is_shown_at_first_fits_a_phone() -> None:
     shown = [each.title for each in table(gemms=(gemm(0.4),)).columns if each.weight < Weight.DETAIL]
-    assert len(shown) <= 13
+    assert len(shown) <= 11
     assert column(table(gemms=(gemm(0.4),)), "Kernel") == ["gemm_128x128"]
 
 
