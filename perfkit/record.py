@@ -3,6 +3,7 @@
 Every quantity says how it was obtained, and what is not known is an `Unknown` with a reason, never a zero.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from perfkit.spec import Struct
@@ -331,6 +332,19 @@ class Run(Struct):
     started_at: str = ""  # ISO 8601, UTC
     seconds: float = 0.0
     perfkit: str = ""
+
+
+def told_of_rank(record: RankRecord) -> str:
+    """Why a rank ended as it did, as a run of several ranks says it: with the rank, unless it concerns them all."""
+    if record.world_size == 1 or not record.reason or record.status == Status.SKIPPED:
+        return record.reason
+    return f"rank {record.rank}: {record.reason}"
+
+
+def traceback_of(run: Run, records: Iterable[RankRecord]) -> str:
+    """The traceback of the rank that explains how `run` ended; "" where it left none."""
+    fitting = (record for record in records if record.traceback and record.status == run.status)
+    return next((record.traceback for record in fitting if run.reason in (record.reason, told_of_rank(record))), "")
 
 
 def measured(value: float, unit: str, source: str) -> Measurement:

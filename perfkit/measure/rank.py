@@ -79,7 +79,7 @@ def run_rank(
             recorder.update(pass_s=dict(taken))
         check_imports()  # again: a step may import too
         recorder.update(status=Status.OK, reason="")
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - however the run ends, the record says so
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - however it ends, the record says so
         traceback.print_exception(error)  # the whole of it, for the log
         recorder.update(**_ending(error, spec, name, session, local_rank))
         if recorder.record.status == Status.OUT_OF_MEMORY:

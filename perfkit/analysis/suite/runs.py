@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from perfkit.record import Measurement, Quantity, RankRecord, Samples, Status, Unknown
+from perfkit.record import Measurement, Quantity, RankRecord, Samples, Status, Unknown, traceback_of
 from perfkit.spec import BASELINE
 from perfkit.store.read import StoredRun
 
@@ -71,13 +71,11 @@ class VariantRuns:
 
     @property
     def traceback(self) -> str:
-        """The first failed rank's own traceback, else the end of what the first failed run printed."""
+        """The traceback of the rank that explains the first failed run, else the end of what that run printed."""
         bad = [run for run in self.runs if run.run.status not in (Status.OK, Status.SKIPPED)]
-        for run in bad:
-            for rank in run.ranks:
-                if rank.record.traceback:
-                    return rank.record.traceback
-        return bad[0].run.output_tail if bad else ""
+        if not bad:
+            return ""
+        return traceback_of(bad[0].run, (rank.record for rank in bad[0].ranks)) or bad[0].run.output_tail
 
     @property
     def unit(self) -> str:

@@ -78,12 +78,14 @@ class Team:
         for rank in self.ranks:
             end_rank(rank.process)
 
-    def failed(self, ended: Status | None) -> SideFailedError:
-        """How this side ended, from what its ranks left behind."""
+    def failed(self, ended: Status | None, first: "_Rank | None" = None) -> SideFailedError:
+        """How this side ended, from what its ranks left behind; `first` is the rank that ended before all others."""
         if ended is None:
             self._wait_for_end(GRACE_S)  # the other ranks learn in their next collective that one has failed
         self.end()
-        run = outcome(self.spec, self.folder, ended, tuple(rank.process.returncode for rank in self.ranks))
+        codes = tuple(rank.process.returncode for rank in self.ranks)
+        order = [number for number, rank in enumerate(self.ranks) if rank is first]
+        run = outcome(self.spec, self.folder, ended, codes, order)
         if run.status == Status.OK:
             run = Run(status=Status.CRASHED, reason="it ended before it was told to", exit_codes=run.exit_codes)
         return failure(self.side, run, self.folder)
@@ -128,7 +130,7 @@ class Conversation:
         assert rank.process.stdout is not None
         data = os.read(rank.process.stdout.fileno(), 65536)
         if not data:
-            raise rank.team.failed(None)
+            raise rank.team.failed(None, rank)
         *lines, rank.text = (rank.text + data.decode(errors="replace")).split("\n")
         for line in lines:
             if line.startswith((f"{protocol.READY} ", f"{protocol.STEPS} ")):

@@ -10,7 +10,7 @@ from perfkit.errors import PerfkitError, UsageError
 from perfkit.files import read_json
 from perfkit.measure.imported import OTHER_TREE, OWN_TREE
 from perfkit.measure.launch.ranks import RankPlace
-from perfkit.record import RankRecord, Run
+from perfkit.record import RankRecord, Run, traceback_of
 from perfkit.store.layout import RECORD_FILE
 
 
@@ -58,11 +58,8 @@ def side_of(revision: Revision, python_path: tuple[str, ...] = ()) -> Side:
 
 def failure(side: Side, run: Run, folder: Path) -> SideFailedError:
     """The error for a `run` of `side` in `folder`, with the traceback of the rank that explains how it ended."""
-    for path in sorted(folder.glob(f"rank*/{RECORD_FILE}")):
-        record = read_json(path, RankRecord)
-        if record.status == run.status and record.traceback:
-            return SideFailedError(side, run, record.traceback)
-    return SideFailedError(side, run)
+    records = (read_json(path, RankRecord) for path in sorted(folder.glob(f"rank*/{RECORD_FILE}")))
+    return SideFailedError(side, run, traceback_of(run, records))
 
 
 def places(before: Side, after: Side) -> tuple[RankPlace, RankPlace]:

@@ -1,38 +1,92 @@
 """How a run ended, from what its ranks left behind."""
 
+import re
 import signal
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from perfkit.files import read_json
-from perfkit.record import RankRecord, Run, Status
+from perfkit.record import RankRecord, Run, Status, told_of_rank
 from perfkit.spec import RunSpec
 from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, rank_folder
 from perfkit.units import seconds
 
 _TAIL_BYTES = 8192
 
-# The order in which ranks' ends explain a run: the cause before what it did to the others.
-_SEVERITY = (Status.OUT_OF_MEMORY, Status.FAILED, Status.CRASHED, Status.SKIPPED, Status.OK)
+# What a rank says that has lost another: Gloo, NCCL, and what torch.distributed and the system make of their errors.
+_LOST_ANOTHER = re.compile(
+    r"gloo/transport/|NCCL error|ncclRemoteError|NCCL communicator was aborted|ProcessGroup(NCCL|Gloo|MPI|XCCL)\b"
+    r"|\bDist(Backend|Network|Store)?Error\b|[Ww]atchdog caught collective|monitoredBarrier|caused pair closure"
+    r"|Timed out waiting \d+ms for (send|recv)|Connection (closed by peer|reset|refused)|Broken pipe"
+    r"|Socket (closed|Timeout)"
+)
+_BY_PERFKIT = (-signal.SIGTERM, -signal.SIGKILL)
 
 
-def outcome(spec: RunSpec, folder: Path, ended: Status | None, exit_codes: tuple[int | None, ...]) -> Run:
-    """The status of a run: `ended` where the parent ended it, else the status of the rank that explains it best."""
-    tail = _output_tail(folder, spec.launch.world_size)
+class _Role(IntEnum):
+    """How much a rank's end explains, the most first."""
+
+    CAUSE = 0
+    LOST_ANOTHER = 1  # in a collective or connection, since the rank at its other end has gone
+    ENDED_BY_US = 2
+    SKIPPED = 3
+    OK = 4
+
+
+class _End(NamedTuple):
+    """How a rank ended; the smallest explains the run: by its role, then by who ended first."""
+
+    role: _Role
+    place: int
+    rank: int
+    status: Status
+    reason: str
+
+
+def outcome(
+    spec: RunSpec,
+    folder: Path,
+    ended: Status | None,
+    exit_codes: tuple[int | None, ...],
+    order: Sequence[int] = (),
+) -> Run:
+    """The status of a run: `ended` where the parent ended it, else that of the rank that explains it, which is named.
+
+    That is the one that ended first without having lost another. `order` has the ranks that ended by themselves, the
+    first one first.
+    """
+    tail = _output_tail(folder, range(spec.launch.world_size))
     if ended == Status.TIMEOUT:
         limit = seconds(spec.launch.timeout_s)
         return Run(status=ended, reason=f"not done after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes)
     if ended == Status.INTERRUPTED:
         return Run(status=ended, reason="interrupted from the keyboard", output_tail=tail, exit_codes=exit_codes)
-    ends = [_rank_end(folder, rank, code) for rank, code in enumerate(exit_codes)]
-    status, reason = min(ends, key=lambda end: _SEVERITY.index(end[0]))
-    return Run(status=status, reason=reason, output_tail="" if status == Status.OK else tail, exit_codes=exit_codes)
+    first = min(_rank_end(folder, rank, exit_codes, order) for rank in range(len(exit_codes)))
+    if first.status == Status.OK:
+        return Run(status=first.status, reason=first.reason, exit_codes=exit_codes)
+    ranks = sorted(range(spec.launch.world_size), key=lambda rank: rank != first.rank)
+    return Run(status=first.status, reason=first.reason, output_tail=_output_tail(folder, ranks), exit_codes=exit_codes)
 
 
-def _rank_end(folder: Path, rank: int, code: int | None) -> tuple[Status, str]:
-    path = rank_folder(folder, rank) / RECORD_FILE
+def _rank_end(folder: Path, rank: int, exit_codes: Sequence[int | None], order: Sequence[int]) -> _End:
+    path, code = rank_folder(folder, rank) / RECORD_FILE, exit_codes[rank]
     record = read_json(path, RankRecord) if path.exists() else None
-    if record is not None and record.status != Status.CRASHED:
-        return record.status, record.reason
+    place = order.index(rank) if rank in order else len(order)
+    if record is None or record.status == Status.CRASHED:
+        by_us = rank not in order and bool(order) and code in _BY_PERFKIT
+        status, reason = _crash(rank, code)
+        return _End(_Role.ENDED_BY_US if by_us else _Role.CAUSE, place, rank, status, reason)
+    role = _Role.CAUSE
+    if record.status in (Status.OK, Status.SKIPPED):
+        role = _Role.OK if record.status == Status.OK else _Role.SKIPPED
+    elif record.status == Status.FAILED and _LOST_ANOTHER.search(f"{record.reason}\n{record.traceback}"):
+        role = _Role.LOST_ANOTHER
+    return _End(role, place, rank, record.status, told_of_rank(record))
+
+
+def _crash(rank: int, code: int | None) -> tuple[Status, str]:
     if code == -signal.SIGKILL:
         return Status.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system when memory runs out"
     if code is not None and code < 0:
@@ -40,10 +94,10 @@ def _rank_end(folder: Path, rank: int, code: int | None) -> tuple[Status, str]:
     return Status.CRASHED, f"rank {rank} ended with exit code {code} before it could say why; see its {OUTPUT_FILE}"
 
 
-def _output_tail(folder: Path, world_size: int) -> str:
+def _output_tail(folder: Path, ranks: Iterable[int]) -> str:
     """The last lines that the ranks printed."""
     parts = []
-    for rank in range(world_size):
+    for rank in ranks:
         path = rank_folder(folder, rank) / OUTPUT_FILE
         if path.exists() and (data := path.read_bytes()[-_TAIL_BYTES:]):
             parts.append(f"rank {rank}:\n{data.decode(errors='replace').strip()}")

@@ -47,8 +47,9 @@ def launch(
         for rank in range(spec.launch.world_size)
     ]
     ended: Status | None = None
+    order: list[int] = []
     try:
-        ended = _wait(ranks, spec.launch.timeout_s, report)
+        ended = _wait(ranks, spec.launch.timeout_s, report, order)
     except KeyboardInterrupt:
         ended = Status.INTERRUPTED
         raise
@@ -56,7 +57,7 @@ def launch(
         for item in ranks:
             end_rank(item.process)
         run = msgspec.structs.replace(
-            outcome(spec, folder, ended, tuple(item.process.returncode for item in ranks)),
+            outcome(spec, folder, ended, tuple(item.process.returncode for item in ranks), order),
             started_at=started_at,
             seconds=time.monotonic() - start,
             perfkit=perfkit.__version__,
@@ -65,8 +66,11 @@ def launch(
     return run
 
 
-def _wait(ranks: list[_Rank], timeout_s: float, report: Callable[[str], None]) -> Status | None:
-    """Sleep until all ranks have closed their progress channel. TIMEOUT if they did not in time, else None."""
+def _wait(ranks: list[_Rank], timeout_s: float, report: Callable[[str], None], order: list[int]) -> Status | None:
+    """Sleep until all ranks have closed their progress channel. TIMEOUT if they did not in time, else None.
+
+    `order` gets the ranks as they end.
+    """
     deadline = time.monotonic() + timeout_s
     failed = False
     with selectors.DefaultSelector() as selector:
@@ -85,6 +89,7 @@ def _wait(ranks: list[_Rank], timeout_s: float, report: Callable[[str], None]) -
                         report(line)
                 if not data:
                     selector.unregister(key.fileobj)
+                    order.append(rank.rank)
                     if rank.process.wait() != 0 and not failed:
                         failed = True
                         deadline = min(deadline, time.monotonic() + GRACE_S)

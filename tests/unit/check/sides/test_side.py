@@ -78,13 +78,19 @@ def test_an_installed_perfkit_is_the_same_for_both(trees, monkeypatch):
 def test_a_failure_says_whose_it_is_and_why(trees, tmp_path):
     old, _ = trees
     folder = tmp_path / "run"
-    for rank, (status, text) in enumerate([(Status.CRASHED, ""), (Status.FAILED, "Traceback: the cause")]):
-        record = RankRecord(rank=rank, world_size=2, status=status, traceback=text)
+    ends = [(Status.FAILED, "ConnectionError: gone"), (Status.CRASHED, ""), (Status.FAILED, "ValueError: no")]
+    for rank, (status, reason) in enumerate(ends):
+        text = f"Traceback: {reason}"
+        record = RankRecord(rank=rank, world_size=3, status=status, reason=reason, traceback=text)
         write_json(folder / f"rank{rank}" / "record.json", record)
-    run = Run(status=Status.FAILED, reason="ValueError: no", output_tail="printed")
+    run = Run(status=Status.FAILED, reason="rank 2: ValueError: no", output_tail="printed")
     error = failure(side(old, notes=("it has submodules",)), run, folder)
-    assert str(error).splitlines() == ["old: failed: ValueError: no", "it has submodules", "Traceback: the cause"]
-    assert (error.label, error.run, error.traceback) == ("old", run, "Traceback: the cause")
+    assert str(error).splitlines() == [
+        "old: failed: rank 2: ValueError: no",
+        "it has submodules",
+        "Traceback: ValueError: no",
+    ]
+    assert (error.label, error.run, error.traceback) == ("old", run, "Traceback: ValueError: no")
 
 
 def test_without_a_traceback_the_end_of_the_log_is_shown(trees, tmp_path):

@@ -14,19 +14,19 @@ from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 def ended(tmp_path):
     """Write one record per rank (None: the rank left none) and ask how the run ended."""
 
-    def ask(*ranks, by_parent=None):
+    def ask(*ranks, by_parent=None, order=()):
         codes = []
-        for rank, (status, code) in enumerate(ranks):
+        for rank, (status, code, *said) in enumerate(ranks):
             folder = tmp_path / f"rank{rank}"
             folder.mkdir(exist_ok=True)
             (folder / "output.log").write_text(f"printed by {rank}\n")
             if status is not None:
-                record = RankRecord(rank=rank, world_size=len(ranks), status=status, reason=f"{status} {rank}")
+                record = RankRecord(rank=rank, world_size=len(ranks), status=status, reason=said[0] if said else "it")
                 write_json(folder / "record.json", record)
             codes.append(code)
         launch = LaunchSpec(world_size=len(ranks), timeout_s=90)
         spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=launch)
-        return outcome(spec, tmp_path, by_parent, tuple(codes))
+        return outcome(spec, tmp_path, by_parent, tuple(codes), order)
 
     return ask
 
@@ -36,10 +36,51 @@ def test_all_ranks_well(ended):
     assert (run.status, run.output_tail) == (Status.OK, "")
 
 
-def test_the_cause_explains_the_run_before_what_it_did_to_other_ranks(ended):
-    run = ended((Status.FAILED, 1), (Status.OUT_OF_MEMORY, 1))
-    assert (run.status, run.reason) == (Status.OUT_OF_MEMORY, "out of memory 1")
-    assert "rank 0:\nprinted by 0" in run.output_tail
+PEER_GONE = (
+    "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:31337",
+    "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3356, remote process exited or there was a network error",
+    "RuntimeError: Timed out waiting 1800000ms for recv operation to complete",
+    "ConnectionResetError: [Errno 104] Connection reset by peer",
+    "DistStoreError: wait timeout after 600000ms, keys: /default_pg/0//barrier",
+)
+
+
+@pytest.mark.parametrize("lost", PEER_GONE)
+@pytest.mark.parametrize("order", [(), (0, 1), (1, 0)])
+@pytest.mark.parametrize("culprit", [Status.FAILED, Status.OUT_OF_MEMORY])
+def test_the_rank_that_has_lost_no_other_explains_the_run_and_is_named(ended, lost, order, culprit):
+    run = ended((Status.FAILED, 1, lost), (culprit, 1, "what it said"), order=order)
+    assert (run.status, run.reason) == (culprit, "rank 1: what it said")
+    assert run.output_tail == "rank 1:\nprinted by 1\n\nrank 0:\nprinted by 0"
+
+
+@pytest.mark.parametrize("code", [-signal.SIGKILL, -signal.SIGSEGV, 7, 0])
+def test_a_rank_that_is_gone_without_a_word_explains_it_too(ended, code):
+    run = ended((Status.FAILED, 1, PEER_GONE[0]), (Status.CRASHED, code), order=(0, 1))
+    assert run.status == Status.CRASHED
+    assert run.reason.startswith("rank 1 ")
+
+
+def test_of_two_causes_the_one_that_ended_first_explains_it(ended):
+    ranks = ((Status.FAILED, 1, "a"), (Status.OUT_OF_MEMORY, 1, "b"))
+    assert ended(*ranks, order=(0, 1)).reason == "rank 0: a"
+    assert ended(*ranks, order=(1, 0)).reason == "rank 1: b"
+
+
+def test_a_rank_that_perfkit_ended_since_another_had_failed_explains_nothing(ended):
+    run = ended(
+        (Status.CRASHED, -signal.SIGTERM), (None, -signal.SIGKILL), (Status.FAILED, 1, PEER_GONE[0]), order=(2,)
+    )
+    assert (run.status, run.reason) == (Status.FAILED, f"rank 2: {PEER_GONE[0]}")
+    assert (
+        ended((Status.CRASHED, -signal.SIGTERM), (Status.OK, 0), order=(0, 1)).reason == "rank 0 was ended by SIGTERM"
+    )
+
+
+def test_what_concerns_all_ranks_names_none(ended):
+    run = ended((Status.SKIPPED, 0, "needs a GPU"), (Status.SKIPPED, 0, "needs a GPU"), order=(1, 0))
+    assert (run.status, run.reason) == (Status.SKIPPED, "needs a GPU")
+    assert ended((Status.FAILED, 1, "alone")).reason == "alone"
 
 
 def test_a_signal_is_named(ended):

@@ -1,0 +1,72 @@
+"""Of several ranks the one that failed by itself explains the run, whatever the others say of its being gone."""
+
+from pathlib import Path
+
+import pytest
+
+from perfkit.files import read_json
+from perfkit.measure.launch.process import launch
+from perfkit.measure.launch.ranks import RankPlace
+from perfkit.record import RankRecord, Run, Status, traceback_of
+from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_workload
+
+WORKLOAD = """
+import os, signal, sys
+import torch
+from torch import nn
+from perfkit import Workload
+
+def build(fault):
+    calls = 0
+
+    def loss(model, batch):
+        nonlocal calls
+        calls += 1
+        if os.environ["RANK"] == "1" and calls == 3:
+            if fault == "raise":
+                raise ValueError("the cause")
+            if fault == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            sys.exit(3) if fault == "exit" else os._exit(7)
+        return model(batch["x"]).square().mean()
+
+    return Workload(
+        name="mine", unit="samples", units_per_batch=4, loss=loss,
+        build_model=lambda: nn.Linear(8, 1),
+        build_optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        make_batch=lambda generator: {"x": torch.randn(4, 8, generator=generator)},
+    )
+"""
+
+
+def run_two(folder: Path, fault: str) -> tuple[Run, str]:
+    (folder / "mine.py").write_text(WORKLOAD)
+    spec = RunSpec(
+        workload=parse_workload(f"mine.py:build:fault={fault}", ()),
+        schedule=Schedule(warmup=5, timed=3),
+        launch=LaunchSpec(world_size=2, threads=1, timeout_s=120),
+        passes=(),
+    )
+    run = launch(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
+    records = [read_json(path, RankRecord) for path in sorted((folder / "run").glob("rank*/record.json"))]
+    return run, traceback_of(run, records)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "reason", "traceback"),
+    [
+        ("raise", Status.FAILED, "rank 1: ValueError: the cause", 'raise ValueError("the cause")'),
+        ("kill", Status.CRASHED, "rank 1 was killed (SIGKILL)", ""),
+        ("exit", Status.FAILED, "rank 1: SystemExit: 3", "sys.exit(3)"),
+        ("_exit", Status.CRASHED, "rank 1 ended with exit code 7", ""),
+    ],
+)
+def test_the_rank_that_failed_by_itself_is_named(
+    tmp_path: Path, fault: str, status: Status, reason: str, traceback: str
+) -> None:
+    run, shown = run_two(tmp_path, fault)
+    assert run.status == status
+    assert run.reason.startswith(reason)
+    assert traceback in shown
+    assert bool(shown) == bool(traceback)
+    assert run.output_tail.startswith("rank 1:") or not traceback
