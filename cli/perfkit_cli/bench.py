@@ -37,7 +37,8 @@ Examples:
 Techniques are separated by commas, joined by + where they go together, and take :key=value parameters.
 `perfkit techniques` and `perfkit workloads` list what there is.
 \b
-Exit codes: 0 done, 1 a run failed, 2 the request is wrong, 130 interrupted (what was measured is kept).
+Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is wrong,
+130 interrupted, 143 terminated (what was measured is kept).
 """
 
 
@@ -300,4 +301,5 @@ def _exit_code(analysis: "Analysis", *, interrupted: bool) -> int:
     if interrupted:
         return EXIT_INTERRUPTED
     fine = (Status.OK, Status.SKIPPED)
-    return 0 if all(variant.status in fine for variant in analysis.variants) else EXIT_FAILED
+    trained = all(variant.status in fine and variant.parity.not_finite_step is None for variant in analysis.variants)
+    return 0 if trained else EXIT_FAILED

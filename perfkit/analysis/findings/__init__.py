@@ -51,6 +51,7 @@ class Rule(NamedTuple):
 RULES = (
     Rule(outcomes.not_engaged, SuiteView, About.OUTCOME),
     Rule(outcomes.undecided, SuiteView, About.OUTCOME),
+    Rule(outcomes.loss_not_finite, SuiteView, About.OUTCOME),
     Rule(outcomes.parity_broken, SuiteView, About.OUTCOME),
     Rule(outcomes.out_of_memory, SuiteView, About.OUTCOME),
     Rule(outcomes.pays, SuiteView, About.OUTCOME),

@@ -23,7 +23,8 @@ class Parity(Struct):
     """Losses against the baseline's on the same data.
 
     `verdict` is `equal`, `within tolerance`, `differs`, `not comparable` or `unknown`; `basis` is where the tolerance
-    comes from, or the reason for the last two.
+    comes from, or the reason for the last two. `not_finite_step` is the first step, from 1, whose loss is NaN or
+    infinite: it `differs` then, the baseline's too.
     """
 
     verdict: str
@@ -31,6 +32,7 @@ class Parity(Struct):
     tolerance: float | None
     basis: str
     steps: int
+    not_finite_step: int | None = None
 
 
 class ClaimResult(Struct):

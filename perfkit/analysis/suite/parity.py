@@ -20,7 +20,7 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
     """Compare the first `schedule.parity` losses of two records of the same rank.
 
     `equal` when the largest relative difference |a - b| / |b| is at most 1e-5, `within tolerance` when it is at
-    most the technique's own tolerance, `differs` beyond it or when a loss is not finite, `not comparable` where the
+    most the technique's own tolerance, `differs` beyond it or when any loss is not finite, `not comparable` where the
     technique says that it trains another function or on another trajectory, and `unknown` where there is nothing to
     compare or the two did not train on the same data; `basis` of these two is the reason.
 
@@ -29,6 +29,8 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
     """
     rule = variant.parity
     tolerance = None if rule is None else rule.relative
+    if broken := not_finite(variant):
+        return broken
     if baseline is None or baseline_spec is None:
         return _unknown("there is no baseline to compare with", tolerance)
     if reason := _different_training(spec, baseline_spec):
@@ -46,9 +48,7 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
     for index, (ours, theirs) in enumerate(zip(variant.losses[:steps], baseline.losses[:steps], strict=True)):
         if not _finite(theirs):
             return _unknown(f"the baseline's loss of step {index + 1} is not finite", tolerance)
-        if not _finite(ours):
-            reason = f"the loss of step {index + 1} is not finite; {basis}"
-            return Parity(verdict="differs", max_relative=None, tolerance=tolerance, basis=reason, steps=steps)
+        assert _finite(ours)
         worst = max(worst, loss_distance(ours, theirs))
     if rule is not None and rule.relative is None:
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=rule.basis, steps=steps)
@@ -59,6 +59,18 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
     else:
         verdict = "within tolerance" if worst <= tolerance else "differs"
     return Parity(verdict=verdict, max_relative=worst, tolerance=tolerance, basis=basis, steps=steps)
+
+
+def not_finite(record: RankRecord) -> Parity | None:
+    """`differs` where a loss of any step is NaN or infinite, even the baseline's; None where all are finite."""
+    step = next((number for number, loss in enumerate(record.losses, start=1) if not _finite(loss)), None)
+    if step is None:
+        return None
+    tolerance = None if record.parity is None else record.parity.relative
+    basis = f"the loss of step {step} is not finite"
+    return Parity(
+        verdict="differs", max_relative=None, tolerance=tolerance, basis=basis, steps=step, not_finite_step=step
+    )
 
 
 def _predictable_steps(baseline: RankRecord) -> int | None:

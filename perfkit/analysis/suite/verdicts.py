@@ -9,7 +9,7 @@ from perfkit.analysis.suite.compare import compare
 from perfkit.analysis.suite.compile import compile_summary
 from perfkit.analysis.suite.engagement import check_claims
 from perfkit.analysis.suite.figures import VariantFigures
-from perfkit.analysis.suite.parity import NOT_COMPARABLE, parity
+from perfkit.analysis.suite.parity import NOT_COMPARABLE, not_finite, parity
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.record import value_of
@@ -72,6 +72,8 @@ _PARITY_ORDER = ("differs", "unknown", NOT_COMPARABLE, "within tolerance", "equa
 def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> Parity:
     """The parity of the rank that is worst off."""
     if is_baseline and baseline is None:
+        if broken := [found for record in runs.records if (found := not_finite(record))]:
+            return broken[0]
         return Parity(verdict="equal", max_relative=0.0, tolerance=None, basis="it is the baseline", steps=0)
     if runs.main is None:
         return Parity(verdict="unknown", max_relative=None, tolerance=None, basis="no run left a record", steps=0)

@@ -46,9 +46,9 @@ def undecided(suite: SuiteView) -> Iterator[Finding]:
 def parity_broken(suite: SuiteView) -> Iterator[Finding]:
     """Losses further from the baseline's than the technique's arithmetic explains."""
     for variant in suite.measured:
-        if variant.parity.verdict == "differs":
-            furthest = variant.parity.max_relative
-            amount = "a loss is not finite" if furthest is None else f"up to {furthest:.2g} relative"
+        furthest = variant.parity.max_relative
+        if variant.parity.verdict == "differs" and furthest is not None:
+            amount = f"up to {furthest:.2g} relative"
             allowed = "" if variant.parity.tolerance is None else f", allowed {variant.parity.tolerance:.2g}"
             yield Finding(
                 severity="warning",
@@ -56,6 +56,22 @@ def parity_broken(suite: SuiteView) -> Iterator[Finding]:
                 variant=variant.name,
                 evidence=f"losses of {variant.parity.steps} steps differ: {amount}{allowed} ({variant.parity.basis})",
                 action="Find out why before using it: its speed says nothing while it computes something else.",
+            )
+
+
+def loss_not_finite(suite: SuiteView) -> Iterator[Finding]:
+    """A model that computes NaN trains nothing, however fast: the baseline's too."""
+    for variant in (*suite.baselines, *suite.measured):
+        step = variant.parity.not_finite_step
+        if step is not None:
+            at_once = "from the first step on" if step == 1 else f"in step {step}, after {step - 1} finite ones"
+            yield Finding(
+                severity="warning",
+                title=f"The loss of {variant.name} is not finite",
+                variant=variant.name,
+                evidence=f"it is NaN or infinite {at_once}",
+                action="Find the op that makes it so (torch.autograd.set_detect_anomaly names one), or lower "
+                "the learning rate: its speed says nothing while it trains nothing.",
             )
 
 

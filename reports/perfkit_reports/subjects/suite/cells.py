@@ -142,9 +142,11 @@ def energy(variant: Variant) -> Cell:
 
 
 def loss_parity(variant: Variant) -> Cell:
+    parity = variant.parity
+    if parity.not_finite_step is not None:
+        return Cell(parity.verdict, detail=f"not finite at step {parity.not_finite_step}", tone="bad")
     if variant.is_baseline:
         return Cell("reference")
-    parity = variant.parity
     if parity.verdict == "unknown":
         return unknown(parity.basis or variant.reason)
     tone = {"equal": "good", "within tolerance": "good", "differs": "bad"}.get(parity.verdict, "unsure")

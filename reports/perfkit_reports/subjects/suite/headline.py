@@ -75,10 +75,20 @@ def remarks(analysis: Analysis) -> list[str]:
         )
     for variant in sorted(_faster(analysis), key=_ratio):
         if not _sound(variant) and (best is None or _ratio(variant) < _ratio(best)):
-            differs = variant.parity.verdict == "differs"
-            why = "its losses differ from the baseline's" if differs else "its techniques did not act"
-            lines.append(f"{variant.name} measured {cells.speed_up(variant).text}, which does not count: {why}.")
+            lines.append(
+                f"{variant.name} measured {cells.speed_up(variant).text}, which does not count: {_unsound(variant)}."
+            )
+    broken = [variant.name for variant in analysis.variants if variant.parity.not_finite_step is not None]
+    if broken:
+        lines.append(f"NaN or infinite losses: {', '.join(broken)}.")
     return lines
+
+
+def _unsound(variant: Variant) -> str:
+    if variant.parity.not_finite_step is not None:
+        return "its loss is not finite"
+    differs = variant.parity.verdict == "differs"
+    return "its losses differ from the baseline's" if differs else "its techniques did not act"
 
 
 def count_by_status(analysis: Analysis) -> str:

@@ -42,6 +42,15 @@ def test_a_loss_that_is_not_finite_differs() -> None:
     result = parity(record(losses=(3.0, None, 1.0), parity=RULE), spec("amp"), record(), spec())
     assert (result.verdict, result.max_relative) == ("differs", None)
     assert "step 2 is not finite" in result.basis
+    assert result.not_finite_step == 2
+
+
+def test_any_step_must_be_finite_whatever_there_is_to_compare_with() -> None:
+    late = (3.0, 2.0, 1.0, None)
+    assert parity(record(losses=late, parity=RULE), spec("amp"), record(losses=late), spec()).not_finite_step == 4
+    assert parity(record(losses=(None,)), spec("amp"), None, None).verdict == "differs"
+    fine = parity(record(parity=RULE), spec("amp"), record(losses=(None, None, None)), spec())
+    assert (fine.verdict, fine.not_finite_step) == ("unknown", None)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.record import Block, Flops, ParityRule, Relation, Run, Samples, Status, Unknown, WorkloadFacts, value_of
 from perfkit.store.memory_file import write_allocations
+from perfkit_cli.bench import _exit_code
+from perfkit_reports.subjects.suite.cells import loss_parity
+from perfkit_reports.subjects.suite.headline import remarks
 from tests.fixtures.suites import claim, counted, record, spec, write_run, write_suite, write_suite_file
 from tests.fixtures.traces import mark, op, write_trace
 
@@ -113,6 +116,20 @@ def test_statuses_are_results_and_keep_what_was_measured(tmp_path: Path) -> None
     assert (flash.status, flash.reason) == (Status.CRASHED, "the worker left no record")
     assert isinstance(flash.peak_allocated, Unknown)
     assert any("ran out of memory" in finding.title for finding in analysis.findings)
+
+
+def test_a_baseline_that_trains_nothing_is_a_finding_and_makes_the_bench_fail(tmp_path: Path) -> None:
+    broken = record(losses=(3.0, None, None))
+    found = analyse(write_suite(tmp_path, {"baseline": [broken], "amp": [record()]}))
+    baseline = variant(found, "baseline")
+    assert (baseline.parity.verdict, baseline.parity.not_finite_step) == ("differs", 2)
+    finding = next(finding for finding in found.findings if finding.variant == "baseline")
+    assert finding.title == "The loss of baseline is not finite"
+    assert finding.evidence == "it is NaN or infinite in step 2, after 1 finite ones"
+    assert _exit_code(found, interrupted=False) == 1
+    assert _exit_code(analyse(write_suite(tmp_path / "b", {"baseline": [record()]})), interrupted=False) == 0
+    assert loss_parity(baseline).text == "differs"
+    assert "NaN or infinite losses: baseline." in remarks(found)
 
 
 def test_variants_that_were_never_run_are_interrupted(tmp_path: Path) -> None:
