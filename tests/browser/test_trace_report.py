@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
 
 pytestmark = pytest.mark.browser
@@ -21,7 +22,15 @@ def test_opens_offline_without_errors_and_without_sideways_scrolling(open_report
 
 @pytest.mark.parametrize("name", ALL)
 def test_no_table_is_wider_than_its_box(open_report: Any, name: str) -> None:
-    page = open_report(getattr(sample, name)()).page
+    fits(open_report(getattr(sample, name)()).page)
+
+
+def test_a_long_name_in_half_the_width_of_a_phone_is_broken(open_report: Any) -> None:
+    call = rank_traces.call("wait", "cudaStreamSynchronize", 1.0, 0.001, "aten::_local_scalar_dense")
+    fits(open_report(sample.alone(host_calls=(call,))).page)
+
+
+def fits(page: Any) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
     for width in (1440, 1024, 390):
         page.set_viewport_size({"width": width, "height": 900})
