@@ -96,7 +96,7 @@ def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
 
 def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """The plain tensors inside a tensor without a storage of its own: a subclass (a quantized weight or state), or a
-    sparse one. Any other tensor as it is; nothing of one whose memory is a library's (oneDNN's layout)."""
+    sparse one. Any other tensor as it is; nothing of one without memory that can be asked for (`has_storage`)."""
     flatten = getattr(tensor, "__tensor_flatten__", None)
     if flatten is not None:
         names, _ = flatten()
@@ -105,8 +105,21 @@ def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     elif tensor.layout in _SPARSE:
         for part in _SPARSE[tensor.layout]:
             yield getattr(tensor, part)().detach()
-    elif tensor.layout == torch.strided:
+    elif has_storage(tensor):
         yield tensor
+
+
+def has_storage(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can be asked for its storage.
+
+    Not where its memory is a library's (oneDNN's layout), nor where it stands for another while code is transformed:
+    functional tensors, which compiling leaves behind, and those within `torch.func` (vmap, grad).
+    """
+    return (
+        tensor.layout == torch.strided
+        and not torch._is_functional_tensor(tensor)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
 
 
 def short_dtype(dtype: torch.dtype) -> str:

@@ -117,8 +117,12 @@ def memory_pass(session: Session) -> None:
 
 
 def evidence_pass(session: Session) -> None:
-    """The facts that the techniques' claims are checked against, and the FLOPs of a step as run."""
+    """The techniques' claims, the facts that they are checked against, and the FLOPs of a step as run."""
     state = session.state
+    # First: what cannot be measured leaves them undecided, and not out.
+    session.recorder.update(
+        claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
+    )
     batch = to_device(session.data.step(session.next_step, 1)[0], state.device)
     saved = saved_tensor_bytes(lambda: state.loss(batch), state.device)
     state.backward(state.loss(batch))
@@ -137,9 +141,6 @@ def evidence_pass(session: Session) -> None:
     else:
         session.recorder.add_facts({"saved_tensor_bytes": float(saved), **facts})
     _count_step(session)
-    session.recorder.update(
-        claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
-    )
 
 
 def counters_pass(session: Session) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 
+import msgspec
 import torch
 import torch.distributed as dist
 
@@ -22,7 +23,7 @@ from perfkit.measure.placing import join_group, take_device
 from perfkit.measure.session import Session
 from perfkit.measure.setup import set_up
 from perfkit.measure.trace_pass import trace_pass
-from perfkit.record import RankRecord, Status
+from perfkit.record import RankRecord, Status, Unknown
 from perfkit.spec import RunSpec
 from perfkit.store.layout import rank_folder
 from perfkit.techniques.state import World
@@ -40,6 +41,8 @@ INSTRUMENTED: dict[str, Pass] = {
     "echo": echo_pass,
     "counters": passes.counters_pass,
 }
+# Passes that may fail without the run: what was timed before them stands.
+_FOR_THEMSELVES = ("trace", "memory", "evidence", "echo")
 
 
 def run_rank(
@@ -53,7 +56,8 @@ def run_rank(
 ) -> Status:
     """Run all passes of `spec`, or `chosen` in their place, in this process.
 
-    The record under `folder` is complete whatever happens.
+    The record under `folder` is complete whatever happens. An instrumented pass that raises costs what it measures,
+    which the record then warns of, and no more.
     """
     world = World(rank=rank, size=spec.launch.world_size, local_rank=local_rank)
     unfinished = RankRecord(
@@ -63,6 +67,7 @@ def run_rank(
     session: Session | None = None
     request: FailedRequest | None = None
     name = "setup"
+    left = False
     try:
         device = take_device(spec.launch, world)
         if world.size > 1:
@@ -74,7 +79,16 @@ def run_rank(
         for name, run in (_passes(spec) if chosen is None else chosen).items():
             report(name)
             start = perf_counter()
-            run(session)
+            try:
+                run(session)
+            except Exception as error:
+                if chosen is not None or name not in _FOR_THEMSELVES:
+                    raise
+                traceback.print_exception(error)
+                _go_without(session, name, error)
+                if world.size > 1:
+                    left = True  # its steps are out of step with the other ranks', which may wait for it
+                    break
             taken[name] = perf_counter() - start
             recorder.update(pass_s=dict(taken))
         check_imports()  # again: a step may import too
@@ -90,6 +104,8 @@ def run_rank(
     finally:
         if session is not None:
             session.state.close()
+    if left and recorder.record.status == Status.OK:
+        return Status.CRASHED  # to the parent alone, which gives the others seconds to notice
     if dist.is_initialized() and recorder.record.status in (Status.OK, Status.SKIPPED):
         dist.destroy_process_group()
     return recorder.record.status
@@ -99,6 +115,18 @@ def _passes(spec: RunSpec) -> dict[str, Pass]:
     """Timing first, then energy, which is taken in every process as times are, then what slows steps down."""
     energy = {"energy": passes.energy_pass} if spec.schedule.energy_s else {}
     return ALWAYS | energy | {key: run for key, run in INSTRUMENTED.items() if key in spec.passes}
+
+
+def _go_without(session: Session, name: str, error: Exception) -> None:
+    """Say what is missing, and leave no gradients of a step that did not end to the next pass."""
+    recorder = session.recorder
+    reason = f"the {name} pass failed: {first_line(error)}"
+    recorder.warn(f"{reason}; what it measures is missing, and the timed steps stand")
+    flops = recorder.record.flops
+    if name == "evidence" and flops is not None and isinstance(flops.hardware, Unknown):
+        recorder.update(flops=msgspec.structs.replace(flops, hardware=Unknown(reason=reason)))
+    if session.state.optimizer is not None:
+        session.state.optimizer.zero_grad(set_to_none=True)
 
 
 def _tell_failure(session: Session, request: FailedRequest, report: Callable[[str], None]) -> None:
@@ -121,9 +149,8 @@ def _ending(
         on_gpu = spec.launch.device == "cuda"
         peak = torch.cuda.max_memory_allocated(local_rank) if on_gpu else peak_rss_bytes()
         when = "while setting up" if step is None else f"at step {step}"
-        instrument = f", in the {name} pass" if name in INSTRUMENTED else ""  # which takes memory of its own
         of = "allocated" if on_gpu else "resident"
-        reason = f"out of memory {when}{instrument}, peak {nbytes(peak)} {of}"
+        reason = f"out of memory {when}, peak {nbytes(peak)} {of}"
     text = "" if status == Status.SKIPPED else _traceback(error, source_file(spec.workload.name))
     return {"status": status, "reason": reason, "traceback": text, "failed_pass": name, "failed_step": step}
 

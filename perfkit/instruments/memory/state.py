@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
 from perfkit.instruments.memory.holders import held_tensors
 from perfkit.instruments.memory.labels import Gradients, Owner, Seen
-from perfkit.instruments.tensors import add_block, optimizer_tensors, plain_parts
+from perfkit.instruments.tensors import add_block, has_storage, optimizer_tensors, plain_parts
 from perfkit.instruments.trained import Trained
 from perfkit.record import Block
 from perfkit.techniques.paged_optimizer import local_optimizer
@@ -80,7 +80,7 @@ def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset
         # Exactly these: subclasses (fake, functional and wrapped tensors) need not have a storage of their own.
         if (
             type(tensor) in (torch.Tensor, nn.Parameter)
-            and tensor.layout == torch.strided
+            and has_storage(tensor)
             and tensor.device == device
             and tensor.untyped_storage().data_ptr() not in seen
         ):

@@ -76,6 +76,8 @@ def _rank_end(folder: Path, rank: int, exit_codes: Sequence[int | None], order: 
     place = order.index(rank) if rank in order else len(order)
     if record is None or record.status == Status.CRASHED:
         by_us = rank not in order and bool(order) and code in _BY_PERFKIT
+        if by_us and record is not None and record.samples.wall_s:
+            return _End(_Role.OK, place, rank, Status.OK, "")  # it waited in a pass that another rank had left
         status, reason = _crash(rank, code)
         return _End(_Role.ENDED_BY_US if by_us else _Role.CAUSE, place, rank, status, reason)
     role = _Role.CAUSE

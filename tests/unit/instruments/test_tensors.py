@@ -176,6 +176,20 @@ def test_sparse_tensors_are_their_parts(state):
     assert [part.data_ptr() for part in plain_parts(dense)] == [dense.data_ptr()]
 
 
+def test_tensors_that_stand_for_others_have_no_storage_to_ask_for():
+    functional = torch._to_functional_tensor(torch.ones(3))
+    within: list[list[torch.Tensor]] = []
+
+    def look(tensor):
+        within.append(list(plain_parts(tensor)))
+        return tensor.sum()
+
+    torch.func.grad(look)(torch.ones(3))
+    torch.func.vmap(look)(torch.ones(3, 2))
+    assert list(plain_parts(functional)) == []
+    assert within == [[], []]
+
+
 def test_sparse_gradients():
     embedding = nn.Embedding(9, 4, sparse=True)
     embedding(torch.tensor([1, 5])).sum().backward()

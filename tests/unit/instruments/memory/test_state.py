@@ -157,6 +157,7 @@ def test_other_tensors_that_python_holds() -> None:
     view = held[:5]
     sparse = torch.eye(3).to_sparse()
     empty, meta = torch.empty(0), torch.empty(1241, device="meta")
+    functional = torch._to_functional_tensor(torch.empty(1243))  # what compiling leaves behind
     found = {block.address: block for block in other_blocks(CPU, ours, frozenset({harness.data_ptr()}))}
     assert found[held.data_ptr()].size_bytes == 1237 * 4
     assert found[held.data_ptr()].category == UNKNOWN
@@ -165,6 +166,7 @@ def test_other_tensors_that_python_holds() -> None:
     assert not found.keys() & {weight.data_ptr(), harness.data_ptr(), 0}
     assert 1241 * 4 not in {block.size_bytes for block in found.values()}
     assert view.is_cpu
+    assert functional.shape == (1243,)
     assert (sparse.is_sparse, empty.numel(), meta.is_meta) == (True, 0, True)
 
 

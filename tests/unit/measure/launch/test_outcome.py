@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.files import write_json
 from perfkit.measure.launch.outcome import outcome
-from perfkit.record import RankRecord, Status
+from perfkit.record import RankRecord, Samples, Status
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
 
@@ -75,6 +75,14 @@ def test_a_rank_that_perfkit_ended_since_another_had_failed_explains_nothing(end
     assert (
         ended((Status.CRASHED, -signal.SIGTERM), (Status.OK, 0), order=(0, 1)).reason == "rank 0 was ended by SIGTERM"
     )
+
+
+def test_a_rank_that_was_left_alone_after_its_timed_steps_takes_nothing_from_the_run(ended, tmp_path):
+    (tmp_path / "rank1").mkdir()
+    timed = RankRecord(rank=1, world_size=2, status=Status.CRASHED, samples=Samples(wall_s=(0.1,)))
+    write_json(tmp_path / "rank1" / "record.json", timed)
+    run = ended((Status.OK, 1), (None, -signal.SIGTERM), order=(0,))
+    assert (run.status, run.reason) == (Status.OK, "rank 0: it")
 
 
 def test_what_concerns_all_ranks_names_none(ended):

@@ -1,0 +1,101 @@
+"""What a pass that raises costs: an instrumented one its own figures, any other the run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from perfkit.files import read_json
+from perfkit.measure import rank as rank_module
+from perfkit.measure.rank import run_rank
+from perfkit.record import Flops, RankRecord, Samples, Status, Unknown
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+
+COUNTED_LATER = Flops(model=Unknown(reason="x"), hardware=Unknown(reason="not counted yet"))
+
+
+class Passes:
+    """All passes of a run in a session that trains nothing; those in `failing` raise in the middle of a step."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, failing: dict[str, BaseException]) -> None:
+        self.run: list[str] = []
+        self.model = nn.Linear(2, 2)
+        self.gradients: list[bool] = []
+        self.failing = failing
+        for table in (rank_module.ALWAYS, rank_module.INSTRUMENTED):
+            for name in tuple(table):
+                monkeypatch.setitem(table, name, self._named(name))
+        monkeypatch.setattr(rank_module, "check_imports", lambda: None)
+        monkeypatch.setattr(rank_module, "join_group", lambda *_: None)
+        monkeypatch.setattr(rank_module, "set_up", self._set_up)
+
+    def _set_up(self, spec: RunSpec, device: object, world: object, recorder: Any, report: object) -> Any:
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        state = SimpleNamespace(optimizer=optimizer, close=lambda: None)
+        recorder.update(flops=COUNTED_LATER)
+        return SimpleNamespace(state=state, recorder=recorder, next_step=3)
+
+    def _named(self, name: str) -> Callable[[Any], None]:
+        def run(session: Any) -> None:
+            self.run.append(name)
+            self.gradients.append(self.model.weight.grad is not None)
+            if name == "timed steps":
+                session.recorder.update(samples=Samples(wall_s=(0.1, 0.1)))
+            if name in self.failing:
+                self.model(torch.ones(1, 2)).sum().backward()
+                raise self.failing[name]
+
+        return run
+
+
+def record_of(folder: Path, *, world_size: int = 1) -> tuple[Status, RankRecord]:
+    launch = LaunchSpec(world_size=world_size)
+    passes = ("trace", "memory", "evidence", "echo")
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=launch, passes=passes)
+    ended = run_rank(spec, folder, rank=0, local_rank=0, report=lambda _: None)
+    return ended, read_json(folder / "rank0" / "record.json", RankRecord)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no storage"), MemoryError("no more"), torch.OutOfMemoryError("CUDA out of memory")]
+)
+@pytest.mark.parametrize("name", ["trace", "memory", "evidence", "echo"])
+def test_an_instrumented_pass_that_raises_costs_its_own_figures(tmp_path, monkeypatch, name: str, error) -> None:
+    passes = Passes(monkeypatch, {name: error})
+    ended, record = record_of(tmp_path)
+    assert (ended, record.status, record.reason, record.traceback) == (Status.OK, Status.OK, "", "")
+    assert passes.run == ["warm-up", "timed steps", "trace", "memory", "evidence", "echo"]
+    assert not any(passes.gradients)  # none is left of the step in which it ended
+    assert record.samples.wall_s == (0.1, 0.1)
+    (warning,) = record.warnings
+    assert warning.startswith(f"the {name} pass failed: {type(error).__name__}: {error}; what it measures is missing")
+    assert record.flops is not None
+    hardware = record.flops.hardware
+    assert isinstance(hardware, Unknown)
+    assert hardware.reason.startswith("the evidence pass failed" if name == "evidence" else "not counted yet")
+
+
+@pytest.mark.parametrize("name", ["warm-up", "timed steps"])
+def test_a_pass_that_everything_rests_on_ends_the_run(tmp_path, monkeypatch, name: str) -> None:
+    Passes(monkeypatch, {name: RuntimeError("broken")})
+    ended, record = record_of(tmp_path)
+    assert (ended, record.status, record.failed_pass) == (Status.FAILED, Status.FAILED, name)
+    assert record.reason == "RuntimeError: broken"
+
+
+def test_of_several_ranks_one_that_leaves_a_pass_takes_no_further_part(tmp_path, monkeypatch) -> None:
+    passes = Passes(monkeypatch, {"trace": RuntimeError("broken")})
+    ended, record = record_of(tmp_path, world_size=2)
+    assert passes.run == ["warm-up", "timed steps", "trace"]
+    assert record.status == Status.OK
+    assert ended == Status.CRASHED  # so that the parent does not wait for the others for ever
+
+
+def test_leaving_the_program_within_a_step_is_told_as_a_failure(tmp_path, monkeypatch) -> None:
+    Passes(monkeypatch, {"timed steps": SystemExit(3)})
+    _, record = record_of(tmp_path)
+    assert (record.status, record.reason) == (Status.FAILED, "SystemExit: 3")
