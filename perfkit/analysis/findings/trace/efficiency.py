@@ -17,6 +17,7 @@ Row = TypeVar("Row", bound=ProductRow)
 
 _16_BITS = ("bf16", "fp16")
 _NAMED = 3  # rows
+_WEIGHTY = 0.2  # of the time above the roof: a cause of less is none to begin with
 
 # What tries other kernels for a product, by device.
 _OTHER_KERNELS = {
@@ -30,6 +31,13 @@ _MORE_TILES = (
 )
 _WHOLE_WAVES = "Choose sizes whose tiles fill whole waves: another batch size or sequence length."
 _WHOLE_TILES = "Fill whole tiles: pack more rows into one product, or pad where that costs less."
+
+# Products of so many FLOPs a call keep the whole of a GPU busy for a tenth of a millisecond and more.
+_LARGE_FLOPS = 1e11
+_CLOCKS = {
+    "cuda": "Large products this slow may run at a low clock (power, heat): look at nvidia-smi -q -d PERFORMANCE.",
+    "rocm": "Large products this slow may run at a low clock (power, heat): look at amd-smi monitor.",
+}
 
 # GPUs with matrix instructions that FlashAttention-2 does not use: Hopper and Blackwell, by the names of their cards.
 _SINCE_HOPPER = re.compile(r"\bG?[HB]\d{2,3}")
@@ -106,6 +114,8 @@ def _of_gemm(view: TraceView, row: GemmRow) -> Cause | None:
         return Cause(f"{percent(row.wave_loss, 0)} lost to the last of {row.waves:.1f} waves", _WHOLE_WAVES)
     if row.tile_loss is not None and row.tile_loss >= QUANTIZED:
         return Cause(f"{percent(row.tile_loss, 0)} lost at the edges of {row.tile} tiles", _WHOLE_TILES)
+    if row.flops is not None and row.flops >= _LARGE_FLOPS * row.calls and view.trace.device in _CLOCKS:
+        return Cause("", _CLOCKS[view.trace.device])
     return None
 
 
@@ -143,12 +153,13 @@ def _beyond(row: ProductRow) -> float:
 
 
 def _advice(causes: Sequence[tuple[Row, Cause | None]]) -> list[str]:
-    """What to do about the two causes with most time above the roof."""
+    """What to do about the two causes with most time above the roof, if that is a part of it that counts."""
     beyond: dict[str, float] = {}
     for row, cause in causes:
         if cause is not None:
             beyond[cause.do] = beyond.get(cause.do, 0.0) + _beyond(row)
-    return sorted(beyond, key=lambda do: -beyond[do])[:2]
+    weighty = _WEIGHTY * sum(_beyond(row) for row, _ in causes)
+    return sorted((do for do in beyond if beyond[do] >= weighty), key=lambda do: -beyond[do])[:2]
 
 
 def _largest(causes: Sequence[tuple[Row, Cause | None]], show: Callable[[Row], str]) -> str:

@@ -103,6 +103,23 @@ def test_the_two_weightiest_causes_are_advised_on() -> None:
     assert "Have more tiles" not in finding.action
 
 
+def test_a_cause_of_little_time_is_named_but_not_advised_on() -> None:
+    finding = of_gemms(gemm(0.5), gemm(0.02, waves=0.5, blocks=66))
+    assert finding is not None
+    assert "(66 blocks for 132 SMs)" in finding.evidence
+    assert finding.action == TRY
+
+
+@pytest.mark.parametrize(("device", "tool"), [("cuda", "nvidia-smi"), ("rocm", "amd-smi")])
+def test_large_products_that_lose_nothing_may_have_a_low_clock(device: str, tool: str) -> None:
+    large, many = of_gemms(gemm(0.4, flops=2e11), device=device), of_gemms(gemm(0.4, flops=2e11, calls=4.0))
+    assert large is not None
+    assert large.action.startswith("Large products this slow may run at a low clock")
+    assert tool in large.action
+    assert many is not None
+    assert "clock" not in many.action
+
+
 def test_amd_has_tunable_op_and_fp8_is_advised_only_where_there_is_a_higher_peak() -> None:
     amd, plain, higher = of_gemms(gemm(0.4), device="rocm"), of_gemms(gemm(0.4)), of_gemms(gemm(0.4), known=FP8)
     assert amd is not None
