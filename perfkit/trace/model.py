@@ -85,7 +85,6 @@ class Stated(NamedTuple):
     flops: int  # of a kernel, as its compiler counted them (XLA)
     bytes: int
     number: int  # of a collective among those of its process group, the same on all ranks
-    node: int = NONE  # of the graph that replayed it: the graph's number, and in the low 32 bits that within the graph
     kernel: str = ""  # that a launch starts
 
 
@@ -122,6 +121,7 @@ class Trace:
         external_id: the profiler's id of an op, repeated on what it launched; NONE where there is none.
         sequence: autograd's number, shared by a forward op and its backward node; NONE where there is none.
         moved_bytes: size of a copy or fill on the device; NONE where the trace does not tell.
+        node: of the graph that replayed a kernel: the graph's number, and in the low 32 bits that within the graph.
         devices: names of the devices by their number.
         properties: the file's own statements about how it was recorded, as text.
         notes: what was repaired or skipped while reading, in words.
@@ -160,6 +160,7 @@ class Trace:
     moved_bytes: Compact
     collective: Small
     stated: Small
+    node: Compact
     statements: list[Stated]
     collectives: list[Collective]
     geometries: list[bytes]

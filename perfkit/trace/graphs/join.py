@@ -22,6 +22,9 @@ from perfkit.trace.read import NONE, Category, Ints, Trace
 
 T = TypeVar("T")
 
+# Columns of a trace in which what a replay stands for has nothing.
+_NOTHING = ("correlation", "external_id", "device", "stream", "geometry", "sequence", "moved_bytes", "stated", "node")
+
 
 class _Template(NamedTuple):
     """The ops of a capture that launched kernels, and those around them, with the costs they have there.
@@ -191,7 +194,7 @@ class _Growth:
         end = int(trace.start_ns[-1])
         added: dict[str, Ints] = {name: np.concatenate(parts) for name, parts in self._events.items()}
         columns: dict[str, Any] = {}
-        for name in ("correlation", "external_id", "device", "stream", "geometry", "sequence", "moved_bytes", "stated"):
+        for name in _NOTHING:
             columns[name] = _with_nothing(getattr(trace, name), count)
         for name, values in added.items():
             column = getattr(trace, name)

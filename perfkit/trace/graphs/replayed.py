@@ -63,7 +63,7 @@ def replayed_graphs(trace: Trace, kernels: Kernels) -> list[Replayed]:
     """The graphs that a trace replayed, those of most kernels first."""
     alike: dict[_Sequence, list[Ints]] = defaultdict(list)
     sizes = _sizes(trace, kernels)
-    node = _nodes(trace, kernels.event)
+    node = trace.node[kernels.event].astype(np.int64)
     for rows in _launches(trace, kernels, node):
         on_one = len(np.unique(trace.stream[kernels.event[rows]])) == 1
         numbered = bool((node[rows] != NONE).all()) and len(np.unique(node[rows])) == len(rows)
@@ -81,12 +81,6 @@ def replayed_graphs(trace: Trace, kernels: Kernels) -> list[Replayed]:
         graph = Replayed(np.stack(launches), tokens, trace.stream[first], sequence.in_order, sequence.size)
         graphs.append(graph)
     return sorted(graphs, key=lambda graph: -graph.rows.size)
-
-
-def _nodes(trace: Trace, events: Ints) -> Ints:
-    numbers = np.asarray([*(statement.node for statement in trace.statements), NONE], np.int64)
-    nodes: Ints = numbers[trace.stated[events]]
-    return nodes
 
 
 def _launches(trace: Trace, kernels: Kernels, node: Ints) -> Iterator[Ints]:

@@ -17,7 +17,7 @@ _REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geo
 
 # A month: no recording is longer.
 _LONGEST_NS = 30 * 86_400 * 10**9
-_COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "id"})
+_COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "node", "id"})
 
 
 class Collection:

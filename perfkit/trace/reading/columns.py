@@ -172,6 +172,7 @@ class Builder:
             "hlo": present(map(attrgetter("hlo_op"), args), count),
             "numbered": np.zeros(count, np.bool_),
             "stated": np.full(count, NONE, np.int32),
+            "node": np.full(count, NONE, np.int64),
         }
         add_rare(rows, args, tables)
         return rows

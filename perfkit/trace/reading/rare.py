@@ -22,20 +22,24 @@ _OTHER_IDS = tuple(map(attrgetter, ("correlation_nsight", "correlation_ascend"))
 
 
 def add_rare(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: Tables) -> None:
-    """Fill in the columns `numbered`, `stated`, and what `signature` and `correlation` lack, from events' arguments."""
+    """Fill in `numbered`, `stated`, `node`, and what `signature` and `correlation` lack, from events' arguments."""
     uncategorised = _has_any(rows, tables, "", None)  # XLA's and Ascend's profilers write none
     if uncategorised:
         rows["numbered"] = present(map(attrgetter("step_num"), args), len(args))
     if uncategorised or (rows["collective"] != NONE).any():
         for row in [row for row, given in enumerate(args) if given.number != NONE or given.accessed != NONE]:
             rows["stated"][row] = tables.stated[_stated(args[row])]
-    # Nodes of graphs are numbered from 1; a kernel that no graph replayed has 0.
-    for row in [row for row in _of(rows, tables, *_DEVICE) if args[row].graph_node]:
-        node = numbers.integer(args[row].graph_node)
-        if node > 0:
-            rows["stated"][row] = tables.stated[_stated(args[row])._replace(node=node)]
-    for row in [row for row in _of(rows, tables, *_CALLS) if args[row].kernel]:
-        rows["stated"][row] = tables.stated[_stated(args[row])._replace(kernel=str(args[row].kernel))]
+    replayed = _of(rows, tables, *_DEVICE)
+    if replayed:  # nodes of graphs are numbered from 1; a kernel that no graph replayed has 0
+        node = numbers.integers(lambda: (args[row].graph_node for row in replayed), len(replayed))
+        rows["node"][replayed] = np.where(node > 0, node, NONE)
+    known: dict[str, int] = {}
+    for row in _of(rows, tables, *_CALLS):
+        kernel = args[row].kernel
+        if isinstance(kernel, str) and kernel:
+            if kernel not in known:
+                known[kernel] = tables.stated[Stated(NONE, NONE, NONE, kernel)]
+            rows["stated"][row] = known[kernel]
     if _has_any(rows, tables, _OLD_OPS):
         old = [replace(given, dims=given.dims_old) if given.dims_old else given for given in args]
         rows["signature"] = joined(old, "types", SIGNATURE, tables.signature)

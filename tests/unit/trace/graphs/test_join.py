@@ -125,7 +125,7 @@ def test_numbers_of_nodes_and_names_of_launches_are_read(tmp_path: Path) -> None
     trace = read_trace(write_trace(tmp_path / "t.json.gz", events))
     stated = [trace.statements[number] for number in trace.stated.tolist() if number != NONE]
     assert [each.kernel for each in stated if each.kernel] == [node.kernel for node in decoder(8, rocm=True)[1:]]
-    assert [each.node for each in stated if each.node != NONE] == [(3 << 32) | at for at in range(1, NODES + 1)]
+    assert trace.node[trace.node != NONE].tolist() == [(3 << 32) | at for at in range(1, NODES + 1)]
     assert {each.number for each in stated} == {NONE}
 
 
@@ -303,7 +303,9 @@ def test_rows_of_replayed_calls_keep_the_trace_in_order_and_take_no_time(tmp_pat
     assert grown.self_ns[len(ops) :].sum() == 0
     assert (trace.start_ns[-1], trace.end_ns.max()) == (ops.trace.start_ns[-1], ops.trace.end_ns.max())
     assert len(trace.of(Category.OP)) == len(ops)
-    assert all(len(getattr(trace, name)) == len(trace) for name in ("name", "stream", "device", "signature", "stated"))
+    assert all(
+        len(getattr(trace, name)) == len(trace) for name in ("name", "stream", "device", "signature", "stated", "node")
+    )
     assert [trace.names[number] for number in trace.name[grown.kernels.event].tolist()][:1] == [MEMSET]
 
 
