@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.errors import UsageError
 from perfkit.trace.graphs.captured import Captured, captured_graphs
@@ -49,8 +51,25 @@ def with_captures(ops: Ops, source: str, given: Sequence[str], limits: Limits, *
     choices = choose(graphs, captures)
     if given and must_fit and not any(choice.captures for choice in choices):
         raise UsageError(f"{given[0]} does not fit {source}: {choices[0].reason}; {_SAME}")
-    rows = tuple(_row(ops, choice) for choice in choices)
-    return Joined(joined(ops, choices), tuple(sorted(rows, key=lambda row: -row.seconds)), _notes(beside, sources))
+    return Joined(joined(ops, choices), _rows(ops, choices), _notes(beside, sources))
+
+
+def _rows(ops: Ops, choices: Sequence[Choice]) -> tuple[ReplayedGraph, ...]:
+    """The graphs, those of most time first; what came from one capture, or is unknown for one reason, is one row."""
+    alike: dict[tuple[int, int, str, str], ReplayedGraph] = {}
+    for row in (_row(ops, choice) for choice in choices):
+        key = (row.nodes, row.joined, row.capture, row.reason)
+        known = alike.get(key)
+        more = (
+            {}
+            if known is None
+            else {
+                "launches": row.launches + known.launches,
+                "seconds": row.seconds + known.seconds,
+            }
+        )
+        alike[key] = replace(row, **more)
+    return tuple(sorted(alike.values(), key=lambda row: -row.seconds))
 
 
 def _row(ops: Ops, choice: Choice) -> ReplayedGraph:

@@ -94,7 +94,7 @@ def captured_graphs(trace: Trace) -> list[Captured]:
     name = PurePosixPath(trace.source.replace("\\", "/")).name
     result = []
     for number, (span, mine, size) in enumerate(zip(spans, inside, sizes, strict=True), start=1):
-        rows = np.flatnonzero((starts >= trace.end_ns[span[0]]) & (starts <= trace.start_ns[span[1]]))
+        rows = np.arange(*np.searchsorted(starts, (trace.end_ns[span[0]], trace.start_ns[span[1]] + 1)))
         rows = rows[process[trace.thread[event[rows]]] == process[trace.thread[span[0]]]]
         events, around = event[rows], _renumbered(parent[rows], rows)
         op = around_times(trace, events, trace.thread[mine], trace.start_ns[mine], around)
@@ -137,9 +137,9 @@ def _nodes(trace: Trace, calls: Ints) -> Ints:
 
 
 def _during(trace: Trace, calls: Ints, process: Small, span: tuple[int, int]) -> Ints:
-    begin, end = trace.end_ns[span[0]], trace.start_ns[span[1]]
-    within = (trace.start_ns[calls] >= begin) & (trace.start_ns[calls] <= end)
-    mine: Ints = calls[within & (process[trace.thread[calls]] == process[trace.thread[span[0]]])]
+    first, last = np.searchsorted(trace.start_ns[calls], (trace.end_ns[span[0]], trace.start_ns[span[1]] + 1))
+    within = calls[first:last]
+    mine: Ints = within[process[trace.thread[within]] == process[trace.thread[span[0]]]]
     return mine
 
 

@@ -51,35 +51,47 @@ def choose(graphs: Sequence[Replayed], captures: Sequence[Captured]) -> list[Cho
     for captured in captures:
         alike.setdefault((captured.tokens, captured.content), []).append(captured)
     distinct = [tuple(group) for group in alike.values()]
-    return [_choice(replayed, distinct, captures) for replayed in graphs]
+    # Steps of different batches replay one graph: what fits it is looked for once.
+    fits: dict[tuple[object, ...], list[_Fit]] = {}
+    grids: dict[tuple[int, ...], int | None] = {}
+    choices = []
+    for replayed in graphs:
+        key = (replayed.tokens, replayed.in_order, None if replayed.in_order else replayed.stream.tobytes())
+        if captures and key not in fits:
+            fits[key] = _fits(distinct, replayed)
+        choices.append(_choice(replayed, fits.get(key, []), captures, grids))
+    return choices
 
 
-def _choice(replayed: Replayed, distinct: Sequence[tuple[Captured, ...]], captures: Sequence[Captured]) -> Choice:
+def _choice(
+    replayed: Replayed, fits: Sequence[_Fit], captures: Sequence[Captured], grids: dict[tuple[int, ...], int | None]
+) -> Choice:
     if not captures:
         return Choice(replayed, reason=NO_CAPTURE)
-    count = len(replayed.tokens)
-    as_many = [group for group in distinct if len(group[0].tokens) == count]
-    fits = _fits(as_many, replayed) or _fits([group for group in distinct if group not in as_many], replayed)
+    fits = [fit for fit in fits if any(_holds(captured, replayed) for captured in fit.captures)]
+    ranks = [(fit.alignment.joined, fit.alignment.same) for fit in fits]
+    fits = [fit for fit, rank in zip(fits, ranks, strict=True) if rank == max(ranks)]
     if not fits:
         return Choice(replayed, reason=_why_not(replayed, captures))
-    told = _told_apart(fits, replayed, captures)
+    told = _told_apart(fits, replayed, captures, grids)
     if isinstance(told, str):
         return Choice(replayed, reason=told)
     return Choice(replayed, tuple(captured for fit in told for captured in fit.captures), told[0].alignment)
 
 
-def _fits(groups: Sequence[tuple[Captured, ...]], replayed: Replayed) -> list[_Fit]:
-    """Those by which most nodes are joined, and of these those whose grids agree most."""
-    found = []
-    for group in groups:
-        if not any(_holds(captured, replayed) for captured in group):
-            continue
-        first = group[0]
-        fit = align(first.tokens, first.content, replayed.tokens, replayed.stream, in_order=replayed.in_order)
-        if fit is not None:
-            found.append(_Fit(group, fit))
-    ranks = [(fit.alignment.joined, fit.alignment.same) for fit in found]
-    return [fit for fit, rank in zip(found, ranks, strict=True) if rank == max(ranks)]
+def _fits(distinct: Sequence[tuple[Captured, ...]], replayed: Replayed) -> list[_Fit]:
+    """What fits a graph among captures of as many nodes; among the others where none of these does."""
+    count = len(replayed.tokens)
+    for as_many in (True, False):
+        found = []
+        for group in distinct:
+            first = group[0]
+            if (len(first.tokens) == count) == as_many:
+                fit = align(first.tokens, first.content, replayed.tokens, replayed.stream, in_order=replayed.in_order)
+                found += [] if fit is None else [_Fit(group, fit)]
+        if found:
+            return found
+    return []
 
 
 def _holds(captured: Captured, replayed: Replayed) -> bool:
@@ -91,7 +103,9 @@ def _called(fit: _Fit) -> tuple[object, ...]:
     return tuple(content[node] if node != NONE else None for node in fit.alignment.node.tolist())
 
 
-def _told_apart(fits: list[_Fit], replayed: Replayed, captures: Sequence[Captured]) -> list[_Fit] | str:
+def _told_apart(
+    fits: Sequence[_Fit], replayed: Replayed, captures: Sequence[Captured], grids: dict[tuple[int, ...], int | None]
+) -> list[_Fit] | str:
     """The fits that called the same, of which the graph came from one; or why that is not known."""
     alike: dict[tuple[object, ...], list[_Fit]] = {}
     for fit in fits:
@@ -99,7 +113,11 @@ def _told_apart(fits: list[_Fit], replayed: Replayed, captures: Sequence[Capture
     kinds = list(alike.values())
     if len(kinds) == 1:
         return kinds[0]
-    by_grid, by_size = _by_grids(kinds, replayed), _by_size(kinds, replayed, captures)
+    asked = tuple(id(fit) for fit in fits)
+    if asked not in grids:
+        grids[asked] = _by_grids(kinds, replayed)
+    number = grids[asked]
+    by_grid, by_size = None if number is None else kinds[number], _by_size(kinds, replayed, captures)
     if by_grid is None and by_size is None:
         return (
             f"{len(kinds)} captures of different shapes fit it alike, and neither grids of kernels nor the name of the "
@@ -113,8 +131,8 @@ def _told_apart(fits: list[_Fit], replayed: Replayed, captures: Sequence[Capture
     return by_grid or by_size or []
 
 
-def _by_grids(kinds: list[list[_Fit]], replayed: Replayed) -> list[_Fit] | None:
-    """Those of whose own dimensions most are grids of kernels; None where that is not clear."""
+def _by_grids(kinds: list[list[_Fit]], replayed: Replayed) -> int | None:
+    """The number of those of whose own dimensions most are grids of kernels; None where that is not clear."""
     counts = [0] * len(kinds)
     for at, token in enumerate(replayed.tokens):
         nodes = [int(kind[0].alignment.node[at]) for kind in kinds]
@@ -126,7 +144,7 @@ def _by_grids(kinds: list[list[_Fit]], replayed: Replayed) -> list[_Fit] | None:
         for number, its in enumerate(dims):
             counts[number] += bool(grid & (its - shared))
     first, second = sorted(counts, reverse=True)[:2]
-    return kinds[counts.index(first)] if first >= max(_LEAST_GRIDS, _CLEARLY * second) else None
+    return counts.index(first) if first >= max(_LEAST_GRIDS, _CLEARLY * second) else None
 
 
 def _has_a_block_a_row(token: Token) -> bool:

@@ -7,12 +7,11 @@ each kernel (kineto's `graph node id`: the graph's number, and in the low 32 bit
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Sized
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.device_calls import launches_graph
 from perfkit.trace.graphs.tokens import Token, grid_and_block
@@ -49,58 +48,88 @@ class Replayed:
     size: int
 
 
-class _Sequence(NamedTuple):
-    """What launches of one graph have in common."""
-
-    names: bytes
-    geometries: bytes
-    streams: bytes
-    in_order: bool
-    size: int
-
-
 def replayed_graphs(trace: Trace, kernels: Kernels) -> list[Replayed]:
     """The graphs that a trace replayed, those of most kernels first."""
-    alike: dict[_Sequence, list[Ints]] = defaultdict(list)
-    sizes = _sizes(trace, kernels)
-    node = trace.node[kernels.event].astype(np.int64)
-    for rows in _launches(trace, kernels, node):
-        on_one = len(np.unique(trace.stream[kernels.event[rows]])) == 1
-        numbered = bool((node[rows] != NONE).all()) and len(np.unique(node[rows])) == len(rows)
-        by_number = numbered and not on_one
-        rows = rows[np.argsort(node[rows] if by_number else trace.start_ns[kernels.event[rows]], kind="stable")]
-        events = kernels.event[rows]
-        stream = np.unique(trace.stream[events], return_inverse=True)[1]
-        size = sizes.get(int(kernels.launch[rows[0]]), NONE)
-        what = (trace.name[events].tobytes(), trace.geometry[events].tobytes(), stream.tobytes())
-        alike[_Sequence(*what, on_one or numbered, size)].append(rows)
+    rows, of = _launched(trace, kernels)
+    if not len(rows):
+        return []
+    event = kernels.event[rows]
+    start, stream, node = trace.start_ns[event], trace.stream[event], trace.node[event].astype(np.int64)
+    begin = np.flatnonzero(np.diff(of, prepend=-1))
+    on_one = np.minimum.reduceat(stream, begin) == np.maximum.reduceat(stream, begin)
+    numbered = _all_numbered(node, of, begin)
+    order = np.lexsort((np.where((numbered & ~on_one)[of], node, start), of))
+    rows, event, stream = rows[order], event[order], stream[order]
+    in_order = on_one | numbered
+    count = np.diff(np.append(begin, len(rows)))
+    place = np.arange(len(rows)) - begin[of]
+    # Sums of random numbers tell sequences apart; a stream matters only where the order does not follow from it.
+    token = _marks(trace.names, 1)[trace.name[event]] + _marks(trace.geometries, 2)[trace.geometry[event]]
+    token += np.where(in_order[of], np.uint64(0), (stream.astype(np.uint64) + np.uint64(1)) * _marks((), 3)[0])
+    sequence = np.add.reduceat(token * _marks(range(int(count.max())), 4)[place], begin)
+    size = _sizes(trace, kernels.launch[rows[begin]])
+    kind = np.stack((sequence.view(np.int64), count, in_order.astype(np.int64), size))
+    _, first, inverse = np.unique(kind, axis=1, return_index=True, return_inverse=True)
+    members = np.split(np.argsort(inverse.ravel(), kind="stable"), np.cumsum(np.bincount(inverse.ravel()))[:-1])
     graphs = []
-    for sequence, launches in alike.items():
-        first = kernels.event[launches[0]]
-        tokens = tuple(_token(trace, event) for event in first.tolist())
-        graph = Replayed(np.stack(launches), tokens, trace.stream[first], sequence.in_order, sequence.size)
-        graphs.append(graph)
+    for launch, mine in zip(first.tolist(), members, strict=True):
+        its = slice(int(begin[launch]), int(begin[launch] + count[launch]))
+        tokens = tuple(_token(trace, int(each)) for each in event[its])
+        matrix = rows[begin[mine][:, None] + np.arange(int(count[launch]))]
+        graphs.append(Replayed(matrix, tokens, stream[its], bool(in_order[launch]), int(size[launch])))
     return sorted(graphs, key=lambda graph: -graph.rows.size)
 
 
-def _launches(trace: Trace, kernels: Kernels, node: Ints) -> Iterator[Ints]:
-    """The kernels of each launch of a graph, by the call's id; where CUPTI mixed up these, by the nodes' numbers."""
+def _launched(trace: Trace, kernels: Kernels) -> tuple[Ints, Ints]:
+    """The kernels of graphs, launch by launch, and the number of the launch of each.
+
+    A launch is known by its call's id; where CUPTI mixed up these, by the numbers of nodes.
+    """
     calls = trace.of(Category.LAUNCH)
     calls = calls[named(trace, calls, launches_graph)]
-    rows = np.flatnonzero(np.isin(kernels.launch, calls) & (kernels.launch != NONE))
-    rows = rows[np.argsort(kernels.launch[rows], kind="stable")]
-    yield from _runs(rows, kernels.launch[rows])
+    called = np.flatnonzero((kernels.launch != NONE) & np.isin(kernels.launch, calls))
+    launch = np.unique(kernels.launch[called], return_inverse=True)[1]
+    node = trace.node[kernels.event].astype(np.int64)
     loose = np.flatnonzero((kernels.launch == NONE) & (kernels.op == NONE) & (node != NONE))
-    loose = loose[np.lexsort((trace.start_ns[kernels.event[loose]], node[loose]))]
-    for mine in _runs(loose[np.argsort(node[loose] >> 32, kind="stable")], np.sort(node[loose] >> 32)):
-        _, count = np.unique(node[mine], return_counts=True)
-        if (count == count[0]).all():  # else some are missing, and which launch a kernel is of is not known
-            yield from mine.reshape(-1, int(count[0])).T
+    loose, turn = _turns(loose, node[loose], trace.start_ns[kernels.event[loose]])
+    rows = np.concatenate((called, loose))
+    of = np.concatenate((launch, turn + int(launch.max(initial=-1)) + 1))
+    order = np.argsort(of, kind="stable")
+    return rows[order], of[order]
 
 
-def _runs(rows: Ints, key: Ints) -> list[Ints]:
-    """Rows split where their sorted key changes."""
-    return np.split(rows, np.flatnonzero(np.diff(key)) + 1) if len(rows) else []
+def _turns(rows: Ints, node: Ints, start: Ints) -> tuple[Ints, Ints]:
+    """Kernels of graphs, and the number of the launch of each: each launch runs every node of its graph once.
+
+    Where some nodes of a graph ran more often than others, kernels are missing, and nothing tells the launches apart.
+    """
+    order = np.lexsort((start, node))
+    rows, node = rows[order], node[order]
+    first = np.flatnonzero(np.diff(node, prepend=-1))
+    count = np.diff(np.append(first, len(node)))
+    graph, of_node = np.unique(node[first] >> 32, return_inverse=True)
+    turns = np.zeros((2, len(graph)), np.int64)
+    np.maximum.at(turns[0], of_node, count)
+    turns[1] = turns[0]
+    np.minimum.at(turns[1], of_node, count)
+    whole = np.repeat((turns[0] == turns[1])[of_node], count)
+    begin = np.concatenate(([0], np.cumsum(turns[0])))[:-1]
+    turn = np.repeat(begin[of_node], count) + np.arange(len(node)) - np.repeat(first, count)
+    return rows[whole], np.unique(turn[whole], return_inverse=True)[1]
+
+
+def _all_numbered(node: Ints, of: Ints, begin: Ints) -> NDArray[np.bool_]:
+    """For each launch whether each of its kernels has a node of its own."""
+    order = np.lexsort((node, of))
+    again = np.append(False, (np.diff(node[order]) == 0) & (np.diff(of[order]) == 0))
+    without = np.logical_or.reduceat((node[order] == NONE) | again, begin)
+    numbered: NDArray[np.bool_] = ~without
+    return numbered
+
+
+def _marks(table: Sized, seed: int) -> NDArray[np.uint64]:
+    """A random number for each entry of a table, and one for none."""
+    return np.random.default_rng(seed).integers(0, 2**64, len(table) + 1, np.uint64)
 
 
 def _token(trace: Trace, event: int) -> Token:
@@ -109,15 +138,16 @@ def _token(trace: Trace, event: int) -> Token:
     return Token(Category(int(trace.category[event])), trace.names[int(trace.name[event])], geometry)
 
 
-def _sizes(trace: Trace, kernels: Kernels) -> dict[int, int]:
-    """Of each launch the size of the batch, as the range around it tells."""
-    calls = np.unique(kernels.launch[kernels.launch != NONE])
+def _sizes(trace: Trace, calls: Ints) -> Ints:
+    """For each launch (NONE where its call is not known) the size of the batch, as the range around it tells."""
+    result = np.full(len(calls), NONE, np.int64)
     ranges, sizes = numbered(trace, trace.of(Category.RANGE), _size_of_range)
-    if not len(ranges) or not len(calls):
-        return {}
-    around = around_times(trace, ranges, trace.thread[calls], trace.start_ns[calls])
-    found = zip(calls.tolist(), around.tolist(), strict=True)
-    return {call: sizes[int(trace.name[ranges[at]])] for call, at in found if at != NONE}
+    known = np.flatnonzero(calls != NONE)
+    if len(ranges) and len(known):
+        around = around_times(trace, ranges, trace.thread[calls[known]], trace.start_ns[calls[known]])
+        size = np.asarray([sizes[int(name)] for name in trace.name[ranges].tolist()], np.int64)
+        result[known] = np.where(around == NONE, NONE, size[around])
+    return result
 
 
 def _size_of_range(name: str) -> int | None:
