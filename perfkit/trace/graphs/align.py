@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from perfkit.trace.graphs.tokens import Agreement, Token, agreement
 from perfkit.trace.model import NONE, Category, Ints
 
-# Entries of the table in which a common subsequence is looked for: 32 MB.
-_LARGEST = 1 << 24
+# Entries of two bytes of the table in which a common subsequence is looked for.
+_LARGEST = 1 << 25
 # So many of the nodes may run another kernel than their op did elsewhere, or on another grid, as data decide.
 _MOST_CHANGED = 0.1
 # So many of the kernels have to say that they belong to what the capture called there.
@@ -151,10 +151,10 @@ class _Table(NamedTuple):
 def _common(says: _Table, content: Sequence[Hashable]) -> Ints:
     """For each node of the replay that of the capture by the longest common subsequence of what agrees."""
     count, others = len(says.row), len(says.column)
-    if (count + 1) * (others + 1) > _LARGEST:
+    if (count + 1) * (others + 1) > _LARGEST or min(count, others) > np.iinfo(np.int16).max:
         return np.full(others, NONE, np.int64)
     agrees = says.agrees()
-    longest = np.zeros((count + 1, others + 1), np.int32)
+    longest = np.zeros((count + 1, others + 1), np.int16)
     for at in range(count):
         extended = longest[at, :-1] + agrees[says.row[at]][says.column]
         longest[at + 1, 1:] = np.maximum.accumulate(np.maximum(longest[at, 1:], extended))
@@ -168,7 +168,7 @@ def _common(says: _Table, content: Sequence[Hashable]) -> Ints:
     return result
 
 
-def _walk(longest: NDArray[np.int32], agrees: NDArray[np.bool_], says: _Table, *, late: bool) -> Ints:
+def _walk(longest: NDArray[np.int16], agrees: NDArray[np.bool_], says: _Table, *, late: bool) -> Ints:
     """One of the longest common subsequences, from its end: nodes of either side are left out late or early."""
     node = np.full(len(says.column), NONE, np.int64)
     mine, its = len(says.row), len(says.column)

@@ -46,9 +46,13 @@ class _Template(NamedTuple):
 def joined(ops: Ops, choices: Sequence[Choice]) -> Ops:
     """The ops of a trace with those of the captures that its graphs came from."""
     growth = _Growth(ops)
+    alike: dict[tuple[int, ...], list[Choice]] = {}  # steps of different batches replay one graph
     for choice in choices:
         if choice.captures:
-            growth.add(_template(choice), choice.replayed.rows)
+            captures = (id(captured) for captured in choice.captures)
+            alike.setdefault((*captures, id(choice.alignment)), []).append(choice)
+    for same in alike.values():
+        growth.add(_template(same[0]), np.concatenate([choice.replayed.rows for choice in same]))
     return growth.ops()
 
 
