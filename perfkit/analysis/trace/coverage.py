@@ -10,6 +10,7 @@ from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.cost.fallback import UNTOLD
 from perfkit.cost.gemm_kernel import is_gemm
+from perfkit.cost.op import has_formula
 from perfkit.device_calls import launches_graph
 from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.kernels import Link, is_compiled_region
@@ -32,10 +33,11 @@ _REASONS = (
     "its sizes or dtype are not known",
     "generated code: arguments of its kernels were not recorded",
     "no op with its sizes recorded: name and grid of a product do not tell K",
+    "its formula needs arguments that were not recorded",
     *UNTOLD,
 )
 _NO_LAUNCH, _NO_OP, _REPLAYED, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES = range(9)
-_GENERATED, _NO_K, _UNTOLD = 9, 10, 11  # and those after it
+_GENERATED, _NO_K, _NO_ARGUMENTS, _UNTOLD = 9, 10, 11, 12  # and those after it
 
 
 def coverage(
@@ -141,6 +143,7 @@ def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
             region,
             ~has_shapes,
             pieces.call != NONE,
+            np.append(named(ops.trace, ops.event, has_formula), False)[pieces.owner],
         ],
         [
             _NO_MESSAGE,
@@ -154,6 +157,7 @@ def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
             _GENERATED,
             _NO_SHAPES,
             _NO_BYTES,
+            _NO_ARGUMENTS,
         ],
         _NO_FORMULA,
     )

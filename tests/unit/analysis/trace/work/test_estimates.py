@@ -11,7 +11,7 @@ from perfkit.analysis.trace.rank_trace import analyse_trace
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.record import Measurement, Unknown
 from perfkit.trace.read import read_trace
-from tests.fixtures.traces import Event, call, kernel, launch, mark, write_trace
+from tests.fixtures.traces import Event, call, kernel, launch, mark, op, write_trace
 
 PEAK, BANDWIDTH = 1e12, 1e10  # FLOP/s, B/s
 
@@ -172,6 +172,15 @@ def test_a_product_without_its_op_says_that_nothing_tells_k(tmp_path: Path, name
     assert (missing.name, missing.seconds) == (name, pytest.approx(1e-4))
     assert missing.reason == "no op with its sizes recorded: name and grid of a product do not tell K"
     assert all(row.flops is None and row.bytes is None for row in found.kernels)
+
+
+def test_an_op_whose_formula_lacks_arguments_is_not_said_to_have_none(tmp_path: Path) -> None:
+    """Versions that recorded no concrete inputs lost strides and paddings."""
+    sizes = [(1, 3, 8, 8), (4, 3, 3, 3)]
+    found = analysed(tmp_path, op("aten::cudnn_convolution", 10, 20, sizes), launch(1, 15), kernel("conv", 1, 40, 10))
+    (missing,) = found.coverage.uncovered
+    assert missing.name == "aten::cudnn_convolution"
+    assert missing.reason == "its formula needs arguments that were not recorded"
 
 
 def test_attention_of_unknown_cost_leaves_utilisation_unknown(tmp_path: Path) -> None:
