@@ -78,8 +78,13 @@ def _parts(variant: Variant) -> str:
     waiting = f"{units.percent(share, 0)} waiting for data" if share >= _WAITS else ""
     split = variant.time_split if variant.trace is None or not _without_ceiling(variant) else parts(variant.trace)
     largest = sorted((part for part in split if not (waiting and part.category == time_split.DATA)), key=_share)
-    large = ", ".join(named(part, variant.time_split) for part in largest[:_PARTS] if part.share >= LARGE)
-    traced = ", most in ".join(filter(None, (large, _longest(variant))))
+    longest = _longest(variant)
+    traced = ", ".join(
+        named(part, variant.time_split)
+        + (f", most in {longest}" if longest and part.category.startswith("in ") else "")
+        for part in largest[:_PARTS]
+        if part.share >= LARGE
+    )
     if waiting and traced:
         return f", {waiting}; traced: {traced}"  # of timed steps and of traced ones: the shares do not add up
     return f": {waiting or traced}" if waiting or traced else ""

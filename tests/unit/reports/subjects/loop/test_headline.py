@@ -18,5 +18,5 @@ def test_without_ceilings_the_longest_ops_are_named_and_no_missing_model() -> No
     trace = msgspec.structs.replace(variant.trace, ceilings=None, device="cpu", time_split=split, ops=ops)
     told = headline(msgspec.structs.replace(variant, trace=trace))
     assert told.endswith(
-        "; traced: 88 % in ops, 12 % Python, dispatch and waiting, most in aten::addmm (50 %) and aten::mm (30 %)."
+        "; traced: 88 % in ops, most in aten::addmm (50 %) and aten::mm (30 %), 12 % Python, dispatch and waiting."
     )
