@@ -78,10 +78,9 @@ def _parts(variant: Variant) -> str:
     waiting = f"{units.percent(share, 0)} waiting for data" if share >= _WAITS else ""
     split = variant.time_split if variant.trace is None or not _without_ceiling(variant) else parts(variant.trace)
     largest = sorted((part for part in split if not (waiting and part.category == time_split.DATA)), key=_share)
-    longest = _longest(variant)
+    longest = f", most in {names}" if (names := _longest(variant)) else ""
     traced = ", ".join(
-        named(part, variant.time_split)
-        + (f", most in {longest}" if longest and part.category.startswith("in ") else "")
+        named(part, variant.time_split) + (longest if part.category.startswith("in ") else "")
         for part in largest[:_PARTS]
         if part.share >= LARGE
     )
