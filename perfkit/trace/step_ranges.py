@@ -15,7 +15,7 @@ _STEP_NAMES = re.compile(
 )
 # What servers of language models write into the range around a step: the sizes of its batch, no number of the step.
 _SERVING = (
-    (re.compile(r"execute_(context|new)_\d+\S*"), "execute_context"),  # vLLM
+    (re.compile(r"execute_(\d+_)?(context|new)_\d+\S*"), "execute_context"),  # vLLM
     (re.compile(r"step\[\w+ [^\]]*\]"), "step[]"),  # SGLang
 )
 # Numbered parts of a model or of a step cover it as steps cover a trace.

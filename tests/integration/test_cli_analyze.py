@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import CommandLine
 from tests.fixtures.gpu_traces import STEP_US, N, training_file
+from tests.fixtures.graph_captures import captures, decoder, replays, write_events
 from tests.fixtures.traces import op
 
 
@@ -107,6 +108,19 @@ def test_device_overrides_what_the_trace_says(perfkit) -> None:
     assert found["traces"][0]["device_basis"] == "given with --device"
     product = next(row for row in found["traces"][0]["kernels"] if "gemm" in row["name"])
     assert product["attainable_s"] == pytest.approx(2 * N**3 / 312e12, rel=1e-3)
+
+
+def test_captures_tell_the_ops_of_replayed_graphs(perfkit) -> None:
+    nodes = decoder(8)
+    write_events(perfkit.folder / "replay.json.gz", replays([("step[DECODE bs=8 toks=8]", 8, nodes)] * 2))
+    write_events(perfkit.folder / "captured/capture.json.gz", captures([("", nodes)]))
+    result = perfkit("analyze", "replay.json.gz", "--capture", "captured/", "--verbose")
+    assert result.returncode == 0, result.stderr
+    assert "Joined from capture: 38 of 38 kernels that graphs replayed." in " ".join(result.stdout.split())
+    write_events(perfkit.folder / "other.json.gz", captures([("", decoder(8, layers=9))]))
+    refused = perfkit("analyze", "replay.json.gz", "--capture", "other.json.gz")
+    assert refused.returncode == 2
+    assert "other.json.gz does not fit replay.json.gz: none of 1 captures fits its 19 nodes" in refused.stderr
 
 
 def test_a_part_of_a_gpu_is_not_held_against_the_whole(perfkit) -> None:

@@ -250,7 +250,14 @@ def test_nsight_systems_converted(tmp_path: Path) -> None:
     assert ops.kernel_step.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("name", ["execute_context_{0}({1})_generation_{1}({1})", "step[DECODE bs={0} g_sk={1}]"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "execute_context_{0}({1})_generation_{1}({1})",
+        "execute_{0}_context_0(sq0sk0sqsq0sqsk0)_generation_{0}(sq{0}sk{1}sqsq{0}sqsk{1})",
+        "step[DECODE bs={0} g_sk={1}]",
+    ],
+)
 def test_the_batches_of_a_server_are_steps_though_their_sizes_differ(tmp_path: Path, name: str) -> None:
     events = []
     for step in range(4):
