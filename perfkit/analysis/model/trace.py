@@ -150,7 +150,8 @@ class RankTrace(Struct):
         kernels, ops, modules, phases: rows ranked by what could be saved (`seconds - attainable_s`). Kernel rows and op
             rows each sum to the time of all kernels; work outside of every step is in rows of the phase
             `outside steps`, what no op is known to have launched is the op `(no op recorded)`, or `aten::mm (inferred)`
-            where equal kernels are known to be of that op (each kernel counts as a call there). A row of
+            where equal kernels are known to be of that op (each kernel counts as a call there); what torch.compile
+            generated has its own name. A row of
             `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
             overlap.
         summary: the whole step and each of its phases as dots of the roofline, where they have a place there; of a

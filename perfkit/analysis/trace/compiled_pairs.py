@@ -1,9 +1,9 @@
 """Compiled code of one trace against the ops that it replaced in the other.
 
 A kernel that torch.compile generated bears the names of the ops it was fused from, so it stands against what is left
-of these in the other trace, in the same phase. An op is in many kernels and a kernel holds many ops: all that hang
-together are compared as one, and no time is dealt out among them. A run of compiled code whose kernels were not
-recorded names no ops: it stands against all that is gone in its phase.
+of these in the other trace, in the same phase if that is known. An op is in many kernels and a kernel holds many ops:
+all that hang together are compared as one, and no time is dealt out among them. A run of compiled code whose kernels
+were not recorded names no ops: it stands against all that is gone in its phase.
 """
 
 import re
@@ -28,6 +28,12 @@ class _Group(NamedTuple):
 
     ops: frozenset[str]
     pairs: list[OpPair]
+
+    @property
+    def phase(self) -> str:
+        """Empty where it is not known of some: kernels of replayed graphs."""
+        phases = {pair.first.phase for pair in self.pairs}
+        return phases.pop() if len(phases) == 1 else ""
 
 
 def is_compiled(name: str) -> bool:
@@ -68,13 +74,13 @@ def _groups(compiled: Sequence[OpPair]) -> list[_Group]:
 
 
 def _hang_together(one: _Group, other: _Group) -> bool:
-    same_phase = one.pairs[0].first.phase == other.pairs[0].first.phase
-    return same_phase and (_ANY in one.ops | other.ops or not one.ops.isdisjoint(other.ops))
+    phases = {one.phase, other.phase}
+    return (len(phases) == 1 or "" in phases) and (_ANY in one.ops | other.ops or not one.ops.isdisjoint(other.ops))
 
 
 def _stands_for(group: _Group, pair: OpPair) -> bool:
     base = _OP.fullmatch(pair.first.name)
-    if base is None or pair.first.phase != group.pairs[0].first.phase:
+    if base is None or group.phase not in ("", pair.first.phase):
         return False
     op = _PRODUCT if base["base"] in _PRODUCTS else base["base"]
     if op not in group.ops and not (_ANY in group.ops and _is_one_sided(pair)):

@@ -93,7 +93,7 @@ def change_row(pair: OpPair) -> ChangeRow:
     return ChangeRow(
         name=COMPILED_CODE if compiled else _op(first)[0] if len({row.name for row in both}) > 1 else first.name,
         module=_text(pair, lambda row: row.module),
-        phase=first.phase,
+        phase=first.phase if not compiled or len({row.phase for row in both if row.phase}) == 1 else "",
         shapes="" if compiled else _text(pair, inputs),
         compiled=_names(row for row in both if is_compiled(row.name)) if compiled else (),
         replaced=_names(row for row in both if not is_compiled(row.name)) if compiled else (),

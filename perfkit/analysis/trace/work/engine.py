@@ -23,6 +23,8 @@ from perfkit.analysis.trace.work.totals import dot, total
 from perfkit.analysis.trace.work.windows import Windows, windows
 from perfkit.record import PHASES
 from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.kernels import is_compiled_kernel
+from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
 from perfkit.trace.phases import Phases, find_phases
 from perfkit.trace.read import NONE
@@ -97,9 +99,11 @@ def _kernel_groups(work: Pieces) -> Groups:
 
 
 def _op_groups(work: Pieces) -> Groups:
-    """Pieces for one call in one phase and module; on a device all that has no op together."""
+    """Pieces for one call in one phase and module; on a device all that has no op together, but for generated kernels,
+    whose names tell what they do."""
     within = (work.step != NONE).astype(np.int64)
-    op = np.where(work.on_device & (work.owner == NONE), NONE, work.label)
+    generated = named(work.ops.trace, work.event, is_compiled_kernel)
+    op = np.where(work.on_device & (work.owner == NONE) & ~generated, NONE, work.label)
     return group(op, work.call, work.phase, work.module, work.kind, within)
 
 

@@ -20,6 +20,7 @@ from perfkit.analysis.trace.work.wall import overlap_at_all, wall_ns, wall_ns_of
 from perfkit.cost.multi_tensor import NAME_AND_GRID
 from perfkit.devices.ceiling import Level
 from perfkit.record import PHASES
+from perfkit.trace.kernels import is_compiled_kernel
 from perfkit.trace.read import NONE
 
 Floats = NDArray[np.float64]
@@ -179,12 +180,13 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
     attainable = None if limit.attainable_s is None else limit.attainable_s / parts
     kind, call, owner = int(pieces.kind[first]), int(pieces.call[first]), int(pieces.owner[first])
     unit, dtype = _precision(placed, index)
-    op = "" if owner == NONE else names[int(pieces.label[first])]
+    label = int(pieces.label[first])
+    op = "" if owner == NONE else names[label]
     if pieces.inferred[first]:
         op = pieces.ops.calls[call].call.name + INFERRED
-    elif not of_kernels and owner == NONE and pieces.on_device:
+    elif not of_kernels and owner == NONE and pieces.on_device and not is_compiled_kernel(names[label]):
         op = NO_OP
-    name = names[int(pieces.name[first])] if of_kernels else op or names[int(pieces.label[first])]
+    name = names[int(pieces.name[first])] if of_kernels else op or names[label]
     intensity = flops / moved if flops is not None and moved and kind == Kind.WORK else None
     return OpRow(
         kind="kernel" if of_kernels else "op",

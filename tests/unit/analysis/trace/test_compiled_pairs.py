@@ -51,6 +51,15 @@ def test_phases_are_apart_and_kernels_with_an_op_in_common_together() -> None:
     assert made["backward"].replaced == ("aten::gelu_backward", "aten::sum")
 
 
+def test_kernels_of_replayed_graphs_have_no_phase_and_stand_for_ops_of_any() -> None:
+    before = [*EAGER, row("aten::gelu_backward", 0.2, phase="backward")]
+    after = [row(FORWARD, 0.1, phase=""), row("triton_poi_fused_gelu_backward_9", 0.15, phase="")]
+    assert [(made.replaced, made.before_s, made.after_s) for made in compiled(before, after)] == [
+        (("aten::gelu", "aten::add"), 0.4, 0.1),
+        (("aten::gelu_backward",), 0.2, 0.15),
+    ]
+
+
 def test_kernels_without_an_op_in_common_are_compared_apart() -> None:
     after = [row("triton_poi_fused_add_1", 0.01), row("triton_poi_fused_gelu_2", 0.02)]
     assert [(made.replaced, made.before_s, made.after_s) for made in compiled(EAGER, after)] == [

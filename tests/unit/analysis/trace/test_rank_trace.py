@@ -224,6 +224,16 @@ def test_what_was_launched_before_the_recording_is_kept_and_named(tmp_path: Path
     assert result.coverage.bytes_s == result.coverage.flops_s == pytest.approx(150e-6)
 
 
+def test_a_generated_kernel_without_an_op_is_told_by_its_own_name(tmp_path: Path) -> None:
+    """A graph replays kernels without their ops; those of torch.compile are named for what was fused."""
+    events = [kernel("triton_poi_fused_add_gelu_3", 1, 10, 20), kernel("old", 2, 40, 5), op("aten::mm", 0, 3)]
+    result = analysed(tmp_path, events)
+    assert {row.name: row.seconds for row in result.ops} == {
+        "triton_poi_fused_add_gelu_3": pytest.approx(20e-6),
+        "(no op recorded)": pytest.approx(5e-6),
+    }
+
+
 def test_streams_hold_all_kernels_and_split_the_whole_trace(tmp_path: Path) -> None:
     result = analysed(tmp_path, EVENTS)
     assert [(row.stream, row.kernels) for row in result.streams] == [("7", 4), ("8", 1), ("9", 1)]
