@@ -2,6 +2,8 @@
 
 import difflib
 from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import NoReturn
 
 
 class PerfkitError(Exception):
@@ -18,6 +20,15 @@ class RunFormatError(PerfkitError):
 
 class UnavailableError(PerfkitError):
     """Something exists but cannot act here; the message is the reason shown beside `skipped`."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, in the main thread: what ends in order at Ctrl-C ends so for it too, and says what it was."""
+
+
+def raise_terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """A signal handler."""
+    raise Terminated
 
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> UsageError:

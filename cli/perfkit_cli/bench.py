@@ -4,13 +4,14 @@ import re
 import shlex
 import signal
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from perfkit.errors import UsageError
+from perfkit.errors import UsageError, raise_terminated
 from perfkit.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
 from perfkit_cli.device import DEVICES
 from perfkit_cli.values import amount, one_of
@@ -168,9 +169,11 @@ def command(
     from rich.console import Console
 
     from perfkit.devices.machine import available_cores
+    from perfkit.measure.bench import standing_refusal
     from perfkit.measure.limits import check_limits
     from perfkit.measure.schedule import BenchRequest
     from perfkit_cli.device import find_device
+    from perfkit_cli.main import how_interrupted
     from perfkit_cli.variants import combined, named_variants
 
     folder = out or Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{_file_name(workload)}"
@@ -183,10 +186,9 @@ def command(
             f"--energy reads the energy counter of an NVIDIA GPU, and the device is {target.kind}: leave it out"
         )
     named = named_variants(technique)
-    variants, left_out = combined(named) if combine == "all" else (named, ())
     request = BenchRequest(
         workload=_workload(workload, target.kind, batch_size, seq_len),
-        variants=variants,
+        variants=named,
         device=target.kind,
         device_count=target.visible,
         cores=available_cores(),
@@ -206,14 +208,17 @@ def command(
         memory_limit_bytes=memory_limit,
     )
     console = Console(stderr=True, quiet=quiet)
-    for item in left_out:
-        console.out(f"left out: {item.variant}: {item.reason}")
-    interrupted = False
+    if combine == "all":
+        variants, left_out = combined(named, lambda technique: standing_refusal(request, technique))
+        for item in left_out:
+            console.out(f"left out: {item.variant}: {item.reason}")
+        request = replace(request, variants=variants)
+    ended: int | None = None
     try:
         _measure(request, folder, target.name, calibrate=not no_calibrate, ncu=ncu, console=console)
-    except KeyboardInterrupt:
-        click.echo(f"interrupted: what was measured is kept in {folder}", err=True)
-        interrupted = True
+    except KeyboardInterrupt as error:
+        word, ended = how_interrupted(error)
+        click.echo(f"{word}: what was measured is kept in {folder}", err=True)
 
     # Not sooner: the imports would take time while a child measures.
     from perfkit.analysis.suite.analyse import analyse
@@ -224,7 +229,7 @@ def command(
     write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)
     if not quiet:
         show_tracebacks(analysis)
-    ctx.exit(_exit_code(analysis, interrupted=interrupted))
+    ctx.exit(_exit_code(analysis) if ended is None else ended)
 
 
 def _ncu(device: str) -> Path:
@@ -249,7 +254,7 @@ def _measure(
     from perfkit.measure.bench import bench
     from perfkit_cli.progress import show_progress
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside is interrupted as well
+    signal.signal(signal.SIGTERM, raise_terminated)
     ceilings = _ceilings(request, device_name, calibrate=calibrate, console=console)
     with show_progress(console) as progress:
         bench(request, folder, command=_command_line(), ceilings=ceilings, progress=progress, ncu=ncu)
@@ -294,12 +299,10 @@ def _command_line() -> str:
     return shlex.join(["perfkit", *sys.argv[1:]])
 
 
-def _exit_code(analysis: "Analysis", *, interrupted: bool) -> int:
+def _exit_code(analysis: "Analysis") -> int:
     from perfkit.record import Status
-    from perfkit_cli.main import EXIT_FAILED, EXIT_INTERRUPTED
+    from perfkit_cli.main import EXIT_FAILED
 
-    if interrupted:
-        return EXIT_INTERRUPTED
     fine = (Status.OK, Status.SKIPPED)
     trained = all(variant.status in fine and variant.parity.not_finite_step is None for variant in analysis.variants)
     return 0 if trained else EXIT_FAILED

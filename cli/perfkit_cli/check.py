@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from perfkit.errors import raise_terminated
 from perfkit_cli.checking import Options, carry_out
 from perfkit_cli.device import DEVICES
 from perfkit_cli.values import one_of
@@ -73,5 +74,5 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     cannot tell is inconclusive, which is neither a pass nor a failure. The report says which ops, modules and tensors
     changed.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside is interrupted as well
+    signal.signal(signal.SIGTERM, raise_terminated)  # ended from outside is interrupted as well
     ctx.exit(carry_out(Options(**options)))

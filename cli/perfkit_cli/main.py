@@ -6,7 +6,7 @@ import sys
 import click
 
 import perfkit
-from perfkit.errors import PerfkitError, RunFormatError, UsageError, unknown_name
+from perfkit.errors import PerfkitError, RunFormatError, Terminated, UsageError, unknown_name
 
 # Subcommand -> module with a `command`. Modules import what they measure with inside their functions, so that
 # help is there at once: importing torch takes seconds.
@@ -27,6 +27,7 @@ COMMANDS = {
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+EXIT_TERMINATED = 143  # 128 + SIGTERM
 
 EXAMPLES = """\b
 Examples:
@@ -87,9 +88,15 @@ class Commands(click.Group):
                 raise
             where = f"{error.filename}: " if error.filename else ""
             raise Failed(f"{where}{error.strerror or error}") from None
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            ctx.exit(EXIT_INTERRUPTED)
+        except KeyboardInterrupt as error:
+            word, code = how_interrupted(error)
+            click.echo(word, err=True)
+            ctx.exit(code)
+
+
+def how_interrupted(error: KeyboardInterrupt) -> tuple[str, int]:
+    """What ended a command from outside, in a word, and its exit code."""
+    return ("terminated", EXIT_TERMINATED) if isinstance(error, Terminated) else ("interrupted", EXIT_INTERRUPTED)
 
 
 @click.group(

@@ -1,11 +1,13 @@
 """From `--technique` and `--combine` to the variants of a suite."""
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import NamedTuple
 
 from perfkit.errors import UsageError
 from perfkit.spec import TechniqueSpec, parse_variants, variant_label
 from perfkit.techniques.compose import compose
+from perfkit.techniques.technique import Technique
 
 Techniques = tuple[TechniqueSpec, ...]
 
@@ -25,13 +27,21 @@ def named_variants(text: str) -> tuple[Techniques, ...]:
     return named
 
 
-def combined(named: tuple[Techniques, ...]) -> tuple[tuple[Techniques, ...], tuple[LeftOut, ...]]:
+def combined(
+    named: tuple[Techniques, ...], refusal: Callable[[Technique], str] = lambda _: ""
+) -> tuple[tuple[Techniques, ...], tuple[LeftOut, ...]]:
     """The named variants and every union of two or more of them, and the unions left out because they clash.
 
-    A union that names one technique twice with different parameters is no variant.
+    `refusal` says why a technique cannot act here whatever it is combined with, empty if it can: what names such a one
+    is in no union, and is told once. A union that names one technique twice with different parameters is no variant.
     """
     made = {variant_label(variant): variant for variant in named}
     left_out = []
+    for variant in tuple(named):
+        reason = next(filter(None, map(refusal, compose(variant))), "")
+        if reason:
+            left_out.append(LeftOut(f"combinations with {variant_label(variant)}", reason))
+            named = tuple(other for other in named if other != variant)
     for size in range(2, len(named) + 1):
         for group in combinations([variant for variant in named if variant], size):
             union = _union(group)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import torch
 
 import perfkit
 from perfkit.devices.ceiling import DeviceCeilings
@@ -15,7 +16,14 @@ from perfkit.instruments.ncu import ncu_command, refusal
 from perfkit.measure.launch.process import launch
 from perfkit.measure.launch.ranks import HERE, RankPlace
 from perfkit.measure.limits import check_limits
-from perfkit.measure.schedule import BenchRequest, BenchSchedule, ScheduledRun, Techniques, bench_schedule
+from perfkit.measure.schedule import (
+    BenchRequest,
+    BenchSchedule,
+    ScheduledRun,
+    Techniques,
+    bench_schedule,
+    world_size_for,
+)
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
@@ -32,6 +40,7 @@ from perfkit.store.layout import (
 )
 from perfkit.techniques import dtypes
 from perfkit.techniques.compose import compose
+from perfkit.techniques.technique import Technique
 
 
 @dataclass(frozen=True)
@@ -179,6 +188,15 @@ def dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
     try:
         return dtypes.refusal(composed, device, dtype)
     except Exception:  # noqa: BLE001 - another package's technique: raised anew in the run, it is this variant's alone
+        return ""
+
+
+def standing_refusal(request: BenchRequest, technique: Technique) -> str:
+    """Why a technique cannot act here, whatever goes with it; empty if it can, as far as is known before it is run."""
+    _, lacking = world_size_for(request, technique.min_world_size)
+    try:
+        return lacking or technique.unavailable(torch.device(request.device)) or ""
+    except Exception:  # noqa: BLE001 - as in `dtype_refusal`
         return ""
 
 

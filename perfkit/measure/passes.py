@@ -65,9 +65,11 @@ def timed_pass(session: Session) -> None:
         power=energy.power,
     )
     session.losses.clear()  # nobody asks for those of the steps to come, and these would be in their peaks
+    compiled = "compile" in state.applied or bool(compile_facts())  # a user's model may compile itself
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
     recorder.add_facts(
-        {**moved, "world_size": float(state.world.size), **compile_facts()}, {**state.fact_notes, **compile_notes()}
+        {**moved, "world_size": float(state.world.size), **compile_facts(asked=compiled)},
+        {**state.fact_notes, **(compile_notes() if compiled else {})},
     )
 
 

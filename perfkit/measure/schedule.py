@@ -65,7 +65,7 @@ def bench_schedule(
     """
     chosen: dict[str, tuple[Techniques, int, str]] = {}
     for techniques in request.variants:
-        size, skip = _world_size(request, min_world_size(techniques))
+        size, skip = world_size_for(request, min_world_size(techniques))
         skip = skip or refusal(techniques, request.device, request.dtype)
         for item in (techniques,) if skip else ((), techniques):
             chosen.setdefault(_spec(request, item, size, repeat=0).variant, (item, size, skip))
@@ -84,7 +84,7 @@ def bench_schedule(
     return BenchSchedule(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
 
 
-def _world_size(request: BenchRequest, least: int) -> tuple[int, str]:
+def world_size_for(request: BenchRequest, least: int) -> tuple[int, str]:
     """The number of ranks for a variant that needs at least `least`, and why it cannot run here, if so."""
     size = request.world_size
     if size is not None:

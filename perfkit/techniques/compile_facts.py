@@ -7,16 +7,17 @@ import torch
 _LONGEST_LINE = 80
 
 
-def compile_facts() -> dict[str, float]:
-    """Counts and seconds since the process began; empty where nothing was compiled.
+def compile_facts(*, asked: bool = False) -> dict[str, float]:
+    """Counts and seconds since the process began; empty where nothing was compiled, unless it was `asked` for.
 
-    `graphs` are distinct forward graphs, `recompiles` those made because a guard failed. `compile_s` is the time
-    spent compiling forward and backward graphs. A hit or miss of a cache is counted per graph: the autograd cache
-    holds forward and backward together and is asked first, the graph cache holds each of them.
+    `graphs` are distinct forward graphs, `graph_breaks` those met while compiling (code that four layers share breaks
+    once), `recompiles` graphs made because a guard failed. `compile_s` is the time spent compiling forward and backward
+    graphs. A hit or miss of a cache is counted per graph: the autograd cache holds forward and backward together and is
+    asked first, the graph cache holds each of them.
     """
     counters = torch._dynamo.utils.counters
     if not counters["frames"]["total"]:
-        return {}
+        return {"graphs": 0.0} if asked else {}
     metrics = torch._dynamo.utils.get_compilation_metrics()
     autograd, inductor = counters["aot_autograd"], counters["inductor"]
     return {
@@ -30,17 +31,26 @@ def compile_facts() -> dict[str, float]:
 
 
 def compile_notes() -> dict[str, str]:
-    """Why graphs broke, why code was compiled again and why no CUDA graph was made, by fact; empty where none was."""
-    breaks = torch._dynamo.utils.counters["graph_break"]
+    """Why there is no graph, why graphs broke, why code was compiled again and why no CUDA graph was made, by fact;
+    empty where none was."""
+    counters = torch._dynamo.utils.counters
+    breaks = counters["graph_break"]
     metrics = torch._dynamo.utils.get_compilation_metrics()
     recompiles = [entry.recompile_reason for entry in metrics if entry.recompile_reason]
     skipped = [entry.cudagraph_skip_reason for entry in metrics if entry.cudagraph_skip_reason]
     notes = {
+        "graphs": "" if counters["stats"]["unique_graphs"] else _no_graph(),
         "graph_breaks": "; ".join(f"{count} x {_break(reason)}" for reason, count in breaks.items()),
         "recompiles": "; ".join(_first_line(reason) for reason in recompiles),
         "graph_launches": "; ".join(_first_line(reason) for reason in skipped),
     }
     return {fact: note for fact, note in notes.items() if note}
+
+
+def _no_graph() -> str:
+    """Why dynamo compiled nothing of what it was given."""
+    reasons = "; ".join(_first_line(reason) for reason in torch._dynamo.utils.counters["unimplemented"])
+    return reasons or "torch.compile leaves modules of torch itself (nn.LSTM, nn.GRU) as they are"
 
 
 def _first_line(text: str) -> str:

@@ -120,12 +120,14 @@ def test_an_interrupt_keeps_what_was_measured(perfkit, tiny, number: signal.Sign
     wait_for(process, "amp, process 1: starting")
     process.send_signal(number)
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
+    assert process.returncode == 128 + number, err
+    assert f"{'terminated' if number == signal.SIGTERM else 'interrupted'}: what was measured is kept in s" in err
     assert "Traceback" not in err
     assert out.splitlines()[-1] == "report: s/report.html"
     variants = perfkit.variants("s")
     assert variants["baseline"]["status"] == "ok"
     assert variants["amp"]["status"] == "interrupted"
+    assert ("SIGTERM" in variants["amp"]["reason"]) == (number == signal.SIGTERM)
     again = perfkit("report", "s", "--quiet")
     assert again.returncode == 0, again.stderr
 

@@ -50,7 +50,8 @@ class CompileSummary(Struct):
     """torch.compile of a variant.
 
     `break_even_step` is where the time saved has paid for compiling; None means never or unknown, and `break_even`
-    says in words which.
+    says in words which. `graph_breaks` are counted while compiling, once for code that several layers share;
+    `graph_calls` is how often a traced step called a compiled graph, forward and backward, None where none was traced.
     """
 
     seconds: float | None
@@ -60,6 +61,7 @@ class CompileSummary(Struct):
     cache: str
     break_even_step: int | None
     break_even: str
+    graph_calls: float | None = None
 
 
 class Variant(Struct):

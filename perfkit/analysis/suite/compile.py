@@ -19,6 +19,7 @@ def compile_summary(
     saved_per_step_s: float | None,
     *,
     decided: bool = True,
+    graph_calls: float | None = None,
 ) -> CompileSummary | None:
     """The summary of a compiled variant; None where the facts show no compiled graph.
 
@@ -29,6 +30,7 @@ def compile_summary(
         baseline_setup: the baseline's; None where it is not known.
         saved_per_step_s: the baseline's step time minus the variant's; None where it is not known.
         decided: whether the comparison of step times reached a verdict; else the words say that it did not.
+        graph_calls: calls of compiled graphs in a traced step.
 
     The cost is the fact `compile_s`, else the difference between the two set-up times. The break-even step is
     cost / time saved per step, rounded up.
@@ -48,6 +50,7 @@ def compile_summary(
         cache=_cache(facts.get("compile_cache_hits"), facts.get("compile_cache_misses")),
         break_even_step=step,
         break_even=words if decided else f"{words}; the comparison itself is inconclusive",
+        graph_calls=graph_calls,
     )
 
 

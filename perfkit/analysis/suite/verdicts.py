@@ -66,6 +66,8 @@ def _memory_ratio(subject: Subject, baseline: Subject | None) -> float | None:
     return None if ours is None or not theirs else ours / theirs
 
 
+# The fact of a claim of `compile`: inductor marks every call of a compiled graph.
+_GRAPH_CALLS = "op_calls:## Call CompiledFxGraph*"
 _PARITY_ORDER = ("differs", "unknown", NOT_COMPARABLE, "within tolerance", "equal")
 
 
@@ -89,6 +91,7 @@ def _compile(subject: Subject, baseline: Subject | None, difference: Difference 
     if not records:
         return None
     reference = () if baseline is None else baseline.runs.records
+    calls = subject.passes.facts[0].get(_GRAPH_CALLS) if subject.passes.facts else None
     theirs = [] if baseline is None else list(baseline.figures.steps.values())
     return compile_summary(
         records[0].facts,
@@ -97,4 +100,5 @@ def _compile(subject: Subject, baseline: Subject | None, difference: Difference 
         reference[0].setup if reference else None,
         median(theirs) - step_time.value if theirs and isinstance(step_time, Estimate) else None,
         decided=difference is None or difference.verdict != "inconclusive",
+        graph_calls=calls if isinstance(calls, float) else None,
     )

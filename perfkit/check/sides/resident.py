@@ -17,7 +17,7 @@ from perfkit.errors import PerfkitError
 from perfkit.files import write_json
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.process import GRACE_S
-from perfkit.measure.launch.ranks import RankPlace, end_rank, start_rank
+from perfkit.measure.launch.ranks import RankPlace, RankProcess, end_rank, start_rank
 from perfkit.record import Run, Samples, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
@@ -28,7 +28,7 @@ _WORKER = "perfkit.check.sides.worker"
 @dataclass
 class _Rank:
     team: "Team"
-    process: subprocess.Popen[bytes]
+    process: RankProcess
     text: str = ""  # of a line that is not complete yet
     answers: list[str] = field(default_factory=list)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfkit.errors import PerfkitError, UsageError
+from perfkit.errors import PerfkitError, UsageError, raise_terminated
 from perfkit.git import git, repository_of, top_of
 
 # The folder's name has the process that made it, so that what a killed one left can be told from what is in use.
@@ -155,11 +155,11 @@ def _lfs_pointers(tree: Path) -> list[str]:
 
 @contextmanager
 def _terminating_as_interrupt() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt in the body, as Ctrl-C does. Signals reach the main thread alone."""
+    """SIGTERM raises `Terminated`, a KeyboardInterrupt, in the body. Signals reach the main thread alone."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, raise_terminated)
     try:
         yield
     finally:

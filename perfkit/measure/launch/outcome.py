@@ -51,18 +51,20 @@ def outcome(
     ended: Status | None,
     exit_codes: tuple[int | None, ...],
     order: Sequence[int] = (),
+    terminated: bool = False,
 ) -> Run:
     """The status of a run: `ended` where the parent ended it, else that of the rank that explains it, which is named.
 
     That is the one that ended first without having lost another. `order` has the ranks that ended by themselves, the
-    first one first.
+    first one first; `terminated` tells SIGTERM from Ctrl-C.
     """
     tail = _output_tail(folder, range(spec.launch.world_size))
     if ended == Status.TIMEOUT:
         limit = seconds(spec.launch.timeout_s)
         return Run(status=ended, reason=f"not done after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes)
     if ended == Status.INTERRUPTED:
-        return Run(status=ended, reason="interrupted from the keyboard", output_tail=tail, exit_codes=exit_codes)
+        reason = "terminated (SIGTERM)" if terminated else "interrupted from the keyboard"
+        return Run(status=ended, reason=reason, output_tail=tail, exit_codes=exit_codes)
     first = min(_rank_end(folder, rank, exit_codes, order) for rank in range(len(exit_codes)))
     if first.status == Status.OK:
         return Run(status=first.status, reason=first.reason, exit_codes=exit_codes)

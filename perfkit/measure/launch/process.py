@@ -2,7 +2,6 @@
 
 import os
 import selectors
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,10 @@ from pathlib import Path
 import msgspec
 
 import perfkit
+from perfkit.errors import Terminated
 from perfkit.files import write_json
 from perfkit.measure.launch.outcome import outcome
-from perfkit.measure.launch.ranks import HERE, RankPlace, end_rank, start_rank
+from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_rank, start_rank
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
@@ -25,7 +25,7 @@ GRACE_S = 10.0
 
 @dataclass
 class _Rank:
-    process: subprocess.Popen[bytes]
+    process: RankProcess
     rank: int
 
 
@@ -47,17 +47,19 @@ def launch(
         for rank in range(spec.launch.world_size)
     ]
     ended: Status | None = None
+    terminated = False
     order: list[int] = []
     try:
         ended = _wait(ranks, spec.launch.timeout_s, report, order)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         ended = Status.INTERRUPTED
+        terminated = isinstance(error, Terminated)
         raise
     finally:
         for item in ranks:
             end_rank(item.process)
         run = msgspec.structs.replace(
-            outcome(spec, folder, ended, tuple(item.process.returncode for item in ranks), order),
+            outcome(spec, folder, ended, tuple(item.process.returncode for item in ranks), order, terminated),
             started_at=started_at,
             seconds=time.monotonic() - start,
             perfkit=perfkit.__version__,

@@ -5,9 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from perfkit.spec import LaunchSpec
 from perfkit.store.layout import OUTPUT_FILE, rank_folder
@@ -22,6 +26,7 @@ class RankPlace:
 
 
 HERE = RankPlace()
+_MARK = "PERFKIT_RANK_MARK"
 
 
 def start_rank(
@@ -33,7 +38,7 @@ def start_rank(
     under: Sequence[str] = (),
     place: RankPlace = HERE,
     obeys: bool = False,
-) -> subprocess.Popen[bytes]:
+) -> "RankProcess":
     """Start `python -m MODULE FOLDER` as one rank of a run; its standard output is a pipe, and its input if it `obeys`.
 
     What it prints to standard error goes to the rank's log.
@@ -41,29 +46,52 @@ def start_rank(
     log = rank_folder(folder, rank) / OUTPUT_FILE
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
-        return subprocess.Popen(
+        return RankProcess(
             [*under, sys.executable, "-m", module, str(folder.absolute())],
             stdin=subprocess.PIPE if obeys else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=output,
             cwd=place.folder,
             env={**os.environ, **_variables(launch, rank), **place.environment},
-            start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the ranks in order
         )
 
 
-def end_rank(process: subprocess.Popen[bytes]) -> None:
-    """End a rank and everything it started (compile workers, samplers), gently first."""
+class RankProcess(subprocess.Popen[bytes]):
+    """A rank in a session of its own: Ctrl-C reaches the parent alone, which then ends the ranks in order.
+
+    What it starts inherits a variable that no other rank's has, by which it is found wherever it went.
+    """
+
+    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], **options: Any) -> None:
+        self.mark = uuid.uuid4().hex
+        super().__init__(command, env={**env, _MARK: self.mark}, start_new_session=True, **options)
+
+
+def end_rank(process: RankProcess) -> None:
+    """End a rank and everything it started (compile workers, samplers), gently first.
+
+    Also what has gone into a session of its own, on systems that tell a process's environment.
+    """
     if process.poll() is None:
         _signal(process, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=2.0)
     _signal(process, signal.SIGKILL)
     process.wait()
+    for stray in _strays(process.mark):
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            stray.kill()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):  # what it was sent last and never read
                 pipe.close()
+
+
+def _strays(mark: str) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):  # somebody else's, or gone
+            if process.environ().get(_MARK) == mark:
+                yield process
 
 
 def _variables(launch: LaunchSpec, rank: int) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import perfkit
-from perfkit.errors import PerfkitError, RunFormatError, UnavailableError, UsageError
+from perfkit.errors import PerfkitError, RunFormatError, Terminated, UnavailableError, UsageError
 from perfkit_cli import main
 
 
@@ -48,6 +48,14 @@ def test_an_error_is_its_message_and_an_exit_code(run, error: PerfkitError, code
     assert result.exit_code == code
     assert result.stderr == f"Error: {error}\n"
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "word", "code"), [(KeyboardInterrupt(), "interrupted", 130), (Terminated(), "terminated", 143)]
+)
+def test_what_ended_it_from_outside(run, error: KeyboardInterrupt, word: str, code: int) -> None:
+    result = run(error)
+    assert (result.exit_code, result.stderr) == (code, f"{word}\n")
 
 
 def test_debug_shows_the_traceback(run) -> None:

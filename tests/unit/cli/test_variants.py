@@ -44,6 +44,13 @@ def test_unions_that_clash_are_left_out_with_the_clash() -> None:
     assert labels("tall,short,a")[0] == ["tall", "short", "a", "tall+a", "short+a"]
 
 
+def test_what_cannot_act_here_is_in_no_union_and_told_once() -> None:
+    named = named_variants("a,b,c,b+d")
+    made, left_out = combined(named, lambda technique: "needs a GPU" if technique.name == "b" else "")
+    assert [variant_label(variant) for variant in made] == ["a", "b", "c", "b+d", "a+c"]
+    assert left_out == (("combinations with b", "needs a GPU"), ("combinations with b+d", "needs a GPU"))
+
+
 def test_one_technique_with_two_settings_makes_no_union_of_its_own() -> None:
     assert labels("a:k=1,a:k=2,b") == (["a:k=1", "a:k=2", "b", "a:k=1+b", "a:k=2+b"], [])
 

@@ -92,6 +92,23 @@ def test_a_process_that_compiled_nothing_has_no_facts():
     assert compile_facts() == {}
 
 
+@pytest.mark.parametrize(
+    ("unsupported", "reason"),
+    [
+        ({}, "torch.compile leaves modules of torch itself (nn.LSTM, nn.GRU) as they are"),
+        ({"Attempted to wrap RNN, GRU, or LSTM\n  Explanation: ...": 1}, "Attempted to wrap RNN, GRU, or LSTM"),
+    ],
+)
+def test_where_compiling_was_asked_for_no_graph_is_a_fact_with_its_reason(unsupported, reason):
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+    counters["frames"]["total"] = len(unsupported)
+    counters["unimplemented"].update(unsupported)
+    assert compile_facts(asked=True)["graphs"] == 0.0
+    assert compile_notes()["graphs"] == reason
+    counters.clear()
+
+
 def test_cuda_graphs_need_a_cuda_device():
     with pytest.raises(UnavailableError, match="records CUDA graphs, which need a CUDA device"):
         applied("compile:mode=reduce-overhead")

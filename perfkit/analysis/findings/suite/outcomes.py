@@ -7,7 +7,7 @@ from perfkit.analysis.findings.memory.remedies import REMEDIES, SMALLER_BATCH
 from perfkit.analysis.findings.memory.view import AccountView
 from perfkit.analysis.findings.suite.view import SuiteView, step_s
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.suite import CompileSummary, Variant
 from perfkit.record import Status, value_of
 from perfkit.units import nbytes, seconds, signed_percent
 
@@ -202,9 +202,17 @@ def graph_breaks(suite: SuiteView) -> Iterator[Finding]:
                 severity="warning",
                 title=f"{variant.name}: {summary.graph_breaks} graph breaks",
                 variant=variant.name,
-                evidence="; ".join(summary.break_reasons) or "the reasons were not recorded",
+                evidence="; ".join((*(summary.break_reasons or ("no reason was recorded",)), _how_often(summary))),
                 action="Remove what breaks the graph, or compile the blocks alone.",
             )
+
+
+def _how_often(summary: CompileSummary) -> str:
+    """Breaks are met while compiling, which is once for all layers that share code."""
+    said = "counted while compiling, once for code that several layers share"
+    if summary.graph_calls is None:
+        return said
+    return f"{said}; a step calls {summary.graph_calls:,.0f} compiled graphs, forward and backward"
 
 
 def _credible(suite: SuiteView) -> Iterator[Variant]:

@@ -83,5 +83,7 @@ def _compiling(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
     yield "Time", known(compiled.seconds, units.seconds, absent)
     yield "Graphs", known(compiled.graphs, str, absent)
     yield "Graph breaks", replace(known(compiled.graph_breaks, str, absent), detail="; ".join(compiled.break_reasons))
+    if compiled.graph_calls is not None:
+        yield "Graph calls in a step", Cell(f"{compiled.graph_calls:,.0f}", detail="forward and backward")
     yield "Cache", Cell(compiled.cache)
     yield "Pays for itself", Cell(compiled.break_even)

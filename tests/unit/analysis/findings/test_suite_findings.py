@@ -142,9 +142,15 @@ def test_graph_breaks_are_listed_with_reasons(analysis: Analysis) -> None:
         cache="cold",
         break_even_step=5,
         break_even="x",
+        graph_calls=16.0,
     )
     found = told(analysis, compile=compiled)
     assert "amp: 1 graph breaks" in titles(found)
+    (evidence,) = (finding.evidence for finding in found if finding.title == "amp: 1 graph breaks")
+    assert evidence.endswith(
+        "counted while compiling, once for code that several layers share; "
+        "a step calls 16 compiled graphs, forward and backward"
+    )
     assert any("after 5 steps" in finding.action for finding in found)
 
 

@@ -14,7 +14,7 @@ from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 def ended(tmp_path):
     """Write one record per rank (None: the rank left none) and ask how the run ended."""
 
-    def ask(*ranks, by_parent=None, order=()):
+    def ask(*ranks, by_parent=None, order=(), terminated=False):
         codes = []
         for rank, (status, code, *said) in enumerate(ranks):
             folder = tmp_path / f"rank{rank}"
@@ -26,7 +26,7 @@ def ended(tmp_path):
             codes.append(code)
         launch = LaunchSpec(world_size=len(ranks), timeout_s=90)
         spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=launch)
-        return outcome(spec, tmp_path, by_parent, tuple(codes), order)
+        return outcome(spec, tmp_path, by_parent, tuple(codes), order, terminated)
 
     return ask
 
@@ -110,4 +110,9 @@ def test_a_rank_that_died_before_its_record_existed(ended):
 def test_what_the_parent_ended(ended):
     run = ended((Status.CRASHED, -signal.SIGTERM), by_parent=Status.TIMEOUT)
     assert (run.status, run.reason) == (Status.TIMEOUT, "not done after 90.0 s (--timeout)")
-    assert ended((Status.CRASHED, -signal.SIGTERM), by_parent=Status.INTERRUPTED).status == Status.INTERRUPTED
+    told = {
+        terminated: ended((None, -15), by_parent=Status.INTERRUPTED, terminated=terminated)
+        for terminated in (True, False)
+    }
+    assert {run.status for run in told.values()} == {Status.INTERRUPTED}
+    assert [run.reason for run in told.values()] == ["terminated (SIGTERM)", "interrupted from the keyboard"]

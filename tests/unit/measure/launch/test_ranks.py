@@ -1,0 +1,48 @@
+"""What a rank started is ended with it, in whatever session it is."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from perfkit.measure.launch.ranks import RankProcess, end_rank
+
+# A rank that ends at once (or not), and leaves a sleeper in a session of its own.
+_LEAVES = "setsid sleep 300 & echo $!; {then}"
+
+
+@pytest.mark.parametrize("then", ["exit 0", "sleep 300"])
+def test_a_child_in_its_own_session_ends_with_the_rank(tmp_path: Path, then: str) -> None:
+    rank = RankProcess(["sh", "-c", _LEAVES.format(then=then)], env={"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE)
+    assert rank.stdout is not None
+    rank.stdout.readline()
+    end = time.monotonic() + 10
+    while not (sleepers := _asleep(rank.mark)) and time.monotonic() < end:
+        time.sleep(0.01)
+    if then == "exit 0":
+        rank.wait()
+    assert sleepers
+    end_rank(rank)
+    psutil.wait_procs(sleepers, timeout=10)
+    assert not [sleeper for sleeper in sleepers if sleeper.is_running() and sleeper.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_what_other_ranks_started_goes_on(tmp_path: Path) -> None:
+    ranks = [RankProcess(["sleep", "300"], env={"PATH": "/usr/bin:/bin"}) for _ in range(2)]
+    end_rank(ranks[0])
+    assert ranks[1].poll() is None
+    end_rank(ranks[1])
+    assert ranks[1].returncode is not None
+
+
+def _asleep(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if "sleep" in process.cmdline() and process.environ().get("PERFKIT_RANK_MARK") == mark:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
