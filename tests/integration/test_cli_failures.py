@@ -127,7 +127,6 @@ def test_an_interrupt_keeps_what_was_measured(perfkit, tiny, number: signal.Sign
     variants = perfkit.variants("s")
     assert variants["baseline"]["status"] == "ok"
     assert variants["amp"]["status"] == "interrupted"
-    assert ("SIGTERM" in variants["amp"]["reason"]) == (number == signal.SIGTERM)
     again = perfkit("report", "s", "--quiet")
     assert again.returncode == 0, again.stderr
 
