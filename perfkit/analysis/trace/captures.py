@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from perfkit.analysis.model.graphs import ReplayedGraph
-from perfkit.errors import UsageError
+from perfkit.errors import RunFormatError, UsageError
 from perfkit.trace.graphs.captured import Captured, captured_graphs
 from perfkit.trace.graphs.choose import Choice, choose
 from perfkit.trace.graphs.join import joined
@@ -28,11 +28,14 @@ class Joined(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def with_captures(ops: Ops, source: str, given: Sequence[str], limits: Limits, *, must_fit: bool) -> Joined:
+def with_captures(
+    ops: Ops, source: str, given: Sequence[str], limits: Limits, *, must_fit: bool, workers: int = 1
+) -> Joined:
     """The ops of a trace, its replayed kernels joined to those of the captures that they came from.
 
     Captures are looked for in the trace itself and in those that are `given`; where none are, in those that lie beside
-    it by their names. `UsageError` where what is given holds no captures or, with `must_fit`, fits none of its graphs.
+    it by their names. `workers` processes decode each. `UsageError` where what is given holds no captures or, with
+    `must_fit`, fits none of its graphs; what lies beside it and cannot be read is left out with a remark.
     """
     graphs = replayed_graphs(ops.trace, ops.kernels)
     if not graphs:
@@ -41,8 +44,14 @@ def with_captures(ops: Ops, source: str, given: Sequence[str], limits: Limits, *
     beside = () if given else captures_beside(source)
     sources = of_rank(given or beside, ops.trace.rank)
     captures = captured_graphs(ops.trace)
+    notes = list(_notes(beside, sources))
     for each in sources:
-        captures += captured_graphs(read_trace(each, limits=limits, allocations=False))
+        try:
+            captures += captured_graphs(read_trace(each, limits=limits, workers=workers, allocations=False))
+        except RunFormatError as error:
+            if given:
+                raise
+            notes.append(f"left out: {error}")
     if given and not captures:
         raise UsageError(
             f"{given[0]}: holds no capture of a graph (no launches between cudaStreamBeginCapture and "
@@ -50,8 +59,9 @@ def with_captures(ops: Ops, source: str, given: Sequence[str], limits: Limits, *
         )
     choices = choose(graphs, captures)
     if given and must_fit and not any(choice.captures for choice in choices):
-        raise UsageError(f"{given[0]} does not fit {source}: {choices[0].reason}; {_SAME}")
-    return Joined(joined(ops, choices), _rows(ops, choices), _notes(beside, sources))
+        named = given[0] if len(given) == 1 else f"{given[0]} (one of {len(given)})"
+        raise UsageError(f"{named} does not fit {source}: {choices[0].reason}; {_SAME}")
+    return Joined(joined(ops, choices), _rows(ops, choices), tuple(notes))
 
 
 def _rows(ops: Ops, choices: Sequence[Choice]) -> tuple[ReplayedGraph, ...]:

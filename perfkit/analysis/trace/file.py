@@ -63,7 +63,9 @@ def analyse_file(job: Job) -> Outcome:
     device = trace_device(trace)
     device_ceilings = ceilings_of_trace(device, job.device)
     counted = None if job.counters is None else read_counters(job.counters)
-    ops, graphs, found = with_captures(read_ops(trace), job.source, job.captures, job.limits, must_fit=job.must_fit)
+    ops, graphs, found = with_captures(
+        read_ops(trace), job.source, job.captures, job.limits, must_fit=job.must_fit, workers=job.readers
+    )
     rank = analyse_ops(ops, device_ceilings.ceilings, device_name=device_ceilings.device_name, counters=counted)
     memory, remarks = trace_memory(ops)
     rank = replace(

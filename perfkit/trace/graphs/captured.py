@@ -7,11 +7,12 @@ and no kernel of the trace answered became a node of the graph, in this order.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import accumulate
 from operator import mul
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from perfkit.trace.matching import processes
 from perfkit.trace.modules import find_modules
 from perfkit.trace.naming import named, numbered
 from perfkit.trace.nesting import around_times, parents
-from perfkit.trace.read import NONE, Category, Ints, Signature, Small, Trace
+from perfkit.trace.read import NONE, Category, Flows, Ints, MemoryEvents, Signature, Small, Trace
 
 # What vLLM calls the range around a capture, and SGLang the file of one: with how many tokens or sequences it was.
 _RANGE = re.compile(r"(?:\w+_)?capture_(\d+)_\w+")
@@ -92,18 +93,22 @@ def captured_graphs(trace: Trace) -> list[Captured]:
     eager = _eager(trace, kernels)
     sizes = _sizes(trace, [span[0] for span in spans])
     name = PurePosixPath(trace.source.replace("\\", "/")).name
-    result = []
-    for number, (span, mine, size) in enumerate(zip(spans, inside, sizes, strict=True), start=1):
+    of_each = []
+    for span in spans:
         rows = np.arange(*np.searchsorted(starts, (trace.end_ns[span[0]], trace.start_ns[span[1]] + 1)))
-        rows = rows[process[trace.thread[event[rows]]] == process[trace.thread[span[0]]]]
+        of_each.append(rows[process[trace.thread[event[rows]]] == process[trace.thread[span[0]]]])
+    kept = np.unique(np.concatenate(of_each))
+    alone = _only(trace, event[kept])
+    result = []
+    for number, (rows, mine, size) in enumerate(zip(of_each, inside, sizes, strict=True), start=1):
         events, around = event[rows], _renumbered(parent[rows], rows)
         op = around_times(trace, events, trace.thread[mine], trace.start_ns[mine], around)
         result.append(
             Captured(
-                trace=trace,
+                trace=alone,
                 label=f"{name}, capture {number} of {len(spans)}" if len(spans) > 1 else name,
                 size=size,
-                event=events,
+                event=np.searchsorted(kept, rows),
                 parent=around,
                 module=modules.at(trace, trace.thread[events], trace.start_ns[events]),
                 modules=modules.paths,
@@ -112,6 +117,18 @@ def captured_graphs(trace: Trace) -> list[Captured]:
             )
         )
     return result
+
+
+def _only(trace: Trace, events: Ints) -> Trace:
+    """A trace of some events alone: captures of many batches are held at once, and may have Python's frames besides."""
+    columns: dict[str, Any] = {
+        column.name: values[events]
+        for column in fields(trace)
+        if isinstance(values := getattr(trace, column.name), np.ndarray) and column.name != "untimed"
+    }
+    flows = Flows(**{column.name: getattr(trace.flows, column.name)[:0] for column in fields(trace.flows)})
+    memory = MemoryEvents(**{column.name: getattr(trace.memory, column.name)[:0] for column in fields(trace.memory)})
+    return replace(trace, flows=flows, memory=memory, **columns)
 
 
 def _spans(trace: Trace, calls: Ints) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.analyse import analyse_traces
-from perfkit.errors import UsageError
+from perfkit.errors import RunFormatError, UsageError
 from tests.fixtures.graph_captures import FFN, HIDDEN, KERNEL_US, LAYERS, NCCL, captures, decoder, replays, write_events
 from tests.fixtures.traces import Event
 
@@ -101,6 +101,17 @@ def test_captures_beside_a_trace_are_found_by_the_names_that_servers_give_them(t
         trace = only(named)
         assert trace.coverage.joined_kernels == 3 * NODES
         assert any(note.startswith("captures of its graphs were found beside the trace: ") for note in trace.notes)
+
+
+def test_a_capture_beside_a_trace_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    path = replay(tmp_path)
+    write_captures(tmp_path / "capture_traces")
+    (tmp_path / "capture_traces" / "bs_4_rank0.json.gz").write_bytes(b"\x1f\x8b nothing")
+    trace = only(path)
+    assert trace.coverage.joined_kernels == 3 * NODES
+    assert any(note.startswith("left out: ") for note in trace.notes)
+    with pytest.raises(RunFormatError):
+        only(path, capture=str(tmp_path / "capture_traces"))
 
 
 def test_folders_of_servers_hold_the_replay_and_not_its_captures(tmp_path: Path) -> None:
