@@ -8,6 +8,7 @@ from perfkit.analysis.findings.trace.view import BEYOND_ROOF, CPU, Told, TraceVi
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, op_class
 from perfkit.analysis.trace.roofline import LATENCY, MEMORY
+from perfkit.cost.args import size_of
 
 _OPTIMIZER = "optimizer"
 _NORM_PARTS = ("aten::pow", "aten::mean", "aten::rsqrt", "aten::var", "aten::var_mean", "aten::square")
@@ -108,13 +109,17 @@ def softmax_in_parts(view: TraceView) -> Iterator[Told]:
 
 def conversions(view: TraceView) -> Iterator[Told]:
     """Copies that only change the dtype, as autocast does for every weight and input."""
-    # torch names some kernels for converting; others show it by two dtypes among their op's inputs.
+    # torch names some kernels for converting; others show it by two dtypes among their op's inputs, or by their bytes.
     by_kernel = {(kernel.op, kernel.shapes) for kernel in view.kernels("float16_copy_kernel")}
     rows = [
         row
         for row in view.ops(OpClass.COPY)
         if row.name in ("aten::_to_copy", "aten::to", "aten::copy_")
-        and ((row.name, row.shapes) in by_kernel or len({shape.dtype for shape in shapes(row)} & _FLOATS) > 1)
+        and (
+            (row.name, row.shapes) in by_kernel
+            or len({shape.dtype for shape in shapes(row)} & _FLOATS) > 1
+            or _changes_size(row)
+        )
     ]
     took = total_s(rows)
     if view.share(took) >= NOTABLE:
@@ -127,6 +132,16 @@ def conversions(view: TraceView) -> Iterator[Told]:
             basis="none of them is needed",
             rows=rows,
         )
+
+
+def _changes_size(row: OpRow) -> bool:
+    """Whether an op that makes a new tensor of one writes other sizes of elements than it reads."""
+    tensors = shapes(row)
+    if row.name != "aten::_to_copy" or len(tensors) != 1 or row.bytes is None or tensors[0].dtype not in _FLOATS:
+        return False
+    read = size_of(tensors[0].dtype)
+    elements = tensors[0].numel * row.calls
+    return elements > 0 and abs(row.bytes / elements - 2 * read) >= 1
 
 
 def indexed_updates(view: TraceView) -> Iterator[Told]:

@@ -269,6 +269,9 @@ def test_conversions_between_dtypes() -> None:
     assert of(ops(row("aten::copy_", 0.05, shapes="bf16[1024] fp32[1024]")), "converted") is not None
     assert of(ops(row("aten::copy_", 0.05, shapes="fp32[1024] fp32[1024]")), "converted") is None
     assert of(ops(row("aten::copy_", 0.05, shapes="bf16[8] fp32[8]", bound="copy")), "converted") is None
+    for written, told_so in ((4, True), (2, False)):
+        widened = row("aten::_to_copy", 0.05, calls=3.0, shapes="bf16[1024]", bytes=3.0 * 1024 * (2 + written))
+        assert (of(ops(widened), "converted") is not None) == told_so
 
 
 def test_indexed_updates() -> None:
