@@ -1,19 +1,17 @@
 """`perfkit bench`: train a workload once per variant, measure, compare, report."""
 
-import re
 import shlex
 import signal
 import sys
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from perfkit.devices.wanted import DEVICES
 from perfkit.errors import UsageError, raise_terminated
-from perfkit.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
-from perfkit_cli.device import DEVICES
+from perfkit.spec import ENERGY_S, Schedule
 from perfkit_cli.values import amount, one_of
 
 if TYPE_CHECKING:
@@ -169,14 +167,15 @@ def command(
     from rich.console import Console
 
     from perfkit.devices.machine import available_cores
-    from perfkit.measure.bench import standing_refusal
+    from perfkit.devices.wanted import find_device
+    from perfkit.measure.bench import default_folder, standing_refusal
     from perfkit.measure.limits import check_limits
     from perfkit.measure.schedule import BenchRequest
-    from perfkit_cli.device import find_device
+    from perfkit.workloads.table import sized_workload
     from perfkit_cli.main import how_interrupted
     from perfkit_cli.variants import combined, named_variants
 
-    folder = out or Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{_file_name(workload)}"
+    folder = out or default_folder(workload)
     _refuse_existing(folder)
     check_limits(timeout, memory_limit)
     target = find_device(device)
@@ -187,7 +186,7 @@ def command(
         )
     named = named_variants(technique)
     request = BenchRequest(
-        workload=_workload(workload, target.kind, batch_size, seq_len),
+        workload=sized_workload(workload, target.kind, batch_size, seq_len),
         variants=named,
         device=target.kind,
         device_count=target.visible,
@@ -262,26 +261,11 @@ def _measure(
 
 def _ceilings(request: "BenchRequest", device_name: str, *, calibrate: bool, console: "Console") -> "DeviceCeilings":
     """What the device can at most do, with every number of threads that the runs will use."""
-    from perfkit.devices.resolve import ceilings_for
-    from perfkit.measure.bench import dtype_refusal, min_world_size
-    from perfkit.measure.schedule import bench_schedule
+    from perfkit.measure.bench import ceilings_of
     from perfkit_cli.lines import show_lines
 
-    runs = bench_schedule(request, min_world_size, dtype_refusal).runs
-    threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
-
     with show_lines(console) as tell:
-        return ceilings_for(request.device, device_name, threads, calibrate=calibrate, progress=tell)
-
-
-def _workload(text: str, device: str, batch_size: int | None, seq_len: int | None) -> WorkloadSpec:
-    """The workload with its sizes, built once here so that a mistake in it costs no run."""
-    from perfkit.workloads.table import WORKLOADS, load_workload
-
-    spec = parse_workload(text, WORKLOADS.names())
-    load_workload(spec, device=device, batch_size=batch_size, seq_len=seq_len)
-    sizes = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
-    return WorkloadSpec(name=spec.name, params={**spec.params, **sizes})
+        return ceilings_of(request, device_name, calibrate=calibrate, progress=tell)
 
 
 def _refuse_existing(folder: Path) -> None:
@@ -289,10 +273,6 @@ def _refuse_existing(folder: Path) -> None:
         raise UsageError(
             f"{folder} exists already and is never overwritten: name another folder with --out, or remove it"
         )
-
-
-def _file_name(workload: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", workload).strip("-")[:60]
 
 
 def _command_line() -> str:

@@ -2,7 +2,7 @@
 
 import click
 
-from perfkit_cli.device import DEVICES
+from perfkit.devices.wanted import DEVICES
 from perfkit_cli.values import one_of
 
 EXAMPLES = """\b
@@ -35,8 +35,8 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     from perfkit.devices.calibrate import parse_threads
     from perfkit.devices.machine import available_cores
     from perfkit.devices.resolve import calibrate_now, ceilings_for
+    from perfkit.devices.wanted import find_device
     from perfkit_cli.ceilings import table
-    from perfkit_cli.device import find_device
     from perfkit_cli.lines import show_lines
 
     target = find_device(device)

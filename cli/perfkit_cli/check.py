@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from perfkit.devices.wanted import DEVICES
 from perfkit.errors import raise_terminated
 from perfkit_cli.checking import Options, carry_out
-from perfkit_cli.device import DEVICES
 from perfkit_cli.values import one_of
 
 EXAMPLES = """\b

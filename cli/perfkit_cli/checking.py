@@ -280,8 +280,8 @@ def _ordered(given: Options, config: "CheckConfig") -> "Iterator[Order]":
     from perfkit.check.cases import Machine
     from perfkit.check.order import Order
     from perfkit.devices.machine import available_cores
+    from perfkit.devices.wanted import find_device
     from perfkit_cli.check_progress import show_check
-    from perfkit_cli.device import find_device
 
     target = find_device(config.device)
     machine = Machine(device=target.kind, name=target.name, count=target.visible, cores=available_cores())

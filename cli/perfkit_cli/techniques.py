@@ -22,9 +22,9 @@ def command(as_json: bool) -> None:
     """List the techniques, their parameters, and which of them can act on this machine."""
     import torch
 
+    from perfkit.devices.wanted import find_device
     from perfkit.registry import BrokenPluginError
     from perfkit.techniques.table import TECHNIQUES
-    from perfkit_cli.device import find_device
     from perfkit_cli.listing import Listed, show
 
     device = torch.device(find_device("auto").kind)

@@ -1,5 +1,6 @@
 """Running a suite: every planned run in its own processes, saved after each, while the parent sleeps."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ import torch
 
 import perfkit
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.resolve import ceilings_for
 from perfkit.errors import UsageError
 from perfkit.files import write_bytes, write_json
 from perfkit.instruments.ncu import ncu_command, refusal
@@ -189,6 +191,21 @@ def dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
         return dtypes.refusal(composed, device, dtype)
     except Exception:  # noqa: BLE001 - another package's technique: raised anew in the run, it is this variant's alone
         return ""
+
+
+def default_folder(workload: str) -> Path:
+    """`runs/TIME-WORKLOAD`."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", workload).strip("-")[:60]
+    return Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{name}"
+
+
+def ceilings_of(
+    request: BenchRequest, device_name: str, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
+) -> DeviceCeilings:
+    """What the device can at most do, with every number of threads that the runs of `request` will use."""
+    runs = bench_schedule(request, min_world_size, dtype_refusal).runs
+    threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
+    return ceilings_for(request.device, device_name, threads, calibrate=calibrate, progress=progress)
 
 
 def standing_refusal(request: BenchRequest, technique: Technique) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from perfkit.errors import UsageError
 from perfkit.registry import BrokenPluginError, Registry
-from perfkit.spec import WorkloadSpec
+from perfkit.spec import WorkloadSpec, parse_workload
 from perfkit.workloads.parameters import Parameters, misfit
 from perfkit.workloads.user import load_user_workload
 from perfkit.workloads.workload import Workload
@@ -68,6 +68,17 @@ def load_workload(
         return cls.parse(argument, {**defaults, **spec.params, **options}).build()
 
     return WORKLOADS.ask(head, build)
+
+
+def sized_workload(text: str, device: str, batch_size: int | None, seq_len: int | None) -> WorkloadSpec:
+    """The workload that `text` names, with its sizes, built once here so that a mistake in it costs no run.
+
+    Raises what `load_workload` does.
+    """
+    spec = parse_workload(text, WORKLOADS.names())
+    load_workload(spec, device=device, batch_size=batch_size, seq_len=seq_len)
+    sizes = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
+    return WorkloadSpec(name=spec.name, params={**spec.params, **sizes})
 
 
 def describe() -> list[WorkloadInfo]:

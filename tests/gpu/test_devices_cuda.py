@@ -19,7 +19,7 @@ pytestmark = [
 
 _PARENT = """
 import torch
-from perfkit_cli.device import find_device
+from perfkit.devices.wanted import find_device
 assert find_device("cuda").visible > 0
 print(torch.cuda.is_initialized())
 """

@@ -26,13 +26,13 @@ class Examined:
     of: Mapping[str, tuple[VariantRuns, Passes]]
 
 
-def analyse(suite_folder: Path) -> Analysis:
+def analyse(suite_folder: str | Path) -> Analysis:
     """Analyse a suite from its folder alone: no device, no user code, nothing executed.
 
     Whatever a run lacks (a trace, a memory pass, ceilings, a rank) is missing in the result with the reason.
     Raises `RunFormatError` for a folder or file that cannot be read.
     """
-    return examine(read_suite(suite_folder)).analysis
+    return examine(read_suite(Path(suite_folder))).analysis
 
 
 def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:

@@ -6,12 +6,13 @@ from rich.console import Console
 
 import perfkit.measure.bench
 from perfkit.devices import visible
+from perfkit.devices.wanted import Device, find_device
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import BenchRequest
 from perfkit.record import Run, Status
 from perfkit.spec import parse_variants
-from perfkit_cli.bench import _ceilings, _workload
-from perfkit_cli.device import Device, find_device
+from perfkit.workloads.table import sized_workload
+from perfkit_cli.bench import _ceilings
 from tests.fixtures.fake_nvml import FakeGpu, FakeNvml
 
 
@@ -56,7 +57,7 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
     monkeypatch.setattr(perfkit.measure.bench, "launch", launch)
     found = find_device("auto")
     request = BenchRequest(
-        workload=_workload("gpt:size=nano", found.kind, 1, 32),
+        workload=sized_workload("gpt:size=nano", found.kind, 1, 32),
         variants=tuple(parse_variants("amp,zero1")),
         device=found.kind,
         device_count=found.visible,

@@ -1,0 +1,41 @@
+"""The facts that claims are about, and what each means: `perfkit.FACTS`.
+
+A `perfkit.Claim` says `fact relation value`. Names with `<...>` stand for one fact a dtype or list of patterns.
+"""
+
+# What a worker records of its rank.
+RECORDED = {
+    "parameter_bytes": "bytes of the parameters that this rank holds",
+    "parameter_bytes:<dtype>": "those of one dtype (fp32, bf16)",
+    "reference_parameter_bytes": "bytes of the unmodified model's parameters",
+    "gradient_bytes": "bytes of gradients after a backward pass; local bytes of distributed tensors",
+    "optimizer_state_bytes": "bytes of optimizer state after a step; local bytes of distributed tensors",
+    "saved_tensor_bytes": "bytes that one microbatch's forward leaves allocated on the training device for backward",
+    "reference_saved_tensor_bytes": "the same for the unmodified model",
+    "bytes_to_disk": "bytes that the technique itself wrote to disk in an optimizer step",
+    "bytes_from_disk": "bytes that it read from disk in an optimizer step",
+    "bytes_to_host": "bytes that it moved to main memory in an optimizer step",
+    "bytes_from_host": "bytes that it moved from main memory in an optimizer step",
+    "graphs": "distinct forward graphs of torch.compile",
+    "graph_breaks": "graph breaks, counted while compiling: once for code that several layers share",
+    "recompiles": "graphs made because a guard failed",
+    "compile_s": "seconds spent compiling",
+    "compile_cache_hits": "graphs found in torch.compile's caches",
+    "compile_cache_misses": "graphs that were not",
+    "world_size": "number of ranks",
+    "traced_kernels_launched": "kernels of the traced steps, on a GPU",
+    "traced_kernels_lost": "those of them that the profiler lost",
+    "trace_passes": "how often was traced",
+}
+
+# What the analysis counts in the trace, a step, and only where a claim names it.
+DERIVED = {
+    "op_calls:<globs>": "calls of ops by name, nested ones too; patterns are separated by commas and add up",
+    "backward_op_calls:<globs>": "those within the backward phase: forward ops there are recomputation",
+    "kernel_calls:<globs>": "device kernels; on a CPU the kernels that torch.compile generated",
+    "matmul_flops_share:<dtype>": "share of the FLOPs of GEMMs whose operands have the dtype",
+    "matmul_time_share:<dtype>": "share of the time of matrix kernels of the dtype, by their names",
+    "graph_launches": "launches of CUDA graphs; absent where no device was traced",
+}
+
+FACTS = RECORDED | DERIVED

@@ -1,0 +1,79 @@
+"""A suite from Python: measured, then analysed from its folder."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.devices.machine import available_cores
+from perfkit.devices.wanted import find_device
+from perfkit.errors import UsageError
+from perfkit.measure.bench import Event, ceilings_of, default_folder
+from perfkit.measure.bench import bench as run_suite
+from perfkit.measure.schedule import BenchRequest
+from perfkit.spec import Schedule, parse_variants
+from perfkit.techniques.compose import compose
+from perfkit.workloads.table import sized_workload
+
+
+def bench(
+    workload: str = "gpt",
+    technique: str = "amp,ckpt",
+    *,
+    out: str | Path | None = None,
+    device: str = "auto",
+    batch_size: int | None = None,
+    seq_len: int | None = None,
+    steps: int = Schedule().timed,
+    warmup: int = Schedule().warmup,
+    calibrate: bool = True,
+    progress: Callable[[Event], None] = lambda _: None,
+    **options: Any,
+) -> Analysis:
+    """Compare training techniques on a workload, as `perfkit bench` does, and return what its report shows.
+
+    Each variant is trained in processes of its own, as often as `repeats` says; this process sleeps meanwhile. A
+    workload is named, since those processes must find it: `gpt:size=nano`, `train.py:build`, `package.module:build`.
+
+    Args:
+        workload: what to train, with `:key=value` parameters.
+        technique: what to switch on: separated by commas, joined by `+` where they go together.
+        out: the folder to write, which must not hold anything; by default `runs/TIME-WORKLOAD`.
+        device: `auto` (the GPU that is there, or the CPU), `cpu` or `cuda`.
+        batch_size, seq_len: in place of the workload's own.
+        steps, warmup: timed steps of a process, and steps before them, at least.
+        calibrate: whether ceilings of this machine that are not known yet are measured first.
+        progress: gets `RunStarted`, `PassStarted` and `RunFinished` of `perfkit.measure.bench`.
+        options: other fields of `perfkit.measure.schedule.BenchRequest`: `repeats`, `dtype` (`fp32`, `bf16`, `fp16`),
+            `world_size`, `threads`, `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`.
+
+    Raises:
+        UsageError: the request is wrong; nothing was run.
+        UserCodeError: the workload's code raised when it was built.
+        KeyboardInterrupt: what was measured until then is kept in `out`, for `perfkit.analyse(out)`.
+    """
+    folder = Path(out) if out is not None else default_folder(workload)
+    target = find_device(device)
+    variants = tuple(parse_variants(technique))
+    for variant in variants:
+        compose(variant)
+    plan = Schedule()
+    request = BenchRequest(
+        workload=sized_workload(workload, target.kind, batch_size, seq_len),
+        variants=variants,
+        device=target.kind,
+        device_count=target.visible,
+        cores=available_cores(),
+        schedule=Schedule(warmup=warmup, max_warmup=max(warmup, plan.max_warmup), timed=steps),
+    )
+    try:
+        request = replace(request, **options)
+    except TypeError as error:
+        raise UsageError(f"perfkit.bench: {error}") from None
+    ceilings = ceilings_of(request, target.name, calibrate=calibrate)
+    run_suite(
+        request, folder, command=f"perfkit.bench({workload!r}, {technique!r})", ceilings=ceilings, progress=progress
+    )
+    return analyse(folder)
