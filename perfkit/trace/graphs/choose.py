@@ -175,15 +175,14 @@ def _why_not(replayed: Replayed, captures: Sequence[Captured]) -> str:
     count = len(replayed.tokens)
     nearest = min(captures, key=lambda captured: abs(len(captured.tokens) - count))
     if len(nearest.tokens) != count:
+        if len(captures) == 1:
+            return f"it has {count} nodes, and its only capture {len(nearest.tokens)} ({nearest.label})"
         return (
-            f"none of {len(captures)} captures fits its {count} nodes; the nearest has {len(nearest.tokens)} "
-            f"({nearest.label})"
+            f"it has {count} nodes, and none of {len(captures)} captures has as many; the nearest has "
+            f"{len(nearest.tokens)} ({nearest.label})"
         )
     if not replayed.in_order:
         return "it ran on several streams, and neither names nor numbers of its nodes tell their order in the capture"
     if replayed.size > max(captured.size for captured in captures) > NONE:
         return f"its batch of {replayed.size} is larger than that of any capture"
-    return (
-        f"none of {len(captures)} captures fits it: kernels of {nearest.label}, which has as many nodes, are others "
-        "or tell too little"
-    )
+    return f"the kernels of {nearest.label}, which has as many nodes, are others or tell too little"

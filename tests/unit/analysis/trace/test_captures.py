@@ -143,9 +143,8 @@ def test_a_capture_that_does_not_fit_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         only(path, capture=other)
     assert str(raised.value) == (
-        f"{other} does not fit {path}: none of 1 captures fits its {NODES} nodes; the nearest has "
-        f"{len(decoder(8, layers=5))} (other.json.gz); take both from one run: the same model, options, versions, "
-        "batch sizes and rank"
+        f"{other} does not fit {path}: it has {NODES} nodes, and its only capture {len(decoder(8, layers=5))} "
+        "(other.json.gz); take both from one run: the same model, options, versions, batch sizes and rank"
     )
 
 

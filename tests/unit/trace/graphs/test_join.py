@@ -215,10 +215,11 @@ def test_no_capture_holds_a_batch_that_is_larger_than_all(tmp_path: Path) -> Non
     ("caught", "reason"),
     [
         ([], "no trace of its capture was given (--capture)"),
-        (captures([("", decoder(8, layers=2))]), "none of 1 captures fits its 19 nodes; the nearest has 13"),
+        (captures([("", decoder(8, layers=2))]), "it has 19 nodes, and its only capture 13 (capture.json.gz)"),
         (captures([("", decoder(8)[::-1])]), "are others or tell too little"),
+        (captures([("", decoder(8, layers=2)), ("", decoder(8, layers=5))]), "none of 2 captures has as many"),
     ],
-    ids=["none", "another model", "another order"],
+    ids=["none", "another model", "another order", "other models"],
 )
 def test_what_does_not_fit_is_told_with_the_reason(tmp_path: Path, caught: list[Event], reason: str) -> None:
     _, (choice,) = choices(tmp_path, caught, replays([("", 3, decoder(8))]))
