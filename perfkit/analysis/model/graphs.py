@@ -7,7 +7,7 @@ class ReplayedGraph(Struct):
     """A graph, launched `launches` times. Seconds are of all its launches in the whole trace.
 
     Of its `nodes` (kernels, copies and fills of one launch) `joined` have the op that was called when `capture` was
-    recorded; where that is not known, `reason` says why.
+    recorded, which `basis` told from others; where that is not known, `reason` says why.
     """
 
     nodes: int
@@ -15,4 +15,5 @@ class ReplayedGraph(Struct):
     seconds: float
     joined: int = 0
     capture: str = ""
+    basis: str = ""
     reason: str = ""

@@ -66,9 +66,9 @@ def with_captures(
 
 def _rows(ops: Ops, choices: Sequence[Choice]) -> tuple[ReplayedGraph, ...]:
     """The graphs, those of most time first; what came from one capture, or is unknown for one reason, is one row."""
-    alike: dict[tuple[int, int, str, str], ReplayedGraph] = {}
+    alike: dict[tuple[int, int, str, str, str], ReplayedGraph] = {}
     for row in (_row(ops, choice) for choice in choices):
-        key = (row.nodes, row.joined, row.capture, row.reason)
+        key = (row.nodes, row.joined, row.capture, row.basis, row.reason)
         known = alike.get(key)
         more = (
             {}
@@ -92,6 +92,7 @@ def _row(ops: Ops, choice: Choice) -> ReplayedGraph:
         seconds=busy_ns / 1e9,
         joined=0 if choice.alignment is None else choice.alignment.joined,
         capture=_told(choice.captures),
+        basis=choice.basis,
         reason=choice.reason,
     )
 

@@ -27,12 +27,15 @@ NO_CAPTURE = "no trace of its capture was given (--capture)"
 
 
 class Choice(NamedTuple):
-    """Where a replayed graph came from: from one of `captures`, which called the same; where there are none, `reason`
-    says why that is not known."""
+    """Where a replayed graph came from: one of `captures`, which called the same, as `basis` told.
+
+    Where there are none, `reason` says why that is not known.
+    """
 
     replayed: Replayed
     captures: tuple[Captured, ...] = ()
     alignment: Alignment | None = None
+    basis: str = ""
     reason: str = ""
 
 
@@ -76,7 +79,8 @@ def _choice(
     told = _told_apart(fits, replayed, captures, grids)
     if isinstance(told, str):
         return Choice(replayed, reason=told)
-    return Choice(replayed, tuple(captured for fit in told for captured in fit.captures), told[0].alignment)
+    same, basis = told
+    return Choice(replayed, tuple(captured for fit in same for captured in fit.captures), same[0].alignment, basis)
 
 
 def _fits(distinct: Sequence[tuple[Captured, ...]], replayed: Replayed) -> list[_Fit]:
@@ -105,14 +109,14 @@ def _called(fit: _Fit) -> tuple[object, ...]:
 
 def _told_apart(
     fits: Sequence[_Fit], replayed: Replayed, captures: Sequence[Captured], grids: dict[tuple[int, ...], int | None]
-) -> list[_Fit] | str:
-    """The fits that called the same, of which the graph came from one; or why that is not known."""
+) -> tuple[list[_Fit], str] | str:
+    """The fits that called the same, of which the graph came from one, and what told; or why that is not known."""
     alike: dict[tuple[object, ...], list[_Fit]] = {}
     for fit in fits:
         alike.setdefault(_called(fit), []).append(fit)
     kinds = list(alike.values())
     if len(kinds) == 1:
-        return kinds[0]
+        return kinds[0], _what_fits(fits[0].alignment)
     asked = tuple(id(fit) for fit in fits)
     if asked not in grids:
         grids[asked] = _by_grids(kinds, replayed)
@@ -128,7 +132,14 @@ def _told_apart(
             f"grids of its kernels are those of {by_grid[0].captured.label}, the range around its launch tells of the "
             f"batch of {by_size[0].captured.label}"
         )
-    return by_grid or by_size or []
+    told = [what for what, kind in (("grids of kernels", by_grid), ("the step's batch", by_size)) if kind is not None]
+    return by_grid or by_size or [], " and ".join(told)
+
+
+def _what_fits(alignment: Alignment) -> str:
+    if not alignment.by_names:
+        return "order and kinds of kernels"
+    return "names and grids of kernels" if alignment.same else "names of kernels"
 
 
 def _by_grids(kinds: list[list[_Fit]], replayed: Replayed) -> int | None:

@@ -227,7 +227,8 @@ GRAPHS: tuple[Column[ReplayedGraph], ...] = (
     Column("Joined", lambda row: whole(row.joined), help="nodes whose op the capture tells"),
     Column("Launches", lambda row: whole(row.launches)),
     Column("Time", lambda row: seconds(row.seconds), help="of its kernels in the whole trace"),
-    Column("Why", lambda row: text(row.reason), numeric=False, wrap=True),
+    Column("Told by", lambda row: text(row.basis), numeric=False, wrap=True),
+    Column("Why not", lambda row: text(row.reason), numeric=False, wrap=True),
 )
 HOST_CALLS: tuple[Column[HostCallRow], ...] = (
     Column("Call", lambda row: code(row.name), numeric=False, code=True),

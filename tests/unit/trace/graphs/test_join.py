@@ -164,6 +164,23 @@ def test_launches_whose_ids_were_mixed_up_are_told_by_the_numbers_of_nodes(tmp_p
     assert graphs == []  # one is missing, and which launch the others are of is not known
 
 
+@pytest.mark.parametrize(
+    ("rocm", "warm_up", "basis"),
+    [
+        (False, False, "order and kinds of kernels"),
+        (True, False, "names of kernels"),
+        (False, True, "names and grids of kernels"),
+    ],
+)
+def test_what_told_the_capture_is_said(tmp_path: Path, rocm: bool, warm_up: bool, basis: str) -> None:
+    nodes = decoder(8, rocm=rocm)
+    caught, ran = captures([("", nodes)], rocm=rocm, warm_up=warm_up), replays([("", 3, nodes)], rocm=rocm)
+    assert [choice.basis for choice in choices(tmp_path, caught, ran)[1]] == [basis]
+    several = captures(vllm(*SIZES))
+    (choice,) = choices(tmp_path, several, replays([("step[DECODE bs=7 toks=7]", 3, decoder(8))]))[1]
+    assert choice.basis == "grids of kernels and the step's batch"
+
+
 @pytest.mark.parametrize("rocm", [False, True], ids=["cuda", "rocm"])
 @pytest.mark.parametrize("warm_up", [False, True], ids=["alone", "with a warm-up"])
 def test_each_replay_has_the_ops_of_the_capture_for_its_batch(tmp_path: Path, rocm: bool, warm_up: bool) -> None:
@@ -186,6 +203,7 @@ def test_grids_tell_the_batch_where_no_range_does(tmp_path: Path) -> None:
     nameless = [("", decoder(size)) for size in SIZES]
     _, chosen = choices(tmp_path, captures(nameless), replays([("", 3, decoder(size)) for size in SIZES]))
     assert sorted(choice.captures[0].label[-6] for choice in chosen) == list("12345")
+    assert {choice.basis for choice in chosen} == {"grids of kernels"}
 
 
 def test_captures_of_other_batches_are_not_guessed(tmp_path: Path) -> None:
