@@ -12,6 +12,7 @@ from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
 from perfkit.measure.bench import Event, ceilings_of, default_folder
 from perfkit.measure.bench import bench as run_suite
+from perfkit.measure.limits import check_limits
 from perfkit.measure.schedule import BenchRequest
 from perfkit.spec import Schedule, parse_variants
 from perfkit.techniques.compose import compose
@@ -72,6 +73,7 @@ def bench(
         request = replace(request, **options)
     except TypeError as error:
         raise UsageError(f"perfkit.bench: {error}") from None
+    check_limits(request.timeout_s, request.memory_limit_bytes)
     ceilings = ceilings_of(request, target.name, calibrate=calibrate)
     run_suite(
         request, folder, command=f"perfkit.bench({workload!r}, {technique!r})", ceilings=ceilings, progress=progress

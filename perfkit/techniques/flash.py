@@ -1,10 +1,11 @@
 """`flash`: fused attention. The workload's explicit attention is switched to torch's, run by one of its backends."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
@@ -53,6 +54,9 @@ class Flash(Technique):
             )
         state.workload.use_sdpa(state.bare_model)
         if self.backend != "auto":
+            refused = _refused_by_the_model(self.backend, state)
+            if refused is not None:
+                raise UnavailableError(f"the {self.backend} attention backend does not run here {refused}")
             # For the whole process rather than around the forward pass, because checkpointing runs the forward
             # pass again inside backward and must meet the same backend there.
             state.enter(sdpa_kernel(_BACKENDS[self.backend]))
@@ -70,6 +74,52 @@ class Flash(Technique):
                 value=1.0,
             ),
         )
+
+
+class _Attempts(TorchFunctionMode):
+    """Attention as the model calls it, which other arguments than the probe's may rule out for a backend."""
+
+    def __init__(self, backend: str) -> None:
+        super().__init__()
+        self.refused: str | None = None
+        self._backend = backend
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func is F.scaled_dot_product_attention and self.refused is None:
+            try:
+                with sdpa_kernel(_BACKENDS[self._backend]):
+                    return func(*args, **given)
+            except RuntimeError as error:
+                self.refused = f"{_arguments(args, given)}: {str(error).splitlines()[0]}"
+        return func(*args, **given)
+
+
+def _refused_by_the_model(backend: str, state: TrainState) -> str | None:
+    """With what arguments the model's own attention is refused by a backend, and why; None where it is not.
+
+    By one forward pass, which leaves no trace in torch's random numbers or in the model's buffers.
+    """
+    batch = state.workload.make_batch(torch.Generator().manual_seed(0))
+    kept = {name: buffer.clone() for name, buffer in state.bare_model.named_buffers()}
+    devices = [state.device] if state.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), _Attempts(backend) as attempts:
+        state.loss({name: tensor.to(state.device) for name, tensor in batch.items()})
+    with torch.no_grad():
+        for name, buffer in state.bare_model.named_buffers():
+            buffer.copy_(kept[name])
+    return attempts.refused
+
+
+def _arguments(args: tuple[Any, ...], given: dict[str, Any]) -> str:
+    """What of a call a backend may not know, in words: `with dropout 0.1 and a mask`."""
+    mask = args[3] if len(args) > 3 else given.get("attn_mask")
+    dropout = args[4] if len(args) > 4 else given.get("dropout_p", 0.0)
+    parts = [f"dropout {dropout:g}"] if dropout else []
+    parts += ["a mask"] if mask is not None else []
+    return f"with {' and '.join(parts)}" if parts else f"for queries of {tuple(args[0].shape)}"
 
 
 def _probe(backend: str, device: torch.device, dtype: torch.dtype) -> str | None:
