@@ -105,7 +105,8 @@ def _refused_by_the_model(backend: str, state: TrainState) -> str | None:
     batch = state.workload.make_batch(torch.Generator().manual_seed(0))
     kept = {name: buffer.clone() for name, buffer in state.bare_model.named_buffers()}
     devices = [state.device] if state.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), _Attempts(backend) as attempts:
+    attempts = _Attempts(backend)
+    with torch.random.fork_rng(devices=devices), attempts:
         state.loss({name: tensor.to(state.device) for name, tensor in batch.items()})
     with torch.no_grad():
         for name, buffer in state.bare_model.named_buffers():
