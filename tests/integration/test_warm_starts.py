@@ -98,6 +98,15 @@ def test_it_finds_what_it_is_given(warm_starts: Starts, tmp_path: Path, options:
     assert started.found["environment"] | {"OF_ITS_OWN": "x"} == started.found["environment"]
 
 
+def test_more_folders_are_searched(warm_starts: Starts, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "there.py").write_text("import sys\nprint(sys.path[:3], sys.argv)")
+    searched = f"{tmp_path}/elsewhere{os.pathsep}relative"
+    started, forked = both(warm_starts, tmp_path, [sys.executable, "-mthere", "x"], PYTHONPATH=searched)
+    assert forked == started
+    assert started.code == 0
+
+
 def test_with_a_safe_path_nothing_beside_it_is_found(warm_starts: Starts, tmp_path: Path) -> None:
     started, forked = both(warm_starts, tmp_path, [sys.executable, "-P", "program.py"])
     assert forked == started
@@ -167,7 +176,7 @@ def test_a_cold_test_starts_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "variable", ["OMP_PROC_BIND", "LD_PRELOAD", "PYTHONPATH", "ATEN_CPU_CAPABILITY", "TORCH_LOGS", "PYTHONHASHSEED"]
+    "variable", ["OMP_PROC_BIND", "LD_PRELOAD", "PYTHONOPTIMIZE", "ATEN_CPU_CAPABILITY", "TORCH_LOGS", "PYTHONHASHSEED"]
 )
 def test_what_libraries_read_when_they_are_loaded_is_not_forked(variable: str) -> None:
     assert not fits({variable: "1"}, {"PATH": "/bin"})

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy
 import torch
 
-from tests.warm.command import Command
+from tests.warm.command import SEARCHED, Command
 from tests.warm.starts import Starts
 
 _ZYGOTE = os.fspath(Path(__file__).parent)  # whose frames are in no traceback
@@ -66,7 +66,8 @@ class Fork:
             del sys.modules[name]
         importlib.invalidate_caches()
         sys.argv = [command.script or "-m", *command.arguments]
-        sys.path = list(self._path)
+        searched = os.environ.get(SEARCHED, "")
+        sys.path = [*(os.path.abspath(path) for path in searched.split(os.pathsep) if searched), *self._path]  # noqa: PTH100
         if not command.safe_path:
             sys.path.insert(0, str(Path(command.script).resolve().parent if command.script else Path.cwd()))
         if command.unbuffered:

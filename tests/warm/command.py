@@ -7,16 +7,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+SEARCHED = "PYTHONPATH"
+HASH_SEED = "PYTHONHASHSEED"
+_CHOSEN_SEED = "0"  # the forks have one seed: any is as good where none was asked for
+
 # What the interpreter and libraries read while they are loaded: a fork of a process that was started with other values
 # would be another process.
 _LINKER = ("LD_", "MALLOC_")
 _KERNELS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "OMP_", "ONEDNN_", "OPENBLAS_")
 _PYTHON = ("PYTHON", "PYTORCH_", "TORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_")
 _READ_AT_IMPORT = (*_LINKER, *_KERNELS, *_PYTHON)
-# Set by the fork; looked at whenever something is compiled.
-_SET_LATER = frozenset({"OMP_NUM_THREADS", "TORCHINDUCTOR_CACHE_DIR"})
-HASH_SEED = "PYTHONHASHSEED"
-_CHOSEN_SEED = "0"  # the forks have one seed: any is as good where none was asked for
+_BY_FORK = ("OMP_NUM_THREADS", SEARCHED)
+# Looked at whenever something is compiled; when a group of processes is made.
+_READ_LATER = frozenset({*_BY_FORK, "TORCHINDUCTOR_CACHE_DIR", "TORCH_NCCL_ASYNC_ERROR_HANDLING"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,8 @@ class Command:
         options = set()
         while rest and rest[0] in ("-u", "-P"):
             options.add(rest.pop(0))
+        if rest and rest[0].startswith("-m") and len(rest[0]) > 2:
+            rest[:1] = ["-m", rest[0][2:]]
         found = {"unbuffered": "-u" in options, "safe_path": "-P" in options}
         match rest:
             case ["-m", module, *arguments]:
@@ -54,7 +59,8 @@ class Command:
 
 def zygote_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of the process that is forked: one thread, since a process with threads is not forked in peace."""
-    return {**environment, "OMP_NUM_THREADS": "1", HASH_SEED: _CHOSEN_SEED}
+    kept = {name: value for name, value in environment.items() if name != SEARCHED}
+    return {**kept, "OMP_NUM_THREADS": "1", HASH_SEED: _CHOSEN_SEED}
 
 
 def fits(asked: Mapping[str, str], zygote: Mapping[str, str]) -> bool:
@@ -66,7 +72,7 @@ def _loaded_with(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if value and name.startswith(_READ_AT_IMPORT) and name not in _SET_LATER
+        if value and name.startswith(_READ_AT_IMPORT) and name not in _READ_LATER
     }
 
 
