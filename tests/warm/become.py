@@ -11,6 +11,7 @@ import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import SourceFileLoader
+from multiprocessing import process
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -106,6 +107,7 @@ def _become(request: Mapping[str, Any], standard: Sequence[int]) -> None:
     for given in standard:
         os.close(given)
     os.chdir(request["folder"])
+    process.ORIGINAL_DIR = request["folder"]  # type: ignore[attr-defined] - where spawned processes look for the script
     os.environ.clear()
     os.environ.update(request["environment"])
     os.sched_setaffinity(0, request["cores"])

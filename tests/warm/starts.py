@@ -117,7 +117,7 @@ def _fork(process: Any, address: str, request: dict[str, Any], asked: Mapping[st
     line.connect(address)
     socket.send_fds(line, [json.dumps(request).encode()], _standard(asked))
     process.pid = int(line.recv(64))
-    process.zygote_line = line
+    process.zygote_line = line.detach()  # closed with the process's end alone, and not where garbage is collected
     process._child_created = True
     pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
     process._close_pipe_fds(*(asked[name] for name in pipes))
@@ -135,13 +135,13 @@ def _ignored(number: int) -> bool:
 
 def _wait_warm(process: Any, flags: int) -> tuple[int, int]:
     """As `os.waitpid`, for a process which is the zygote's child."""
-    line: socket.socket | None = getattr(process, "zygote_line", None)
+    line: int | None = getattr(process, "zygote_line", None)
     if line is None:
         return _try_wait(process, flags)
     if flags and not select.select([line], [], [], 0)[0]:
         return 0, 0
-    status = int(line.recv(64) or signal.SIGKILL)  # nothing: the zygote itself was killed
-    line.close()
+    status = int(os.read(line, 64) or signal.SIGKILL)  # nothing: the zygote itself was killed
+    os.close(line)
     return process.pid, status
 
 
