@@ -13,6 +13,7 @@ import psutil
 from isal import igzip
 
 from perfkit.errors import RunFormatError
+from perfkit.trace.memory.deep_stack import on_deep_stack
 from perfkit.trace.reading.kineto import without_gc
 from perfkit.trace.reading.source import open_source
 from perfkit.trace.reading.stream import BLOCK_BYTES, GzipError, Limits
@@ -22,6 +23,9 @@ _LONGEST_NAME = 80
 # What a pickle may take up: one byte of it makes at most an empty list or dictionary, of 56 or 64 bytes.
 _BYTES_PER_BYTE = 64
 _BYTES_ANYWAY = 512 << 20
+# A tuple is made by one byte, and hashing it as a key takes 80 bytes of the C stack for each that it is nested in
+# (CPython 3.11, x86-64).
+_STACK_PER_BYTE = 256
 
 _DAMAGE = (
     pickle.UnpicklingError,
@@ -45,8 +49,10 @@ def load_plain(path: str) -> object:
     `RunFormatError` for a pickle that names anything else, before that is even looked up: globals, persistent
     ids, registered extensions and out-of-band buffers are refused, so no code of the file's choice runs. So are
     damaged files, and such as declare more bytes than there are or would take more memory than a file of that size
-    can need. What is not bounded: the time a hostile file takes (keys chosen to collide), and the C stack that
-    hashing tuples nested a hundred thousand deep takes; such a file can stop this process, not run anything in it.
+    can need. Tuples may be nested as keys as deep as a quarter of the free memory has room for the stack that hashing
+    them takes (80 bytes a level, of which a byte of the file can make one). What is not bounded: the time a hostile
+    file takes (keys chosen to collide), and tuples nested deeper still; such a file can stop this process, not run
+    anything in it.
     """
     file, file_bytes = open_source(path)
     with file:
@@ -54,8 +60,7 @@ def load_plain(path: str) -> object:
         copyreg._extension_cache.clear()  # type: ignore[attr-defined]
         try:
             text = _Bounded(file, path, file_bytes)
-            with without_gc(), _memory_bounded(_BYTES_ANYWAY + _BYTES_PER_BYTE * text.size):
-                return _PlainUnpickler(text, path).load()
+            return on_deep_stack(lambda: _load(text, path), _STACK_PER_BYTE * text.size)
         except MemoryError:
             raise RunFormatError(
                 f"{path}: asks for more memory than this machine gives or a snapshot of {file_bytes} bytes can need; "
@@ -63,6 +68,11 @@ def load_plain(path: str) -> object:
             ) from None
         except _DAMAGE as error:
             raise RunFormatError(f"{path}: not a whole pickle ({_line(error)}); record the snapshot again") from None
+
+
+def _load(text: "_Bounded", path: str) -> object:
+    with without_gc(), _memory_bounded(_BYTES_ANYWAY + _BYTES_PER_BYTE * text.size):
+        return _PlainUnpickler(text, path).load()
 
 
 class _PlainUnpickler(pickle.Unpickler):

@@ -198,6 +198,19 @@ def test_nesting_has_no_limit_that_hurts(tmp_path: Path) -> None:
     assert depth == 1
 
 
+@pytest.mark.parametrize("between", [b"", P.MEMOIZE])
+def test_a_key_may_be_nested_a_million_deep(tmp_path: Path, between: bytes) -> None:
+    depth = 1_000_000
+    key = P.EMPTY_TUPLE + (P.TUPLE1 + between) * depth
+    value = load_plain(write(tmp_path, P.PROTO + b"\4" + P.EMPTY_DICT + key + P.NONE + P.SETITEM + P.STOP))
+    assert isinstance(value, dict)
+    (key_of_it,) = value
+    while key_of_it:
+        (key_of_it,) = key_of_it
+        depth -= 1
+    assert depth == 0
+
+
 def test_the_limit_on_memory_is_lifted_again(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_AS)
