@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,9 @@ class MlflowLogger:
         if self._run_id is None:
             self._run_id = self._in_progress()
         if self._run_id is None:
-            self._run_id = client.create_run(self._experiment_id(), run_name=self._name or None).info.run_id
+            # Never without a name: MLflow would draw one from the program's random numbers.
+            name = self._name or f"perfkit-{datetime.now():%Y-%m-%d-%H%M%S}"
+            self._run_id = client.create_run(self._experiment_id(), run_name=name).info.run_id
             self._own = True
         return client, self._run_id
 

@@ -22,6 +22,7 @@ from tests.fixtures.integration_runs import (
     finished_job,
     record_of,
 )
+from tests.fixtures.random_states import random_states, seeded
 
 ACCUMULATION = 2
 
@@ -57,9 +58,12 @@ def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path
 
 
 def test_losses_are_the_same_to_the_last_bit(tmp_path: Path) -> None:
-    plain = train([])
+    seeded()
+    plain, drawn = train([]), random_states()
     assert len(plain) == ACCUMULATION * STEPS
+    seeded()
     assert train([PerfkitTracker(tmp_path / "x", **OPTIONS)]) == plain
+    assert random_states() == drawn
 
 
 def test_an_exception_is_recorded_where_the_tracker_is_entered(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from perfkit.integrations.huggingface import PerfkitCallback
 from perfkit.record import Status
 from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, accumulated, finished_job, points, record_of
+from tests.fixtures.random_states import random_states, seeded
 
 
 class WithLoss(Net):
@@ -95,9 +96,10 @@ def test_losses_are_the_same_to_the_last_bit(tmp_path: Path) -> None:
     seen = []
     for callbacks in ([], [PerfkitCallback(tmp_path / "x", **OPTIONS)]):
         losses = Losses()
+        seeded()
         trainer(tmp_path, [losses, *callbacks]).train()
-        seen.append(losses.seen)
-    assert len(seen[0]) == STEPS
+        seen.append((losses.seen, random_states()))
+    assert len(seen[0][0]) == STEPS
     assert seen[0] == seen[1]
 
 

@@ -99,6 +99,7 @@ def test_a_run_of_its_own_is_none_of_the_programs(store: str) -> None:
     experiment = client.get_experiment_by_name("perfkit's")
     (run,) = client.search_runs([experiment.experiment_id])
     assert history(store, run.info.run_id, "perfkit/step_s") == [(10, 0.25), (20, 0.125)]
+    assert run.info.run_name.startswith("perfkit-20")  # not a word of MLflow's drawing
 
 
 def test_a_run_that_does_not_exist_is_mlflows_own_error(store: str) -> None:
