@@ -4,6 +4,8 @@ import logging
 import os
 from collections.abc import Callable
 
+from perfkit.errors import PerfkitError
+
 LOG = logging.getLogger("perfkit")
 
 
@@ -38,11 +40,15 @@ class Guard:
     def _fail(self, error: Exception) -> None:
         self.failure = error
         self.reason = f"{self._name} switched itself off: {describe(error)}"
-        LOG.warning("%s switched itself off, training goes on: %s", self._name, describe(error), exc_info=error)
+        # What the system or perfkit itself says plainly needs no traceback: a full disk, a folder that cannot be.
+        plain = isinstance(error, OSError | PerfkitError)
+        trace = None if plain else error
+        LOG.warning("%s switched itself off, training goes on: %s", self._name, describe(error), exc_info=trace)
         try:
             self._switch_off()
         except Exception as second:
-            LOG.warning("perfkit could not take all of its hooks away: %s", describe(second), exc_info=second)
+            if not plain or describe(second) != describe(error):  # the same disk is full for its last words
+                LOG.warning("perfkit could not take all of its hooks away: %s", describe(second), exc_info=second)
 
 
 def describe(error: BaseException) -> str:

@@ -50,6 +50,11 @@ class Profile:
         """Whether there is anything in `folder` of this profile's."""
         return self._watcher is not None and self._watcher.session.main is not None
 
+    @property
+    def failure(self) -> str:
+        """Why perfkit switched itself off, in a line; empty while all is well."""
+        return "" if self._watcher is None else self._watcher.guard.reason
+
     def start(self, *, by_hand: bool = False) -> Self:
         """Begin to watch; `by_hand`: only `step` tells steps. Raises nothing on perfkit's account."""
         global _watching

@@ -251,6 +251,9 @@ def test_a_disk_that_fills(room: int, tmp_path: Path) -> None:
     )
     assert (process.returncode, process.stdout) == (alone.returncode, alone.stdout), process.stderr.decode()
     assert process.stderr.count(b"perfkit switched itself off") == 1, process.stderr.decode()
+    assert b"Traceback" not in process.stderr
+    assert b"perfkit: recorded in" not in process.stderr
+    assert process.stderr.decode().splitlines()[-1].startswith("perfkit: kept in run: ")
 
 
 @pytest.mark.slow
@@ -259,7 +262,9 @@ def test_an_unwritable_folder_costs_a_run_its_profile_alone(tmp_path: Path) -> N
     alone = bare("short.py", cwd=tmp_path)
     process = finished([*UNDER_PERFKIT, "--out", "file/run", PROGRAMS / "short.py"], cwd=tmp_path)
     assert (process.returncode, process.stdout) == (alone.returncode, alone.stdout)
-    assert process.stderr.count(b"perfkit switched itself off") == 1, process.stderr.decode()
+    said = [line for line in process.stderr.decode().splitlines() if not line.startswith("perfkit: watching ")]
+    assert len(said) == 1, said
+    assert "perfkit switched itself off, training goes on: NotADirectoryError: " in said[0]
 
 
 # --- the program fails ------------------------------------------------------------------------------------------------

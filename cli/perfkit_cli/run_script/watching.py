@@ -13,6 +13,7 @@ from perfkit.errors import PerfkitError
 from perfkit.integrations.table import logger_for
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.run_script.imported import after_import
+from perfkit_cli.run_script.kept import kept
 from perfkit_cli.run_script.options import RunOptions
 from perfkit_cli.run_script.program import Program
 from perfkit_cli.run_script.step_function import StepFunction
@@ -107,7 +108,12 @@ class Watching:
         if complaint:
             self._say(complaint)
         folder = self._profile.folder
-        if self._profile.recorded and (folder / "report.html").is_file():
+        if self._profile.failure:
+            if folder.is_dir():
+                what = kept(folder)
+                drawn = f"; to be drawn by: perfkit report {_shown(folder)}" if what else " that could be drawn"
+                self._say(f"kept in {_shown(folder)}: {what or 'nothing'}{drawn}")
+        elif self._profile.recorded and (folder / "report.html").is_file():
             self._say(f"report: {_shown(folder / 'report.html')}")
         elif self._profile.recorded and (folder / SUITE_FILE).is_file():
             self._say(f"recorded in {_shown(folder)}, to be drawn by: perfkit report {_shown(folder)}")

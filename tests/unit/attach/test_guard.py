@@ -6,6 +6,7 @@ import os
 import pytest
 
 from perfkit.attach.guard import Guard, describe
+from perfkit.errors import PerfkitError
 
 
 class Switch:
@@ -46,6 +47,17 @@ def test_the_first_failure_is_logged_once_with_its_traceback(caplog: pytest.LogC
     assert line.exc_info[1] is guard.failure
     assert "in fail" in caplog.text
     assert (switch.calls, got) == (1, [])
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device", "x"), PerfkitError("said plainly")])
+def test_what_is_said_plainly_is_a_line(caplog: pytest.LogCaptureFixture, error: Exception) -> None:
+    def fail_plainly() -> None:
+        raise error
+
+    Guard(fail_plainly)(fail_plainly)  # switching off meets the same
+    [line] = caplog.records
+    assert line.getMessage().startswith(f"perfkit switched itself off, training goes on: {type(error).__name__}: ")
+    assert line.exc_info is None
 
 
 def test_it_says_whose_failure_it_was(caplog: pytest.LogCaptureFixture) -> None:
