@@ -1,5 +1,6 @@
 """What `perfkit check` does for each of its forms."""
 
+import difflib
 import os
 import shlex
 import sys
@@ -221,7 +222,7 @@ def _stored(given: Options, config: "CheckConfig") -> "Source":
     """The figures to compare with: of a file, a folder, or the baseline file at a revision."""
     from perfkit.check.stored import of_baseline, of_run
     from perfkit.store.baseline import read_baseline
-    from perfkit.store.git_file import read_baseline_of
+    from perfkit.store.git_file import NoRevisionError, read_baseline_of
 
     path = Path(given.baseline) if given.baseline is not None else _baseline_file(given, config)
     if path.is_dir():
@@ -234,7 +235,14 @@ def _stored(given: Options, config: "CheckConfig") -> "Source":
             )
         return of_baseline(read_baseline(path), path.name)
     file = Path(config.root) / config.baseline
-    return of_baseline(read_baseline_of(given.baseline, file), f"{file.name} of {given.baseline}")
+    try:
+        found = read_baseline_of(given.baseline, file)
+    except NoRevisionError as error:
+        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, beside, n=1)
+        hint = f"did you mean {path.with_name(near[0])}?" if near else f"as a revision: {error}"
+        raise UsageError(f"{path}: there is no such file or folder, and no such revision of git; {hint}") from None
+    return of_baseline(found, f"{file.name} of {given.baseline}")
 
 
 def _baseline_file(given: Options, config: "CheckConfig") -> Path:

@@ -7,6 +7,10 @@ from perfkit.git import git
 from perfkit.store.baseline import BASELINE_FILE, Baseline, decode_baseline
 
 
+class NoRevisionError(UsageError):
+    """Git knows no such revision here, or there is no repository."""
+
+
 def read_baseline_of(revision: str, path: Path) -> Baseline:
     """The baseline that `path` held at a branch, tag or commit.
 
@@ -18,12 +22,14 @@ def read_baseline_of(revision: str, path: Path) -> Baseline:
 def file_at(revision: str, path: Path) -> bytes:
     """What `path` (relative to the current folder, or absolute) held at a revision."""
     if not revision or revision.startswith("-") or ":" in revision:
-        raise UsageError(f"{revision!r} is no revision of git: expected a branch, tag or commit, such as origin/main")
+        raise NoRevisionError(
+            f"{revision!r} is no revision of git: expected a branch, tag or commit, such as origin/main"
+        )
     folder, inner = _existing_folder(path.absolute())
     _require_repository(folder)
     known = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if not known.ok:
-        raise UsageError(
+        raise NoRevisionError(
             f"git knows no revision {revision!r} in {folder}: fetch it first (`git fetch origin "
             f"{revision.removeprefix('origin/')}`; in CI also check out more than the last commit)"
         )
@@ -46,7 +52,7 @@ def _require_repository(folder: Path) -> None:
     answer = git(folder, "rev-parse", "--is-inside-work-tree")
     if answer.text == "true":
         return
-    raise UsageError(
+    raise NoRevisionError(
         f"{folder} is not in a working tree of git{'' if answer.ok else f' ({answer.said})'}: "
         "a baseline of a revision needs one; expected a file or a run instead"
     )

@@ -101,14 +101,16 @@ def to_do(check: Check) -> str:
     """What to do now; empty where nothing is."""
     failed = having(check, Verdict.FAIL)
     if failed and all(judged.quantity == OUTCOME for _, judged in failed):
-        return "The reason is above; its output is in the run's output.log."
+        return "The row of the variant says why; its output is in the run's output.log."
     if check.verdict in _TO_DO:
         return _TO_DO[check.verdict]
     undecided = [judged for _, judged in having(check, Verdict.INCONCLUSIVE) if judged.to_decide]
     if undecided:
-        more = f" (and {len(undecided) - 1:,} more, above)" if len(undecided) > 1 else ""
+        more = f" (and {len(undecided) - 1:,} more)" if len(undecided) > 1 else ""
         return f"To decide {one_line(undecided[0].title)}: {one_line(undecided[0].to_decide)}{more}."
-    return "See the reasons above." if any(map(gated, check.variants)) else "Set thresholds in [tool.perfkit.check]."
+    if not any(map(gated, check.variants)):
+        return "Set thresholds in [tool.perfkit.check]."
+    return "Each row says why."
 
 
 def sides(check: Check) -> str:

@@ -1,6 +1,7 @@
 import msgspec
+import pytest
 
-from perfkit.check.result import Side
+from perfkit.check.result import Side, Verdict
 from perfkit_reports.subjects.check import story
 from tests.fixtures import sample_checks
 
@@ -16,9 +17,19 @@ def test_a_revision_is_named_once() -> None:
 def test_a_side_that_does_not_train_is_no_figure_that_got_worse() -> None:
     stopped = sample_checks.stopped()
     assert story.headline(stopped) == "1 of 1 variant does not train to the end"
-    assert story.to_do(stopped) == "The reason is above; its output is in the run's output.log."
+    assert story.to_do(stopped) == "The row of the variant says why; its output is in the run's output.log."
     both = msgspec.structs.replace(stopped, variants=(*stopped.variants, sample_checks.regressed()))
     assert story.headline(both) == (
         "4 of 10 gated quantities got worse by more than the threshold, in 1 of 2 variants, "
         "and 1 of 2 variants does not train to the end"
     )
+
+
+@pytest.mark.parametrize("name", ["every_verdict", "too_noisy", "other_machine", "stopped", "nothing"])
+def test_what_to_do_stands_before_the_rows_and_points_at_nothing_above(name: str) -> None:
+    assert "above" not in story.to_do(getattr(sample_checks, name)())
+
+
+def test_where_nothing_could_be_compared_the_rows_say_why() -> None:
+    other = msgspec.structs.replace(sample_checks.other_machine(), verdict=Verdict.NOT_COMPARED)
+    assert story.to_do(other) == "Each row says why."

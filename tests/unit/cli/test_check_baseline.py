@@ -1,0 +1,23 @@
+"""`perfkit check --baseline` that names nothing."""
+
+import subprocess
+
+import pytest
+
+MESSAGE = "Error: runs/none: there is no such file or folder, and no such revision of git; "
+
+
+@pytest.mark.parametrize("repository", [False, True])
+def test_it_says_so_before_anything_is_measured(perfkit_in_process, repository: bool) -> None:
+    folder = perfkit_in_process.folder
+    if repository:
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    (folder / "pyproject.toml").write_text('[[tool.perfkit.check.cases]]\nworkload = "gpt:size=nano"\n')
+    nowhere = perfkit_in_process("check", "--baseline", "runs/none")
+    assert nowhere.returncode == 2
+    assert nowhere.stderr.startswith(MESSAGE + "as a revision: ")
+    assert len(nowhere.stderr.splitlines()) == 1
+    (folder / "runs" / "nona").mkdir(parents=True)
+    near = perfkit_in_process("check", "--baseline", "runs/none")
+    assert near.stderr == MESSAGE + "did you mean runs/nona?\n"
+    assert "Compared" not in near.stdout
