@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+INTERPRETER = sys.executable  # tests change it
+_PERFKIT = os.fspath(Path(INTERPRETER).with_name("perfkit"))
+
 SEARCHED = "PYTHONPATH"
 HASH_SEED = "PYTHONHASHSEED"
 _CHOSEN_SEED = "0"  # the forks have one seed: any is as good where none was asked for
@@ -36,9 +39,9 @@ class Command:
     def parse(cls, words: Sequence[str]) -> Self | None:
         """None where these words start something else, or in a way that a fork cannot."""
         program, *rest = words
-        if program == _console_script():
+        if program == _PERFKIT:
             return cls(module=None, script=program, arguments=tuple(rest))
-        if program != sys.executable:
+        if program != INTERPRETER:
             return None
         options = set()
         while rest and rest[0] in ("-u", "-P"):
@@ -74,7 +77,3 @@ def _loaded_with(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if value and name.startswith(_READ_AT_IMPORT) and name not in _READ_LATER
     }
-
-
-def _console_script() -> str:
-    return os.fspath(Path(sys.executable).with_name("perfkit"))

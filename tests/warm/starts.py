@@ -8,13 +8,12 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.warm.command import Command, fits, zygote_environment
+from tests.warm.command import INTERPRETER, Command, fits, zygote_environment
 
 _LIMITS = ("RLIMIT_AS", "RLIMIT_CORE", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_STACK")
 _ZYGOTE = Path(__file__).with_name("zygote.py")
@@ -101,7 +100,7 @@ class Zygote:
                 listener.bind(address)
                 listener.listen(64)
                 self._process = subprocess.Popen(
-                    [sys.executable, os.fspath(_ZYGOTE), str(listener.fileno()), address],
+                    [INTERPRETER, os.fspath(_ZYGOTE), str(listener.fileno()), address],
                     stdin=subprocess.PIPE,
                     pass_fds=[listener.fileno()],
                     env=self._environment,
