@@ -21,8 +21,14 @@ _KERNELS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "OMP_", "ONEDNN_", "OPENB
 _PYTHON = ("PYTHON", "PYTORCH_", "TORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_")
 _READ_AT_IMPORT = (*_LINKER, *_KERNELS, *_PYTHON)
 _BY_FORK = ("OMP_NUM_THREADS", SEARCHED)
-# Looked at whenever something is compiled; when a group of processes is made.
-_READ_LATER = frozenset({*_BY_FORK, "TORCHINDUCTOR_CACHE_DIR", "TORCH_NCCL_ASYNC_ERROR_HANDLING"})
+# Looked at whenever something is compiled; when a group of processes is made; when CUDA is asked for. Libraries set
+# these in the process that runs the tests.
+_COMPILES, _GROUPS, _CUDA = (
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "PYTORCH_NVML_BASED_CUDA_CHECK",
+)
+_READ_LATER = frozenset({*_BY_FORK, _COMPILES, _GROUPS, _CUDA})
 
 
 @dataclass(frozen=True, kw_only=True)
