@@ -20,15 +20,16 @@ _LINKER = ("LD_", "MALLOC_")
 _KERNELS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "OMP_", "ONEDNN_", "OPENBLAS_")
 _PYTHON = ("PYTHON", "PYTORCH_", "TORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_")
 _READ_AT_IMPORT = (*_LINKER, *_KERNELS, *_PYTHON)
-_BY_FORK = ("OMP_NUM_THREADS", SEARCHED)
-# Looked at whenever something is compiled; when a group of processes is made; when CUDA is asked for. Libraries set
-# these in the process that runs the tests.
-_COMPILES, _GROUPS, _CUDA = (
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
-    "PYTORCH_NVML_BASED_CUDA_CHECK",
+# Set by the fork, or read by torch when it compiles, makes a group or looks for CUDA: libraries that tests import set them.
+_READ_LATER = frozenset(
+    {
+        "OMP_NUM_THREADS",
+        "PYTORCH_NVML_BASED_CUDA_CHECK",
+        SEARCHED,
+        "TORCHINDUCTOR_CACHE_DIR",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    }
 )
-_READ_LATER = frozenset({*_BY_FORK, _COMPILES, _GROUPS, _CUDA})
 
 
 @dataclass(frozen=True, kw_only=True)
