@@ -1,4 +1,4 @@
-"""Matrix products and fused attention by the sizes of their calls: what each kernel reaches, and what it loses."""
+"""GEMMs and fused attention by shape: what each kernel reaches of its roof, and what it loses."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,7 +57,9 @@ _KERNEL = Column[ProductRow]("Kernel", lambda row: code(row.kernel, 32), numeric
 _DTYPE = Column[ProductRow]("Dtype", lambda row: text(row.dtype), numeric=False, help="what it is computed in")
 _WAVES = Column[ProductRow]("Waves", _waves, help="blocks for each multiprocessor, one at a time")
 _WAVE_LOSS = Column[ProductRow](
-    "Lost to waves", _wave_loss, help="of the multiprocessors' time, at least: some have one block less to do"
+    "Wave quantization",
+    _wave_loss,
+    help="share of the multiprocessors' time lost, at least: some have one block less to do",
 )
 _BEHIND: tuple[Column[ProductRow], ...] = (
     Column("Calls", lambda row: calls(row.calls), help="per step"),
@@ -88,15 +90,15 @@ _GEMMS: tuple[Column[GemmRow], ...] = (
     Column("Tile", lambda row: text(row.tile), numeric=False, help="of the result and of K, by the kernel's name"),
     _WAVE_LOSS,
     Column(
-        "Lost to tiles",
+        "Tile quantization",
         lambda row: _loss(row.tile_loss, _NO_TILE) if row.kernel else Cell(NOTHING),
-        help="of the arithmetic: what is outside of the product in tiles at its edges",
+        help="share of the arithmetic lost: tiles at the edges are computed in full",
     ),
     *(_OP, _KERNEL),
     *_in_detail(
         _WAVES,
         Column[GemmRow](
-            "K in parts",
+            "Split-K",
             lambda row: Cell(NOTHING) if row.split_k is None else Cell(str(row.split_k), value=row.split_k),
             help="split K: so many blocks add up one tile",
         ),
@@ -131,7 +133,7 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
     Column("Pass", lambda row: Cell("backward" if row.backward else "forward"), numeric=False),
     Column("Library", lambda row: text(row.backend), numeric=False, wrap=True),
     Column("Heads", _heads, help="of queries / of keys"),
-    Column("Width", lambda row: Cell(str(row.width), value=row.width), help="of a head"),
+    Column("Head dim", lambda row: Cell(str(row.width), value=row.width)),
     Column("Mask", _mask, numeric=False, wrap=True, help="a causal mask or a window leaves out pairs: not counted"),
     _DTYPE,
     *_in_detail(
@@ -143,12 +145,10 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
     ),
 )
 _INTRO = (
-    "Equal calls together, those with most time above their roof first. The roof is the higher of both, so that a "
-    "narrow product is held against the bandwidth."
+    "Calls of equal shape are one row; those with most time above their roof come first. The roof is the one that "
+    "binds, compute or bandwidth, so that a skinny GEMM is not held against the compute peak."
 )
-_INTRO_ON_DEVICE = (
-    "A kernel's blocks run in waves and compute whole tiles; what that loses is part of the time above the roof."
-)
+_INTRO_ON_DEVICE = "Wave and tile quantization are part of the time above the roof."
 
 
 def products(analysis: TraceAnalysis) -> Section | None:
@@ -163,14 +163,14 @@ def section(traces: Sequence[RankTrace]) -> Section | None:
         return None
     intro = (_INTRO, *([_INTRO_ON_DEVICE] if any(trace.device != CPU for trace in sized) else []))
     told = by_trace("products", sized, _tables)
-    return Section("products", "Products and attention by size", told, nav="Products", intro=intro)
+    return Section("products", "GEMMs and attention by shape", told, nav="GEMMs", intro=intro)
 
 
 def _tables(trace: RankTrace, end: str) -> Sequence[Block]:
     gemms, attentions = telling(_GEMMS, trace.gemms), telling(_ATTENTIONS, trace.attentions)
-    what = "size" if trace.device == CPU else "size and kernel"
-    ranked = {"whats": what.replace("size", "sizes").replace("kernel", "kernels"), "sorted": SAVINGS}
+    what = "shape" if trace.device == CPU else "shape and kernel"
+    ranked = {"whats": what.replace("shape", "shapes").replace("kernel", "kernels"), "sorted": SAVINGS}
     return (
-        *table(f"gemms{end}", "Matrix products", gemms, trace.gemms, what, **ranked),
+        *table(f"gemms{end}", "GEMMs", gemms, trace.gemms, what, **ranked),
         *table(f"attentions{end}", "Fused attention", attentions, trace.attentions, what, **ranked),
     )
