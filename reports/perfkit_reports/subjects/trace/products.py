@@ -59,7 +59,7 @@ _WAVES = Column[ProductRow]("Waves", _waves, help="blocks for each multiprocesso
 _WAVE_LOSS = Column[ProductRow](
     "Wave quantization",
     _wave_loss,
-    help="share of the multiprocessors' time lost, at least: some have one block less to do",
+    help="multiprocessor time lost, at least: some have one block less to do",
 )
 _BEHIND: tuple[Column[ProductRow], ...] = (
     Column("Calls", lambda row: calls(row.calls), help="per step"),
