@@ -6,7 +6,7 @@ from perfkit.record import PHASES
 
 COLLECTIVE_RANGES = ("nccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:")
 
-OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
+OPTIMIZER_STEP = re.compile(r"Optimizer\.step#(?P<optimizer>\w*)")
 
 # torch.optim and DataLoader mark themselves; `## ... ##` are torchrec's and its examples', `[pl]` Lightning's. Names
 # are compared in lower case.

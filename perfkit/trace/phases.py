@@ -60,14 +60,15 @@ class PhaseRanges:
         """For times on threads of the host the phase that ranges tell, NONE elsewhere."""
         return self.marked.at(times) if len(self.marked) else self.around(threads, times)[0]
 
-    def around(self, threads: NDArray[np.int32], times: Ints) -> tuple[Ints, Ints]:
-        """For times on threads the phase of the innermost range around that names one, and when that range began."""
+    def around(self, threads: NDArray[np.int32], times: Ints) -> tuple[Ints, Ints, Ints]:
+        """For times on threads the phase of the innermost range around that names one, and when it began and ended."""
         if not len(self.events):
             nothing = np.full(len(times), NONE, np.int64)
-            return nothing, nothing.copy()
+            return nothing, nothing.copy(), nothing.copy()
         at = around_times(self.trace, self.events, threads, times)
-        none = at == NONE
-        return np.where(none, NONE, self.phase[at]), np.where(none, NONE, self.trace.start_ns[self.events[at]])
+        none, event = at == NONE, self.events[at]
+        phase, start, end = self.phase[at], self.trace.start_ns[event], self.trace.end_ns[event]
+        return np.where(none, NONE, phase), np.where(none, NONE, start), np.where(none, NONE, end)
 
 
 def find_phases(trace: Trace) -> Phases:
@@ -81,15 +82,17 @@ def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps, ranges: Phase
     """The phase of each op (rows in the order of time): index into `PHASES`, NONE where it is not known.
 
     Where we marked phases, those. Else, the innermost deciding: what runs beneath an autograd `node` is backward, what
-    lies in a range whose name says so (`phase_of`) is of its phase. Then ops that only optimizers call are theirs, and
-    the rest from the first op that records gradients up to backward is forward; all of it where nothing is trained.
+    lies in a range whose name says so (`phase_of`) is of its phase, but for the forward passes that an optimizer calls
+    itself. Then ops that only optimizers call are theirs, and the rest from the first op that records gradients up to
+    backward is forward; all of it where nothing is trained.
     """
     starts = trace.start_ns[event]
     if len(ranges.marked):
         return ranges.marked.at(starts)
-    phase, since = ranges.around(trace.thread[event], starts)
+    phase, since, until = ranges.around(trace.thread[event], starts)
     within = node != NONE
     phase[within & ((phase == NONE) | (starts[node] >= since))] = _BACKWARD
+    phase[_evaluated(trace, event, phase, since, until)] = _FORWARD
     if not len(event):
         return phase
     phase[(phase == NONE) & _on_engine_threads(trace, event, within)] = _BACKWARD
@@ -109,6 +112,23 @@ def _ranges(trace: Trace, phase_of_name: Callable[[str], int | None]) -> tuple[I
     ranges = trace.of(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     events, phases = numbered(trace, ranges, phase_of_name)
     return events, np.asarray([phases[name] for name in trace.name[events].tolist()], np.int64)
+
+
+def _evaluated(trace: Trace, event: Ints, phase: Ints, since: Ints, until: Ints) -> NDArray[np.bool_]:
+    """The forward passes of closures: in an optimizer's range, what runs from an op that records gradients to the
+    backward pass that follows in the same range. An update records none."""
+    starts = trace.start_ns[event]
+    stepping = phase == _OPTIMIZER
+    backward = np.append(starts[phase == _BACKWARD], np.iinfo(np.int64).max)
+    recording = starts[stepping & (trace.sequence[event] != NONE)]
+    if len(backward) == 1 or not len(recording):
+        return np.zeros(len(event), np.bool_)
+    after = np.searchsorted(backward, starts, side="right")
+    before = np.where(after > 0, backward[after - 1], np.iinfo(np.int64).min)
+    last = np.searchsorted(recording, starts, side="right") - 1
+    recorded = (last >= 0) & (recording[last] > before) & (recording[last] >= since)
+    evaluated: NDArray[np.bool_] = stepping & recorded & (backward[np.minimum(after, len(backward) - 1)] < until)
+    return evaluated
 
 
 def _on_engine_threads(trace: Trace, event: Ints, within: NDArray[np.bool_]) -> NDArray[np.bool_]:

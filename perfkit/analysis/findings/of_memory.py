@@ -1,6 +1,6 @@
 """What to do about memory: of one account."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from perfkit.analysis.findings import plainly
 from perfkit.analysis.findings.memory.view import AccountView
@@ -16,6 +16,7 @@ def memory_findings(
     techniques: tuple[str, ...] | None = None,
     own_loop: bool = False,
     tried: Mapping[str, str] | None = None,
+    optimizers: Collection[str] = (),
 ) -> tuple[Finding, ...]:
     """All rules' findings: warnings, then gains by bytes, then notes.
 
@@ -27,6 +28,7 @@ def memory_findings(
         techniques: those that are on, which are not advised; None where that is not known.
         own_loop: whether it is of a loop that is not perfkit's own.
         tried: what came of techniques that were tried elsewhere, by technique, as `tried as ckpt: ...`.
+        optimizers: the classes of those that train, none where that is not known.
     """
-    view = AccountView(account, variant, techniques, {} if tried is None else tried, own_loop)
+    view = AccountView(account, variant, techniques, {} if tried is None else tried, own_loop, frozenset(optimizers))
     return ordered(plainly(view))

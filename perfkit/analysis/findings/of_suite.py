@@ -73,12 +73,20 @@ def _of_memory(suite: SuiteView) -> Iterator[Finding]:
             techniques=variant.techniques,
             own_loop=variant.loop is not None,
             tried=tried,
+            optimizers=_optimizers(suite, variant),
         )
         if variant in suite.advised:
             gains = [finding for finding in findings if finding.severity == "gain"]
             yield from (finding for finding in findings if finding not in gains[_MOST_MEMORY_GAINS:])
         elif variant.status == Status.OUT_OF_MEMORY or not growing:
             yield from (finding for finding in findings if finding.severity == "warning")
+
+
+def _optimizers(suite: SuiteView, variant: Variant) -> set[str]:
+    """The classes that its traces show stepping, else those that were seen in its loop."""
+    traced = {name for trace in suite.traces_of(variant) for name in trace.optimizers}
+    loop = variant.loop.optimizers if variant.loop is not None else ()
+    return traced or {described.partition(",")[0] for described in loop}
 
 
 def _tried(suite: SuiteView) -> dict[str, str]:

@@ -159,6 +159,7 @@ class RankTrace(Struct):
         ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
         unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
             times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
+        optimizers: the classes of those whose steps it shows.
         gemms, attentions: matrix products and fused attention of the steps by the sizes of their calls, ranked by what
             could be saved.
         lost: kernels that were launched in the steps and that the trace lacks; None where that is not known. Where it
@@ -218,6 +219,7 @@ class RankTrace(Struct):
     lost: LostKernels | None = None
     gemms: tuple[GemmRow, ...] = ()
     attentions: tuple[AttentionRow, ...] = ()
+    optimizers: tuple[str, ...] = ()
 
     @property
     def modelled_share(self) -> float | None:

@@ -28,6 +28,7 @@ class OpClass(StrEnum):
 _CLASSES: tuple[tuple[OpClass, str], ...] = (
     (OpClass.COMPILED, r"triton_.*|(graph_\d+_)?cpp_fused.*|kernel_cpp.*"),
     (OpClass.COMMUNICATION, r"(nccl|rccl|gloo|mpi|ucc|xccl):?.*|.*all_?reduce.*|.*all_?gather.*|.*reduce_scatter.*"),
+    (OpClass.REDUCTION, r"_foreach_(norm|max)"),  # of clipping, as a rule
     (OpClass.OPTIMIZER, r"_fused_(adam|sgd|adagrad|lamb).*|_foreach_.*|.*multi_?tensor.*"),
     (
         OpClass.ATTENTION,

@@ -33,6 +33,7 @@ from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
 from perfkit.record import Environment
 from perfkit.trace.counters.match import Counters
 from perfkit.trace.ops import Ops, read_ops
+from perfkit.trace.optimizers import optimizers_of
 from perfkit.trace.read import NONE, Trace
 from perfkit.trace.reading.source import trace_name
 
@@ -150,6 +151,7 @@ def analyse_with_engine(
         ceilings=ceilings,
         unseen_device=unseen,
         lost=engine.lost,
+        optimizers=optimizers_of(trace),
         gemms=gemms,
         attentions=attentions,
         level_points=() if counted is None else level_points(engine.by_kernel, counted, roofs, step_s),

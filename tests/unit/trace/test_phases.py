@@ -37,6 +37,28 @@ def test_a_training_step(tmp_path: Path) -> None:
     ) == ["data", "", *["forward"] * 2, *["backward"] * 3, *["optimizer"] * 2, ""]  # fmt: skip
 
 
+def test_what_a_closure_evaluates_is_no_update(tmp_path: Path) -> None:
+    evaluation = [
+        event("aten::detach", 12, 1), recording("aten::mm", 14, 1), event("aten::add", 17, 1),
+        node("MmBackward0", 20, 10, tid=1), event("aten::mm", 21, 5),
+        event("aten::dot", 32, 2),
+        recording("aten::mm", 40, 2), node("MmBackward0", 50, 10), event("aten::mm", 51, 5, tid=2),
+        event("aten::mul", 70, 2),
+    ]  # fmt: skip
+    assert phases(tmp_path, range_("Optimizer.step#LBFGS.step", 10, 80), *evaluation) == [
+        "optimizer", "forward", "forward", *["backward"] * 2, "optimizer", "forward", *["backward"] * 2, "optimizer",
+    ]  # fmt: skip
+
+
+def test_an_update_that_records_gradients_is_an_update(tmp_path: Path) -> None:
+    assert phases(
+        tmp_path,
+        recording("aten::mm", 0, 1), node("MmBackward0", 20, 10),
+        range_("Optimizer.step#SGD.step", 40, 10), recording("aten::add_", 41, 2),
+        recording("aten::mm", 60, 3), node("MmBackward0", 80, 10),
+    ) == ["forward", "backward", "optimizer", "forward", "backward"]  # fmt: skip
+
+
 def test_an_optimizer_that_runs_within_backward(tmp_path: Path) -> None:
     assert phases(
         tmp_path,

@@ -17,10 +17,19 @@ from perfkit.allocations import (
     UNKNOWN,
     UNSHARDED_PARAMETER,
 )
-from perfkit.analysis.findings.memory.remedies import HELD_IN_FORWARD, OPTIMIZER_TEMPORARIES, REMEDIES, Remedy
+from perfkit.analysis.findings.memory.remedies import (
+    EIGHT_BITS,
+    FUSED_UPDATE,
+    HELD_IN_FORWARD,
+    ONE_AT_A_TIME,
+    REMEDIES,
+    SHORTER_HISTORY,
+    Remedy,
+)
 from perfkit.analysis.findings.memory.tensors import logits_of
-from perfkit.analysis.findings.memory.thresholds import LARGE, NOTABLE, SMALL_BYTES, UNEXPLAINED
+from perfkit.analysis.findings.memory.thresholds import LARGE, NOTABLE, SMALL_BYTES, SMALL_ON_HOST, UNEXPLAINED
 from perfkit.analysis.findings.memory.view import AccountView, origins
+from perfkit.analysis.findings.optimizers import ADAM_LIKE, FUSED, LBFGS
 from perfkit.analysis.model.finding import Finding
 from perfkit.units import nbytes, percent
 
@@ -36,8 +45,15 @@ def recomputed(view: AccountView) -> Iterator[Finding]:
 
 
 def optimizer_state(view: AccountView) -> Iterator[Finding]:
-    """Moments and master weights."""
-    yield from _large(view, OPTIMIZER_STATE, "The optimizer's state holds", REMEDIES[OPTIMIZER_STATE])
+    """Moments and master weights; of LBFGS the directions that it remembers."""
+    if view.on_cpu and view.bytes_of(OPTIMIZER_STATE) < SMALL_ON_HOST:
+        return
+    remedies = REMEDIES[OPTIMIZER_STATE]
+    if view.optimizers == {LBFGS}:
+        remedies = (SHORTER_HISTORY,)
+    elif view.optimizers and not view.optimizers & ADAM_LIKE:
+        remedies = tuple(remedy for remedy in remedies if remedy is not EIGHT_BITS)
+    yield from _large(view, OPTIMIZER_STATE, "The optimizer's state holds", remedies)
 
 
 def gradients(view: AccountView) -> Iterator[Finding]:
@@ -70,8 +86,12 @@ def communication_buffers(view: AccountView) -> Iterator[Finding]:
 
 def temporaries(view: AccountView) -> Iterator[Finding]:
     """Tensors of a moment, which set the peak."""
-    in_update = view.account.peak_phase == "optimizer"
-    yield from _large(view, TEMPORARY, "Temporaries hold", OPTIMIZER_TEMPORARIES if in_update else REMEDIES[TEMPORARY])
+    remedies = REMEDIES[TEMPORARY]
+    if view.account.peak_phase == "optimizer":
+        remedies = (FUSED_UPDATE,) if FUSED.issuperset(view.optimizers) else (ONE_AT_A_TIME,)
+        if view.optimizers == {LBFGS}:
+            return  # its vectors are of all parameters at once, whatever it is told
+    yield from _large(view, TEMPORARY, "Temporaries hold", remedies)
 
 
 def retained(view: AccountView) -> Iterator[Finding]:

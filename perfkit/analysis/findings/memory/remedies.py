@@ -43,11 +43,14 @@ LOGITS = (
     Remedy("let the compiler fuse log-softmax and loss: torch.compile", "compile"),
     SMALLER_BATCH,
 )
-OPTIMIZER_TEMPORARIES = (
-    Remedy(
-        "update in place with a fused optimizer, such as AdamW(fused=True), or one tensor at a time (foreach=False)"
-    ),
+ONE_AT_A_TIME = Remedy("update one tensor at a time (foreach=False)")
+FUSED_UPDATE = Remedy(
+    "update in place with a fused optimizer, such as AdamW(fused=True), or one tensor at a time (foreach=False)"
 )
+SHORTER_HISTORY = Remedy(
+    "keep fewer directions: LBFGS(history_size=10), 100 by default, each of two vectors as large as all parameters"
+)
+EIGHT_BITS = Remedy("keep it in 8 bits: torchao.optim.AdamW8bit, bitsandbytes.optim.AdamW8bit")
 HELD_IN_FORWARD = Remedy("free gradients before forward: optimizer.zero_grad(set_to_none=True)")
 
 REMEDIES: dict[str, tuple[Remedy, ...]] = {
@@ -71,7 +74,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
             on_cpu="keep it on disk between updates",
             api_on_cpu=False,
         ),
-        Remedy("keep it in 8 bits: torchao.optim.AdamW8bit, bitsandbytes.optim.AdamW8bit"),
+        EIGHT_BITS,
     ),
     GRADIENT: (
         Remedy("deal them out over ranks: FSDP2's fully_shard(reshard_after_forward=False)", "zero2", ("zero3",)),

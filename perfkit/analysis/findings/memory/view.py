@@ -16,7 +16,8 @@ class AccountView:
     """One account. `techniques` are those that are on, None where that is not known (a file of somebody else's).
 
     `tried` says what came of techniques that were tried beside it. `own_loop` is set where the loop is not perfkit's:
-    what to change in it comes first, and what would try that second.
+    what to change in it comes first, and what would try that second. `optimizers` are the classes of its optimizers,
+    none where they are not known.
     """
 
     account: MemoryAccount
@@ -24,6 +25,7 @@ class AccountView:
     techniques: tuple[str, ...] | None = None
     tried: Mapping[str, str] = field(default_factory=dict)
     own_loop: bool = False
+    optimizers: frozenset[str] = frozenset()
 
     def bytes_of(self, category: str) -> int:
         return sum(share.bytes for share in self.account.categories if share.category == category)
@@ -53,7 +55,7 @@ class AccountView:
         """What is left to do, each with the technique that does it and what came of it where it was tried."""
         left = [remedy for remedy in remedies if not any(map(self.is_on, (remedy.technique, *remedy.unless)))]
         if self.own_loop:
-            return self._advice_for_own_loop([remedy for remedy in left if remedy.api_on_cpu or not self._on_cpu])
+            return self._advice_for_own_loop([remedy for remedy in left if remedy.api_on_cpu or not self.on_cpu])
         return "; ".join(f"{self._how(remedy)}{self._named(remedy.technique)}" for remedy in left)
 
     def _advice_for_own_loop(self, remedies: Sequence[Remedy]) -> str:
@@ -62,11 +64,11 @@ class AccountView:
         return f"{told} (perfkit bench --technique {techniques} tries it on a model)" if techniques else told
 
     @property
-    def _on_cpu(self) -> bool:
+    def on_cpu(self) -> bool:
         return self.account.device.startswith("cpu")
 
     def _how(self, remedy: Remedy) -> str:
-        return remedy.on_cpu if remedy.on_cpu and self._on_cpu else remedy.how
+        return remedy.on_cpu if remedy.on_cpu and self.on_cpu else remedy.how
 
     def _named(self, technique: str) -> str:
         if not technique:
@@ -77,7 +79,7 @@ class AccountView:
         return f" (perfkit bench --technique {self._technique(technique)})"
 
     def _technique(self, technique: str) -> str:
-        return f"{technique}:to=disk" if technique.startswith("offload:") and self._on_cpu else technique
+        return f"{technique}:to=disk" if technique.startswith("offload:") and self.on_cpu else technique
 
     def gain(
         self, title: str, evidence: str, action: str, gain_bytes: int | None, *, details: Iterable[str] = ()

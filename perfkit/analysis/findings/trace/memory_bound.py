@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.optimizers import ADAM_LIKE, fusing
 from perfkit.analysis.findings.trace.thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
 from perfkit.analysis.findings.trace.view import BEYOND_ROOF, CPU, Told, TraceView, above_roof_s, named, shapes, total_s
 from perfkit.analysis.model.step import OpRow
@@ -21,10 +22,12 @@ def optimizer_not_fused(view: TraceView) -> Iterator[Told]:
     rows = [row for row in view.ops() if row.phase == _OPTIMIZER or row.name.startswith("aten::_foreach_")]
     rows = [row for row in rows if op_class(row.name) in (OpClass.OPTIMIZER, OpClass.POINTWISE, OpClass.COPY)]
     took = total_s(rows)
-    if view.share(took) < NOTABLE or any("_fused_" in row.name for row in rows) or len(rows) < 2:
+    classes = view.trace.optimizers
+    action = fusing(classes)
+    if view.share(took) < NOTABLE or any("_fused_" in row.name for row in rows) or len(rows) < 2 or not action:
         return
     way = "foreach ops" if any("_foreach_" in row.name for row in rows) else "ops for one parameter at a time"
-    least = _fused_s(view, rows)
+    least = _fused_s(view, rows) if ADAM_LIKE.issuperset(classes) else None
     floor = (
         "what they take beyond their own roofs; fusing wins more"
         if least is None
@@ -33,7 +36,7 @@ def optimizer_not_fused(view: TraceView) -> Iterator[Told]:
     yield view.gain(
         "The optimizer is not fused",
         f"its update takes {view.took(took)} in {sum(row.calls for row in rows):,.0f} calls of {way}: {named(rows)}",
-        "Build it with fused=True, such as AdamW(fused=True), or compile its step with torch.compile.",
+        action,
         above_roof_s(rows) if least is None else max(0.0, took - least),
         basis=floor,
         rows=rows,

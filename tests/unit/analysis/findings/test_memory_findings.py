@@ -146,6 +146,36 @@ def test_temporaries_of_the_update_are_the_optimizers() -> None:
     assert "AdamW(fused=True)" in finding.action
 
 
+@pytest.mark.parametrize(
+    ("optimizers", "advice"),
+    [({"Adadelta"}, "foreach=False"), ({"SGD"}, "fused=True"), ({"LBFGS"}, None)],
+)
+def test_temporaries_of_an_update_depend_on_the_optimizer(optimizers: set[str], advice: str | None) -> None:
+    found = memory_findings(account({"temporary": 300}, peak_phase="optimizer"), optimizers=optimizers)
+    assert len(found) == (advice is not None)
+    assert all(advice is not None and advice in finding.action for finding in found)
+    assert ("AdamW" in str(found)) == (optimizers == {"SGD"})
+
+
+def test_state_of_lbfgs_is_its_history() -> None:
+    finding = only(memory_findings(account({"optimizer state": 980}), optimizers=["LBFGS"]))
+    assert "history_size" in finding.action
+    assert not any(word in finding.action for word in ("8 bits", "Zero", "zero1"))
+
+
+def test_eight_bits_are_for_adam() -> None:
+    held = account({"optimizer state": 400})
+    assert "8 bits" in only(memory_findings(held, optimizers=["AdamW"])).action
+    assert "8 bits" in only(memory_findings(held)).action
+    assert "8 bits" not in only(memory_findings(held, optimizers=["SGD"])).action
+
+
+def test_a_little_state_on_a_cpu_is_no_finding() -> None:
+    assert memory_findings(account({"optimizer state": 9}, peak=18, device="cpu")) == ()
+    assert len(memory_findings(account({"optimizer state": 9}, peak=18))) == 1
+    assert len(memory_findings(account({"optimizer state": 90}, peak=180, device="cpu"))) == 1
+
+
 def scores(op: str, mib: int, shape: str) -> LiveBlock:
     return LiveBlock(bytes=mib * MIB, category="temporary", name=op, op=op, module="blocks.0.attn", shape=shape)
 

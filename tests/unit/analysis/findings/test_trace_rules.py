@@ -220,6 +220,33 @@ def test_an_optimizer_without_addcdiv_is_told_by_its_roofs() -> None:
     assert finding.gain_s == pytest.approx(0.15)
 
 
+@pytest.mark.parametrize(
+    ("optimizers", "advice"),
+    [
+        (("SGD",), "SGD(fused=True)"),
+        (("Adadelta",), "Adadelta has no fused version in torch"),
+        (("AdamW", "RMSprop"), "AdamW(fused=True)"),
+        (("LBFGS",), None),
+    ],
+)
+def test_fused_is_advised_where_torch_has_it(optimizers: tuple[str, ...], advice: str | None) -> None:
+    rows = (foreach("mul", 0.1, 0.02e12), foreach("addcdiv", 0.1, 0.04e12))
+    finding = of(
+        rank_trace(ops=rows, optimizers=optimizers),
+        "optimizer is not fused",
+    )
+    assert (finding is None) == (advice is None)
+    if finding is not None and advice is not None:
+        assert advice in finding.action
+        assert finding.action.count("fused=True)") == len({"AdamW", "SGD"}.intersection(optimizers))
+        assert finding.gain_s == pytest.approx(0.14)  # beyond its roofs: 28 bytes a parameter are Adam's
+
+
+def test_clipping_is_not_the_optimizer() -> None:
+    norm = row("aten::_foreach_norm", 0.3, phase="optimizer")
+    assert of(ops(norm, foreach("mul", 0.1, 0.02e12)), "optimizer is not fused") is None
+
+
 def pointwise(name: str, seconds: float, **fields: Any) -> Any:
     return row(f"aten::{name}", seconds, **{"attainable_s": seconds, "shapes": "fp32[1024,1024]", **fields})
 

@@ -15,7 +15,7 @@ EXAMPLES = {
     OpClass.OPTIMIZER: "aten::_fused_adamw_ aten::_foreach_add_",
     OpClass.INDEX: "aten::embedding aten::embedding_dense_backward aten::index_put_ aten::scatter_add_ aten::nonzero",
     OpClass.COPY: "aten::copy_ aten::_to_copy aten::cat aten::clone aten::zero_",
-    OpClass.REDUCTION: "aten::sum aten::mean aten::amax aten::linalg_vector_norm",
+    OpClass.REDUCTION: "aten::sum aten::mean aten::amax aten::linalg_vector_norm aten::_foreach_norm",
     OpClass.POINTWISE: "aten::add_ aten::gelu_backward aten::where aten::native_dropout aten::masked_fill_ aten::rsqrt",
     OpClass.COMPILED: "triton_poi_fused_add_0 triton_red_fused_sum_1 graph_0_cpp_fused_add_1",
     OpClass.COMMUNICATION: "ncclDevKernel_AllReduce_Sum_f32_RING_LL nccl:all_reduce c10d::allreduce_ gloo:all_gather",
