@@ -262,7 +262,9 @@ class Attached(Struct):
     is the number of the first timed step, counted from where the watching began; `steps_seen` how many were seen in
     all. `data_wait_s` is the time spent in `next()` of torch's DataLoaders, empty where none was used. `left_out_s` are
     timed steps that are not among the samples since an evaluation ran in them. `instrumented_s` are the wall times of
-    the steps under each instrument (`trace`, `memory`), which slow a step down.
+    the steps under each instrument (`trace`, `memory`), which slow a step down. `fetches` are the batches asked of
+    DataLoaders, empty where none was used; `again` the forward passes on what is, or may be, a batch that an earlier
+    one of the same step was on.
     """
 
     steps_by: str
@@ -273,6 +275,8 @@ class Attached(Struct):
     optimizer_steps: tuple[int, ...] = ()
     backwards: tuple[int, ...] = ()
     forwards: tuple[int, ...] = ()
+    fetches: tuple[int, ...] = ()
+    again: tuple[int, ...] = ()
     data_wait_s: tuple[float, ...] = ()
     left_out_s: tuple[float, ...] = ()
     instrumented_s: dict[str, tuple[float, ...]] = {}

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from perfkit.attach.hooks import in_backward
 from perfkit.attach.phases import PhaseMarks
 from perfkit.attach.steps import StepFinder
-from perfkit.attach.units import leading
+from perfkit.attach.units import called_with, leading
 
 
 @dataclass(slots=True)
@@ -21,7 +21,9 @@ class StepCounts:
     """What was counted since the step before ended. `evaluations` are forward passes in evaluation mode without
     gradients; `captures` are boundaries that were passed over since a CUDA graph was being captured; `data_wait_ns` is
     the time in which the loop waited for DataLoaders, over `fetches` batches of `fetched` samples; `given` are the
-    samples that the largest model was called with."""
+    samples that the largest model was called with. Of its calls `again` were with what it had been called with in this
+    step before, which counts once; `closures` were more than the first within one step of an optimizer, on what may be
+    the same samples; and `single` were with vectors, each of which may be one sample."""
 
     optimizer_steps: int = 0
     forwards: int = 0
@@ -32,6 +34,9 @@ class StepCounts:
     data_wait_ns: int = 0
     fetched: int = 0
     given: int = 0
+    again: int = 0
+    closures: int = 0
+    single: int = 0
 
 
 class Loop:
@@ -71,6 +76,9 @@ class Loop:
         self._since_ns = 0
         self._ending = False
         self._fetching = False
+        self._stepping = False
+        self._evaluated = False  # the largest model was called within the optimizer's step that is under way
+        self._inputs: list[tuple[weakref.ref[torch.Tensor], int]] = []  # what it was called with, in which version
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -87,6 +95,7 @@ class Loop:
     def take(self) -> StepCounts:
         """The counts of the step that has ended, which begin anew."""
         counts, self.counts = self.counts, StepCounts()
+        self._inputs.clear()
         return counts
 
     def step(self) -> None:
@@ -101,6 +110,7 @@ class Loop:
     def let_go(self) -> None:
         """Nothing is told any more: hold nothing of the program's."""
         self._optimizers.clear()
+        self._inputs.clear()
         self.largest = None
 
     def settle(self) -> None:
@@ -152,16 +162,33 @@ class Loop:
             return
         self.counts.forwards += 1
         if self.sizing and module is self.largest:
-            self.counts.given += leading((inputs, named))
+            self._count(called_with((inputs, named)))
             self.autocast = torch.get_autocast_dtype(self.device) if torch.is_autocast_enabled(self.device) else None
         self.phases.enter("forward")
+
+    def _count(self, batch: torch.Tensor | None) -> None:
+        """The largest model is called with `batch`, of a tensor's first dimension as many samples."""
+        counts = self.counts
+        if batch is None:
+            return
+        version = 0 if batch.is_inference() else batch._version  # the next batch may be copied into the same tensor
+        if any(seen() is batch and then == version for seen, then in self._inputs):
+            counts.again += 1
+            return
+        self._inputs.append((weakref.ref(batch), version))
+        counts.closures += self._evaluated
+        self._evaluated = self._stepping
+        counts.single += batch.dim() == 1
+        counts.given += int(batch.shape[0])
 
     def stepping(self, _optimizer: Optimizer) -> None:
         if self._ending and not in_backward():  # neither a batch nor a forward pass was seen between two updates
             self._end()
+        self._stepping, self._evaluated = True, False
         self.phases.enter("optimizer")
 
     def stepped(self, optimizer: Optimizer) -> None:
+        self._stepping = self._evaluated = False
         self.phases.leave("optimizer")
         self.counts.optimizer_steps += 1
         self.know(optimizer)

@@ -1,6 +1,6 @@
 """How many samples a step trains on, as far as somebody else's loop shows it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -8,6 +8,8 @@ import torch
 
 # Batches are nested at most so deep in tuples, lists and mappings.
 _DEEPEST = 4
+
+HOW = "--units-per-step (units_per_step=)"
 
 
 class Units(NamedTuple):
@@ -18,21 +20,38 @@ class Units(NamedTuple):
     source: str
 
 
-def leading(value: Any, depth: int = 0) -> int:
-    """The size of the first dimension of the first tensor in a batch; 0 where there is none."""
+def tensors_in(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    """The tensors in a batch that have a first dimension and something in it."""
     if isinstance(value, torch.Tensor):
-        return int(value.shape[0]) if value.dim() else 0
-    if depth == _DEEPEST:
-        return 0
-    inside: Iterable[Any] = ()
-    if isinstance(value, Mapping):
-        inside = value.values()
-    elif isinstance(value, list | tuple):
-        inside = value
-    return next((size for size in (leading(part, depth + 1) for part in inside) if size), 0)
+        if value.dim() and value.shape[0]:
+            yield value
+    elif depth < _DEEPEST:
+        inside: Iterable[Any] = ()
+        if isinstance(value, Mapping):
+            inside = value.values()
+        elif isinstance(value, list | tuple):
+            inside = value
+        for part in inside:
+            yield from tensors_in(part, depth + 1)
 
 
-def units_of(fetched: list[int], given: list[int], *, stated: float | None, unit: str) -> Units:
+def leading(value: Any) -> int:
+    """The size of the first dimension of the first tensor in a batch; 0 where there is none."""
+    return next((int(tensor.shape[0]) for tensor in tensors_in(value)), 0)
+
+
+def called_with(inputs: Any) -> torch.Tensor | None:
+    """The tensor whose first dimension tells how many samples a model was called with: the first of two or more
+    dimensions, else the first of one, which may be a single sample."""
+    first: torch.Tensor | None = None
+    for tensor in tensors_in(inputs):
+        if tensor.dim() > 1:
+            return tensor
+        first = tensor if first is None else first
+    return first
+
+
+def units_of(fetched: list[int], given: list[int], *, stated: float | None, unit: str, doubt: str = "") -> Units:
     """The units of a step.
 
     Args:
@@ -40,13 +59,17 @@ def units_of(fetched: list[int], given: list[int], *, stated: float | None, unit
         given: for each step the samples that the model was called with in training; empty where there are several.
         stated: what the user says; goes before all others.
         unit: what the user calls them.
+        doubt: why `given` may not be the samples of a step, "" where it is.
     """
     if stated is not None:
         return Units(round(stated), unit, "stated by the user")
+    if doubt and not (fetched and median(fetched) > 0):
+        return Units(0, unit, f"not known: {doubt}; say it with {HOW}")
     for series, source in (
         (fetched, "counted: first dimension of the first tensor of each batch that a DataLoader gave"),
         (given, "counted: first dimension of the first tensor that the model was called with"),
     ):
         if series and median(series) > 0:
             return Units(round(median(series)), "samples", source)
-    return Units(0, unit, "not known: no DataLoader was used, and no one model was seen being called with a tensor")
+    none = "no DataLoader was used, and no one model was seen being called with a tensor"
+    return Units(0, unit, f"not known: {none}; say it with {HOW}")

@@ -1,13 +1,14 @@
 """What is recorded of a loop in one go, written as one variant of the run's suite."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import torch
 
-from perfkit.attach.loop import Loop
+from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.models import unwrapped_module
 from perfkit.attach.timing import StepSeries
 from perfkit.attach.units import Units, units_of
@@ -144,7 +145,8 @@ class VariantRecording:
         walls = self.series.wall_s()
         # Of several models (a critic, called several times for a batch) no one's calls tell the samples of a step.
         given = [count.given for count in counts] if len(self._trained.models) == 1 else []
-        units = units_of([count.fetched for count in counts], given, stated=units_per_step, unit=unit)
+        fetched = [count.fetched for count in counts]
+        units = units_of(fetched, given, stated=units_per_step, unit=unit, doubt=_doubt(counts) if given else "")
         fetching = any(count.fetches for count in counts)
         captures = sum(1 for count in self.series.counts if count.captures)
         if captures:
@@ -175,6 +177,8 @@ class VariantRecording:
                 optimizer_steps=tuple(count.optimizer_steps for count in counts),
                 backwards=tuple(count.backwards for count in counts),
                 forwards=tuple(count.forwards for count in counts),
+                fetches=tuple(count.fetches for count in counts) if fetching else (),
+                again=tuple(count.again + count.closures for count in counts),
                 data_wait_s=tuple(count.data_wait_ns / 1e9 for count in counts) if fetching else (),
                 left_out_s=tuple(
                     walls[index]
@@ -207,6 +211,15 @@ class VariantRecording:
             warnings=tuple(self.warnings),
             attached=msgspec.structs.replace(attached, steps_seen=steps, instrumented_s=self.instrumented_s),
         )
+
+
+def _doubt(counts: Sequence[StepCounts]) -> str:
+    """Why what the model was called with may not be the samples of a step; "" where nothing speaks against it."""
+    if any(count.closures for count in counts):
+        return "an optimizer had the model evaluated several times in one step, on what may be the same samples"
+    if any(count.single for count in counts):
+        return "the model was called with vectors, each of which may be one sample"
+    return ""
 
 
 def _described(optimizer: torch.optim.Optimizer) -> str:

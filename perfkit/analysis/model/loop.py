@@ -64,10 +64,10 @@ class Loop(Struct):
 
     What is told of all ranks is that of the worst: waiting (`data_wait_s` in the median step, `data_wait_mean_s` in the
     mean, `data_wait_share` of all steps' time) and `slowdowns`. The other facts are the first rank's. `microbatches`
-    are the backward passes of an optimizer step, None where several optimizers leave open whose they are. `left_out_s`
-    are steps that were not timed since an evaluation ran in them. `data_waits_s` are the waits of the timed steps of
-    the slowest rank, whose steps are the variant's samples; empty where they are not known. `units_per_step` is what
-    all ranks train on in a step, 0 where nobody knows. `watched` is there where the loop was watched all the time.
+    are the backward passes of an optimizer step, None where they need not be of a microbatch each. `left_out_s` are
+    steps that were not timed since an evaluation ran in them. `data_waits_s` are the waits of the timed steps of the
+    slowest rank, whose steps are the variant's samples; empty where they are not known. `units_per_step` is what all
+    ranks train on in a step, 0 where nobody knows. `watched` is there where the loop was watched all the time.
     """
 
     steps_by: str

@@ -103,15 +103,20 @@ def _per_step(counts: Sequence[int]) -> PerStep | None:
 
 
 def _microbatches(told: Attached) -> float | None:
-    """Backward passes of an optimizer step.
+    """Backward passes of an optimizer step, None where they need not be of a microbatch each.
 
     With several optimizers each pass may be for another one (a GAN's), so that only a single pass a step is clear.
+    Several passes are of as many microbatches where each had a batch, or a forward pass on another batch, of its own:
+    optimizers evaluate one batch several times, and penalties have backward passes of their own.
     """
     backwards, steps = sum(told.backwards), sum(told.optimizer_steps)
     if not backwards or not steps:
         return None
     if len(told.optimizers) > 1:
         return 1.0 if max(told.backwards) == 1 else None
+    batches = sum(told.forwards) - sum(told.again)
+    if backwards > steps and backwards > batches and backwards != sum(told.fetches):
+        return None
     return backwards / steps
 
 

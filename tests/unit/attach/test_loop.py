@@ -254,6 +254,45 @@ def test_an_optimizer_that_runs_the_passes_itself() -> None:
     assert all(each.backwards == each.forwards >= 1 for each in boundaries)
 
 
+@pytest.mark.parametrize(("new", "given", "again", "closures"), [(False, 32, 4, 0), (True, 160, 0, 4)])
+def test_evaluations_of_one_batch_count_once(new: bool, given: int, again: int, closures: int) -> None:
+    """And where each evaluation is called with another tensor, it is said that they may be the same samples."""
+    told = Told()
+    batch = torch.ones(32, 2)
+    told.loop.stepping(told.optimizers[0])
+    for _ in range(5):
+        told.forward(batch.clone() if new else batch)
+        told.backward()
+    told.loop.stepped(told.optimizers[0])
+    told.loop.settle()
+    counts = told.loop.take()
+    assert (counts.given, counts.again, counts.closures) == (given, again, closures)
+
+
+def test_a_batch_that_was_copied_into_the_same_tensor_is_another() -> None:
+    told = Told()
+    static = torch.zeros(8, 2)
+    for _ in range(3):
+        static.copy_(torch.ones(8, 2))
+        told.forward(static)
+    counts = told.loop.take()
+    assert (counts.given, counts.again) == (24, 0)
+
+
+def test_the_same_batch_in_the_next_step_counts_again() -> None:
+    told = Told()
+    batch = torch.ones(8, 2)
+    for _ in range(2):
+        told.forward(batch)
+        assert told.loop.take().given == 8
+
+
+def test_a_vector_may_be_one_sample() -> None:
+    told = Told()
+    told.forward(torch.zeros(4))
+    assert told.loop.take().single == 1
+
+
 def test_an_optimizer_that_the_program_drops_is_not_held() -> None:
     loop = Loop(StepFinder(), lambda: None)
     parameter = torch.nn.Parameter(torch.zeros(1))

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from perfkit.attach.units import leading, units_of
+from perfkit.attach.units import called_with, leading, units_of
 
 
 class Pair(NamedTuple):
@@ -58,3 +58,19 @@ def test_what_was_counted_are_samples_whatever_the_user_calls_a_unit() -> None:
 def test_unknown_is_unknown() -> None:
     assert units_of([], [], stated=None, unit="tokens")[:2] == (0, "tokens")
     assert units_of([0], [0], stated=None, unit="samples").source.startswith("not known")
+
+
+def test_what_a_model_is_called_with_has_two_dimensions_where_anything_has() -> None:
+    times, images = torch.zeros(6), torch.zeros(6, 3, 8, 8)
+    assert called_with(((times, images), {})) is images
+    assert called_with(((times,), {})) is times
+    assert called_with(((torch.tensor(1.0), None), {"n": 3})) is None
+
+
+def test_in_doubt_samples_are_not_known_and_it_says_how_to_say_them() -> None:
+    per_step, _, source = units_of([0], [160], stated=None, unit="samples", doubt="it was evaluated several times")
+    assert per_step == 0
+    assert "several times" in source
+    assert "--units-per-step" in source
+    assert units_of([32], [160], stated=None, unit="samples", doubt="it was")[0] == 32
+    assert units_of([0], [160], stated=64, unit="samples", doubt="it was")[0] == 64

@@ -86,6 +86,19 @@ def test_timing_and_counts(watched: Watched) -> None:
     assert found.attached.optimizers == ("SGD, 2 parameters",)
 
 
+@pytest.mark.parametrize(
+    ("doubtful", "why"), [({"closures": 4}, "several times in one step"), ({"single": 1}, "called with vectors")]
+)
+def test_samples_that_are_not_sure_are_not_known(doubtful: dict[str, int], why: str, watched: Watched) -> None:
+    watched.timed(StepCounts(optimizer_steps=1, forwards=5, backwards=5, given=160, **doubtful))
+    watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
+    found = watched.record()
+    assert found.workload.units_per_batch == 0
+    assert why in found.attached.units_source
+    assert "--units-per-step" in found.attached.units_source
+    assert found.attached.again == (doubtful.get("closures", 0),)
+
+
 def test_without_a_loader_waiting_is_unknown(watched: Watched) -> None:
     watched.timed(StepCounts(optimizer_steps=1))
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")

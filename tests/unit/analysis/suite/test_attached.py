@@ -34,6 +34,23 @@ def test_accumulation_is_backward_passes_of_an_optimizer_step() -> None:
     assert loop(watched(optimizer_steps=(2,), backwards=(2,))).microbatches == 1
 
 
+@pytest.mark.parametrize(
+    ("counted", "expected"),
+    [
+        ({"forwards": (5,), "again": (4,), "fetches": (1,)}, None),  # evaluations of one batch
+        ({"forwards": (1,), "fetches": (1,)}, None),  # a penalty's backward passes
+        ({"fetches": (1,)}, None),  # a compiled model, whose forward passes are not seen
+        ({"fetches": (5,)}, 5.0),
+        ({"forwards": (5,), "again": (4,), "fetches": (5,)}, 5.0),
+        ({"forwards": (5,), "fetches": (1,)}, 5.0),  # a batch in pieces
+    ],
+)
+def test_backward_passes_without_a_batch_each_are_no_accumulation(
+    counted: dict[str, tuple[int, ...]], expected: float | None
+) -> None:
+    assert loop(watched(optimizer_steps=(1,), backwards=(5,), **counted)).microbatches == expected
+
+
 @pytest.mark.parametrize(("backwards", "expected"), [((3, 3), None), ((2, 2), None), ((1, 1), 1.0), ((), None)])
 def test_several_optimizers_are_not_called_accumulation(backwards: tuple[int, ...], expected: float | None) -> None:
     gan = ("Adam, 8 parameters", "Adam, 6 parameters")
