@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.attach.hooks import in_backward
+from perfkit.attach.passes import BackwardPasses
 from perfkit.attach.phases import PhaseMarks
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.units import called_with, leading
@@ -44,7 +45,7 @@ class Loop:
 
     A step ends with an optimizer's step, but for what belongs to it and comes after, such as clearing the gradients: so
     the boundary is where the next batch is fetched or the next forward pass begins. Where neither can be seen it is the
-    end of the optimizer's step.
+    end of the optimizer's step. In a loop without an optimizer it ends with a backward pass.
 
     Attributes:
         sizing: whether samples and autocast are looked at, which is not worth its time in every step.
@@ -53,6 +54,7 @@ class Loop:
         heard: whether a module that is listened to was called since `heard` was cleared.
         called: the identities of the modules that were.
         largest: the module whose calls tell how many samples a step has.
+        passes: the backward passes of a loop in which no optimizer has stepped.
         autocast: the dtype that the last training forward pass was autocast to on `device`, None for none.
     """
 
@@ -61,6 +63,7 @@ class Loop:
     ) -> None:
         self.finder = finder
         self.phases = PhaseMarks()
+        self.passes = BackwardPasses()
         self.counts = StepCounts()
         self._optimizers: dict[int, weakref.ref[Optimizer]] = {}
         self.heard = False
@@ -111,6 +114,7 @@ class Loop:
         """Nothing is told any more: hold nothing of the program's."""
         self._optimizers.clear()
         self._inputs.clear()
+        self.passes.let_go()
         self.largest = None
 
     def settle(self) -> None:
@@ -126,7 +130,7 @@ class Loop:
             return f"every {self.finder.every} optimizer steps, as asked for"
         last = next((optimizer for optimizer in self.optimizers if id(optimizer) == self.finder.last), None)
         if last is None:
-            return "no optimizer's steps"
+            return "backward passes, since no optimizer stepped" if self.passes.steps else "no optimizer's steps"
         count = len(self.optimizers)
         return f"the steps of {type(last).__name__}" + (
             f", the rarest or last of {count} optimizers" if count > 1 else ""
@@ -143,6 +147,8 @@ class Loop:
             self._since_ns = self._clock_ns()
         else:
             self.counts.backwards += 1
+            if self._without_optimizer:
+                self.passes.begins()
         self.phases.enter(phase)
 
     def ended(self, phase: str, result: Any) -> None:
@@ -151,6 +157,16 @@ class Loop:
             self.counts.data_wait_ns += self._clock_ns() - self._since_ns
             if self.sizing:
                 self.counts.fetched += leading(result)
+        elif self._without_optimizer:
+            self.passes.ended()
+            self._ending = self.passes.steps
+        elif self.by_hand and not self._optimizers:
+            self.passes.look()
+
+    @property
+    def _without_optimizer(self) -> bool:
+        """Whether backward passes may be all that tells steps."""
+        return not (self.by_hand or self._optimizers or self._stepping or self.finder.every is not None)
 
     def forward(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         if self._ending:
@@ -191,6 +207,7 @@ class Loop:
         self._stepping = self._evaluated = False
         self.phases.leave("optimizer")
         self.counts.optimizer_steps += 1
+        self.passes.let_go()
         self.know(optimizer)
         if self.finder.ends(id(optimizer)) and not self.by_hand:
             # Within a backward pass no profiler may begin or end: autograd restores what its threads had before.

@@ -1,4 +1,4 @@
-"""The modules that a program trains, found by the parameters that its optimizers update.
+"""The modules that a program trains, found by the parameters that its optimizers update, or that hold gradients.
 
 Not by hooks on all modules: these slow every call down, and torch.compile would trace them.
 """
@@ -6,6 +6,7 @@ Not by hooks on all modules: these slow every call down, and torch.compile would
 import gc
 from collections.abc import Iterable
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -16,9 +17,16 @@ def trained_roots(optimizers: Iterable[Optimizer]) -> tuple[nn.Module, ...]:
     Wrappers (DDP, compiled modules) are modules too, so that it is the outermost that is found, which is the one that
     a program calls.
     """
-    trained = {
-        id(parameter) for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]
-    }
+    return roots_of(
+        parameter for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]
+    )
+
+
+def roots_of(parameters: Iterable[torch.Tensor]) -> tuple[nn.Module, ...]:
+    """The same of the modules that hold some of `parameters`."""
+    trained = {id(parameter) for parameter in parameters}
+    if not trained:
+        return ()
     # By the type, not by isinstance: proxies answer for what they stand for, and may import or raise to do so.
     modules = [item for item in gc.get_objects() if issubclass(type(item), nn.Module) and "_modules" in item.__dict__]
     within = {id(child) for module in modules for child in module._modules.values()}

@@ -17,7 +17,7 @@ from perfkit.attach.folder import claim
 from perfkit.attach.live.scalars import SCALARS
 from perfkit.attach.live.watch import LiveWatch
 from perfkit.attach.loop import Loop
-from perfkit.attach.models import distinct, named, trained_roots
+from perfkit.attach.models import distinct, named, roots_of, trained_roots
 from perfkit.attach.profilers import ProfilerTurn
 from perfkit.attach.units import Units
 from perfkit.attach.variant import VariantRecording
@@ -87,8 +87,11 @@ class LoopSession:
         return self.main
 
     def look(self) -> Trained:
-        """What the optimizers that have stepped so far train."""
+        """What the optimizers that have stepped so far train; without any what holds gradients."""
         self.roots = tuple(self.wishes.models.values()) or trained_roots(self.loop.optimizers)
+        if not self.roots and not self.loop.optimizers:
+            self.loop.passes.look()
+            self.roots = roots_of(self.loop.passes.holders)
         models = self.wishes.models or named(distinct(self.roots))
         self.trained = Trained(_device(self.roots), models, self.loop.optimizers)
         self.loop.device = self.trained.device.type

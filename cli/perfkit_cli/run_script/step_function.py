@@ -33,6 +33,7 @@ class StepFunction:
         self.found = False
         self.on_step: Callable[[], None] | None = None
         self._inside = False
+        self._choices: list[str] | None = None  # what the script defines, once it was read
 
     def wrap(self, function: Any) -> Any:
         """`function` (also a staticmethod or classmethod), telling."""
@@ -67,7 +68,9 @@ class StepFunction:
     def decorated(self, source: bytes | str, path: str) -> ast.Module:
         """The script with the function's definitions decorated by `DECORATOR`; every line stays where it was."""
         tree = ast.parse(source, path)
-        for name, node in _functions(tree.body):
+        functions = list(_functions(tree.body))
+        self._choices = list(dict.fromkeys(name for name, _ in functions))
+        for name, node in functions:
             if name == self.function:
                 place = node.decorator_list[0] if node.decorator_list else node
                 decorator = ast.Name(DECORATOR, ast.Load())
@@ -87,7 +90,10 @@ class StepFunction:
         if module is None:
             return f"--step-function: the module {self.module} was never imported"
         where = self.module or "the script"
-        return f"--step-function: {unknown_name(f'function of {where}', self.function, _defined(module))}"
+        choices = _defined(module) if self.module or self._choices is None else self._choices
+        if not choices:
+            return f"--step-function: there is no function {self.function!r} in {where}, which defines none with def"
+        return f"--step-function: {unknown_name(f'function of {where}', self.function, choices)}"
 
     def _ended(self) -> None:
         if self.on_step is not None:
@@ -115,7 +121,7 @@ def _functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, as
 
 
 def _defined(module: ModuleType) -> list[str]:
-    """The functions and methods that a module defines itself."""
+    """The functions and methods that a module defines itself, without those that were made for it (a dataclass's)."""
     names = []
     for name, value in vars(module).items():
         if getattr(value, "__module__", None) != module.__name__:
@@ -123,5 +129,10 @@ def _defined(module: ModuleType) -> list[str]:
         if inspect.isfunction(value):
             names.append(name)
         elif inspect.isclass(value):
-            names += [f"{name}.{method}" for method, member in vars(value).items() if inspect.isfunction(member)]
+            members = {method: getattr(member, "__func__", member) for method, member in vars(value).items()}
+            names += [f"{name}.{method}" for method, member in members.items() if _is_choice(method, member)]
     return names
+
+
+def _is_choice(name: str, member: Any) -> bool:
+    return inspect.isfunction(member) and (name == "__call__" or not name.startswith("__"))

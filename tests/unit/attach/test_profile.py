@@ -96,6 +96,46 @@ def test_a_whole_recording(tmp_path: Path) -> None:
     assert rank.record.workload.parameters == 5
 
 
+def update_by_hand(steps: int, accumulate: int = 1, on_step: Callable[[], object] = lambda: None) -> None:
+    model = nn.Linear(4, 1)
+    for step in range(steps * accumulate):
+        model(torch.ones(8, 4)).sum().backward()
+        if (step + 1) % accumulate == 0:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.01 * parameter.grad
+                    parameter.grad = None
+            on_step()
+
+
+def test_without_an_optimizer_backward_passes_are_steps(tmp_path: Path) -> None:
+    # A step that begins with a backward pass has no forward pass: the model is heard from the next on.
+    with short(tmp_path / "run", schedule=Schedule(warmup=3, max_warmup=3, timed=2, trace=1, memory=1)):
+        update_by_hand(ENOUGH + 14)
+    found = record(tmp_path / "run")
+    assert found.status == Status.OK
+    assert found.attached.steps_by == "backward passes, since no optimizer stepped"
+    assert (found.attached.backwards, found.attached.forwards) == ((1, 1), (1, 1))
+    assert (found.attached.models, found.workload.parameters) == (("Linear",), 5)
+    assert found.workload.units_per_batch == 8
+    assert found.attached.instrumented_s.keys() == {"trace", "memory"}
+
+
+def test_gradients_that_are_accumulated_wait_for_whoever_clears_them(tmp_path: Path) -> None:
+    with short(tmp_path / "run") as prof:
+        update_by_hand(8, accumulate=5)
+    assert not prof.recorded
+
+
+def test_steps_told_by_hand_find_the_models_that_hold_gradients(tmp_path: Path) -> None:
+    """Also where they are cleared when the step is told."""
+    with perfkit.profile(tmp_path / "run", schedule=SHORT, report=False).start(by_hand=True) as prof:
+        update_by_hand(ENOUGH, on_step=prof.step)
+    found = record(tmp_path / "run")
+    assert (found.attached.models, found.workload.parameters) == (("Linear",), 5)
+    assert found.attached.forwards == (1, 1)
+
+
 @pytest.mark.parametrize("steps", [2, 3, 5, 6])
 def test_a_loop_that_is_too_short_keeps_what_was_recorded(steps: int, tmp_path: Path) -> None:
     with short(tmp_path / "run"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfkit_cli.run_script.step_function import DECORATOR, StepFunction
+from perfkit_cli.run_script.step_function import DECORATOR, StepFunction, _defined
 
 SCRIPT = b'''
 import functools
@@ -112,6 +112,36 @@ def test_before_there_is_a_listener_nothing_counts() -> None:
 def test_an_unknown_name_is_told_with_what_there_is() -> None:
     steps, main, _ = run("Trainer.stp")
     assert "unknown function of the script 'Trainer.stp': did you mean 'Trainer.step'" in steps.complaint(main)
+
+
+def test_only_what_can_be_named_is_offered() -> None:
+    source = b"""
+import dataclasses, functools
+
+@dataclasses.dataclass
+class Config:
+    rate: float = 0.1
+    def of(self): return self.rate
+
+handy = lambda: 1
+def work():
+    def inner(): return 1
+    return inner()
+"""
+    steps = StepFunction("xyz")
+    main = ModuleType("script")
+    vars(main)[DECORATOR] = steps.wrap
+    exec(compile(steps.decorated(source, "script.py"), "script.py", "exec"), vars(main))
+    assert steps.complaint(main).endswith("choose from: Config.of, work")
+    module = ModuleType("some.module")
+    exec(compile(source.replace(b"handy = lambda: 1", b""), "module.py", "exec"), vars(module))
+    assert _defined(module) == ["Config.of", "work"]
+
+
+def test_a_script_without_functions_says_so() -> None:
+    steps = StepFunction("train")
+    steps.decorated(b"x = 1", "script.py")
+    assert "which defines none" in steps.complaint(ModuleType("script"))
 
 
 def test_functions_of_modules() -> None:
