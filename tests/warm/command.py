@@ -20,7 +20,8 @@ _LINKER = ("LD_", "MALLOC_")
 _KERNELS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "OMP_", "ONEDNN_", "OPENBLAS_")
 _PYTHON = ("PYTHON", "PYTORCH_", "TORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_")
 _READ_AT_IMPORT = (*_LINKER, *_KERNELS, *_PYTHON)
-# By the fork, or when torch compiles, makes a group or looks for CUDA, or a debugger starts. Libraries that tests import set them.
+# By the fork, or when torch compiles, makes a group or looks for CUDA, or a debugger starts. Libraries that tests
+# import set them.
 _READ_LATER = frozenset(
     {
         "OMP_NUM_THREADS",
