@@ -14,6 +14,7 @@ from torch import nn
 
 import perfkit
 from perfkit.attach.folder import claim
+from perfkit.attach.guard import LOG
 from perfkit.attach.live.scalars import SCALARS
 from perfkit.attach.live.watch import LiveWatch
 from perfkit.attach.loop import Loop
@@ -23,12 +24,13 @@ from perfkit.attach.units import Units
 from perfkit.attach.variant import VariantRecording
 from perfkit.attach.world import current_world, first_ranks
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.measure import threads_text
 from perfkit.devices.resolve import ceilings_for
 from perfkit.files import write_json
 from perfkit.instruments.graph_capture import capturing
 from perfkit.instruments.marks import step_mark
 from perfkit.instruments.trained import Trained
-from perfkit.record import Environment, Run, Status, value_of
+from perfkit.record import Run, Status, value_of
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, run_path
 from perfkit.techniques.state import World
@@ -74,14 +76,16 @@ class LoopSession:
         self._mark: AbstractContextManager[None] | None = None
         self._created_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._suite: Suite | None = None
+        self._threads = 1
 
     def open(self) -> VariantRecording:
         """Find out what is trained and where, claim the folder, and write what is known."""
         self.world = current_world()
         self.look()
+        self._threads = torch.get_num_threads()
         self.folder = Path(first_ranks(self.world, "folder", lambda: str(claim(self.wishes.folder))))
         self.main = self.begin(self.wishes.name)
-        self.ceilings = self._known_ceilings(self.main.recorder.record.environment)
+        self.ceilings = self._known_ceilings()
         if self.world.rank == 0:
             write_json(self.folder / CEILINGS_FILE, self.ceilings)
         return self.main
@@ -97,6 +101,19 @@ class LoopSession:
         self.loop.device = self.trained.device.type
         self.loop.heard = False  # these models have not been listened to yet
         return self.trained
+
+    def calibrate(self) -> None:
+        """Measure what this CPU can do with the threads of a rank, where nobody has: torchrun gives each rank one, with
+        which nothing else may have run here. It is kept, so that it is done once a machine."""
+        known = self.ceilings
+        if self.main is None or known is None or known.device != "cpu" or not self.main.instrumented_s.get("trace"):
+            return
+        threads = self._threads
+        if any(ceiling.threads == threads for ceiling in known.ceilings):
+            return
+        LOG.warning("perfkit measures what this CPU can do with %s, once, for some 10 s", threads_text(threads))
+        self.ceilings = self._known_ceilings(calibrate=True)
+        write_json(self.folder / CEILINGS_FILE, self.ceilings)
 
     def capturing(self) -> bool:
         """Whether a CUDA graph is being captured; as long as the loop's device is not known, on the current one."""
@@ -208,9 +225,10 @@ class LoopSession:
             passes=("trace", "memory"),
         )
 
-    def _known_ceilings(self, where: Environment | None) -> DeviceCeilings:
+    def _known_ceilings(self, *, calibrate: bool = False) -> DeviceCeilings:
+        where = None if self.main is None else self.main.recorder.record.environment
         assert where is not None
-        return ceilings_for(where.device, where.device_name, [torch.get_num_threads()], calibrate=False)
+        return ceilings_for(where.device, where.device_name, [self._threads], calibrate=calibrate)
 
 
 def _device(roots: tuple[nn.Module, ...]) -> torch.device:

@@ -112,6 +112,8 @@ class Watcher:
         written = False
         if self._order.report and session.world.rank == 0:
             await_ranks(recording.folder, session.world.size)
+            if status == Status.OK:
+                session.calibrate()
             written = write_report(session.folder)
         if session.watch is None:
             for delivery in self._deliveries:

@@ -87,7 +87,8 @@ def calibrate_now(
     """
     with tempfile.TemporaryDirectory(prefix="perfkit-") as folder:
         out = Path(folder) / "ceilings.json"
-        command = [sys.executable, "-m", "perfkit.devices.calibrate", "--device", device, "--out", str(out)]
+        # With `-P` no module in the folder that a program runs in is taken for another.
+        command = [sys.executable, "-P", "-m", "perfkit.devices.calibrate", "--device", device, "--out", str(out)]
         if threads:
             command += ["--threads", ",".join(str(count) for count in threads)]
         if short:

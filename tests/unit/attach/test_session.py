@@ -12,9 +12,12 @@ from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.session import LoopSession, Wishes
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.timing import Stamp, StepSeries
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.errors import PerfkitError
+from perfkit.files import read_json
 from perfkit.record import Status
 from perfkit.spec import Schedule
+from perfkit.store.layout import CEILINGS_FILE
 from perfkit.store.read import read_suite
 from perfkit.techniques.state import World
 
@@ -106,6 +109,37 @@ def test_without_timed_steps_there_are_no_figures(tmp_path: Path) -> None:
     recording = session.open()
     session.write_timing(recording)
     assert session.figures(recording) == {}
+
+
+def test_a_cpu_is_calibrated_once_for_the_threads_of_a_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[tuple[list[int], bool]] = []
+    threads = torch.get_num_threads()
+
+    def ceilings_for(device: str, name: str, counts: list[int], *, calibrate: bool) -> DeviceCeilings:
+        asked.append((counts, calibrate))
+        kept = (measured(threads),) if any(measuring for _, measuring in asked) else (measured(threads + 1),)
+        return DeviceCeilings(device=device, device_name=name, fingerprint="", ceilings=kept)
+
+    monkeypatch.setattr(sessions, "ceilings_for", ceilings_for)
+    session = Watched(tmp_path / "run").session
+    recording = session.open()
+    session.calibrate()  # nothing was traced: there is nothing to hold against a ceiling
+    assert asked == [([threads], False)]
+    recording.instrumented_s["trace"] = (0.1,)
+    for _ in range(2):
+        session.calibrate()
+    assert asked == [([threads], False), ([threads], True)]
+    assert len(caplog.records) == 1
+    assert "once" in caplog.text
+    assert read_json(session.folder / CEILINGS_FILE, DeviceCeilings).ceilings == (measured(threads),)
+
+
+def measured(threads: int) -> Ceiling:
+    return Ceiling(
+        level=Level.MEMORY, dtype=None, value=1e10, unit="B/s", kind=Kind.MEASURED, source="s", threads=threads
+    )
 
 
 def test_steps_are_marked_for_our_profiler_alone(tmp_path: Path) -> None:
