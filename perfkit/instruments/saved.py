@@ -1,12 +1,14 @@
 """How many bytes a forward pass keeps for the backward pass."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from perfkit.instruments.around import around
 from perfkit.instruments.tensors import plain_parts
 
 Forward = Callable[[], torch.Tensor]
@@ -61,10 +63,13 @@ def counted_replays() -> Iterator[list[torch.cuda.CUDAGraph]]:
         torch.cuda.CUDAGraph.replay = replay  # type: ignore[method-assign]
 
 
-def plain_saved_bytes(model: nn.Module, forward: Forward, device: torch.device) -> int:
+def plain_saved_bytes(
+    model: nn.Module, forward: Forward, device: torch.device, blocks: Sequence[str] = ()
+) -> dict[str, int]:
     """The same for a model that no technique has changed, without any instrument but autograd's hooks.
 
-    Counts the distinct storages that `torch.autograd.graph.saved_tensors_hooks` sees, without parameters and buffers.
+    Counts the distinct storages that `torch.autograd.graph.saved_tensors_hooks` sees, without parameters and buffers,
+    by the first of `blocks` (names of modules) that saves them; those of the rest of the model are under "".
     """
     own = {
         part.untyped_storage().data_ptr()
@@ -72,16 +77,26 @@ def plain_saved_bytes(model: nn.Module, forward: Forward, device: torch.device) 
         for part in plain_parts(tensor)
     }
     sizes: dict[int, int] = {}
+    saved_in: dict[int, str] = {}
+    inside = [""]
     kept: list[torch.Tensor] = []  # keeps addresses from being reused while they are counted
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         saved = tensor.detach()
         for plain in plain_parts(saved):
-            if plain.device.type == device.type and plain.untyped_storage().data_ptr() not in own:
-                sizes[plain.untyped_storage().data_ptr()] = plain.untyped_storage().nbytes()
+            address = plain.untyped_storage().data_ptr()
+            if plain.device.type == device.type and address not in own:
+                sizes[address] = plain.untyped_storage().nbytes()
+                saved_in.setdefault(address, inside[-1])
                 kept.append(plain)
         return saved
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    with ExitStack() as stack:
+        for name in blocks:
+            stack.enter_context(around((model.get_submodule(name),), partial(inside.append, name), inside.pop))
+        stack.enter_context(torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor))
         forward()
-    return sum(sizes.values())
+    found = dict.fromkeys(("", *blocks), 0)
+    for address, size in sizes.items():
+        found[saved_in[address]] += size
+    return found

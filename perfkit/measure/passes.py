@@ -8,6 +8,7 @@ import torch
 
 from perfkit.cost.fp32_products import by_dtype
 from perfkit.cost.live import count_flops
+from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.clock import step_times
 from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
 from perfkit.instruments.memory.allocator import unreported
@@ -127,7 +128,11 @@ def evidence_pass(session: Session) -> None:
     )
     batch = to_device(session.data.step(session.next_step, 1)[0], state.device)
     saved = saved_tensor_bytes(lambda: state.loss(batch), state.device)
-    state.backward(state.loss(batch))
+    compiled = "graphs" in session.recorder.record.facts
+    if compiled:  # what is called within compiled code is not seen
+        state.backward(state.loss(batch))
+    else:
+        session.recorder.add_facts(block_facts(state, batch, session.reference_saved))
     blocks = known_blocks(state)
     optimizer = state.optimizer
     assert optimizer is not None

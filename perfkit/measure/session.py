@@ -21,7 +21,11 @@ from perfkit.techniques.technique import Technique
 
 @dataclass
 class Session:
-    """What the passes share. `next_step` counts optimizer steps since the start, over all passes."""
+    """What the passes share.
+
+    `reference_saved` are the bytes that each block of the unmodified model saves for backward, by name; empty where it
+    was not measured. `next_step` counts optimizer steps since the start, over all passes.
+    """
 
     spec: RunSpec
     state: TrainState
@@ -31,6 +35,7 @@ class Session:
     recorder: Recorder
     sensors: Sensors | None
     report: Callable[[str], None]
+    reference_saved: dict[str, int] = field(default_factory=dict)
     losses: list[torch.Tensor] = field(default_factory=list)
     next_step: int = 0
 

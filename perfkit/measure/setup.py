@@ -68,9 +68,10 @@ def set_up(
         process_memory=msgspec.structs.replace(memory, batches=batches),
     )
 
+    saved: dict[str, int] = {}
     if "evidence" in spec.passes:
         report("measuring the unmodified model")
-        _measure_reference(spec, workload, model, to_device(data.step(0, 1)[0], device), device, recorder)
+        saved = _measure_reference(spec, workload, model, to_device(data.step(0, 1)[0], device), device, recorder)
     torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
 
     state = TrainState(
@@ -102,6 +103,7 @@ def set_up(
         recorder=recorder,
         sensors=sensors,
         report=report,
+        reference_saved=saved,
     )
 
 
@@ -131,8 +133,8 @@ def _workload_facts(workload: Workload, model: nn.Module) -> WorkloadFacts:
 
 def _measure_reference(
     spec: RunSpec, workload: Workload, model: nn.Module, batch: Batch, device: torch.device, recorder: Recorder
-) -> None:
-    """Facts of the unmodified model, which MFU and the techniques' claims refer to.
+) -> dict[str, int]:
+    """Facts of the unmodified model, which MFU and the techniques' claims refer to, and what each block of it saves.
 
     A model that does not fit without a technique has no such facts, which is no reason not to measure it with.
     """
@@ -143,9 +145,10 @@ def _measure_reference(
     parameters = sum(parameter.nbytes for parameter in model.parameters())
     recorder.add_facts({"reference_parameter_bytes": float(parameters)})
     uncounted: dict[str, int] = {}
+    saved: dict[str, int] = {}
     try:
-        saved = plain_saved_bytes(model, forward, device)
-        recorder.add_facts({"reference_saved_tensor_bytes": float(saved)})
+        saved = plain_saved_bytes(model, forward, device, workload.blocks(model))
+        recorder.add_facts({"reference_saved_tensor_bytes": float(sum(saved.values()))})
         count = count_flops(lambda: forward().backward())
         model_flops: Quantity = Measurement(
             value=count.unmasked * spec.accumulation,
@@ -161,6 +164,7 @@ def _measure_reference(
         model_flops = _closed_form(spec, workload)
     model.zero_grad(set_to_none=True)
     recorder.update(flops=Flops(model=model_flops, hardware=Unknown(reason="not counted yet"), uncounted=uncounted))
+    return saved
 
 
 def _closed_form(spec: RunSpec, workload: Workload) -> Quantity:

@@ -36,6 +36,7 @@ class TrainState:
         counters: facts that a technique counts while it acts (for instance `bytes_to_disk`), merged into the
             record's facts.
         fact_notes: explanations of facts, shown beside them (for instance the first graph break's reason).
+        checkpointed: names of the blocks that a technique recomputes in backward.
         applied: names of the techniques applied so far; claims of one may depend on the others.
         on_close: called when the worker is done, last first.
     """
@@ -54,6 +55,7 @@ class TrainState:
     compute_dtype: str = "fp32"
     counters: dict[str, float] = field(default_factory=dict)
     fact_notes: dict[str, str] = field(default_factory=dict)
+    checkpointed: tuple[str, ...] = ()
     applied: tuple[str, ...] = ()
     on_close: list[Callable[[], None]] = field(default_factory=list)
 

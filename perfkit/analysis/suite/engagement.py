@@ -14,7 +14,7 @@ from perfkit.analysis.model.suite import ClaimResult
 from perfkit.analysis.suite.facts import STANDS_FOR
 from perfkit.analysis.trace.bounds import Bounds, Facts, bounds_of
 from perfkit.record import Claim, Relation
-from perfkit.units import nbytes, percent, seconds, significant
+from perfkit.units import flops, nbytes, percent, seconds, significant
 
 BASELINE = "baseline"
 
@@ -164,6 +164,8 @@ def show_fact(fact: str, value: float) -> str:
         return nbytes(value)
     if name.endswith("_s"):
         return seconds(value)
+    if name.endswith("_flops"):
+        return flops(value)
     if name.endswith("_share"):
         return percent(value)
     return f"{value:,.0f}" if value == round(value) else significant(value)

@@ -9,12 +9,15 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from perfkit.instruments.blocks import block_facts
+from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.record import Claim, Relation
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
 from tests.unit.techniques.tiny import batches, train
 
 _PRODUCTS = ("mm", "addmm", "bmm")
+_SAVED_IN = "reference_saved_tensor_bytes:"
 _SHORT = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
@@ -67,7 +70,18 @@ def reference_facts(state: TrainState) -> dict[str, float]:
     return {
         "reference_parameter_bytes": storage_bytes(state.model.parameters()),
         "reference_saved_tensor_bytes": float(saved_bytes(state)),
+        **{f"{_SAVED_IN}{name}": float(size) for name, size in _saved_by_block(state).items()},
     }
+
+
+def _saved_by_block(state: TrainState) -> dict[str, int]:
+    (batch,) = batches(state, 0)
+    saved = plain_saved_bytes(state.model, lambda: state.loss(batch), state.device, state.block_names)
+    return {name: size for name, size in saved.items() if name}
+
+
+def _by_block(reference: dict[str, float]) -> dict[str, int]:
+    return {name.removeprefix(_SAVED_IN): int(size) for name, size in reference.items() if name.startswith(_SAVED_IN)}
 
 
 def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, float]:
@@ -76,6 +90,8 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
     train(state, steps=1)
     facts = {name: value - counters[name] for name, value in state.counters.items()} | reference
     facts["saved_tensor_bytes"] = float(saved_bytes(state))
+    facts |= block_facts(state, batches(state, 0)[0], _by_block(reference))
+    state.optimizer.zero_grad(set_to_none=True)
 
     def after_backward() -> None:
         facts["parameter_bytes"] = storage_bytes(state.model.parameters())

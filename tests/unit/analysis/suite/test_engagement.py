@@ -37,6 +37,14 @@ def test_relative_to_a_fact_of_the_same_record() -> None:
     )  # fmt: skip
 
 
+def test_flops_have_their_unit() -> None:
+    again = claim("recomputed_flops", Relation.AT_LEAST, 0.1, relative_to="block_flops")
+    result = check(again, {"recomputed_flops": 2e9, "block_flops": 4e9})
+    assert result.evidence == (
+        "recomputed flops: 2.00 GFLOP, expected at least 400 MFLOP (0.100 x block flops of 4.00 GFLOP)"
+    )
+
+
 def test_relative_to_the_baseline() -> None:
     half = claim("optimizer_state_bytes", Relation.EQUAL, 0.5, relative_to="baseline", tolerance=0.02)
     assert check(half, {"optimizer_state_bytes": 505.0}, baseline={"optimizer_state_bytes": 1000.0}).holds is True

@@ -1,0 +1,135 @@
+"""What a model's repeated blocks save for the backward pass, and what of them runs again in it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from perfkit.cost.live import FlopCounter
+from perfkit.instruments.around import around
+from perfkit.instruments.saved import Forward
+from perfkit.techniques.state import TrainState
+from perfkit.workloads.workload import Batch
+
+_MARK = "forward of a block"
+
+
+def block_facts(state: TrainState, batch: Batch, reference_saved: Mapping[str, int]) -> dict[str, float]:
+    """Facts of the checkpointed blocks, of all blocks where none is; empty for a model without blocks.
+
+    Runs two forward passes and one backward pass, and leaves its gradients. `reference_saved` is what each block of
+    the unmodified model saves.
+    """
+    names = state.checkpointed or state.block_names
+    blocks = [state.bare_model.get_submodule(name) for name in names]
+
+    def forward() -> torch.Tensor:
+        return state.loss(batch)
+
+    saved = block_saved_bytes(forward, blocks, state.device)
+    again = recomputation(forward, state.backward, blocks)
+    if not blocks:
+        return {}
+    facts = {
+        "block_saved_tensor_bytes": float(saved),
+        "recomputed_blocks": float(len(again.blocks)),
+        "block_flops": again.forward_flops,
+        "recomputed_flops": again.again_flops,
+    }
+    if reference_saved:
+        facts["reference_block_saved_tensor_bytes"] = float(sum(reference_saved[name] for name in names))
+    return facts
+
+
+def block_saved_bytes(forward: Forward, blocks: Iterable[nn.Module], device: torch.device) -> int:
+    """Bytes that the forward passes of `blocks` leave allocated on `device`, each from its call to its return.
+
+    By the allocator's own account. What is gathered for a block and freed after it does not count, nor what other
+    parts of the model save. Blocks must not be compiled, nor lie within each other.
+    """
+    with _uncached_casts():
+        if device.type == "cuda":
+            moments: list[int] = []
+
+            def read() -> None:
+                moments.append(torch.cuda.memory_allocated(device))
+
+            with around(blocks, read, read):
+                loss = forward()
+            del loss  # not before: what one block saves must stay while the next are called
+            return sum(moments[1::2]) - sum(moments[::2])
+        ranges: list[record_function] = []
+
+        def enter() -> None:
+            ranges.append(record_function(_MARK))
+            ranges[-1].__enter__()
+
+        def leave() -> None:
+            ranges.pop().__exit__(None, None, None)
+
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler, around(blocks, enter, leave):
+            loss = forward()
+        del loss
+        events = profiler.events() or []
+        return sum(event.cpu_memory_usage for event in events if event.name == _MARK)
+
+
+@dataclass
+class Recomputation:
+    """What of some blocks ran in forward, and again within backward.
+
+    `blocks` are the places of those that a backward pass called, or a module of which; `forward_flops` and
+    `again_flops` are matrix FLOPs within the blocks' forward passes.
+    """
+
+    blocks: set[int] = field(default_factory=set)
+    forward_flops: float = 0.0
+    again_flops: float = 0.0
+
+
+def recomputation(
+    forward: Forward, backward: Callable[[torch.Tensor], None], blocks: Iterable[nn.Module]
+) -> Recomputation:
+    """Run both and see which blocks run their forward again in between. Blocks must not be compiled."""
+    found = Recomputation()
+    counter = FlopCounter()
+    in_backward = False
+    entered: list[float] = []  # FLOPs so far at the entry of each module that has not been left
+
+    def enter(place: int) -> None:
+        if in_backward:
+            found.blocks.add(place)
+        entered.append(counter.result().matrix)
+
+    def leave() -> None:
+        before = entered.pop()
+        if entered:
+            return  # a module within another, which counts it
+        if in_backward:
+            found.again_flops += counter.result().matrix - before
+        else:
+            found.forward_flops += counter.result().matrix - before
+
+    with ExitStack() as stack:
+        for place, block in enumerate(blocks):
+            # All modules of the block: a wrapper is not called again, but what it wraps.
+            stack.enter_context(around(block.modules(), lambda place=place: enter(place), leave))  # type: ignore[misc]
+        stack.enter_context(counter)
+        loss = forward()
+        in_backward = True
+        backward(loss)
+    return found
+
+
+@contextmanager
+def _uncached_casts() -> Iterator[None]:
+    """Autocast keeps its copies of parameters until its context ends, which no block saves."""
+    cached = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(cached)
