@@ -36,7 +36,11 @@ class Parity(Struct):
 
 
 class ClaimResult(Struct):
-    """A claim checked: `holds` is None where a fact is missing. `evidence` states expected and found in words."""
+    """A claim checked: `holds` is None where a fact is missing. `evidence` states expected and found in words.
+
+    `already` where it is true of the baseline, too, as all that the technique claims: then it shows no change, and
+    does not hold.
+    """
 
     technique: str
     statement: str
@@ -44,6 +48,7 @@ class ClaimResult(Struct):
     expected: float | None
     found: float | None
     evidence: str
+    already: bool = False
 
 
 class CompileSummary(Struct):

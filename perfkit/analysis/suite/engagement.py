@@ -6,7 +6,7 @@ same as held.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from perfkit.record import Claim, Relation
 from perfkit.units import flops, nbytes, percent, seconds, significant
 
 BASELINE = "baseline"
+ALREADY = "already so in the baseline"
 
 _RELATIONS = {
     Relation.AT_LEAST: "at least",
@@ -30,6 +31,7 @@ def check_claims(
     facts: Sequence[Facts],
     baseline: Facts | None,
     notes: Mapping[str, str],
+    shared: Collection[str] = (),
 ) -> tuple[ClaimResult, ...]:
     """Check claims against the facts of every rank and, where a claim is relative to it, the baseline's facts.
 
@@ -38,8 +40,24 @@ def check_claims(
         facts: one mapping per rank.
         baseline: the baseline run's facts; None where there is no such run.
         notes: explanations of facts, added to the evidence.
+        shared: techniques that the baseline has, too.
+
+    A technique of which every claim holds of the baseline as well has changed nothing: none of its claims counts as
+    held then, unless it is `shared`.
     """
-    return tuple(_check(claim, facts, baseline, notes) for claim in claims)
+    claims = tuple(claims)
+    results = [_check(claim, facts, baseline, notes) for claim in claims]
+    if baseline is None:
+        return tuple(results)
+    before = [_check_rank(claim, baseline, baseline).holds is True for claim in claims]
+    news = {claim.technique for claim, already in zip(claims, before, strict=True) if not already} | {*shared}
+    return tuple(
+        result if result.technique in news or result.holds is not True else _already(result) for result in results
+    )
+
+
+def _already(result: ClaimResult) -> ClaimResult:
+    return replace(result, holds=False, already=True, evidence=f"{ALREADY}; {result.evidence}")
 
 
 def engaged(results: Iterable[ClaimResult]) -> bool | None:

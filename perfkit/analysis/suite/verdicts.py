@@ -39,6 +39,7 @@ class Verdicts:
 def verdicts_of(subject: Subject, baseline: Subject | None, is_baseline: bool) -> Verdicts:
     """The verdicts on a variant; `baseline` is what it is compared with, None for none."""
     records = subject.runs.records
+    reference = () if baseline is None else baseline.runs.records
     difference = None
     cpu_difference = None
     if baseline is not None:
@@ -55,6 +56,7 @@ def verdicts_of(subject: Subject, baseline: Subject | None, is_baseline: bool) -
             subject.passes.facts,
             None if baseline is None or not baseline.passes.facts else baseline.passes.facts[0],
             {} if not records else records[0].fact_notes,
+            {claim.technique for record in reference for claim in record.claims},
         ),
         compile=_compile(subject, baseline, difference),
     )

@@ -18,8 +18,18 @@ _NOTABLE_MEMORY = 0.02
 def not_engaged(suite: SuiteView) -> Iterator[Finding]:
     """A technique whose claim failed did not do what its name says, whatever the figures."""
     for variant in suite.measured:
+        already = [result for result in variant.claims if result.already]
+        for technique in dict.fromkeys(result.technique for result in already):
+            said = [f"{result.statement}: {result.evidence}" for result in already if result.technique == technique]
+            yield Finding(
+                severity="warning",
+                title=f"{technique} changes nothing in {variant.name}: already so in the baseline",
+                variant=variant.name,
+                evidence="; ".join(said),
+                action="Leave it out: the workload does this by itself, or has nothing that it could act on.",
+            )
         for result in variant.claims:
-            if result.holds is False:
+            if result.holds is False and not result.already:
                 yield Finding(
                     severity="warning",
                     title=f"{result.technique} did not act as it should in {variant.name}",

@@ -163,6 +163,8 @@ def active(variant: Variant) -> Cell:
     if variant.engaged is None:
         reason = variant.reason or "a fact needed to check the claims is missing"
         return replace(unknown(reason), detail=detail, tone="unsure")
+    if any(claim.already for claim in variant.claims):
+        detail += ", already so in the baseline"
     word, tone = ("yes", "good") if variant.engaged else ("no", "bad")
     return Cell(word, detail=detail, value=float(variant.engaged), tone=tone)
 

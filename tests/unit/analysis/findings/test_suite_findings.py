@@ -84,6 +84,12 @@ def test_what_did_not_act_or_does_not_train_the_same_is_never_praised(analysis: 
     assert titles(wrong) == "amp does not train like the baseline"
 
 
+def test_a_technique_without_a_change_is_told_once(analysis: Analysis) -> None:
+    already = changed(held(False), already=True)
+    idle = told(analysis, engaged=False, claims=(already, already), difference=difference("no difference", 1.0))
+    assert titles(idle) == "amp changes nothing in amp: already so in the baseline"
+
+
 def test_an_undecided_comparison_asks_for_more_repeats(analysis: Analysis) -> None:
     (finding,) = told(analysis, difference=difference("inconclusive", 0.97), cpu_difference=difference("faster", 0.9))
     assert "cannot be said" in finding.title

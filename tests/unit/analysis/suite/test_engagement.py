@@ -55,6 +55,38 @@ def test_relative_to_the_baseline() -> None:
         assert reason in result.evidence
 
 
+FLASH = claim("op_calls:aten::flash", Relation.AT_LEAST, 1, technique="flash")
+SHARD = claim("optimizer_state_bytes", Relation.AT_MOST, 0.5, technique="zero1", relative_to="baseline")
+REDUCES = claim("op_calls:all_reduce", Relation.AT_LEAST, 1, technique="zero1")
+
+
+@pytest.mark.parametrize(
+    ("claims", "facts"),
+    [
+        ([FLASH], {"op_calls:aten::flash": 12.0}),
+        ([SHARD, REDUCES], {"optimizer_state_bytes": 0.0, "op_calls:all_reduce": 4.0}),
+    ],
+)
+def test_what_is_so_in_the_baseline_is_no_change(claims: list[Claim], facts: dict[str, Fact]) -> None:
+    results = check_claims(claims, [facts], facts, {})
+    assert engaged(results) is False
+    assert all(result.already and result.evidence.startswith("already so in the baseline; ") for result in results)
+    shared = check_claims(claims, [facts], facts, {}, shared={claims[0].technique})
+    assert (engaged(shared), [result.already for result in shared]) == (True, [False] * len(claims))
+
+
+def test_one_change_shows_that_a_technique_acts() -> None:
+    base: dict[str, Fact] = {"optimizer_state_bytes": 1000.0, "op_calls:all_reduce": 4.0, "op_calls:aten::flash": 0.0}
+    ours = {**base, "optimizer_state_bytes": 500.0}
+    assert engaged(check_claims([SHARD, REDUCES], [ours], base, {})) is True
+    (failed,) = check_claims([FLASH], [ours], base, {})
+    assert (failed.holds, failed.already) == (False, False)
+
+
+def test_a_baseline_without_the_fact_shows_nothing_to_be_so_already() -> None:
+    assert engaged(check_claims([FLASH], [{"op_calls:aten::flash": 12.0}], {}, {})) is True
+
+
 def test_the_worst_rank_decides() -> None:
     at_most = claim("optimizer_state_bytes", Relation.AT_MOST, 100)
     result = check(at_most, {"optimizer_state_bytes": 100.0}, {"optimizer_state_bytes": 200.0})

@@ -182,14 +182,11 @@ def test_trace_and_memory_reach_the_variant(tmp_path: Path) -> None:
     share = claim("op_calls:aten::mm", Relation.AT_LEAST, 1)
     weight = Block(address=1, size_bytes=100, category="parameter", name="weight")
     folder = write_suite(tmp_path, {"baseline": [record()], "amp": [record(claims=(share,))]})
-    events = [
-        mark("perfkit::step#0", 0, 100),
-        mark("perfkit::forward", 0, 100),
-        op("aten::mm", 10, 50, [(9, 9), (9, 9)]),
-    ]
+    marks = [mark("perfkit::step#0", 0, 100), mark("perfkit::forward", 0, 100)]
+    ran = {"baseline": op("aten::relu", 10, 50, [(9, 9)]), "amp": op("aten::mm", 10, 50, [(9, 9), (9, 9)])}
     for name in ("baseline", "amp"):
         rank = folder / name / "0" / "rank0"
-        write_trace(rank / "trace.json.gz", events)
+        write_trace(rank / "trace.json.gz", [*marks, ran[name]])
         grown = 300 if name == "baseline" else 100
         events_of_step = allocations(device="cpu", source="by hand", known=(weight,), address=[5], size=[grown])
         write_allocations(rank / "memory.parquet", events_of_step)
