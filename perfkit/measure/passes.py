@@ -67,6 +67,11 @@ def timed_pass(session: Session) -> None:
     )
     session.losses.clear()  # nobody asks for those of the steps to come, and these would be in their peaks
     compiled = "compile" in state.applied or bool(compile_facts())  # a user's model may compile itself
+    skipped = [bool(flag) for flag in state.skipped_updates]
+    if skipped:
+        # The first losses that are compared depend on all updates between them.
+        compared = skipped[: session.spec.schedule.parity - 1]
+        recorder.add_facts({"skipped_updates": float(sum(skipped)), "skipped_updates_compared": float(sum(compared))})
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
     recorder.add_facts(
         {**moved, "world_size": float(state.world.size), **compile_facts(asked=compiled)},

@@ -147,8 +147,11 @@ def _measure_reference(
     uncounted: dict[str, int] = {}
     saved: dict[str, int] = {}
     try:
+        generators = _generators(device)
         saved = plain_saved_bytes(model, forward, device, workload.blocks(model))
         recorder.add_facts({"reference_saved_tensor_bytes": float(sum(saved.values()))})
+        draws = any(not torch.equal(*pair) for pair in zip(generators, _generators(device), strict=True))
+        recorder.add_facts({"random_forward": float(draws)})
         count = count_flops(lambda: forward().backward())
         model_flops: Quantity = Measurement(
             value=count.unmasked * spec.accumulation,
@@ -165,6 +168,11 @@ def _measure_reference(
     model.zero_grad(set_to_none=True)
     recorder.update(flops=Flops(model=model_flops, hardware=Unknown(reason="not counted yet"), uncounted=uncounted))
     return saved
+
+
+def _generators(device: torch.device) -> list[torch.Tensor]:
+    """The states of the generators that a forward pass may draw from."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def _closed_form(spec: RunSpec, workload: Workload) -> Quantity:

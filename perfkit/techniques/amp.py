@@ -65,8 +65,20 @@ def _scale_gradients(state: TrainState, scaler: torch.amp.GradScaler) -> None:
     def scaled_backward(loss: torch.Tensor) -> None:
         backward(scaler.scale(loss))
 
+    skipped = state.skipped_updates
+
+    def updated(optimizer: Optimizer, *_of_the_call: object) -> None:
+        # Fused optimizers are called in any case, and leave the update out themselves.
+        found = getattr(optimizer, "found_inf", None)
+        skipped[-1] = False if found is None else found.clone()
+
     def unscaled_step(optimizer: Optimizer) -> None:
-        scaler.step(optimizer)
+        skipped.append(True)
+        handle = optimizer.register_step_post_hook(updated)
+        try:
+            scaler.step(optimizer)
+        finally:
+            handle.remove()
         scaler.update()
 
     state.backward = scaled_backward

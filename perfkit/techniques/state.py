@@ -37,6 +37,7 @@ class TrainState:
             record's facts.
         fact_notes: explanations of facts, shown beside them (for instance the first graph break's reason).
         checkpointed: names of the blocks that a technique recomputes in backward.
+        skipped_updates: of each update whether a gradient scaler left it out; tensors where the device knows it.
         applied: names of the techniques applied so far; claims of one may depend on the others.
         on_close: called when the worker is done, last first.
     """
@@ -56,6 +57,7 @@ class TrainState:
     counters: dict[str, float] = field(default_factory=dict)
     fact_notes: dict[str, str] = field(default_factory=dict)
     checkpointed: tuple[str, ...] = ()
+    skipped_updates: list[bool | torch.Tensor] = field(default_factory=list)
     applied: tuple[str, ...] = ()
     on_close: list[Callable[[], None]] = field(default_factory=list)
 

