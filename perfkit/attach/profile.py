@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -76,15 +77,16 @@ class Profile:
         if self._watcher is not None:
             self._watcher.guard(self._watcher.session.loop.evaluated)
 
-    def stop(self, error: BaseException | None = None) -> None:
-        """Stop watching and write what there is; `error` is what ended the loop, None where it ended well."""
+    def stop(self, error: BaseException | None = None, *, elsewhere: bool = False) -> None:
+        """Stop watching and write what there is; `error` is what ended the loop, None where it ended well. With
+        `elsewhere` there may be none here: other processes train."""
         global _watching
         if _watching is not self or self._watcher is None:
             return
         if error is not None:
             without_our_frames(error)
         try:
-            self._watcher.guard(self._watcher.finish, error)
+            self._watcher.guard(partial(self._watcher.finish, error, elsewhere=elsewhere))
         finally:  # also where somebody interrupts it
             self._watcher.let_go()
             _watching = None

@@ -83,8 +83,9 @@ class Watcher:
         follow(self.session.loop.phases)
         atexit.register(self._at_exit)
 
-    def finish(self, error: BaseException | None) -> None:
-        """Write what there is; `error` is what ended the loop, None where it ended well."""
+    def finish(self, error: BaseException | None, *, elsewhere: bool = False) -> None:
+        """Write what there is; `error` is what ended the loop, None where it ended well. Nothing is said of no loop
+        where it is `elsewhere`."""
         session = self.session
         if error is None:
             session.loop.settle()
@@ -93,7 +94,7 @@ class Watcher:
         recording = session.main
         if recording is None:
             remove_unused(self._order.wishes.folder)
-            if error is None:
+            if error is None and not elsewhere:
                 LOG.warning(
                     "perfkit saw no step of an optimizer in %s, so nothing was recorded: call step() of the profile "
                     "once a step, or name a function with --step-function",

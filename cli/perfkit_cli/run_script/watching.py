@@ -2,24 +2,24 @@
 
 import os
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfkit.attach.folder import default_folder
-from perfkit.attach.guard import LOG, Guard
+from perfkit.attach.guard import Guard
 from perfkit.attach.launched import launched_rank
-from perfkit.errors import PerfkitError
-from perfkit.integrations.table import logger_for
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.run_script.imported import after_import
 from perfkit_cli.run_script.kept import kept
 from perfkit_cli.run_script.options import RunOptions
+from perfkit_cli.run_script.profiled import profile_of
 from perfkit_cli.run_script.program import Program
+from perfkit_cli.run_script.spawned import SpawnedRank, follow_spawn
 from perfkit_cli.run_script.step_function import StepFunction
 
 if TYPE_CHECKING:
-    from perfkit.attach.logger import Logger
     from perfkit.attach.profile import Profile
 
 
@@ -38,6 +38,7 @@ class Watching:
         self._name = name
         self._profile: Profile | None = None
         self._ended = False
+        self._spawned = False
         self._process = os.getpid()
         self._guard = Guard(lambda: None)
 
@@ -46,6 +47,7 @@ class Watching:
         steps = self.steps
         if steps is not None and steps.module:
             after_import(steps.module, lambda module: self._guard(steps.wrap_in, module))
+        after_import("torch.multiprocessing.spawn", lambda module: self._guard(follow_spawn, module, self._spawn))
         after_import("torch", lambda _: self._guard(self._start))
 
     def announce(self) -> None:
@@ -69,41 +71,24 @@ class Watching:
             self._say(f"interrupted: what was measured is in {_shown(self.folder)}")
 
     def _start(self) -> None:
-        from perfkit.attach.profile import profile
-
-        options = self._options
-        self._profile = profile(
-            self.folder,
-            name=self._name,
-            schedule=options.schedule,
-            step_every=options.step_every,
-            units_per_step=options.units_per_step,
-            unit=options.unit,
-            report=options.report,
-            always_on=options.always_on,
-            trace_on=options.trace_on,
-            loggers=self._loggers(),
-        )
+        self._profile = profile_of(self._options, self.folder, self._name, logs=launched_rank() == 0)
         self._profile.start(by_hand=self.steps is not None)
         if self.steps is not None:
             self.steps.on_step = self._profile.step
 
-    def _loggers(self) -> "list[Logger]":
-        """Those that can be had; of the others it is said why not."""
-        loggers = []
-        for text in self._options.log if launched_rank() == 0 else ():
-            try:
-                loggers.append(logger_for(text, self._name))
-            except PerfkitError as error:
-                LOG.warning("perfkit does without --log %s: %s", text, error)
-        return loggers
+    def _spawn(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` as it is to be run in processes that the program spawns."""
+        if self._ended or self.steps is not None:  # a function of the script's is decorated in this process alone
+            return function
+        self._spawned = True
+        return SpawnedRank(function, self._options, self.folder, self._name)
 
     def _finish(self, error: BaseException | None) -> None:
         if self._profile is None:
             if self._guard.failure is None:
                 self._say(f"nothing was recorded: {self._options.program} did not import torch")
             return
-        self._profile.stop(error)
+        self._profile.stop(error, elsewhere=self._spawned)
         complaint = self.steps.complaint(self._program.main) if self.steps is not None else ""
         if complaint:
             self._say(complaint)
@@ -113,9 +98,9 @@ class Watching:
                 what = kept(folder)
                 drawn = f"; to be drawn by: perfkit report {_shown(folder)}" if what else " that could be drawn"
                 self._say(f"kept in {_shown(folder)}: {what or 'nothing'}{drawn}")
-        elif self._profile.recorded and (folder / "report.html").is_file():
+        elif (self._profile.recorded or self._spawned) and (folder / "report.html").is_file():
             self._say(f"report: {_shown(folder / 'report.html')}")
-        elif self._profile.recorded and (folder / SUITE_FILE).is_file():
+        elif (self._profile.recorded or self._spawned) and (folder / SUITE_FILE).is_file():
             self._say(f"recorded in {_shown(folder)}, to be drawn by: perfkit report {_shown(folder)}")
         elif self._options.out is None and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()  # a name that perfkit chose, and nothing came of it
