@@ -57,9 +57,9 @@ _KERNEL = Column[ProductRow]("Kernel", lambda row: code(row.kernel, 32), numeric
 _DTYPE = Column[ProductRow]("Dtype", lambda row: text(row.dtype), numeric=False, help="what it is computed in")
 _WAVES = Column[ProductRow]("Waves", _waves, help="blocks for each multiprocessor, one at a time")
 _WAVE_LOSS = Column[ProductRow](
-    "Wave quantization",
+    "Wave loss",
     _wave_loss,
-    help="multiprocessor time lost, at least: some have one block less to do",
+    help="wave quantization: multiprocessor time lost, at least: some have one block less to do",
 )
 _BEHIND: tuple[Column[ProductRow], ...] = (
     Column("Calls", lambda row: calls(row.calls), help="per step"),
@@ -90,9 +90,9 @@ _GEMMS: tuple[Column[GemmRow], ...] = (
     Column("Tile", lambda row: text(row.tile), numeric=False, help="of the result and of K, by the kernel's name"),
     _WAVE_LOSS,
     Column(
-        "Tile quantization",
+        "Tile loss",
         lambda row: _loss(row.tile_loss, _NO_TILE) if row.kernel else Cell(NOTHING),
-        help="share of the arithmetic lost: tiles at the edges are computed in full",
+        help="tile quantization: share of the arithmetic lost, tiles at the edges are computed in full",
     ),
     *(_OP, _KERNEL),
     *_in_detail(

@@ -34,8 +34,8 @@ def test_a_product_by_its_sizes() -> None:
     found = texts(table(gemms=(gemm(0.4, wave_loss=0.15, layout="row,column", split_k=3),)))
     told = {
         "M×N×K": "4096×16896×1024", "Time": "400 ms", "Potential savings": "300 ms", "% of roofline": "25 %",
-        "Bound": "compute", "Dtype": "bf16", "Tile": "128x128x64", "Waves": "32.0", "Wave quantization": "15 %",
-        "Tile quantization": "0 %", "Layout": "row, column", "Split-K": "3", "Blocks": "4,224", "Op": "mm, forward",
+        "Bound": "compute", "Dtype": "bf16", "Tile": "128x128x64", "Waves": "32.0", "Wave loss": "15 %",
+        "Tile loss": "0 %", "Layout": "row, column", "Split-K": "3", "Blocks": "4,224", "Op": "mm, forward",
     }  # fmt: skip
     assert {title: found[title] for title in told} == told
     assert texts(table(gemms=(gemm(0.4, batch=32),)))["M×N×K"] == "32 of 4096×16896×1024"
@@ -57,15 +57,15 @@ def test_sizes_are_sorted_as_numbers() -> None:
 )
 def test_why_waves_are_not_known(fields: dict[str, Any], why: str) -> None:
     found = cells(table(gemms=(gemm(0.4, **{"waves": None, "wave_loss": None, **fields}),)))
-    for title in ("Waves", "Wave quantization"):
+    for title in ("Waves", "Wave loss"):
         assert found[title].text == NOT_KNOWN
         assert why in found[title].reason
 
 
 def test_a_tile_that_is_not_told_is_no_loss_of_none() -> None:
     found = cells(table(gemms=(gemm(0.4, tile="", tile_loss=None),)))
-    assert found["Tile quantization"].text == NOT_KNOWN
-    assert "tells no tile" in found["Tile quantization"].reason
+    assert found["Tile loss"].text == NOT_KNOWN
+    assert "tells no tile" in found["Tile loss"].reason
 
 
 def test_a_cpu_has_neither_kernels_nor_waves() -> None:
@@ -75,7 +75,7 @@ def test_a_cpu_has_neither_kernels_nor_waves() -> None:
     assert not any("waves" in line for line in made.intro)
     (block,) = made.blocks
     assert isinstance(block, Table)
-    assert not {"Kernel", "Tile", "Waves", "Wave quantization", "Tile quantization"} & {
+    assert not {"Kernel", "Tile", "Waves", "Wave loss", "Tile loss"} & {
         each.title for each in block.columns
     }
 
