@@ -183,7 +183,14 @@ def test_what_libraries_read_when_they_are_loaded_is_not_forked(variable: str) -
 
 
 @pytest.mark.parametrize(
-    "words", [["ls"], [sys.executable], [sys.executable, "-c", "pass"], [sys.executable, "-X", "dev", "x.py"]]
+    "words",
+    [
+        ["ls"],
+        [sys.executable],
+        [sys.executable, "-c", "pass"],
+        [sys.executable, "-X", "dev", "x.py"],
+        [sys.executable, "-m", "torch.distributed.run", "x.py"],
+    ],
 )
 def test_what_is_no_program_is_not_forked(words: list[str]) -> None:
     assert Command.parse(words) is None

@@ -59,6 +59,8 @@ class Command:
             rest[:1] = ["-m", rest[0][2:]]
         found = {"unbuffered": "-u" in options, "safe_path": "-P" in options}
         match rest:
+            case ["-m", "torch.distributed.run", *_]:
+                return None  # ranks of a launcher that was forked waited for each other without end
             case ["-m", module, *arguments]:
                 return cls(module=module, script=None, arguments=tuple(arguments), **found)
             case [script, *arguments] if not script.startswith("-") and Path(script).suffix == ".py":

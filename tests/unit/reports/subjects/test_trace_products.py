@@ -75,9 +75,7 @@ def test_a_cpu_has_neither_kernels_nor_waves() -> None:
     assert not any("waves" in line for line in made.intro)
     (block,) = made.blocks
     assert isinstance(block, Table)
-    assert not {"Kernel", "Tile", "Waves", "Wave loss", "Tile loss"} & {
-        each.title for each in block.columns
-    }
+    assert not {"Kernel", "Tile", "Waves", "Wave loss", "Tile loss"} & {each.title for each in block.columns}
 
 
 def test_attention_by_its_sizes() -> None:
