@@ -245,6 +245,25 @@ class Environment(Struct):
     variables: dict[str, str] = {}
 
 
+class MachineLoad(Struct):
+    """How busy the machine was while something was measured; a value is None where the system does not tell it.
+
+    Over `seconds`, and over the `cores` that the measured processes may run on: how many of these, in the mean, were
+    taken by them and all that they started (`own`), by other processes and the system (`others`), and by the hypervisor
+    for other machines (`stolen`). In a container `others` are all that runs on these cores of its host. `waiting` is
+    the share of the time in which some task of the machine, be it one of the measured, waited for a core; `throttled`
+    the share of its periods in which the container's limit on CPU time stopped tasks.
+    """
+
+    seconds: float
+    cores: int
+    own: float | None = None
+    others: float | None = None
+    stolen: float | None = None
+    waiting: float | None = None
+    throttled: float | None = None
+
+
 class WorkloadFacts(Struct):
     """What was trained, counted on the unmodified model. `unit` is `tokens` or `samples`."""
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from perfkit.files import write_json
-from perfkit.record import Samples
+from perfkit.record import MachineLoad, Samples
 from perfkit.spec import Struct
 
-PAIRS_VERSION = 1
+PAIRS_VERSION = 2
 PAIRS_FILE = "pairs.json"
 
 # How the two processes of a pair took turns.
@@ -20,12 +20,13 @@ class Pair(Struct):
     `before` and `after` are the steps of the two sides, in the order in which they were run: in lock step the n-th of
     one was run next to the n-th of the other. Where steps are short, each is the median of a turn of several. With
     several ranks a step is that of its slowest rank. `seconds` is what the pair took in all, starting the processes
-    included.
+    included, and `load` how busy the machine was with something else in that time.
     """
 
     before: Samples
     after: Samples
     seconds: float
+    load: MachineLoad | None = None
 
 
 class Pairs(Struct):

@@ -10,6 +10,7 @@ import msgspec
 from perfkit.check.sides import alternating, lockstep
 from perfkit.check.sides.side import Side
 from perfkit.errors import UsageError
+from perfkit.instruments.load import load_between, read_load
 from perfkit.spec import RunSpec
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pair, Pairs, write_pairs
 from perfkit.units import seconds
@@ -80,9 +81,11 @@ def measure_pairs(
     while not pairs.ended:
         index = len(pairs.pairs)
         progress(PairStarted(index, most, _spent_s(pairs)))
+        began = read_load()
         pair = TURNS[turns](
             before, after, spec, folder / f"{index:03}", index=index, report=lambda text: progress(PairProgress(text))
         )
+        pair = msgspec.structs.replace(pair, load=load_between(began, read_load()))
         pairs = msgspec.structs.replace(pairs, pairs=(*pairs.pairs, pair))
         pairs = msgspec.structs.replace(pairs, ended=_ended(pairs, most, budget_s, enough))
         write_pairs(folder / PAIRS_FILE, pairs)

@@ -7,6 +7,7 @@ from perfkit.check.sides.measure import PairFinished, PairStarted, measure_pairs
 from perfkit.check.sides.side import Side, SideFailedError
 from perfkit.errors import UsageError
 from perfkit.files import read_json
+from perfkit.instruments.load import LoadReading
 from perfkit.record import Run, Samples, Status
 from perfkit.spec import RunSpec, WorkloadSpec
 from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, Pairs
@@ -50,6 +51,18 @@ def test_the_caller_ends_it(pairs_of, tmp_path):
     assert indices == [(0, "000"), (1, "001"), (2, "002")]
     assert read_json(tmp_path / "pairs" / PAIRS_FILE, Pairs) == pairs
     assert pairs.variant == "baseline"
+
+
+def test_each_pair_has_what_else_the_machine_did(pairs_of, monkeypatch):
+    empty = LoadReading(0.0, 2, 0.0, 0.0, 0.0, 0.0, None, None)
+    worked = iter([0.0, 5.0, 5.0, 45.0])  # seconds of all cores; perfkit's own are none of them
+    readings = (
+        empty._replace(time_s=time_s, counted_s=2 * time_s, worked_s=worked_s)
+        for time_s, worked_s in zip((0.0, 10.0, 10.0, 30.0), worked, strict=True)
+    )
+    monkeypatch.setattr(measure, "read_load", lambda: next(readings))
+    pairs, _, _ = pairs_of([10.0, 20.0], most=2)
+    assert [(pair.load.others, pair.load.cores) for pair in pairs.pairs] == [(0.5, 2), (2.0, 2)]
 
 
 def test_the_number_is_bounded(pairs_of):
