@@ -8,6 +8,7 @@ from perfkit.record import Samples
 
 WINDOW = 5
 AGREEMENT = 0.03
+BY_TURNS_WINDOW = 3
 
 
 def is_steady(times: Sequence[float], window: int = WINDOW, agreement: float = AGREEMENT) -> bool:
@@ -16,6 +17,14 @@ def is_steady(times: Sequence[float], window: int = WINDOW, agreement: float = A
         return False
     before, after = median(times[-2 * window : -window]), median(times[-window:])
     return abs(after - before) <= agreement * before
+
+
+def is_warm_by_turns(steps: Samples) -> bool:
+    """The same of steps taken by turns with other processes, on the CPU's clock.
+
+    Drift is shared there, so that warm-up need only outlast what a process does once: looser than alone.
+    """
+    return is_steady(steps.cpu_s, BY_TURNS_WINDOW, 0.10)
 
 
 def warm_up(

@@ -109,7 +109,7 @@ def workers_of(pid):
     return [
         child.pid
         for child in psutil.Process(pid).children(recursive=True)
-        if "perfkit.measure.worker" in child.cmdline() or "perfkit.check.sides.worker" in child.cmdline()
+        if "perfkit.measure.worker" in child.cmdline() or "perfkit.measure.turns.worker" in child.cmdline()
     ]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from statistics import fmean, stdev
 
 from perfkit.analysis.model.estimate import Difference
-from perfkit.analysis.suite.estimate import log_interval, t_quantile
+from perfkit.sampling import log_interval, t_quantile
 
 # An interval that contains 1 shows `no difference` only if it lies within these bounds, else it is inconclusive.
 EQUIVALENCE = 1.05

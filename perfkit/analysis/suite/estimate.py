@@ -7,13 +7,10 @@ correlated, so that a test over pooled steps calls every second identical pair d
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, median, stdev
-
-from scipy.special import stdtrit
+from statistics import median
 
 from perfkit.analysis.model.estimate import Estimate
-
-LEVEL = 0.95
+from perfkit.sampling import LEVEL, log_interval
 
 
 def over_processes(per_process: Sequence[float], unit: str, source: str, how: str = "measured") -> Estimate:
@@ -35,20 +32,3 @@ def over_processes(per_process: Sequence[float], unit: str, source: str, how: st
         how=how,
         source=source,
     )
-
-
-def log_interval(logs: Sequence[float]) -> tuple[float, float] | None:
-    """Student's two-sided interval at `LEVEL` of the mean of `logs`; None for fewer than two."""
-    if len(logs) < 2:
-        return None
-    half = t_quantile((1 + LEVEL) / 2, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    centre = fmean(logs)
-    return centre - half, centre + half
-
-
-def t_quantile(probability: float, freedom: float) -> float:
-    """Student's t quantile with so many degrees of freedom, which need not be a whole number.
-
-    `scipy.special.stdtrit` is what `scipy.stats.t.ppf` calls, without the second that importing `scipy.stats` takes.
-    """
-    return float(stdtrit(freedom, probability))

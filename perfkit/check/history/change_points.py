@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from perfkit.analysis.suite.estimate import LEVEL, t_quantile
 from perfkit.missing import missing
+from perfkit.sampling import LEVEL, t_quantile
 
 Floats = NDArray[np.float64]
 

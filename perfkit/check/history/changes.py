@@ -9,12 +9,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from perfkit import units
-from perfkit.analysis.suite.estimate import t_quantile
 from perfkit.check.history.change_points import FALSE, FEWEST, Levels, find_levels
 from perfkit.check.history.commits import commit_range
 from perfkit.check.history.result import ChangePoint, CommitRange, Level, Series
 from perfkit.check.judge.environments import differences
 from perfkit.record import Environment
+from perfkit.sampling import t_quantile
 
 # What makes another machine. Software that changes is told at a change instead of splitting the series there: it may be
 # the very thing that made it.

@@ -6,7 +6,6 @@ from statistics import fmean, median
 
 import numpy as np
 
-from perfkit.analysis.suite.estimate import log_interval, t_quantile
 from perfkit.check.judge.looks import looks_for, looks_of, looks_up_to
 from perfkit.check.judge.paired import pair_ratio
 from perfkit.check.judge.sequential import sequence
@@ -14,6 +13,7 @@ from perfkit.check.judge.student import variance
 from perfkit.check.judge.worsening import POWER
 from perfkit.check.result import Calibration, DetectableRow, Noise, Verdict
 from perfkit.errors import PerfkitError
+from perfkit.sampling import log_interval, t_quantile
 from perfkit.store.pairs import Pair
 
 BUDGETS_S = (60.0, 180.0, 300.0, 600.0, 1800.0)

@@ -19,6 +19,7 @@ from perfkit.check.judge.thresholds import Threshold, margin
 from perfkit.check.judge.verdicts import Question, judge, judged
 from perfkit.check.judge.worsening import Worsening, on_log_scale
 from perfkit.check.result import Judged, Verdict
+from perfkit.sampling import log_ratio, same_clock
 from perfkit.store.pairs import LOCK_STEP, Pair
 
 CPU_TIME = "cpu_time"
@@ -50,20 +51,8 @@ class _Measured:
 
 
 def pair_ratio(pair: Pair, quantity: str, turns: str) -> float | None:
-    """The log ratio after / before of one pair's step times; None where there is none, or the clock shows 0.
-
-    CPU time for `cpu_time`, else the time between device events where both sides have it, else wall time. In lock step
-    it is the median over the ratios of steps that were run next to each other, which share the machine's mood; of
-    alternating processes it is the ratio of the medians.
-    """
-    before, after = _series(pair, quantity)
-    if not before or not after:
-        return None
-    if turns != LOCK_STEP:
-        before, after = (median(before),), (median(after),)
-    if 0.0 in before or 0.0 in after:
-        return None
-    return median(math.log(b / a) for a, b in zip(before, after, strict=False))
+    """The log ratio after / before of one pair's step times, CPU times for `cpu_time`: `perfkit.sampling.log_ratio`."""
+    return log_ratio(pair.before, pair.after, by_turns=turns == LOCK_STEP, cpu=quantity == CPU_TIME)
 
 
 def judge_pairs(
@@ -98,7 +87,10 @@ def _measure(gate: Gate, pairs: Sequence[Pair], turns: str) -> _Measured:
     )
     if not known:
         return _Measured(question=question, key=(quantity.name, 0.0, 0.0, False), worsening=None)
-    steps = [[median(side) for side in _series(pair, quantity.name)] for pair, _ in known]
+    steps = [
+        [median(side) for side in same_clock(pair.before, pair.after, cpu=quantity.name == CPU_TIME)]
+        for pair, _ in known
+    ]
     before, after = (median(values) for values in zip(*steps, strict=True))
     done = 0.0
     if gate.per_step is not None:
@@ -134,13 +126,3 @@ def _not_estimated(question: Question) -> Judged:
         change=after / before - 1 if before and after is not None else None,
         to_decide="two pairs at least, and six for anything but a large change" if gated else "",
     )
-
-
-def _series(pair: Pair, quantity: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The steps of both sides on the clock of this quantity."""
-    before, after = pair.before, pair.after
-    if quantity == CPU_TIME:
-        return before.cpu_s, after.cpu_s
-    if before.device_s and after.device_s:
-        return before.device_s, after.device_s
-    return before.wall_s, after.wall_s

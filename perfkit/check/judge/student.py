@@ -7,7 +7,7 @@ from statistics import fmean
 
 from scipy.special import stdtr
 
-from perfkit.analysis.suite.estimate import t_quantile
+from perfkit.sampling import t_quantile
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ can be 0 it is the difference as a share of the mean before.
 import math
 from dataclasses import dataclass
 
-from perfkit.analysis.suite.estimate import t_quantile
 from perfkit.check.judge.student import Mean
+from perfkit.sampling import t_quantile
 
 POWER = 0.95
 # Of more than so many pairs it is only said that they are too many.

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.check.sides.protocol import slowest
 from perfkit.check.sides.side import Side, failure, places
 from perfkit.files import read_json
 from perfkit.measure.launch.process import launch
 from perfkit.measure.launch.ranks import RankPlace
 from perfkit.record import RankRecord, Samples, Status
+from perfkit.sampling import slowest
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RECORD_FILE, rank_folder
 from perfkit.store.pairs import Pair

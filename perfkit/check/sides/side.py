@@ -80,7 +80,7 @@ def _place(side: Side, other: Side, own_package: Path | None) -> RankPlace:
             raise UsageError(f"{side.label}: python_path names {folder}, which is no folder of this side")
     if own_package is not None:
         package = side.tree / own_package / "perfkit"
-        if not (package / "check" / "sides" / "worker.py").is_file():
+        if not (package / "measure" / "turns" / "worker.py").is_file():
             raise PerfkitError(
                 f"{side.label}: the perfkit in {package} is older than `perfkit check` and cannot take part; "
                 "compare with a revision that has it"

@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from perfkit.analysis.suite.estimate import t_quantile
 from perfkit.check.judge.detectable import BUDGETS_S, COMPARISONS, calibrate, smallest
 from perfkit.check.judge.looks import ALPHA
 from perfkit.errors import PerfkitError
 from perfkit.record import Samples
+from perfkit.sampling import t_quantile
 from perfkit.store.pairs import LOCK_STEP, Pair
 from tests.fixtures.paired_series import pair
 

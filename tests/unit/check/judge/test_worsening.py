@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from perfkit.analysis.suite.estimate import t_quantile
 from perfkit.check.judge.student import Mean
 from perfkit.check.judge.worsening import Worsening, on_log_scale, samples_needed
+from perfkit.sampling import t_quantile
 
 
 def _worsening(value: float, error: float, samples: int = 20, margin: float | None = 0.03) -> Worsening:

@@ -58,13 +58,13 @@ def test_a_folder_that_is_not_there_is_named(trees):
 def test_perfkits_own_repository_brings_its_own_perfkit(trees, monkeypatch):
     old, new = trees
     for tree in trees:
-        (tree / "src" / "perfkit" / "check" / "sides").mkdir(parents=True)
-        (tree / "src" / "perfkit" / "check" / "sides" / "worker.py").touch()
+        (tree / "src" / "perfkit" / "measure" / "turns").mkdir(parents=True)
+        (tree / "src" / "perfkit" / "measure" / "turns" / "worker.py").touch()
     monkeypatch.setattr(perfkit, "__file__", str(new / "src" / "perfkit" / "__init__.py"))
     before, after = places(side(old), side(new))
     assert before.environment["PYTHONPATH"] == str(old / "src")
     assert after.environment["PYTHONPATH"] == str(new / "src")
-    shutil.rmtree(old / "src" / "perfkit" / "check" / "sides")
+    shutil.rmtree(old / "src" / "perfkit" / "measure" / "turns")
     with pytest.raises(PerfkitError, match=r"old: the perfkit in .*/old/src/perfkit is older"):
         places(side(old), side(new))
 

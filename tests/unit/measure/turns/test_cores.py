@@ -1,4 +1,4 @@
-"""Which cores a pair keeps to, and that real threads do."""
+"""Which cores a round keeps to, and that real threads do."""
 
 import subprocess
 import sys
@@ -6,31 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.check.sides.cores import Cores, cores_of_pair, keep_to
 from perfkit.devices.machine import usable_cpus
+from perfkit.measure.turns.cores import Cores, cores_of_round, keep_to
 
 
 def own(*arguments) -> list[list[int]]:
-    return [sorted(cores.own) for cores in cores_of_pair(*arguments, node_of=lambda core: 0)]
+    return [sorted(cores.own) for cores in cores_of_round(*arguments, node_of=lambda core: 0)]
 
 
-def test_pairs_go_round_the_cores_two_at_a_time() -> None:
-    assert [own((0, 1, 2), 1, 1, index) for index in range(8)] == [
-        *([[0]], [[0]], [[1]], [[1]], [[2]], [[2]], [[0]], [[0]])
-    ]
+def test_rounds_go_round_the_cores() -> None:
+    assert [own((0, 1, 2), 1, 1, index) for index in range(4)] == [[[0]], [[1]], [[2]], [[0]]]
 
 
 def test_every_rank_has_cores_of_its_own() -> None:
     usable = (0, 1, 4, 5, 6)
     assert own(usable, 2, 1, 0) == [[0], [1]]
-    assert own(usable, 2, 1, 2) == [[4], [5]]
-    assert own(usable, 2, 1, 4) == [[0], [1]]  # the fifth is left over
-    assert own(usable, 2, 2, 9) == [[0, 1], [4, 5]]
+    assert own(usable, 2, 1, 1) == [[4], [5]]
+    assert own(usable, 2, 1, 2) == [[0], [1]]  # the fifth is left over
+    assert own(usable, 2, 2, 4) == [[0, 1], [4, 5]]
 
 
 @pytest.mark.parametrize(("ranks", "threads"), [(1, None), (1, 4), (2, 2), (4, 1)])
 def test_without_enough_cores_processes_are_left_alone(ranks: int, threads: int | None) -> None:
-    assert cores_of_pair((0, 1, 2), ranks, threads, 0) == ()
+    assert cores_of_round((0, 1, 2), ranks, threads, 0) == ()
 
 
 def test_memory_is_taken_near_the_cores() -> None:
@@ -40,8 +38,8 @@ def test_memory_is_taken_near_the_cores() -> None:
     def parity(core: int) -> int:
         return core % 2
 
-    assert cores_of_pair(usable, 1, 1, 2, parity) == (Cores(frozenset({1}), frozenset({1, 3, 5, 7})),)
-    assert cores_of_pair(usable, 1, 2, 0, parity) == (Cores(frozenset({0, 1}), frozenset(usable)),)
+    assert cores_of_round(usable, 1, 1, 1, parity) == (Cores(frozenset({1}), frozenset({1, 3, 5, 7})),)
+    assert cores_of_round(usable, 1, 2, 0, parity) == (Cores(frozenset({0, 1}), frozenset(usable)),)
 
 
 THREADS = """

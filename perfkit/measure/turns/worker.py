@@ -1,6 +1,7 @@
-"""One rank of a side in lock step: `python -m perfkit.check.sides.worker FOLDER`, started by `lockstep`.
+"""One rank that steps by turns: `python -m perfkit.measure.turns.worker FOLDER`, started by a `Team`.
 
 Set up as for any run, without instruments; then it takes steps when it is told to, and waits in a read when it is not.
+Its record has what each turn came to.
 """
 
 import gc
@@ -8,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from perfkit.check.sides.protocol import END, RUN, ready_line, steps_line
 from perfkit.measure.channel import command_channel
+from perfkit.measure.turns.protocol import END, TURN, WARM_UP, middle, ready_line, steps_line
 from perfkit.measure.worker import work
+from perfkit.record import Samples
 
 if TYPE_CHECKING:
     from perfkit.measure.session import Session
@@ -25,20 +27,30 @@ def main() -> None:
 
 
 def _passes(report: Callable[[str], None], commands: Iterator[str]) -> Mapping[str, Callable[["Session"], None]]:
-    return {"lock step": partial(_obey, say=report, commands=commands)}
+    return {"turns": partial(_obey, say=report, commands=commands)}
 
 
 def _obey(session: "Session", say: Callable[[str], None], commands: Iterator[str]) -> None:
     """Collect garbage as any training does, then run the steps that are asked for until told to end."""
+    from perfkit.instruments.clock import joined
+    from perfkit.instruments.warmup import is_warm_by_turns
+
     gc.collect()  # what set-up left, which a step would have to look through
     gc.enable()
+    warm, turns = Samples(), Samples()
     say(ready_line())
     for command in commands:
         if command == END:
-            return
+            break
         word, _, count = command.partition(" ")
-        assert word == RUN, command
-        say(steps_line(session.clock.time_steps(session.step, session.next_step, int(count))))
+        assert word in (WARM_UP, TURN), command
+        steps = session.clock.time_steps(session.step, session.next_step, int(count))
+        say(steps_line(steps))
+        if word == WARM_UP:
+            warm = joined(warm, steps)
+        else:
+            turns = joined(turns, middle(steps))
+    session.recorder.update(warmup=warm, samples=turns, steady=is_warm_by_turns(warm))
 
 
 if __name__ == "__main__":

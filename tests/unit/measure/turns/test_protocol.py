@@ -1,21 +1,12 @@
-"""What is said in lock step."""
+"""What is said by turns."""
 
-from perfkit.check.sides.protocol import middle, parse_steps, slowest, steps_line
+from perfkit.measure.turns.protocol import middle, parse_steps, steps_line
 from perfkit.record import Samples
 
 
 def test_steps_survive_the_line_to_the_last_bit():
     samples = Samples(wall_s=(0.1, 1 / 3), cpu_s=(1e-9, 2.0))
     assert parse_steps(steps_line(samples).partition(" ")[2]) == samples
-
-
-def test_a_step_of_several_ranks_is_that_of_its_slowest():
-    ranks = [
-        Samples(wall_s=(1.0, 5.0), cpu_s=(3.0, 1.0), device_s=(7.0, 0.0)),
-        Samples(wall_s=(2.0, 4.0), cpu_s=(2.0, 2.0), device_s=(0.0, 8.0)),
-    ]
-    assert slowest(ranks) == Samples(wall_s=(2.0, 5.0), cpu_s=(3.0, 2.0), device_s=(7.0, 8.0))
-    assert slowest([Samples(wall_s=(1.0,), cpu_s=(1.0,))]) == Samples(wall_s=(1.0,), cpu_s=(1.0,))
 
 
 def test_the_middle_of_a_turn_is_taken_on_each_clock_alone():

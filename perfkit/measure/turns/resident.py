@@ -1,4 +1,4 @@
-"""The resident processes of both sides of a pair, and the conversation with them."""
+"""Teams of resident processes, one rank each, and the conversation with them."""
 
 import contextlib
 import os
@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from perfkit.check.sides import protocol
-from perfkit.check.sides.cores import Cores, keep_to
-from perfkit.check.sides.side import Side, SideFailedError, failure
 from perfkit.errors import PerfkitError
 from perfkit.files import write_json
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.process import GRACE_S
-from perfkit.measure.launch.ranks import RankPlace, RankProcess, end_rank, start_rank
+from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_rank, start_rank
+from perfkit.measure.turns import protocol
+from perfkit.measure.turns.cores import Cores, keep_to
 from perfkit.record import Run, Samples, Status
+from perfkit.sampling import slowest
 from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
 
-_WORKER = "perfkit.check.sides.worker"
+_WORKER = "perfkit.measure.turns.worker"
 
 
 @dataclass
@@ -33,21 +33,33 @@ class _Rank:
     answers: list[str] = field(default_factory=list)
 
 
+class TeamFailedError(PerfkitError):
+    """A team did not train to the end; `run` says how it ended."""
+
+    def __init__(self, team: "Team", run: Run) -> None:
+        super().__init__(f"{team.label}: {run.status}: {run.reason}")
+        self.team = team
+        self.run = run
+
+
 class Team:
-    """All ranks of one side, running from `start` to `end`, each on its `cores` (empty: on any)."""
+    """All ranks of one run, alive from `start` to `end`, each on its `cores` (empty: on any).
+
+    `label` is how it is called in messages; its spec is written into `folder` at once.
+    """
 
     def __init__(
-        self, side: Side, place: RankPlace, spec: RunSpec, folder: Path, cores: tuple[Cores, ...] = ()
+        self, label: str, spec: RunSpec, folder: Path, *, place: RankPlace = HERE, cores: tuple[Cores, ...] = ()
     ) -> None:
-        self.side = side
+        self.label = label
         self.spec = spec
         self.folder = folder
         self.ranks: list[_Rank] = []
         self._place = place
         self._cores = cores
+        write_json(folder / SPEC_FILE, spec)
 
     def start(self) -> None:
-        write_json(self.folder / SPEC_FILE, self.spec)
         launch = self.spec.launch
         for rank in range(launch.world_size):
             process = start_rank(_WORKER, launch, self.folder, rank, place=self._place, obeys=True)
@@ -56,7 +68,7 @@ class Team:
             keep_to(started.process.pid, cores.near)  # so that its memory is near the cores that it will run on
 
     def settle(self) -> None:
-        """From here on each rank keeps to its own cores; sides set up beside each other, and step by turns."""
+        """From here on each rank keeps to its own cores; teams set up beside each other, and step by turns."""
         for rank, cores in zip(self.ranks, self._cores, strict=False):
             keep_to(rank.process.pid, cores.own)
 
@@ -73,22 +85,25 @@ class Team:
         self.say(protocol.END)
         self._wait_for_end(GRACE_S)
 
+    @property
+    def exit_codes(self) -> tuple[int | None, ...]:
+        return tuple(rank.process.returncode for rank in self.ranks)
+
     def end(self) -> None:
-        """Nothing of this side runs any more when this returns."""
+        """Nothing of this team runs any more when this returns."""
         for rank in self.ranks:
             end_rank(rank.process)
 
-    def failed(self, ended: Status | None, first: "_Rank | None" = None) -> SideFailedError:
-        """How this side ended, from what its ranks left behind; `first` is the rank that ended before all others."""
+    def failed(self, ended: Status | None, first: "_Rank | None" = None) -> TeamFailedError:
+        """How this team ended, from what its ranks left behind; `first` is the rank that ended before all others."""
         if ended is None:
             self._wait_for_end(GRACE_S)  # the other ranks learn in their next collective that one has failed
         self.end()
-        codes = tuple(rank.process.returncode for rank in self.ranks)
         order = [number for number, rank in enumerate(self.ranks) if rank is first]
-        run = outcome(self.spec, self.folder, ended, codes, order)
+        run = outcome(self.spec, self.folder, ended, self.exit_codes, order)
         if run.status == Status.OK:
             run = Run(status=Status.CRASHED, reason="it ended before it was told to", exit_codes=run.exit_codes)
-        return failure(self.side, run, self.folder)
+        return TeamFailedError(self, run)
 
     def _wait_for_end(self, most_s: float) -> None:
         limit = time.monotonic() + most_s
@@ -98,7 +113,7 @@ class Team:
 
 
 class Conversation:
-    """Waiting for the answers of teams, asleep; any rank that ends meanwhile ends it with a `SideFailedError`."""
+    """Waiting for the answers of teams, asleep; any rank that ends meanwhile ends it with a `TeamFailedError`."""
 
     def __init__(self, teams: list[Team], deadline: float, report: Callable[[str], None]) -> None:
         self._deadline = deadline
@@ -136,18 +151,18 @@ class Conversation:
             if line.startswith((f"{protocol.READY} ", f"{protocol.STEPS} ")):
                 rank.answers.append(line)
             else:
-                self._report(f"{rank.team.side.label}: {line}")
+                self._report(f"{rank.team.label}: {line}")
 
 
 def check_ready(team: Team, answers: list[str]) -> None:
-    """A `PerfkitError` where a side's own perfkit speaks another language, as when perfkit itself is compared."""
+    """A `PerfkitError` where a team's own perfkit speaks another language, as when perfkit itself is compared."""
     if any(answer != protocol.ready_line() for answer in answers):
         raise PerfkitError(
-            f"{team.side.label}: its perfkit says {answers[0]!r} in lock step, this one {protocol.ready_line()!r}: "
+            f"{team.label}: its perfkit says {answers[0]!r} in lock step, this one {protocol.ready_line()!r}: "
             "these two revisions of perfkit cannot be measured beside each other"
         )
 
 
 def steps_of(answers: list[str]) -> Samples:
     """The steps that a team's ranks have run, as those of one."""
-    return protocol.slowest([protocol.parse_steps(answer.partition(" ")[2]) for answer in answers])
+    return slowest([protocol.parse_steps(answer.partition(" ")[2]) for answer in answers])

@@ -1,6 +1,6 @@
-"""The cores that both processes of a pair keep to, so that a core that is slower than another slows both sides.
+"""The cores that all processes of a round keep to, so that a core that is slower than another slows them all.
 
-In lock step each process stays on the core that it was on before, and the cores of a shared machine differ: by what
+By turns each process stays on the core that it was on before, and the cores of a shared machine differ: by what
 else runs on them, here or beside a virtual machine. docs/check-statistics.md has what it makes of the spread.
 """
 
@@ -22,22 +22,22 @@ class Cores:
     near: frozenset[int]
 
 
-def cores_of_pair(
+def cores_of_round(
     usable: Sequence[int],
     ranks: int,
     threads: int | None,
     index: int,
     node_of: Callable[[int], int] = memory_node,
 ) -> tuple[Cores, ...]:
-    """The cores of each rank, `threads` of them, the same on both sides; empty where they cannot be divided so.
+    """The cores of each rank, `threads` of them, the same for all teams; empty where they cannot be divided so.
 
     That is where `threads` is not given, so that each process takes all cores, or where there are too few for all
-    ranks. Pairs go round the cores; two at a time use the same, since in every other pair the other side is first.
+    ranks. Rounds go round the cores by their `index`.
     """
     if threads is None or ranks * threads > len(usable):
         return ()
     groups = len(usable) // (ranks * threads)
-    first = index // 2 % groups * ranks * threads
+    first = index % groups * ranks * threads
     chosen = [frozenset(usable[first + rank * threads :][:threads]) for rank in range(ranks)]
     return tuple(Cores(own, _near(own, usable, node_of)) for own in chosen)
 

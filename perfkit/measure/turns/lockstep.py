@@ -1,0 +1,112 @@
+"""Stepping by turns: the processes of all teams are resident and step one after the other, so that they share the
+machine's mood."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import median
+
+from perfkit.instruments.clock import joined
+from perfkit.instruments.warmup import BY_TURNS_WINDOW, is_warm_by_turns
+from perfkit.measure.turns import protocol
+from perfkit.measure.turns.resident import Conversation, Team, check_ready, steps_of
+from perfkit.record import Samples
+
+# Of a round, at most and at least. More turns make a round more precise, more rounds the result: a round steps for as
+# long as it took to get ready, which is near the best division of a budget where a round's own spread (memory layout)
+# and that of the median of its turns are alike (two-stage sampling: Cochran, Sampling Techniques, section 10.6).
+TURNS = 60
+LEAST_TURNS = 10
+
+# A turn is one step, or as many as this takes. Where a step takes milliseconds, the first after another's finds cold
+# caches, which is not what training does, and costs each process differently, by where its memory lies.
+TURN_S = 0.02
+
+Stepper = Callable[[int], Samples]  # takes so many steps and returns them
+
+
+def step_by_turns(
+    teams: Sequence[Team], *, limit_s: float, report: Callable[[str], None], turns: int | None = None
+) -> tuple[Samples, ...]:
+    """Start all teams, warm up, and take turns in the order ABBA (ABCCBA, and so on), `turns` of them each.
+
+    By default as many as fit into the time that it took to get ready. Returns each team's turns, where a turn is the
+    median of its steps. Raises `TeamFailedError` if one does not train to the end, or not within `limit_s`; nothing is
+    left running in any case.
+    """
+    start = time.monotonic()
+    least, most = (LEAST_TURNS, TURNS) if turns is None else (turns, turns)
+    schedule = teams[0].spec.schedule
+    try:
+        for team in teams:
+            team.start()
+        with Conversation(list(teams), start + limit_s, report) as talk:
+            for team, answers in zip(teams, talk.wait(list(teams)), strict=True):
+                check_ready(team, answers)
+                team.settle()
+            report("warm-up")
+            warming = [partial(_steps, team, talk, protocol.WARM_UP) for team in teams]
+            warm = warm_up(warming, schedule.warmup, schedule.max_warmup)
+            report("turns")
+            ready_s = time.monotonic() - start
+            steppers = [partial(_turn, team, talk) for team in teams]
+            taken = take_turns(steppers, least, most, ready_s, steps=steps_of_turn(warm))
+            for team in teams:
+                team.dismiss()
+    finally:
+        for team in teams:
+            team.end()
+    return taken
+
+
+def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[Samples, ...]:
+    """Step by turns until the CPU times of all are steady: at least `least`, at most `most` steps of each."""
+    steps = (Samples(),) * len(steppers)
+    while (count := len(steps[0].wall_s)) < most:
+        if count >= least and all(is_warm_by_turns(team) for team in steps):
+            break
+        steps = _turn_each(steppers, steps, count, 1)
+    return steps
+
+
+def steps_of_turn(warm: Sequence[Samples]) -> int:
+    """How many steps make a turn of `TURN_S`, from the last steps of each warm-up; the same for all."""
+    last = [median(team.wall_s[-BY_TURNS_WINDOW:]) for team in warm if team.wall_s]
+    return max(1, math.ceil(TURN_S / min(last))) if last else 1
+
+
+def take_turns(
+    steppers: Sequence[Stepper],
+    least: int,
+    most: int,
+    for_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    *,
+    steps: int = 1,
+) -> tuple[Samples, ...]:
+    """Turns of so many `steps` in the order ABBA, for `for_s` seconds.
+
+    At least `least` and at most `most` of each, and whole ABBAs unless `most` is odd.
+    """
+    taken = (Samples(),) * len(steppers)
+    end = clock() + for_s
+    while (count := len(taken[0].wall_s)) < most and (count < least or count % 2 or clock() < end):
+        taken = _turn_each(steppers, taken, count, steps)
+    return taken
+
+
+def _turn_each(steppers: Sequence[Stepper], taken: tuple[Samples, ...], index: int, steps: int) -> tuple[Samples, ...]:
+    """Add one turn of each, from the last to the first in every other round of turns."""
+    order = range(len(steppers)) if index % 2 == 0 else reversed(range(len(steppers)))
+    new = {number: steppers[number](steps) for number in order}
+    return tuple(joined(before, new[number]) for number, before in enumerate(taken))
+
+
+def _turn(team: Team, talk: Conversation, steps: int) -> Samples:
+    return protocol.middle(_steps(team, talk, protocol.TURN, steps))
+
+
+def _steps(team: Team, talk: Conversation, word: str, steps: int) -> Samples:
+    team.say(f"{word} {steps}")
+    return steps_of(talk.wait([team])[0])
