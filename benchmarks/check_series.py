@@ -43,6 +43,7 @@ import dataclasses
 
 import torch
 
+from perfkit.workloads.loss import loss_of
 from perfkit.workloads.gpt import Gpt
 
 PRODUCTS, BYTES = {products}, {held}
@@ -57,7 +58,7 @@ def build():
         held[:] = [torch.empty(BYTES, dtype=torch.uint8)] if BYTES else []
         for _ in range(PRODUCTS):
             matrix @ matrix
-        return base.loss(model, batch)
+        return loss_of(base, model, batch)
 
     return dataclasses.replace(base, loss=loss)
 """

@@ -68,7 +68,6 @@ def train(rank: int, names: tuple[str, ...], folder: str) -> None:
         model=workload.build_model(),
         device=torch.device("cpu"),
         world=World(rank=rank, size=RANKS, local_rank=rank),
-        make_optimizer=workload.build_optimizer,
     )
     state = apply_all(techniques(names), state).state
     generator = torch.Generator().manual_seed(rank)
@@ -76,9 +75,8 @@ def train(rank: int, names: tuple[str, ...], folder: str) -> None:
     for _ in range(STEPS):
         loss = state.loss(workload.make_batch(generator))
         state.backward(loss)
-        assert state.optimizer is not None
-        state.optimizer_step(state.optimizer)
-        state.optimizer.zero_grad(set_to_none=True)
+        state.update()
+        state.zero_grad()
         losses.append(loss.item())
     Path(folder, str(rank)).write_text(" ".join(map(str, losses)))
     state.close()

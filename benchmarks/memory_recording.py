@@ -60,9 +60,8 @@ def torch_profiler(trained: Trained) -> Iterator[Step]:
 
 @contextmanager
 def mem_tracker(trained: Trained) -> Iterator[Step]:
-    assert trained.state.optimizer is not None
     tracker = MemTracker()
-    tracker.track_external(trained.state.model, trained.state.optimizer)
+    tracker.track_external(trained.state.model, trained.state.optimizers[""])
 
     def step() -> None:
         tracker.reset_mod_stats()

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _API = {
     "Workload": "perfkit.workloads.workload",
+    "Training": "perfkit.workloads.training",
     "Technique": "perfkit.techniques.technique",
     "Claim": "perfkit.record",
     "Relation": "perfkit.record",

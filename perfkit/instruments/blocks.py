@@ -24,7 +24,7 @@ def block_facts(state: TrainState, batch: Batch, reference_saved: Mapping[str, i
     the unmodified model saves.
     """
     names = state.checkpointed or state.block_names
-    blocks = [state.bare_model.get_submodule(name) for name in names]
+    blocks = [state.model.get_submodule(name) for name in names]
 
     def forward() -> torch.Tensor:
         return state.loss(batch)

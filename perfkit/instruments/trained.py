@@ -46,8 +46,7 @@ class Trained:
 
 def trained_of(state: TrainState) -> Trained:
     """What a worker trains."""
-    optimizers = () if state.optimizer is None else (state.optimizer,)
-    return Trained(state.device, {"": state.bare_model}, optimizers)
+    return Trained(state.device, {"": state.model}, tuple(state.optimizers.values()))
 
 
 def unwrapped(name: str) -> str:

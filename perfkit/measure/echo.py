@@ -11,6 +11,7 @@ from torch import nn
 from perfkit.instruments.tensors import plain_parts
 from perfkit.measure.session import Session, mean_losses
 from perfkit.measure.step import train_step
+from perfkit.workloads.workload import built_model
 
 
 def echo_pass(session: Session) -> None:
@@ -20,9 +21,9 @@ def echo_pass(session: Session) -> None:
     """
     spec, state = session.spec, session.state
     torch.manual_seed(spec.seed)
-    state.bare_model.load_state_dict(state.workload.build_model().state_dict())
-    perturb(state.bare_model)
-    state.optimizer = state.make_optimizer(state.model.parameters())
+    state.model.load_state_dict(built_model(state.workload).state_dict())
+    perturb(state.model)
+    state.build_optimizers()
     torch.manual_seed(spec.seed + 1)
     losses = [
         train_step(state, session.data.step(index, spec.accumulation), index) for index in range(spec.schedule.parity)

@@ -23,8 +23,7 @@ def record_failure(session: Session, request: FailedRequest) -> None:
     can be run alone, only the training state is told.
     """
     state = session.state
-    assert state.optimizer is not None, "a session that has begun a step has an optimizer"
-    state.optimizer.zero_grad(set_to_none=True)
+    state.zero_grad()
     gc.collect()
     index = session.next_step
 

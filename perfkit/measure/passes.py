@@ -70,7 +70,7 @@ def timed_pass(session: Session) -> None:
     skipped = [bool(flag) for flag in state.skipped_updates]
     if skipped:
         # The first losses that are compared depend on all updates between them.
-        compared = skipped[: session.spec.schedule.parity - 1]
+        compared = skipped[: (session.spec.schedule.parity - 1) * len(skipped) // session.next_step]
         recorder.add_facts({"skipped_updates": float(sum(skipped)), "skipped_updates_compared": float(sum(compared))})
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
     recorder.add_facts(
@@ -139,9 +139,7 @@ def evidence_pass(session: Session) -> None:
     else:
         session.recorder.add_facts(block_facts(state, batch, session.reference_saved))
     blocks = known_blocks(state)
-    optimizer = state.optimizer
-    assert optimizer is not None
-    optimizer.zero_grad(set_to_none=True)
+    state.zero_grad()
     facts = {
         "parameter_bytes": float(category_bytes(blocks, "parameter")),
         "gradient_bytes": float(category_bytes(blocks, "gradient")),

@@ -125,8 +125,7 @@ def _go_without(session: Session, name: str, error: Exception) -> None:
     flops = recorder.record.flops
     if name == "evidence" and flops is not None and isinstance(flops.hardware, Unknown):
         recorder.update(flops=msgspec.structs.replace(flops, hardware=Unknown(reason=reason)))
-    if session.state.optimizer is not None:
-        session.state.optimizer.zero_grad(set_to_none=True)
+    session.state.zero_grad()
 
 
 def _tell_failure(session: Session, request: FailedRequest, report: Callable[[str], None]) -> None:

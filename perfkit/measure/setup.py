@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from perfkit.cost.live import count_flops
+from perfkit.errors import UsageError
 from perfkit.instruments.clock import clock_for
 from perfkit.instruments.environment import environment, with_fp32
 from perfkit.instruments.failure import status_of
@@ -34,9 +35,10 @@ from perfkit.record import (
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compose import compose
+from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.table import load_workload
-from perfkit.workloads.workload import Batch, Workload
+from perfkit.workloads.workload import Batch, Workload, built_model
 
 # Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
 _PARITY_EPSILONS = 8
@@ -54,11 +56,16 @@ def set_up(
     report("building the model")
     torch.manual_seed(spec.seed)
     workload = load_workload(spec.workload, device=device.type)
+    if workload.step is not None and spec.accumulation != 1:
+        raise UsageError(
+            f"the workload {workload.name} has a step of its own, which takes one batch: leave out --accumulate "
+            f"{spec.accumulation}, or accumulate within the step"
+        )
     sensors = open_sensors(_uuid(device)) if device.type == "cuda" else None
     memory = before_model(device, sensors, world)
     start = perf_counter()
     dtype = torch_dtype(spec.dtype)
-    model = workload.build_model().to(device=device, dtype=dtype)
+    model = built_model(workload).to(device=device, dtype=dtype)
     data = BatchPool(workload, seed=spec.seed, rank=world.rank, dtype=dtype, pinned=device.type == "cuda")
     model_cost = SetupCost(name="model", seconds=perf_counter() - start)
     batches = measured(data.nbytes, "bytes", "the batches that all steps are trained on, made before the first")
@@ -68,20 +75,19 @@ def set_up(
         process_memory=msgspec.structs.replace(memory, batches=batches),
     )
 
-    saved: dict[str, int] = {}
-    if "evidence" in spec.passes:
-        report("measuring the unmodified model")
-        saved = _measure_reference(spec, workload, model, to_device(data.step(0, 1)[0], device), device, recorder)
-    torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
-
     state = TrainState(
         workload=workload,
         model=model,
         device=device,
         world=world,
-        make_optimizer=workload.build_optimizer,
         compute_dtype=compute_dtype(spec.dtype, device),
     )
+    saved: dict[str, int] = {}
+    if "evidence" in spec.passes:
+        report("measuring the unmodified model")
+        saved = _measure_reference(spec, state, to_device(data.step(0, 1)[0], device), recorder)
+    torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
+
     report("applying the techniques")
     try:
         applied = apply_all(techniques, state)
@@ -131,16 +137,21 @@ def _workload_facts(workload: Workload, model: nn.Module) -> WorkloadFacts:
     )
 
 
-def _measure_reference(
-    spec: RunSpec, workload: Workload, model: nn.Module, batch: Batch, device: torch.device, recorder: Recorder
-) -> dict[str, int]:
+def _measure_reference(spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder) -> dict[str, int]:
     """Facts of the unmodified model, which MFU and the techniques' claims refer to, and what each block of it saves.
 
     A model that does not fit without a technique has no such facts, which is no reason not to measure it with.
     """
 
+    workload, model, device = state.workload, state.model, state.device
+
     def forward() -> torch.Tensor:
-        return workload.loss(model, batch)
+        return state.loss(batch) if workload.step is None else rehearse(state, batch)
+
+    def forward_and_backward() -> None:
+        loss = forward()
+        if workload.step is None:
+            loss.backward()
 
     parameters = sum(parameter.nbytes for parameter in model.parameters())
     recorder.add_facts({"reference_parameter_bytes": float(parameters)})
@@ -152,7 +163,7 @@ def _measure_reference(
         recorder.add_facts({"reference_saved_tensor_bytes": float(sum(saved.values()))})
         draws = any(not torch.equal(*pair) for pair in zip(generators, _generators(device), strict=True))
         recorder.add_facts({"random_forward": float(draws)})
-        count = count_flops(lambda: forward().backward())
+        count = count_flops(forward_and_backward)
         model_flops: Quantity = Measurement(
             value=count.unmasked * spec.accumulation,
             unit="FLOP",

@@ -5,20 +5,26 @@ from contextlib import nullcontext
 import torch
 
 from perfkit.instruments.marks import phase, step_mark
+from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.workload import Batch
 
 
 def train_step(state: TrainState, batches: list[Batch], index: int) -> torch.Tensor:
-    """Run forward and backward for each microbatch and update once.
+    """Run forward and backward for each microbatch and update once, or the workload's own step of one batch.
 
     `batches` are on the host; copying one to the device is the `data` phase. Returns the mean loss over the
-    microbatches, detached and left on the device so that reading it does not synchronise.
+    microbatches, or the sum of an own step's losses, detached and left on the device so that reading it does not
+    synchronise.
     """
-    optimizer = state.optimizer
-    assert optimizer is not None, "the optimizer is built before the first step"
+    assert state.optimizers, "the optimizers are built before the first step"
     total: torch.Tensor | None = None
     with step_mark(index):
+        if state.workload.step is not None:
+            (host_batch,) = batches
+            with phase("data"):
+                batch = to_device(host_batch, state.device)
+            return run_step(state, batch, phase)
         for number, host_batch in enumerate(batches):
             last = number == len(batches) - 1
             quiet = state.no_sync if state.no_sync is not None and not last else nullcontext
@@ -31,8 +37,8 @@ def train_step(state: TrainState, batches: list[Batch], index: int) -> torch.Ten
                     state.backward(loss)
             total = loss.detach() if total is None else total + loss.detach()
         with phase("optimizer"):
-            state.optimizer_step(optimizer)
-            optimizer.zero_grad(set_to_none=True)
+            state.update()
+            state.zero_grad()
     assert total is not None, "a step has at least one microbatch"
     return total
 

@@ -1,13 +1,12 @@
 """`amp`: automatic mixed precision. GEMMs in 16 bits, parameters and reductions in fp32."""
 
-from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import torch
-from torch.optim import Optimizer
 
 from perfkit.errors import UsageError
 from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.gradient_scaling import GradientScaling
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
 
@@ -40,7 +39,7 @@ class Amp(Technique):
         state.forward_contexts.append(lambda: torch.autocast(device_type, dtype=_DTYPES[self.dtype]))
         state.compute_dtype = self.dtype
         if self.dtype == "fp16":
-            _scale_gradients(state, torch.amp.GradScaler(device_type))
+            GradientScaling(state)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -56,30 +55,3 @@ class Amp(Technique):
     def parity(self) -> ParityRule:
         relative = _ROUNDINGS * torch.finfo(_DTYPES[self.dtype]).eps
         return ParityRule(relative=relative, basis=f"{_ROUNDINGS} roundings of {self.dtype}")
-
-
-def _scale_gradients(state: TrainState, scaler: torch.amp.GradScaler) -> None:
-    """Scale the loss before backward and the gradients back before the update; a step that overflowed is left out."""
-    backward: Callable[[torch.Tensor], None] = state.backward
-
-    def scaled_backward(loss: torch.Tensor) -> None:
-        backward(scaler.scale(loss))
-
-    skipped = state.skipped_updates
-
-    def updated(optimizer: Optimizer, *_of_the_call: object) -> None:
-        # Fused optimizers are called in any case, and leave the update out themselves.
-        found = getattr(optimizer, "found_inf", None)
-        skipped[-1] = False if found is None else found.clone()
-
-    def unscaled_step(optimizer: Optimizer) -> None:
-        skipped.append(True)
-        handle = optimizer.register_step_post_hook(updated)
-        try:
-            scaler.step(optimizer)
-        finally:
-            handle.remove()
-        scaler.update()
-
-    state.backward = scaled_backward
-    state.optimizer_step = unscaled_step

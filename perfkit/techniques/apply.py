@@ -43,7 +43,7 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> Applied:
         state = _apply(added, state, setup)
         techniques = (*techniques, added)
     start = perf_counter()
-    state.optimizer = state.make_optimizer(state.model.parameters())
+    state.build_optimizers()
     setup.append(SetupCost(name="optimizer", seconds=perf_counter() - start))
     parity = max((LOSSLESS, *(technique.parity() for technique in techniques)), key=_looseness)
     return Applied(state=state, techniques=tuple(techniques), setup=tuple(setup), parity=parity)

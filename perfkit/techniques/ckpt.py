@@ -61,8 +61,8 @@ class Ckpt(Technique):
         if self.mode == "selective":
             options["context_fn"] = partial(create_selective_checkpoint_contexts, _save_products)
         for name in names:
-            block = state.bare_model.get_submodule(name)
-            state.bare_model.set_submodule(name, checkpoint_wrapper(block, **options))
+            block = state.model.get_submodule(name)
+            state.model.set_submodule(name, checkpoint_wrapper(block, **options))
         state.checkpointed = names
         return state
 

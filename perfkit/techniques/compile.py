@@ -26,7 +26,7 @@ class Compile(Technique):
         return None
 
     def apply(self, state: TrainState) -> TrainState:
-        modules = state.blocks if self.scope == "block" else (state.model,)
+        modules = state.blocks if self.scope == "block" else tuple(state.models.values())
         if not modules:
             raise UnavailableError(f"the workload {state.workload.name} names no blocks; use scope=model")
         options: dict[str, Any] = {} if self.mode == "default" else {"mode": self.mode}
@@ -39,7 +39,7 @@ class Compile(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        regions = float(len(state.block_names)) if self.scope == "block" else 1.0
+        regions = float(len(state.block_names if self.scope == "block" else state.models))
         claims = [
             self._at_least("torch.compile made a graph", "graphs", 1.0),
             # inductor marks every call of a compiled graph; each region has one forward and one backward

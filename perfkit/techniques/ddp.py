@@ -1,5 +1,7 @@
 """`ddp`: every rank holds the whole model; gradients are averaged. What a run of several ranks does by default."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import ClassVar
 
 from torch.nn.parallel import DistributedDataParallel
@@ -23,13 +25,25 @@ class Ddp(Technique):
 
 
 def replicate(state: TrainState) -> TrainState:
-    """Wrap the model in DistributedDataParallel."""
+    """Wrap every model that is trained in DistributedDataParallel."""
     # Buckets are views into one buffer, so that gradients are not held twice.
-    model = DistributedDataParallel(state.model, gradient_as_bucket_view=True)
-    state.model = model
-    state.no_sync = model.no_sync
+    wrapped = {
+        name: DistributedDataParallel(model, gradient_as_bucket_view=True)
+        for name, model in state.models.items()
+        if any(parameter.requires_grad for parameter in model.parameters())
+    }
+    state.wrapped.update(wrapped)
+    state.no_sync = lambda: _no_sync(wrapped.values())
     state.gradients_reduced = True
     return state
+
+
+@contextmanager
+def _no_sync(models: Iterable[DistributedDataParallel]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for model in models:
+            stack.enter_context(model.no_sync())
+        yield
 
 
 def averages_gradients(technique: str) -> Claim:

@@ -9,6 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
+from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
 
@@ -52,7 +53,7 @@ class Flash(Technique):
             raise UnavailableError(
                 f"the {self.backend} attention backend does not run here in {state.compute_dtype}: {failure}"
             )
-        state.workload.use_sdpa(state.bare_model)
+        state.workload.use_sdpa(state.model)
         if self.backend != "auto":
             refused = _refused_by_the_model(self.backend, state)
             if refused is not None:
@@ -103,13 +104,17 @@ def _refused_by_the_model(backend: str, state: TrainState) -> str | None:
     By one forward pass, which leaves no trace in torch's random numbers or in the model's buffers.
     """
     batch = state.workload.make_batch(torch.Generator().manual_seed(0))
-    kept = {name: buffer.clone() for name, buffer in state.bare_model.named_buffers()}
+    kept = {name: buffer.clone() for name, buffer in state.model.named_buffers()}
     devices = [state.device] if state.device.type == "cuda" else []
     attempts = _Attempts(backend)
     with torch.random.fork_rng(devices=devices), attempts:
-        state.loss({name: tensor.to(state.device) for name, tensor in batch.items()})
+        on_device = {name: tensor.to(state.device) for name, tensor in batch.items()}
+        if state.workload.step is None:
+            state.loss(on_device)
+        else:
+            rehearse(state, on_device)
     with torch.no_grad():
-        for name, buffer in state.bare_model.named_buffers():
+        for name, buffer in state.model.named_buffers():
             buffer.copy_(kept[name])
     return attempts.refused
 

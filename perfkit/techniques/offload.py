@@ -1,11 +1,9 @@
 """`offload`: keep activations, optimizer state or parameters out of the training device's memory."""
 
-from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar, Literal
 
 import torch
-from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
@@ -52,14 +50,12 @@ class Offload(Technique):
             after = partial(page_state, store=store)
         else:
             after = partial(page_around_step, paged=page_blocks(state, store))
-        make = state.make_optimizer
 
-        def make_optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
-            optimizer = make(parameters)
+        def paged(optimizer: Optimizer) -> Optimizer:
             after(optimizer)
             return optimizer
 
-        state.make_optimizer = make_optimizer
+        state.optimizer_changes.append(paged)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -77,8 +73,7 @@ class Offload(Technique):
         )
 
     def _optimizer_claims(self, state: TrainState) -> tuple[Claim, ...]:
-        assert state.optimizer is not None
-        groups = local_optimizer(state.optimizer).param_groups
+        groups = [group for each in state.optimizers.values() for group in local_optimizer(each).param_groups]
         sizes = [local_part(parameter).nbytes for group in groups for parameter in group["params"]]
         paged = sum(size for size in sizes if size >= MIN_BYTES)
         stays = 1 - paged / sum(sizes) + 0.01  # with the optimizer's scalars
@@ -90,7 +85,7 @@ class Offload(Technique):
         )
 
     def _parameter_claims(self, state: TrainState) -> tuple[Claim, ...]:
-        everything = sum(parameter.nbytes for parameter in state.bare_model.parameters())
+        everything = sum(parameter.nbytes for parameter in state.model.parameters())
         paged = sum(p.nbytes for block in state.blocks for p in block.parameters() if p.nbytes >= MIN_BYTES)
         stays = 1 - 0.9 * paged / everything
         statement = "parameters of the blocks are out of memory between steps"

@@ -1,12 +1,12 @@
 """An optimizer's update in pieces, so that only one piece of what was offloaded is in memory at a time."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from perfkit.errors import UnavailableError
 from perfkit.techniques.paged_tensors import PagedTensor, local_part
 from perfkit.techniques.paging import MIN_BYTES, Store
 
@@ -65,7 +65,11 @@ def step_in_pieces(
     """
     whole_step = optimizer.step
 
-    def step(*args: Any, **kwargs: Any) -> None:
+    def step(closure: Callable[[], torch.Tensor] | None = None) -> None:
+        if closure is not None:
+            raise UnavailableError(
+                f"offload updates a few parameters at a time, and {type(optimizer).__name__} asks for the loss of all"
+            )
         parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         gradients = {parameter: parameter.grad for parameter in parameters}
         for parameter in parameters:
@@ -74,7 +78,7 @@ def step_in_pieces(
             for parameter in piece:
                 before(parameter)
                 parameter.grad = gradients[parameter]
-            whole_step(*args, **kwargs)
+            whole_step()
             for parameter in piece:
                 parameter.grad = None
                 after(parameter)

@@ -39,7 +39,7 @@ def _owners(state: TrainState) -> list[set[nn.Parameter]]:
     inside = {id(module) for block in state.blocks for module in block.modules()}
     rest = {
         parameter
-        for module in state.bare_model.modules()
+        for module in state.model.modules()
         if id(module) not in inside
         for parameter in module.parameters(recurse=False)
     }

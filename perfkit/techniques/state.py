@@ -1,15 +1,22 @@
 """The training state that techniques change, and the step that uses it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from perfkit.workloads.workload import Batch, Workload
+from perfkit.techniques.as_built import as_built
+from perfkit.workloads.loss import loss_of
+from perfkit.workloads.workload import Batch, Models, Workload, built_optimizers
+
+Closure = Callable[[], torch.Tensor]
+
+
+def _step(optimizer: Optimizer, closure: Closure | None) -> object:
+    return optimizer.step() if closure is None else optimizer.step(closure)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -26,10 +33,14 @@ class TrainState:
     """Everything one rank trains with. Techniques replace parts of it in the order of their stages.
 
     Attributes:
-        make_optimizer: called once, after the last technique of stage OPTIMIZER or before.
+        model: the workload's own model, changed in place by techniques; `Models` where it has several.
+        wrapped: what is called in place of a model, by its name: DistributedDataParallel, which is no change in place.
+        optimizers: by the names that the workload gives them; empty until the last technique is applied.
+        optimizer_changes: what techniques make of each optimizer of the workload when it is built, in order.
         forward_contexts: entered around the forward pass and the loss of every microbatch.
         backward: runs the backward pass of a scaled loss.
-        optimizer_step: one update; gradients are cleared afterwards by the step.
+        optimizer_step: one update of one optimizer, with its closure where it has one.
+        after_updates: called once a step, after the last update.
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
         compute_dtype: dtype of the matrix products' operands ("fp32", "bf16", "fp16"), the peak MFU refers to.
@@ -46,11 +57,13 @@ class TrainState:
     model: nn.Module
     device: torch.device
     world: World
-    make_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
-    optimizer: Optimizer | None = None
+    wrapped: dict[str, nn.Module] = field(default_factory=dict)
+    optimizers: dict[str, Optimizer] = field(default_factory=dict)
+    optimizer_changes: list[Callable[[Optimizer], Optimizer]] = field(default_factory=list)
     forward_contexts: list[Callable[[], AbstractContextManager[object]]] = field(default_factory=list)
     backward: Callable[[torch.Tensor], None] = torch.Tensor.backward
-    optimizer_step: Callable[[Optimizer], None] = lambda optimizer: optimizer.step()
+    optimizer_step: Callable[[Optimizer, Closure | None], object] = _step
+    after_updates: Callable[[], None] = lambda: None
     gradients_reduced: bool = False
     no_sync: Callable[[], AbstractContextManager[object]] | None = None
     compute_dtype: str = "fp32"
@@ -62,19 +75,24 @@ class TrainState:
     on_close: list[Callable[[], None]] = field(default_factory=list)
 
     @property
-    def bare_model(self) -> nn.Module:
-        """The workload's own model, also where DistributedDataParallel is wrapped around it."""
-        return self.model.module if isinstance(self.model, DistributedDataParallel) else self.model
+    def models(self) -> dict[str, nn.Module]:
+        """The models by name, "" where there is one."""
+        return {**self.model} if isinstance(self.model, Models) else {"": self.model}
+
+    @property
+    def called(self) -> dict[str, nn.Module]:
+        """What is called for each of them."""
+        return self.models | self.wrapped
 
     @property
     def block_names(self) -> tuple[str, ...]:
-        """Names of the repeated blocks within `bare_model`; wrapping a block in place keeps its name."""
-        return self.workload.blocks(self.bare_model)
+        """Names of the repeated blocks within `model`; wrapping a block in place keeps its name."""
+        return self.workload.blocks(self.model)
 
     @property
     def blocks(self) -> tuple[nn.Module, ...]:
         """The repeated blocks as they are now."""
-        return tuple(self.bare_model.get_submodule(name) for name in self.block_names)
+        return tuple(self.model.get_submodule(name) for name in self.block_names)
 
     def enter(self, context: AbstractContextManager[object]) -> None:
         """Enter a context that lasts until the state is closed."""
@@ -92,4 +110,23 @@ class TrainState:
         with ExitStack() as stack:
             for context in self.forward_contexts:
                 stack.enter_context(context())
-            return self.workload.loss(self.model, batch)
+            return loss_of(self.workload, self.called[""], batch)
+
+    def build_optimizers(self) -> None:
+        """The workload's optimizers over the parameters as they are now, with what techniques make of them."""
+        with as_built(self.model):
+            made = built_optimizers(self.workload, self.model)
+        for change in self.optimizer_changes:
+            made = {name: change(optimizer) for name, optimizer in made.items()}
+        self.optimizers = made
+
+    def update(self) -> None:
+        """One update of every optimizer."""
+        for optimizer in self.optimizers.values():
+            self.optimizer_step(optimizer, None)
+        self.after_updates()
+
+    def zero_grad(self) -> None:
+        """Clear all gradients."""
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad(set_to_none=True)

@@ -1,9 +1,8 @@
 """`zero1`: optimizer state is sharded over the ranks (ZeRO stage 1, arXiv 1910.02054, section 5.1)."""
 
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
-from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.optim import Optimizer
 
@@ -23,37 +22,58 @@ class Zero1(Technique):
     min_world_size: ClassVar[int] = 2
 
     def apply(self, state: TrainState) -> TrainState:
-        inner = state.make_optimizer
-
-        def make_optimizer(parameters: Iterable[nn.Parameter]) -> Optimizer:
-            # Any callable that takes parameters serves as the local optimizer's class.
-            return ZeroRedundancyOptimizer(parameters, optimizer_class=inner)  # type: ignore[arg-type]
-
         state = replicate(state)
-        state.make_optimizer = make_optimizer
+        state.optimizer_changes.append(sharded)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        sizes = [parameter.numel() for parameter in state.bare_model.parameters() if parameter.requires_grad]
+        ranks = state.world.size
+        shares = [
+            largest_share([[parameter.numel() for parameter in group["params"]] for group in each.param_groups], ranks)
+            for each in state.optimizers.values()
+        ]
         return (
             Claim(
                 technique=self.name,
-                statement=f"a rank holds its part of 1/{state.world.size} of the optimizer state, in whole tensors",
+                statement=f"a rank holds its part of 1/{ranks} of the optimizer state, in whole tensors",
                 fact="optimizer_state_bytes",
                 relation=Relation.AT_MOST,
-                value=largest_share(sizes, state.world.size) + SLACK,
+                value=max(shares) + SLACK,  # of each optimizer, hence of what they hold together
                 relative_to="baseline",
             ),
             averages_gradients(self.name),
         )
 
 
-def largest_share(sizes: Iterable[int], ranks: int) -> float:
+def sharded(optimizer: Optimizer) -> Optimizer:
+    """ZeroRedundancyOptimizer around an optimizer, which keeps this rank's part of each of its parameter groups.
+
+    It is not made anew from a part of the parameters, of which its maker may make other groups.
+    """
+
+    def keep(groups: Sequence[dict[str, Any]]) -> Optimizer:
+        for group, part in zip(optimizer.param_groups, groups, strict=True):
+            group["params"] = part["params"]
+        own = {parameter for group in groups for parameter in group["params"]}
+        for parameter in set(optimizer.state) - own:  # some optimizers make their state at once
+            del optimizer.state[parameter]
+        return optimizer
+
+    # Names would no longer be those of the parameters beside them.
+    groups = [{key: value for key, value in group.items() if key != "param_names"} for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        group.pop("param_names", None)
+    return ZeroRedundancyOptimizer(groups, optimizer_class=keep)  # type: ignore[arg-type]
+
+
+def largest_share(groups: Iterable[Iterable[int]], ranks: int) -> float:
     """The largest rank's share when tensors are sharded whole, the largest first, each to the emptiest rank.
 
-    This is ZeroRedundancyOptimizer's rule. It is 1/ranks where sizes allow it, and more where one tensor is larger.
+    This is ZeroRedundancyOptimizer's rule, by parameter groups. It is 1/ranks where sizes allow it, and more where one
+    tensor is larger.
     """
     loads = [0] * ranks
-    for size in sorted(sizes, reverse=True):
-        loads[loads.index(min(loads))] += size
+    for sizes in groups:
+        for size in sorted(sizes, reverse=True):
+            loads[loads.index(min(loads))] += size
     return max(loads) / sum(loads)

@@ -36,18 +36,22 @@ class _FullyShard(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()
-        for module in (*state.blocks, state.model):
+        roots = tuple(state.models.values())
+        for module in (*state.blocks, *roots):
             fully_shard(module, reshard_after_forward=self._reshard, offload_policy=policy)
-        root = state.model
-        assert isinstance(root, FSDPModule)
+
+        def sync(on: bool) -> None:
+            for root in roots:
+                assert isinstance(root, FSDPModule)
+                root.set_requires_gradient_sync(on)
 
         @contextmanager
         def no_sync() -> Iterator[None]:
-            root.set_requires_gradient_sync(False)
+            sync(False)
             try:
                 yield
             finally:
-                root.set_requires_gradient_sync(True)
+                sync(True)
 
         state.no_sync = no_sync
         state.gradients_reduced = True
@@ -56,7 +60,7 @@ class _FullyShard(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         ranks = state.world.size
         share = largest_slice(state.model, ranks) + SLACK
-        units = float(len(state.block_names) or 1)
+        units = float(len(state.block_names) or len(state.models))
         claims = [
             self._claim("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", Relation.AT_LEAST, 1.0),
             self._claim("parameters are gathered for every block", f"op_calls:{_GATHERS}", Relation.AT_LEAST, units),

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
-import torch
 from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError, unknown_name
@@ -19,7 +18,7 @@ from perfkit.spec import ParamValue, typed_params
 from perfkit.workloads.hf_config import MISSING, import_transformers, load_config
 from perfkit.workloads.hf_tasks import TASKS, Task, heads
 from perfkit.workloads.parameters import Count, Parameters
-from perfkit.workloads.workload import Batch, Workload, adamw
+from perfkit.workloads.workload import Workload, adamw
 
 AUTO = "auto"
 DEFAULT_SEQ_LEN = 128  # short enough for a CPU
@@ -74,7 +73,6 @@ class HuggingFace(Parameters):
             build_model=partial(_build_model, task.auto_class, config),
             build_optimizer=adamw,
             make_batch=lambda generator: task.make_batch(generator, config, self.batch_size, seq_len),
-            loss=_loss,
             blocks=find_blocks,
             use_sdpa=use_sdpa,
             description=f"{model_class} from {self.config}, {task_name}, batch {size}",
@@ -161,8 +159,3 @@ def _build_model(auto_class: str, config: Any) -> nn.Module:
     auto = getattr(import_transformers(), auto_class)
     model: nn.Module = auto.from_config(copy.deepcopy(config), attn_implementation="eager")
     return model.float().train()
-
-
-def _loss(model: nn.Module, batch: Batch) -> torch.Tensor:
-    loss: torch.Tensor = model(**batch).loss
-    return loss

@@ -4,7 +4,6 @@ As in the common implementations: batch norm after every convolution, projection
 and in the deeper net the stride in the 3x3 convolution ("v1.5"). Module names are those of torchvision.
 """
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -192,10 +191,10 @@ def _loss(model: nn.Module, batch: Batch) -> torch.Tensor:
     return F.cross_entropy(model(batch["images"]), batch["labels"])
 
 
-def _sgd(parameters: Iterable[nn.Parameter], batch_size: int) -> Optimizer:
+def _sgd(model: nn.Module, batch_size: int) -> Optimizer:
     """He et al. 2015, section 3.4: momentum 0.9, decay 1e-4, and a rate of 0.1 for a batch of 256, scaled to this one.
 
     Not AdamW: its first updates follow the signs of gradients, many of them near zero, so that a rounding grows a
     thousandfold in a step.
     """
-    return torch.optim.SGD(parameters, lr=0.1 * batch_size / 256, momentum=0.9, weight_decay=1e-4)
+    return torch.optim.SGD(model.parameters(), lr=0.1 * batch_size / 256, momentum=0.9, weight_decay=1e-4)

@@ -1,6 +1,6 @@
 """What a workload is: a model, an optimizer, batches and a loss, as plain functions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +8,12 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from perfkit.errors import UsageError
+from perfkit.workloads.training import Losses, Training
+
 # A batch is a mapping of names to tensors, on the CPU when made; the worker moves it to the device.
 Batch = dict[str, torch.Tensor]
+Optimizers = Optimizer | Mapping[str, Optimizer] | Sequence[Optimizer]
 
 
 def _no_blocks(_model: nn.Module) -> tuple[str, ...]:
@@ -24,10 +28,15 @@ class Workload:
         name: shown in reports.
         unit: what throughput counts, `tokens` or `samples`.
         units_per_batch: units in one microbatch of one rank.
-        build_model: the model in fp32 on the CPU; the worker seeds torch before and moves it after.
-        build_optimizer: the optimizer over the given parameters.
+        build_model: the model in fp32 on the CPU; the worker seeds torch before and moves it after. A dict of names to
+            models where `step` trains several.
+        build_optimizer: the optimizer of the model, or several by name or in a list. The model is as `build_model`
+            made it, with the same modules and names; its parameters may be others (FSDP2 replaces them). Of several
+            models it is the `Models` of them.
         make_batch: one microbatch on the CPU, drawn from the given generator (deterministic, not constant).
-        loss: the scalar training loss of a microbatch.
+        loss: the scalar training loss of a microbatch, or what holds it (`perfkit.workloads.loss`). None where the
+            model computes it: it is called with the batch as keyword arguments.
+        step: a training step that is more than one loss, one backward pass and one update. It does all of it.
         blocks: names (as in `model.get_submodule`) of the repeated blocks that checkpointing, sharding and
             per-block compilation work on; outermost first, never nested.
         use_sdpa: switches the model from explicit attention (the baseline) to
@@ -39,16 +48,62 @@ class Workload:
     name: str
     unit: str
     units_per_batch: int
-    build_model: Callable[[], nn.Module]
-    build_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
+    build_model: Callable[[], nn.Module | Mapping[str, nn.Module]]
+    build_optimizer: Callable[[Any], Optimizers]
     make_batch: Callable[[torch.Generator], Batch]
-    loss: Callable[[nn.Module, Batch], torch.Tensor]
+    loss: Callable[[nn.Module, Batch], object] | None = None
+    step: Callable[[Training, Batch], Losses] | None = None
     blocks: Callable[[nn.Module], tuple[str, ...]] = _no_blocks
     use_sdpa: Callable[[nn.Module], None] | None = None
     model_flops_per_unit: float | None = None
     description: str = ""
 
+    def __post_init__(self) -> None:
+        if self.loss is not None and self.step is not None:
+            raise UsageError(f"the workload {self.name} has a loss and a step of its own: leave one of them out")
 
-def adamw(parameters: Iterable[nn.Parameter], **options: Any) -> Optimizer:
+
+class Models(nn.ModuleDict):
+    """Several models that one step trains, by name: `models["generator"]`, `models.generator`."""
+
+
+def built_model(workload: Workload) -> nn.Module:
+    """The workload's model, or the `Models` it made; a `UsageError` for anything else."""
+    made = workload.build_model()
+    if isinstance(made, nn.Module):
+        return made
+    if not isinstance(made, Mapping) or not made or not all(isinstance(part, nn.Module) for part in made.values()):
+        raise UsageError(
+            f"build_model of {workload.name} returned a {type(made).__name__}; expected a model or a dict of models"
+        )
+    if workload.step is None:
+        raise UsageError(
+            f"build_model of {workload.name} returned {len(made)} models; several are trained by a step of the "
+            "workload's own: give it step=, or put them into one nn.Module"
+        )
+    return Models(made)
+
+
+def built_optimizers(workload: Workload, model: nn.Module) -> dict[str, Optimizer]:
+    """The workload's optimizers by name: "" where there is one, places where they come in a list.
+
+    Raises `UsageError` for anything else than optimizers.
+    """
+    made = workload.build_optimizer(model)
+    if isinstance(made, Mapping):
+        named = {str(name): optimizer for name, optimizer in made.items()}
+    elif isinstance(made, list | tuple):
+        named = {str(place): optimizer for place, optimizer in enumerate(made)}
+    else:
+        named = {"": made}  # type: ignore[dict-item]
+    if not named or not all(isinstance(optimizer, Optimizer) for optimizer in named.values()):
+        raise UsageError(
+            f"build_optimizer of {workload.name} returned a {type(made).__name__}; expected a torch.optim.Optimizer, "
+            "or a dict or list of them"
+        )
+    return named
+
+
+def adamw(model: nn.Module, **options: Any) -> Optimizer:
     """The optimizer of the built-in workloads: AdamW at a learning rate of 1e-3, torch's defaults otherwise."""
-    return torch.optim.AdamW(parameters, lr=1e-3, **options)
+    return torch.optim.AdamW(model.parameters(), lr=1e-3, **options)

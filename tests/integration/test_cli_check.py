@@ -29,7 +29,7 @@ class Net(nn.Module):
 def build():
     return perfkit.Workload(
         name="theirs", unit="samples", units_per_batch=32, build_model=Net,
-        build_optimizer=lambda parameters: torch.optim.AdamW(parameters),
+        build_optimizer=lambda model: torch.optim.AdamW(model.parameters()),
         make_batch=lambda generator: {{"x": torch.randn(32, 64, generator=generator)}},
         loss=lambda model, batch: model(batch["x"]).square().mean(),
     )

@@ -47,7 +47,7 @@ def build(fault="", at=3):
         unit="samples",
         units_per_batch=4,
         build_model=model,
-        build_optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
         make_batch=lambda generator: {"x": torch.randn(4, 8, generator=generator)},
         loss=loss,
     )

@@ -20,7 +20,7 @@ def build(wide=False):
         unit="samples",
         units_per_batch=65536,
         build_model=model,
-        build_optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
         make_batch=lambda generator: {"x": torch.randn(65536, 8, generator=generator)},
         loss=lambda model, batch: model(batch["x"]).square().mean(),
     )

@@ -28,7 +28,7 @@ def tiny():
         unit="samples",
         units_per_batch=2,
         build_model=lambda: torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 8)),
-        build_optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.01),
         make_batch=lambda generator: {"x": torch.randn(2, 3, 8, 8, generator=generator)},
         loss=lambda model, batch: model(batch["x"]).square().mean(),
     )

@@ -109,7 +109,7 @@ def test_what_stands_is_exact(found: dict[str, MemoryAccount], variant: str) -> 
 def test_mem_tracker(series: dict[str, dict[str, Ints]], variant: str, trained: Trained) -> None:
     """It follows tensors, and workspace is none."""
     tracker = MemTracker()
-    tracker.track_external(trained.state.model, trained.state.optimizer)
+    tracker.track_external(trained.state.model, trained.state.optimizers[""])
     with tracker:
         trained.step()
         tracker.reset_mod_stats()

@@ -37,7 +37,7 @@ def build():
         unit="samples",
         units_per_batch=4,
         build_model=lambda: nn.Linear(WIDTH, WIDTH, bias=False),
-        build_optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.01),
         make_batch=lambda generator: {"x": torch.randn(4, WIDTH, generator=generator)},
         loss=loss,
     )

@@ -33,7 +33,7 @@ def build(fault):
     return Workload(
         name="mine", unit="samples", units_per_batch=4, loss=loss,
         build_model=lambda: nn.Linear(8, 1),
-        build_optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
         make_batch=lambda generator: {"x": torch.randn(4, 8, generator=generator)},
     )
 """

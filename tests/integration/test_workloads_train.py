@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from perfkit.spec import parse_workload
+from perfkit.workloads.loss import loss_of
 from perfkit.workloads.table import WORKLOADS, load_workload
 
 FILES = Path(__file__).parents[1] / "fixtures" / "workloads"
@@ -60,11 +61,11 @@ def train(text: str, steps: int) -> list[float]:
     workload = load_workload(parse_workload(text, WORKLOADS.names()))
     torch.manual_seed(0)
     model = workload.build_model()
-    optimizer = workload.build_optimizer(model.parameters())
+    optimizer = workload.build_optimizer(model)
     generator = torch.Generator().manual_seed(0)
     losses = []
     for _ in range(steps):
-        loss = workload.loss(model, workload.make_batch(generator))
+        loss = loss_of(workload, model, workload.make_batch(generator))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 
 from perfkit.facts import DERIVED, FACTS, RECORDED
 from perfkit.techniques.table import TECHNIQUES
@@ -27,7 +26,7 @@ def test_the_docs_have_the_same() -> None:
 @pytest.mark.parametrize("name", ["amp", "ckpt", "compile", "flash", "zero1", "zero2", "zero3", "offload"])
 def test_the_claims_of_techniques_are_about_them(name: str) -> None:
     state = new_state()
-    state.optimizer = torch.optim.AdamW(state.model.parameters())
+    state.build_optimizers()
     kinds = {fact.partition(":")[0] for fact in FACTS}
     claims = TECHNIQUES.load(name)().claims(state)
     assert claims

@@ -44,7 +44,7 @@ def workload(make_batch=lambda generator: {"x": torch.randn(2, 4, generator=gene
         unit="samples",
         units_per_batch=2,
         build_model=Tied,
-        build_optimizer=lambda parameters: torch.optim.AdamW(parameters),
+        build_optimizer=lambda model: torch.optim.AdamW(model.parameters()),
         make_batch=make_batch,
         loss=lambda model, batch: model(batch["x"]).sum(),
     )
@@ -54,8 +54,8 @@ def workload(make_batch=lambda generator: {"x": torch.randn(2, 4, generator=gene
 def state():
     work = workload()
     model = work.build_model()
-    state = TrainState(workload=work, model=model, device=CPU, world=World(), make_optimizer=work.build_optimizer)
-    state.optimizer = work.build_optimizer(model.parameters())
+    state = TrainState(workload=work, model=model, device=CPU, world=World())
+    state.build_optimizers()
     return state
 
 
@@ -67,8 +67,8 @@ def test_shared_storages_count_once(state):
 
 def test_gradients_and_optimizer_state_appear_with_the_first_step(state):
     assert category_bytes(known_blocks(state), "gradient") == 0
-    state.workload.loss(state.model, {"x": torch.randn(2, 4)}).backward()
-    state.optimizer.step()
+    state.loss({"x": torch.randn(2, 4)}).backward()
+    state.update()
     blocks = known_blocks(state)
     assert category_bytes(blocks, "gradient") == 4 * 20
     # AdamW: two moments of the parameters' size and a step counter of 4 bytes for each of the two parameters.

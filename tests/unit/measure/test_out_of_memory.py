@@ -47,11 +47,11 @@ def session(folder: Path, *, world_size: int = 1, broken: bool = False) -> Sessi
         unit="samples",
         units_per_batch=2,
         build_model=lambda: model,
-        build_optimizer=lambda parameters: torch.optim.Adam(parameters),
+        build_optimizer=lambda model: torch.optim.Adam(model.parameters()),
         make_batch=lambda generator: {},
         loss=loss,
     )
-    optimizer = workload.build_optimizer(model.parameters())
+    optimizer = workload.build_optimizer(model)
     batch = {"x": torch.randn(2, 3)}
     model(batch["x"]).sum().backward()
     optimizer.step()
@@ -60,8 +60,7 @@ def session(folder: Path, *, world_size: int = 1, broken: bool = False) -> Sessi
         model=model,
         device=torch.device("cpu"),
         world=World(size=world_size),
-        make_optimizer=workload.build_optimizer,
-        optimizer=optimizer,
+        optimizers={"": optimizer},
     )
     data: Any = SimpleNamespace(
         addresses=lambda: frozenset({batch["x"].data_ptr()}), step=lambda index, count: [batch] * count

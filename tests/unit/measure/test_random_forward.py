@@ -11,7 +11,7 @@ from perfkit.instruments.recorder import Recorder
 from perfkit.measure.setup import _measure_reference
 from perfkit.record import RankRecord, Status
 from perfkit.spec import RunSpec, WorkloadSpec
-from tests.unit.techniques.tiny import WORKLOAD, make_batch
+from tests.unit.techniques.tiny import WORKLOAD, make_batch, new_state
 
 
 class Noisy(nn.Module):
@@ -27,7 +27,8 @@ class Noisy(nn.Module):
 def test_the_generators_tell(model: nn.Module, draws: float, tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=Status.OK))
     batch = make_batch(torch.Generator().manual_seed(0))
-    workload = replace(WORKLOAD, blocks=lambda _model: ())
+    model = nn.Sequential(nn.Linear(16, 16), model)
+    workload = replace(WORKLOAD, blocks=lambda _model: (), build_model=lambda: model)
     spec = RunSpec(workload=WorkloadSpec(name="gpt"))
-    _measure_reference(spec, workload, nn.Sequential(nn.Linear(16, 16), model), batch, torch.device("cpu"), recorder)
+    _measure_reference(spec, new_state(workload), batch, recorder)
     assert recorder.record.facts["random_forward"] == draws

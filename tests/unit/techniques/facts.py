@@ -60,8 +60,8 @@ def storage_bytes(tensors) -> float:
 
 
 def state_bytes(state: TrainState) -> float:
-    optimizer = getattr(state.optimizer, "optim", state.optimizer)
-    values = (value for entry in optimizer.state.values() for value in entry.values())
+    local = (getattr(optimizer, "optim", optimizer) for optimizer in state.optimizers.values())
+    values = (value for optimizer in local for entry in optimizer.state.values() for value in entry.values())
     return storage_bytes(value for value in values if isinstance(value, torch.Tensor))
 
 
@@ -92,7 +92,7 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
     facts["saved_tensor_bytes"] = float(saved_bytes(state))
     if not _compiled(state):  # as in the evidence pass: what is called within compiled code is not seen
         facts |= block_facts(state, batches(state, 0)[0], _by_block(reference))
-        state.optimizer.zero_grad(set_to_none=True)
+        state.zero_grad()
 
     def after_backward() -> None:
         facts["parameter_bytes"] = storage_bytes(state.model.parameters())

@@ -133,7 +133,7 @@ def test_fp16_leaves_out_a_step_that_overflows():
 
 
 def test_a_fused_optimizer_tells_of_a_step_that_it_left_out():
-    workload = replace(WORKLOAD, build_optimizer=lambda parameters: torch.optim.AdamW(parameters, fused=True))
+    workload = replace(WORKLOAD, build_optimizer=lambda model: torch.optim.AdamW(model.parameters(), fused=True))
     made = applied("amp:dtype=fp16", new_state(workload))
     parameter = next(made.state.model.parameters())
     train(made.state, steps=1, after_backward=lambda: parameter.grad.fill_(float("inf")))

@@ -11,8 +11,10 @@ import torch.multiprocessing as mp
 from perfkit.techniques.state import World
 from perfkit.techniques.zero1 import largest_share
 from perfkit.techniques.zero23 import largest_slice
+from perfkit.workloads.workload import Workload
+from tests.fixtures.workloads import grouped
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
-from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
+from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference, train
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +36,9 @@ VARIANTS = [
     "amp:dtype=fp16+zero3+offload:what=optimizer:to=disk",
 ]
 
+# Of a workload with parameter groups, by the names and types of the modules that own the parameters.
+GROUPED = ["zero1", "zero3", "ckpt+zero1", "ckpt+zero2", "amp:dtype=fp16+zero1", "zero1+offload:what=optimizer:to=disk"]
+
 
 def rank_main(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
@@ -41,13 +46,16 @@ def rank_main(rank: int, folder: str) -> None:
     results = {"baseline": trained("baseline", rank, None)}
     for variant in VARIANTS:
         results[variant] = trained(variant, rank, results["baseline"]["facts"])
+    results["grouped baseline"] = trained("baseline", rank, None, grouped.build())
+    for variant in GROUPED:
+        results[f"grouped {variant}"] = trained(variant, rank, results["grouped baseline"]["facts"], grouped.build())
     results["overflow"] = overflow(rank)
     Path(folder, f"rank{rank}.json").write_text(json.dumps(results))
     dist.destroy_process_group()
 
 
-def trained(variant: str, rank: int, baseline: dict[str, float] | None) -> dict:
-    state = new_state(world=World(rank=rank, size=2, local_rank=rank))
+def trained(variant: str, rank: int, baseline: dict[str, float] | None, workload: Workload = WORKLOAD) -> dict:
+    state = new_state(workload, world=World(rank=rank, size=2, local_rank=rank))
     reference = reference_facts(state)
     made = applied(variant, state)
     losses = train(made.state, accumulation=2)
@@ -81,13 +89,14 @@ def ranks(tmp_path_factory):
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", VARIANTS + [f"grouped {variant}" for variant in GROUPED])
 def test_losses_are_the_baselines_on_every_rank(ranks, variant):
+    baseline = "grouped baseline" if variant.startswith("grouped") else "baseline"
     for rank in ranks:
-        assert relative_difference(rank[variant]["losses"], rank["baseline"]["losses"]) <= rank[variant]["tolerance"]
+        assert relative_difference(rank[variant]["losses"], rank[baseline]["losses"]) <= rank[variant]["tolerance"]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", VARIANTS + [f"grouped {variant}" for variant in GROUPED])
 def test_claims_hold_on_every_rank(ranks, variant):
     for rank in ranks:
         assert rank[variant]["checked"]
@@ -131,9 +140,10 @@ def test_one_ranks_overflow_is_every_ranks(ranks):
 
 
 def test_whole_tensors_are_dealt_to_the_emptiest_rank():
-    assert largest_share([4, 3, 3, 2], 2) == 0.5  # 4 + 2 and 3 + 3
-    assert largest_share([8, 1, 1], 2) == 0.8
-    assert largest_share([1] * 6, 3) == pytest.approx(1 / 3)
+    assert largest_share([[4, 3, 3, 2]], 2) == 0.5  # 4 + 2 and 3 + 3
+    assert largest_share([[8, 1, 1]], 2) == 0.8
+    assert largest_share([[1] * 6], 3) == pytest.approx(1 / 3)
+    assert largest_share([[4, 1], [4, 1]], 2) == 0.5  # 4 + 1 and 1 + 4: the second group goes on where the first ends
 
 
 def test_slices_along_the_first_dimension():

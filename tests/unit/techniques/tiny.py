@@ -11,7 +11,7 @@ from perfkit.spec import parse_variants
 from perfkit.techniques.apply import Applied, apply_all
 from perfkit.techniques.compose import compose
 from perfkit.techniques.state import TrainState, World
-from perfkit.workloads.workload import Batch, Workload, adamw
+from perfkit.workloads.workload import Batch, Workload, adamw, built_model
 
 WIDTH, HEADS, TIME, BATCH, BLOCKS = 64, 2, 32, 4, 4
 
@@ -85,10 +85,9 @@ def new_state(workload: Workload = WORKLOAD, world: World | None = None, device:
     torch.manual_seed(0)
     return TrainState(
         workload=workload,
-        model=workload.build_model().to(device),
+        model=built_model(workload).to(device),
         device=torch.device(device),
         world=world or World(),
-        make_optimizer=workload.build_optimizer,
     )
 
 
@@ -119,8 +118,8 @@ def train(
                 state.backward(loss)
             total += loss.item()
         after_backward()
-        state.optimizer_step(state.optimizer)
-        state.optimizer.zero_grad(set_to_none=True)
+        state.update()
+        state.zero_grad()
         losses.append(total)
     return losses
 

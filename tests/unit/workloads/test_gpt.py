@@ -8,6 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from perfkit.errors import UsageError
 from perfkit.workloads.gpt import ALIASES, SIZES, Gpt, GptModel, flops_per_token
+from perfkit.workloads.loss import loss_of
 
 TINY = Gpt(size="nano", batch_size=3, seq_len=24, vocab=40)
 
@@ -49,7 +50,7 @@ def test_hand_calculation_op_by_op_equals_the_counter() -> None:
     workload = TINY.build()
     model = workload.build_model()
     with FlopCounterMode(display=False) as counter:
-        workload.loss(model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
+        loss_of(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
 
     assert counter.get_total_flops() == step
 
@@ -83,12 +84,12 @@ def test_sdpa_gives_the_same_loss_and_gradients() -> None:
     torch.manual_seed(0)
     model = workload.build_model()
     batch = workload.make_batch(torch.Generator().manual_seed(0))
-    explicit = workload.loss(model, batch)
+    explicit = loss_of(workload, model, batch)
     explicit.backward()
     gradients = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
     model.zero_grad()
     workload.use_sdpa(model)
-    sdpa = workload.loss(model, batch)
+    sdpa = loss_of(workload, model, batch)
     sdpa.backward()
     assert sdpa.item() == pytest.approx(explicit.item(), rel=1e-5)
     for before, after in zip(gradients, model.parameters(), strict=True):

@@ -9,6 +9,7 @@ from torch import nn
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.spec import ParamValue
 from perfkit.workloads.hf import HuggingFace, find_blocks, use_sdpa
+from perfkit.workloads.loss import loss_of
 from perfkit.workloads.workload import Workload
 
 pytest.importorskip("transformers")
@@ -52,12 +53,12 @@ def test_heads(name: str, params: dict[str, ParamValue], model_class: str, unit:
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert not all(torch.equal(first[key], other[key]) for key in first)
 
-    eager = workload.loss(model, first)
+    eager = loss_of(workload, model, first)
     assert model.config._attn_implementation == "eager"
     assert workload.use_sdpa is not None
     workload.use_sdpa(model)
     assert model.config._attn_implementation == "sdpa"
-    sdpa = workload.loss(model, first)
+    sdpa = loss_of(workload, model, first)
     sdpa.backward()
     assert sdpa.item() == pytest.approx(eager.item(), rel=1e-5)
 

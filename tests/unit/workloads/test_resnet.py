@@ -5,6 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from perfkit.errors import UsageError
+from perfkit.workloads.loss import loss_of
 from perfkit.workloads.resnet import ResNet, ResNetModel, flops_per_image
 
 
@@ -62,7 +63,7 @@ def test_resnet18_hand_calculation_equals_the_counter() -> None:
     workload = ResNet(batch_size=2).build()
     model = workload.build_model()
     with FlopCounterMode(display=False) as counter:
-        workload.loss(model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
+        loss_of(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
     by_hand = step_flops(*resnet18_macs_at_64())
     assert counter.get_total_flops() == 2 * by_hand
     assert workload.model_flops_per_unit == by_hand
@@ -73,7 +74,7 @@ def test_resnet50_closed_form_equals_the_counter(image_size: int) -> None:
     workload = ResNet(depth=50, batch_size=2, image_size=image_size, classes=7).build()
     model = workload.build_model()
     with FlopCounterMode(display=False) as counter:
-        workload.loss(model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
+        loss_of(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
     assert counter.get_total_flops() == 2 * flops_per_image(50, image_size, 7)
 
 

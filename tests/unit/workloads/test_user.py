@@ -11,6 +11,7 @@ from torch import nn
 import perfkit
 from perfkit.errors import UsageError
 from perfkit.spec import ParamValue
+from perfkit.workloads.loss import loss_of
 from perfkit.workloads.user import UserCodeError, load_user_workload, source_file, user_traceback
 from perfkit.workloads.workload import Workload
 
@@ -37,7 +38,7 @@ def test_file_and_function_with_parameters() -> None:
     batch = workload.make_batch(torch.Generator().manual_seed(0))
     assert workload.description == "width 8"
     assert batch["x"].shape == (3, 16)
-    assert workload.loss(model, batch).ndim == 0
+    assert loss_of(workload, model, batch).ndim == 0
     for name in workload.blocks(model):
         model.get_submodule(name)
 
@@ -130,7 +131,7 @@ def test_later_errors_begin_in_the_users_file() -> None:
     workload = load(f"{FILES}/mlp.py:build")
     model = nn.Linear(3, 3)
     with pytest.raises(RuntimeError) as caught:
-        workload.loss(model, workload.make_batch(torch.Generator()))
+        loss_of(workload, model, workload.make_batch(torch.Generator()))
     trace = user_traceback(caught.value, source_file(f"{FILES}/mlp.py:build"))
     first_frame = trace.splitlines()[1]
     assert str(FILES / "mlp.py") in first_frame

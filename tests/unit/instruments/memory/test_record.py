@@ -78,7 +78,7 @@ class Training:
             unit="samples",
             units_per_batch=BATCH,
             build_model=lambda: model,
-            build_optimizer=lambda parameters: optimizer(parameters, lr=1e-3),
+            build_optimizer=lambda model: optimizer(model.parameters(), lr=1e-3),
             make_batch=lambda generator: {},
             loss=loss,
         )
@@ -88,10 +88,9 @@ class Training:
             model=model,
             device=CPU,
             world=World(),
-            make_optimizer=workload.build_optimizer,
             compute_dtype="fp32",
         )
-        self.state.optimizer = workload.build_optimizer(model.parameters())
+        self.state.build_optimizers()
         self.batches = [{"x": torch.randn(BATCH, WIDE)} for _ in range(accumulation)]
         self.steps: list[int] = []
 
@@ -236,7 +235,7 @@ def test_gradients_that_are_kept() -> None:
         for parameter in training.model.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
-    training.state.bare_model.zero_grad(set_to_none=False)
+    training.state.model.zero_grad(set_to_none=False)
     step(0)
     found = training.record(step=step)
     assert known(found)[GRADIENT] == parameters(training.model)
@@ -249,7 +248,7 @@ def test_gradients_that_stay_where_they_are() -> None:
         def zero_grad(self, set_to_none: bool = True) -> None:
             super().zero_grad(set_to_none=False)
 
-    training.state.optimizer = Keeping(training.model.parameters(), lr=1e-3)
+    training.state.optimizers = {"": Keeping(training.model.parameters(), lr=1e-3)}
     training.step(0)
     found = training.record()
     assert known(found)[GRADIENT] == parameters(training.model)

@@ -1,0 +1,149 @@
+"""A workload's own step, with techniques acting on it: several losses, backward passes, models and optimizers."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from perfkit.errors import UsageError
+from perfkit.techniques.as_built import as_built
+from perfkit.techniques.state import Closure, TrainState
+from perfkit.workloads.training import Losses
+from perfkit.workloads.workload import Batch, built_optimizers
+
+Update = Callable[[Optimizer, Closure | None], object]
+Mark = Callable[[str], AbstractContextManager[object]]
+
+
+def run_step(state: TrainState, batch: Batch, mark: Mark = lambda _phase: nullcontext()) -> torch.Tensor:
+    """One step as the workload does it, marked by phases; the sum of its losses, detached.
+
+    What is neither backward nor an update is the forward pass, around which the forward contexts are entered.
+    """
+    training = _Training(state, state.optimizers, state.optimizer_step, mark)
+    loss = training.run(batch)
+    with mark("optimizer"):
+        state.after_updates()
+    return loss
+
+
+def rehearse(state: TrainState, batch: Batch) -> torch.Tensor:
+    """One step that leaves the state as it is: optimizers of its own that do not update, and cleared gradients."""
+    model = state.model
+    with as_built(model):
+        optimizers = built_optimizers(state.workload, model)
+    kept = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
+    try:
+        return _Training(state, optimizers, _evaluate).run(batch)
+    finally:
+        model.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            for tensor, before in kept:
+                tensor.copy_(before)
+
+
+def _evaluate(_optimizer: Optimizer, closure: Closure | None) -> None:
+    if closure is not None:
+        closure()
+
+
+class _Training:
+    """Implements `perfkit.workloads.training.Training`."""
+
+    def __init__(
+        self,
+        state: TrainState,
+        optimizers: Mapping[str, Optimizer],
+        update: Update,
+        mark: Mark = lambda _phase: nullcontext(),
+    ) -> None:
+        self._state = state
+        self._mark = mark
+        self._phase = ""
+        self._open = ExitStack()
+        self.models: Mapping[str, nn.Module] = MappingProxyType(state.called)
+        self.optimizers = {name: _Updates(each, update, self._within) for name, each in optimizers.items()}
+
+    @property
+    def model(self) -> nn.Module:
+        if "" not in self.models:
+            raise UsageError(
+                f"the workload {self._state.workload.name} has several models, {', '.join(self.models)}: "
+                "its step calls each as training.models[NAME]"
+            )
+        return self.models[""]
+
+    def backward(self, loss: torch.Tensor) -> None:
+        with self._within("backward"):
+            self._state.backward(loss)
+
+    def run(self, batch: Batch) -> torch.Tensor:
+        workload = self._state.workload
+        assert workload.step is not None, "only asked for where the workload has a step of its own"
+        with self._within("forward"):
+            returned = workload.step(self, batch)
+        return _total(returned, workload.name, self._state.device)
+
+    @contextmanager
+    def _within(self, phase: str) -> Iterator[None]:
+        """In a phase, and not in the one around it: marks of phases lie side by side."""
+        outer = self._phase
+        self._enter(phase)
+        try:
+            yield
+        finally:
+            self._enter(outer)
+
+    def _enter(self, phase: str) -> None:
+        self._open.close()
+        self._phase = phase
+        if phase:
+            self._open.enter_context(self._mark(phase))
+        if phase == "forward":
+            for context in self._state.forward_contexts:
+                self._open.enter_context(context())
+
+
+class _Updates:
+    """Implements `perfkit.workloads.training.Updates`."""
+
+    def __init__(
+        self, optimizer: Optimizer, update: Update, within: Callable[[str], AbstractContextManager[None]]
+    ) -> None:
+        self._optimizer = optimizer
+        self._update = update
+        self._within = within
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self._optimizer.param_groups
+
+    def step(self, closure: Closure | None = None) -> None:
+        def evaluated() -> torch.Tensor:
+            assert closure is not None
+            with self._within("forward"), torch.enable_grad():
+                return closure()
+
+        with self._within("optimizer"):
+            self._update(self._optimizer, None if closure is None else evaluated)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self._optimizer.zero_grad(set_to_none=set_to_none)
+
+
+def _total(returned: Losses, name: str, device: torch.device) -> torch.Tensor:
+    losses = returned if isinstance(returned, Mapping) else {"loss": returned}
+    for key, loss in losses.items():
+        if not (isinstance(loss, float) or (isinstance(loss, torch.Tensor) and loss.numel() == 1)):
+            raise UsageError(
+                f"step of {name} returned {type(loss).__name__} for {key!r}: expected the loss, or a dict of losses, "
+                "each one number"
+            )
+    total = torch.zeros((), device=device)
+    for loss in losses.values():
+        total += loss.detach().reshape(()) if isinstance(loss, torch.Tensor) else loss
+    return total

@@ -1,0 +1,39 @@
+"""The workloads of docs/workloads.md run as they stand there, alone and with techniques."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from perfkit.cost.live import count_flops
+from perfkit.measure.step import train_step
+from perfkit.workloads.user import load_user_workload
+from tests.unit.techniques.tiny import applied, batches, new_state
+
+PAGE = Path(__file__).parents[3] / "docs" / "workloads.md"
+EXAMPLES = [part.split("```")[0] for part in PAGE.read_text(encoding="utf-8").split("```python\n")[1:]]
+
+
+@pytest.fixture(params=EXAMPLES, ids=lambda code: code.splitlines()[0].strip('"'))
+def workload(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / request.param.splitlines()[0].strip('"')
+    path.write_text(request.param, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    torch.manual_seed(0)
+    return load_user_workload(f"{path}:build", {"batch_size": 4})
+
+
+def test_it_learns_alone_and_with_techniques(workload) -> None:
+    for variant in ("baseline", "amp+ckpt"):
+        made = applied(variant, new_state(workload))
+        losses = [train_step(made.state, batches(made.state, 0), index).item() for index in range(20)]
+        assert losses[-1] < losses[0], variant
+        made.state.close()
+
+
+def test_its_blocks_are_recomputed_under_ckpt(workload) -> None:
+    flops = []
+    for variant in ("baseline", "ckpt"):
+        made = applied(variant, new_state(workload))
+        flops.append(count_flops(lambda state=made.state: train_step(state, batches(state, 0), 0)).matrix)
+    assert flops[1] > flops[0]
