@@ -1,6 +1,6 @@
 """How long `perfkit bench` takes outside the workers' own passes: start-up, spawning, collection, analysis, rendering.
 
-    python benchmarks/outside_passes.py [--repeat 1] [--out FILE.json]
+    python benchmarks/outside_passes.py [--times 3] [--out FILE.json]
 
 Runs a baseline and two variants of the smallest GPT with the real command line and subtracts, from the wall time
 of the whole command, the time that each worker spent in its passes (`pass_s` of its record). The rest includes
@@ -21,13 +21,13 @@ from perfkit.record import RankRecord
 from perfkit.store.layout import RECORD_FILE, SUITE_FILE, Suite, rank_folder
 
 
-def measure(repeats: int) -> dict[str, float]:
+def measure() -> dict[str, float]:
     """Seconds of the whole command, of all passes, and of what is left."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "suite"
         command = [
             *(sys.executable, "-m", "perfkit_cli", "bench", "--technique", "amp,ckpt"),
-            *("--repeat", str(repeats), "--no-calibrate", "--out", str(out)),
+            *("--rounds", "0", "--no-calibrate", "--out", str(out)),
         ]
         start = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
@@ -41,17 +41,16 @@ def measure(repeats: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=int, default=1, help="processes per variant")
-    parser.add_argument("--rounds", type=int, default=3, help="how often to measure")
+    parser.add_argument("--times", type=int, default=3, help="how often to measure")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     options = parser.parse_args()
-    rounds = [measure(options.repeat) for _ in range(options.rounds)]
-    for number, figures in enumerate(rounds):
-        print(f"round {number}: " + "  ".join(f"{name} {value:.2f}" for name, value in figures.items()))
-    best = min(rounds, key=lambda figures: figures["outside_s"])
-    print(f"least outside the passes: {best['outside_s']:.2f} s for 3 variants x {options.repeat}")
+    times = [measure() for _ in range(options.times)]
+    for number, figures in enumerate(times):
+        print(f"time {number}: " + "  ".join(f"{name} {value:.2f}" for name, value in figures.items()))
+    best = min(times, key=lambda figures: figures["outside_s"])
+    print(f"least outside the passes: {best['outside_s']:.2f} s for 3 variants")
     if options.out:
-        record = {"python": platform.python_version(), "repeat": options.repeat, "rounds": rounds}
+        record = {"python": platform.python_version(), "times": times}
         options.out.write_text(json.dumps(record, indent=1) + "\n")
 
 

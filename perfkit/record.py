@@ -345,7 +345,11 @@ class RankRecord(Struct):
 
 
 class Run(Struct):
-    """What the parent knows of one launch: `run.json`, beside the ranks' records."""
+    """What the parent knows of one launch: `run.json`, beside the ranks' records.
+
+    `turns` names the variants whose runs were resident at the same time, its own included, and stepped by turns: the
+    n-th sample of each is of the same turn. Empty where it had the machine to itself.
+    """
 
     schema_version: int = RECORD_VERSION
     status: Status
@@ -355,6 +359,7 @@ class Run(Struct):
     started_at: str = ""  # ISO 8601, UTC
     seconds: float = 0.0
     perfkit: str = ""
+    turns: tuple[str, ...] = ()
 
 
 def told_of_rank(record: RankRecord) -> str:

@@ -10,8 +10,9 @@ from perfkit.analysis.suite.analyse import analyse
 from perfkit.devices.machine import available_cores
 from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
-from perfkit.measure.bench import Event, ceilings_of, default_folder
 from perfkit.measure.bench import bench as run_suite
+from perfkit.measure.bench import ceilings_of, default_folder
+from perfkit.measure.events import Event
 from perfkit.measure.limits import check_limits
 from perfkit.measure.schedule import BenchRequest
 from perfkit.spec import Schedule, parse_variants
@@ -27,7 +28,7 @@ def bench(
     device: str = "auto",
     batch_size: int | None = None,
     seq_len: int | None = None,
-    steps: int = Schedule().timed,
+    steps: int | None = None,
     warmup: int = Schedule().warmup,
     calibrate: bool = True,
     progress: Callable[[Event], None] = lambda _: None,
@@ -35,8 +36,8 @@ def bench(
 ) -> Analysis:
     """Compare training techniques on a workload, as `perfkit bench` does, and return what its report shows.
 
-    Each variant is trained in processes of its own, as often as `repeats` says; this process sleeps meanwhile. A
-    workload is named, since those processes must find it: `gpt:size=nano`, `train.py:build`, `package.module:build`.
+    Each variant is trained in processes of its own; this process sleeps meanwhile. A workload is named, since those
+    processes must find it: `gpt:size=nano`, `train.py:build`, `package.module:build`.
 
     Args:
         workload: what to train, with `:key=value` parameters.
@@ -44,11 +45,13 @@ def bench(
         out: the folder to write, which must not hold anything; by default `runs/TIME-WORKLOAD`.
         device: `auto` (the GPU that is there, or the CPU), `cpu` or `cuda`.
         batch_size, seq_len: in place of the workload's own.
-        steps, warmup: timed steps of a process, and steps before them, at least.
+        steps: timed steps of a process; by default as many as pay.
+        warmup: steps before them, at least.
         calibrate: whether ceilings of this machine that are not known yet are measured first.
-        progress: gets `RunStarted`, `PassStarted` and `RunFinished` of `perfkit.measure.bench`.
-        options: other fields of `perfkit.measure.schedule.BenchRequest`: `repeats`, `dtype` (`fp32`, `bf16`, `fp16`),
-            `world_size`, `threads`, `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`.
+        progress: gets the events of `perfkit.measure.events`.
+        options: other fields of `perfkit.measure.schedule.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`,
+            `dtype` (`fp32`, `bf16`, `fp16`), `world_size`, `threads`, `accumulation`, `seed`, `timeout_s`,
+            `memory_limit_bytes`.
 
     Raises:
         UsageError: the request is wrong; nothing was run.
@@ -67,7 +70,8 @@ def bench(
         device=target.kind,
         device_count=target.visible,
         cores=available_cores(),
-        schedule=Schedule(warmup=warmup, max_warmup=max(warmup, plan.max_warmup), timed=steps),
+        schedule=Schedule(warmup=warmup, max_warmup=max(warmup, plan.max_warmup), timed=steps or plan.timed),
+        turns=steps,
     )
     try:
         request = replace(request, **options)

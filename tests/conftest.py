@@ -29,7 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 # The smallest suite: a small model, few steps, one process per variant, no calibration.
-TINY_SCHEDULE = ("--steps", "3", "--warmup", "1", "--repeat", "1", "--no-calibrate", "--threads", "1")
+TINY_SCHEDULE = ("--steps", "3", "--warmup", "1", "--rounds", "0", "--no-calibrate", "--threads", "1")
 TINY = ("--workload", "gpt:size=nano", "--batch-size", "1", "--seq-len", "32", *TINY_SCHEDULE)
 
 

@@ -145,7 +145,7 @@ def bench_energy(setting: Setting) -> Found:
     setting.needs_gpu()
     setting.needs_perfkit()
     folder = setting.folder / "suite"
-    command = ("bench", "--device", "cuda", "-w", "gpt:size=small", "-t", "baseline", "--repeat", "2", "--energy")
+    command = ("bench", "--device", "cuda", "-w", "gpt:size=small", "-t", "baseline", "--rounds", "1", "--energy")
     subprocess.run(perfkit(*command, "--out", str(folder)), check=True)
     from perfkit.analysis.model.suite import Analysis
     from perfkit.files import read_json

@@ -40,7 +40,7 @@ def counted(workload: str, variant: str, setting: Setting) -> Found:
     folder = setting.folder / "suite"
     subprocess.run(
         perfkit(
-            "bench", "--device", "cuda", *WORKLOADS[workload], "--technique", variant, "--repeat", "1", "--steps", "3",
+            "bench", "--device", "cuda", *WORKLOADS[workload], "--technique", variant, "--rounds", "0", "--steps", "3",
             "--warmup", "3", "--no-calibrate", "--counters", "--out", str(folder),
         ),
         check=True,

@@ -94,7 +94,7 @@ def parent(setting: Setting) -> Found:
     import pynvml
 
     command = perfkit(
-        "bench", "--device", "cuda", "-w", "gpt:size=nano", "-t", "baseline", "--repeat", "1", "--no-calibrate",
+        "bench", "--device", "cuda", "-w", "gpt:size=nano", "-t", "baseline", "--rounds", "0", "--no-calibrate",
         "--out", str(setting.folder / "suite"),
     )  # fmt: skip
     pynvml.nvmlInit()

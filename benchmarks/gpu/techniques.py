@@ -27,8 +27,8 @@ WORKLOADS = {
     ("resnet", "cpu"): ("-w", "resnet:image_size=32", "--batch-size", "2"),
 }
 SCHEDULES = {
-    "cuda": ("--repeat", "1"),
-    "cpu": ("--repeat", "1", "--steps", "3", "--warmup", "1", "--threads", "1", "--no-calibrate"),
+    "cuda": ("--rounds", "0"),
+    "cpu": ("--rounds", "0", "--steps", "3", "--warmup", "1", "--threads", "1", "--no-calibrate"),
 }
 
 # The cheap ones first; what compiles for minutes last.

@@ -12,7 +12,7 @@ import click
 from perfkit.devices.wanted import DEVICES
 from perfkit.errors import UsageError, raise_terminated
 from perfkit.spec import ENERGY_S, Schedule
-from perfkit_cli.values import amount, one_of
+from perfkit_cli.values import amount, duration, one_of, share
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +32,7 @@ Examples:
   perfkit bench --workload gpt:size=small --technique compile:mode=max-autotune,amp+compile --batch-size 8
   perfkit bench --workload train.py:build --technique zero1,zero2,zero3 --world-size 2
   perfkit bench --workload gpt:size=small --technique amp,amp+flash --energy
+  perfkit bench --technique ckpt --precision 2% --budget 20min
 \b
 Techniques are separated by commas, joined by + where they go together, and take :key=value parameters.
 `perfkit techniques` and `perfkit workloads` list what there is.
@@ -52,15 +53,27 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     callback=one_of("value of --combine", ("none", "all")),
     help="all: also train every combination of the techniques that goes together; those that clash are listed.",
 )
-@click.option("--repeat", default=3, show_default=True, metavar="N", type=COUNT, help="Processes per variant.")
 @click.option(
-    "--steps",
-    default=DEFAULTS.timed,
+    "--precision",
+    default="5%",
     show_default=True,
-    metavar="N",
-    type=COUNT,
-    help="Timed steps per process.",
+    metavar="PERCENT",
+    callback=share,
+    help="Rounds of fresh processes go on until the 95 % interval of every speed-up is that narrow, to either side ...",
 )
+@click.option(
+    "--budget",
+    metavar="TIME",
+    callback=duration,
+    help="... or for so long, such as 90s.  [default: 5min, or three rounds where those take longer]",
+)
+@click.option(
+    "--rounds",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Just as many rounds in their place. 0: each variant runs once, which decides nothing about its speed.",
+)
+@click.option("--steps", metavar="N", type=COUNT, help="Timed steps of each process.  [default: as many as pay]")
 @click.option(
     "--warmup",
     default=DEFAULTS.warmup,
@@ -138,8 +151,10 @@ def command(
     workload: str,
     technique: str,
     combine: str,
-    repeat: int,
-    steps: int,
+    precision: float,
+    budget: float | None,
+    rounds: int | None,
+    steps: int | None,
     warmup: int,
     device: str,
     dtype: str,
@@ -160,16 +175,17 @@ def command(
 ) -> None:
     """Compare training techniques on a real workload.
 
-    The workload is trained once per variant, in processes of its own: as it is (the baseline) and with each technique.
-    Step time, throughput, memory, FLOPs and losses are measured in separate passes, every technique must show that
-    it acted, and the comparison is written as one HTML file beside the raw results.
+    The workload is trained in processes of its own: as it is (the baseline) and with each technique. Memory, FLOPs,
+    losses and the trace are measured once per variant, in separate passes, and every technique must show that it acted.
+    Then rounds of fresh processes are timed beside each other, until every speed-up is known to --precision. The
+    comparison is written as one HTML file beside the raw results.
     """
     from rich.console import Console
 
     from perfkit.devices.machine import available_cores
     from perfkit.devices.wanted import find_device
     from perfkit.measure.bench import default_folder, standing_refusal
-    from perfkit.measure.limits import check_limits
+    from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.measure.schedule import BenchRequest
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.main import how_interrupted
@@ -178,6 +194,7 @@ def command(
     folder = out or default_folder(workload)
     _refuse_existing(folder)
     check_limits(timeout, memory_limit)
+    check_sampling(rounds, precision, budget)
     target = find_device(device)
     ncu = _ncu(target.kind) if counters else None
     if energy and target.kind != "cuda":
@@ -197,10 +214,13 @@ def command(
         schedule=Schedule(
             warmup=warmup,
             max_warmup=max(warmup, DEFAULTS.max_warmup),
-            timed=steps,
+            timed=steps or DEFAULTS.timed,
             energy_s=ENERGY_S if energy else 0.0,
         ),
-        repeats=repeat,
+        rounds=rounds,
+        precision=precision,
+        budget_s=budget,
+        turns=steps,
         world_size=world_size,
         threads=threads,
         timeout_s=timeout,

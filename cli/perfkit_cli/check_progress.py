@@ -7,7 +7,7 @@ from rich.console import Console
 
 from perfkit.check.events import CheckEvent, SamplingEvent, SideEvent
 from perfkit.check.sides.measure import PairFinished, PairProgress, PairStarted
-from perfkit.measure.bench import PassStarted, RunFinished, RunStarted
+from perfkit.measure.events import PassStarted, RunFinished, RunStarted
 from perfkit.record import Status
 from perfkit.units import seconds
 from perfkit_cli.lines import draw, live_line

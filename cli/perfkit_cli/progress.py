@@ -10,31 +10,53 @@ from statistics import fmean
 from rich.console import Console
 from rich.live import Live
 
-from perfkit.measure.bench import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
 from perfkit.record import Status
-from perfkit.units import seconds
+from perfkit.units import percent, seconds
 from perfkit_cli.lines import draw, live_line
 from perfkit_reports.render.line import Line
 
 Report = Callable[[Event], None]
 
 
-class TimeLeft:
-    """Estimates what is left of a suite: as long for each run as the launched ones took on average.
-
-    Early on that is too much, because the first run of every variant has the instrumented passes.
-    """
+class Doing:
+    """What is being done, in words, from the events so far."""
 
     def __init__(self) -> None:
-        self._durations: list[float] = []
+        self._run: RunStarted | None = None
+        self._round: RoundStarted | None = None
+        self._first_s: list[float] = []
 
-    def ended(self, run: RunFinished) -> None:
-        if run.status != Status.SKIPPED:
-            self._durations.append(run.seconds)
+    def takes(self, event: Event) -> str:
+        """The line for an event: what begins, or how what ended has ended."""
+        match event:
+            case RunStarted():
+                self._run = event
+                return self._running("starting")
+            case PassStarted():
+                return self._running(event.name)
+            case RunFinished():
+                if self._round is None and event.status != Status.SKIPPED:
+                    self._first_s.append(event.seconds)
+                return _finished(event)
+            case RoundStarted():
+                self._round, self._run = event, None
+                return self._running("starting")
+            case RoundFinished():
+                return _round_finished(event)
 
-    def after(self, remaining: int) -> float | None:
-        """Seconds that `remaining` runs will take; None before anything is known."""
-        return remaining * fmean(self._durations) if self._durations else None
+    def _running(self, doing: str) -> str:
+        if self._round is None:
+            assert self._run is not None, "a run starts before its passes"
+            return f"{_label(self._run)}: {doing}{self._first_left(self._run)}"
+        which = f", {_label(self._run)}" if self._run else f" of {', '.join(self._round.variants)}"
+        return f"round {self._round.number}{which}: {doing}{_left(self._round.left_s)}"
+
+    def _first_left(self, event: RunStarted) -> str:
+        """As long for each first run as those before took on average: all of them have the same passes."""
+        if not self._first_s:
+            return ""
+        return f", about {seconds((event.total - event.index) * fmean(self._first_s))} left of the first runs"
 
 
 @contextmanager
@@ -48,41 +70,32 @@ def show_progress(console: Console) -> Iterator[Report]:
 
 
 def _live_line(live: Live) -> Report:
-    left = TimeLeft()
-    running = RunStarted(0, 0, "", 0)
+    doing = Doing()
 
     def report(event: Event) -> None:
-        nonlocal running
-        if isinstance(event, RunFinished):
-            left.ended(event)
+        line = doing.takes(event)
+        if isinstance(event, RunFinished | RoundFinished):
             live.update(Line(""))
-            live.console.print(Line(_finished(event)))
-            return
-        if isinstance(event, RunStarted):
-            running = event
-        doing = event.name if isinstance(event, PassStarted) else "starting"
-        draw(live, _running(running, doing, left))
+            live.console.print(Line(line))
+        else:
+            draw(live, line)
 
     return report
 
 
 def _plain_lines(console: Console) -> Report:
-    left = TimeLeft()
+    doing = Doing()
 
     def report(event: Event) -> None:
-        if isinstance(event, RunFinished):
-            left.ended(event)
-            console.out(_finished(event), highlight=False)
-        elif isinstance(event, RunStarted):
-            console.out(_running(event, "starting", left), highlight=False)
+        line = doing.takes(event)
+        if not isinstance(event, PassStarted):
+            console.out(line, highlight=False)
 
     return report
 
 
-def _running(event: RunStarted, doing: str, left: TimeLeft) -> str:
-    time_left = left.after(event.total - event.index)
-    eta = "" if time_left is None else f", about {seconds(time_left)} left"
-    return f"{_label(event)}: {doing}{eta}"
+def _left(left_s: float | None) -> str:
+    return "" if left_s is None else f", about {seconds(left_s)} left"
 
 
 def _finished(event: RunFinished) -> str:
@@ -92,5 +105,12 @@ def _finished(event: RunFinished) -> str:
     return f"{_label(event)}: {end} ({seconds(event.seconds)})"
 
 
+def _round_finished(event: RoundFinished) -> str:
+    """With how precisely each comparison is known by now."""
+    known = ", ".join(f"{name} ±{percent(width)}" for name, width in event.widths.items() if width is not None)
+    return f"round {event.number}: {known or 'done'} ({seconds(event.seconds)})"
+
+
 def _label(event: RunStarted | RunFinished) -> str:
-    return f"[{event.index + 1}/{event.total}] {event.variant}, process {event.repeat + 1}"
+    again = f", process {event.repeat + 1}" if event.repeat else ""
+    return f"[{event.index + 1}/{event.total}] {event.variant}{again}"

@@ -14,20 +14,19 @@ def amount(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     """Bytes from an amount of memory: `6GiB`, `512MB`."""
     if value is None:
         return None
-    try:
-        return int(parse_amount(value, "bytes"))
-    except UsageError as error:
-        raise UsageError(f"{param.opts[-1]}: {error}") from None
+    return int(_parsed(value, "bytes", param))
 
 
 def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:  # noqa: ARG001
     """Seconds from a time: `90s`, `5min`."""
     if value is None:
         return None
-    try:
-        return parse_amount(value, "s")
-    except UsageError as error:
-        raise UsageError(f"{param.opts[-1]}: {error}") from None
+    return _parsed(value, "s", param)
+
+
+def share(ctx: click.Context, param: click.Parameter, value: str) -> float:  # noqa: ARG001
+    """A part of one from a percentage: `3%`, or `0.03`."""
+    return _parsed(value, "1", param)
 
 
 def one_of(kind: str, names: Iterable[str]) -> Callback:
@@ -40,3 +39,10 @@ def one_of(kind: str, names: Iterable[str]) -> Callback:
         return value
 
     return check
+
+
+def _parsed(value: str, unit: str, param: click.Parameter) -> float:
+    try:
+        return parse_amount(value, unit)
+    except UsageError as error:
+        raise UsageError(f"{param.opts[-1]}: {error}") from None

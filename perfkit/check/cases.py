@@ -75,7 +75,7 @@ def _planned(number: int, case: Case, config: CheckConfig, machine: Machine, sch
         seed=case.seed,
         accumulation=case.accumulate,
         schedule=schedule,
-        repeats=1,
+        rounds=0,
         world_size=case.world_size,
         threads=config.threads,
     )

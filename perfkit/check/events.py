@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from perfkit.check.sides.measure import PairEvent
-from perfkit.measure.bench import Event
+from perfkit.measure.events import RunEvent
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class SideEvent:
     label: str
     index: int
     rounds: int
-    event: Event
+    event: RunEvent
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from perfkit.check.cases import Machine, PlannedCase
 from perfkit.check.events import CheckEvent, SideEvent
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.resolve import ceilings_for
-from perfkit.measure.bench import Event
+from perfkit.measure.events import RunEvent
 
 # Runs of each side where something is gated of which each process gives one figure.
 ROUNDS = 5
@@ -27,10 +27,10 @@ class Order:
         threads = sorted({spec.launch.threads for spec in case.specs if spec.launch.threads is not None})
         return ceilings_for(self.machine.device, self.machine.name, threads, calibrate=False)
 
-    def side_progress(self, case: PlannedCase, index: int, rounds: int) -> Callable[[str, Event], None]:
+    def side_progress(self, case: PlannedCase, index: int, rounds: int) -> Callable[[str, RunEvent], None]:
         """Tells of the runs with instruments of round `index`, from 0."""
 
-        def report(label: str, event: Event) -> None:
+        def report(label: str, event: RunEvent) -> None:
             self.progress(SideEvent(case.workload, label, index, rounds, event))
 
         return report

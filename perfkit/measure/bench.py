@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -12,70 +11,20 @@ import torch
 import perfkit
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.resolve import ceilings_for
-from perfkit.errors import UsageError
-from perfkit.files import write_bytes, write_json
+from perfkit.files import write_bytes
 from perfkit.instruments.ncu import ncu_command, refusal
+from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.launch.process import launch
-from perfkit.measure.launch.ranks import HERE, RankPlace
-from perfkit.measure.limits import check_limits
-from perfkit.measure.schedule import (
-    BenchRequest,
-    BenchSchedule,
-    ScheduledRun,
-    Techniques,
-    bench_schedule,
-    world_size_for,
-)
+from perfkit.measure.limits import check_limits, check_sampling
+from perfkit.measure.making import SuiteInMaking
+from perfkit.measure.rounds import sample
+from perfkit.measure.schedule import BenchRequest, Techniques, bench_schedule, world_size_for
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
-from perfkit.store.layout import (
-    CEILINGS_FILE,
-    COUNTERS_FILE,
-    RUN_FILE,
-    SPEC_FILE,
-    SUITE_FILE,
-    Suite,
-    SuiteRun,
-    counters_path,
-    rank_folder,
-    run_path,
-)
+from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
 from perfkit.techniques import dtypes
 from perfkit.techniques.compose import compose
 from perfkit.techniques.technique import Technique
-
-
-@dataclass(frozen=True)
-class RunStarted:
-    """Run `index` of `total` begins."""
-
-    index: int
-    total: int
-    variant: str
-    repeat: int
-
-
-@dataclass(frozen=True)
-class PassStarted:
-    """The running worker enters a pass."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class RunFinished:
-    """The run has ended; `reason` says why where it is not ok."""
-
-    index: int
-    total: int
-    variant: str
-    repeat: int
-    status: Status
-    reason: str
-    seconds: float
-
-
-Event = RunStarted | PassStarted | RunFinished
 
 
 def bench(
@@ -89,67 +38,33 @@ def bench(
 ) -> Suite:
     """Run every variant of `request` into `folder`, which must not exist, and return the suite.
 
-    A variant that is skipped or fails is not repeated. `suite.json` is written after every run, so that a
-    KeyboardInterrupt, which is raised again, loses nothing that was measured. With `ncu` (Nsight Compute's command)
-    every variant of one rank is then run once more with its kernels counted; why one was not is a warning of the suite.
+    First each once, with the instruments; then rounds of all that ended well (`perfkit.measure.rounds`). A variant that
+    is skipped or fails is not run again. `suite.json` is written before every run, so that a KeyboardInterrupt, which
+    is raised again, loses nothing that was measured. With `ncu` (Nsight Compute's command) every variant of one rank is
+    then run once more with its kernels counted; why one was not is a warning of the suite.
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
+    check_sampling(request.rounds, request.precision, request.budget_s)
     schedule = bench_schedule(request, min_world_size, dtype_refusal)
     making = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
-    for index in range(len(schedule.runs)):
-        making.run(index, progress)
-    if ncu is None:
-        return making.suite
-    specs = [item.spec for item in schedule.runs if item.repeat == 0]
-    return _count(making.suite, specs, making.ended, folder, ncu, progress)
+    for index, item in enumerate(schedule.runs):
+        making.run(item, progress, index=index, total=len(schedule.runs))
+    sample(making, schedule, request, progress)
+    if ncu is not None:
+        _count(making, [item.spec for item in schedule.runs], ncu, progress)
+    return making.suite
 
 
-class SuiteInMaking:
-    """A suite whose planned runs are made one by one; `suite.json` is written after each."""
-
-    def __init__(self, schedule: BenchSchedule, folder: Path, *, command: str, ceilings: DeviceCeilings | None) -> None:
-        if folder.exists() and any(folder.iterdir()):
-            raise UsageError(f"{folder} exists already: name another folder with --out, or remove it; nothing was run")
-        self.suite = _new_suite(schedule, command)
-        self.ended: set[str] = set()  # variants that are not run again
-        self._schedule = schedule
-        self._folder = folder
-        write_json(folder / SUITE_FILE, self.suite)
-        if ceilings is not None:
-            write_json(folder / CEILINGS_FILE, ceilings)
-
-    def run(self, index: int, progress: Callable[[Event], None], place: RankPlace = HERE) -> None:
-        """Make run `index` of the schedule, in `place`, unless its variant has ended before."""
-        item, total = self._schedule.runs[index], len(self._schedule.runs)
-        variant = item.spec.variant
-        if variant in self.ended:
-            return
-        path = run_path(variant, item.repeat)
-        entry = SuiteRun(variant=variant, repeat=item.repeat, path=path)
-        self.suite = msgspec.structs.replace(self.suite, runs=(*self.suite.runs, entry))
-        write_json(self._folder / SUITE_FILE, self.suite)
-        progress(RunStarted(index, total, variant, item.repeat))
-        run = _run(item, self._folder / path, progress, place)
-        progress(RunFinished(index, total, variant, item.repeat, run.status, run.reason, run.seconds))
-        if run.status != Status.OK:
-            self.ended.add(variant)
-
-
-def _count(
-    suite: Suite, specs: list[RunSpec], ended: set[str], folder: Path, ncu: Path, progress: Callable[[Event], None]
-) -> Suite:
+def _count(making: SuiteInMaking, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:
     """Run each variant that ended well under Nsight Compute; its counts go beside the first run's trace."""
-    wanted = [spec for spec in specs if spec.variant not in ended]
+    wanted = [spec for spec in specs if spec.variant not in making.ended]
     for index, spec in enumerate(wanted):
         label = f"{spec.variant} (counters)"
         progress(RunStarted(index, len(wanted), label, 0))
-        run, reason = _count_one(spec, folder, ncu, progress)
+        run, reason = _count_one(spec, making.folder, ncu, progress)
         progress(RunFinished(index, len(wanted), label, 0, run.status, reason, run.seconds))
         if reason:
-            warning = f"{spec.variant}: no counters: {reason}"
-            suite = msgspec.structs.replace(suite, warnings=(*suite.warnings, warning))
-            write_json(folder / SUITE_FILE, suite)
-    return suite
+            making.update(warnings=(*making.suite.warnings, f"{spec.variant}: no counters: {reason}"))
 
 
 def _count_one(spec: RunSpec, folder: Path, ncu: Path, progress: Callable[[Event], None]) -> tuple[Run, str]:
@@ -168,15 +83,6 @@ def _count_one(spec: RunSpec, folder: Path, ncu: Path, progress: Callable[[Event
     if not reason:
         write_bytes(rank_folder(folder / run_path(spec.variant, 0), 0) / COUNTERS_FILE, export.read_bytes())
     return run, reason
-
-
-def _run(item: ScheduledRun, folder: Path, progress: Callable[[Event], None], place: RankPlace) -> Run:
-    if not item.skip:
-        return launch(item.spec, folder, lambda name: progress(PassStarted(name)), place=place)
-    run = Run(status=Status.SKIPPED, reason=item.skip, perfkit=perfkit.__version__)
-    write_json(folder / SPEC_FILE, item.spec)
-    write_json(folder / RUN_FILE, run)
-    return run
 
 
 def min_world_size(techniques: Techniques) -> int:
@@ -215,13 +121,3 @@ def standing_refusal(request: BenchRequest, technique: Technique) -> str:
         return lacking or technique.unavailable(torch.device(request.device)) or ""
     except Exception:  # noqa: BLE001 - as in `dtype_refusal`
         return ""
-
-
-def _new_suite(schedule: BenchSchedule, command: str) -> Suite:
-    return Suite(
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        perfkit=perfkit.__version__,
-        command=command,
-        variants=schedule.variants,
-        baselines=schedule.baselines,
-    )

@@ -23,3 +23,13 @@ def check_limits(timeout_s: float, memory_limit_bytes: int | None) -> None:
             f"--memory-limit is {nbytes(memory_limit_bytes)}, and importing torch alone takes more: did you mean "
             f"another unit? It is the address space of a rank, such as 6GiB"
         )
+
+
+def check_sampling(rounds: int | None, precision: float, budget_s: float | None) -> None:
+    """Raise `UsageError` for a precision or a time that no sampling could keep."""
+    if rounds is not None and rounds < 0:
+        raise UsageError(f"rounds must be 0 or more, got {rounds}")
+    if not 0 < precision < 1:
+        raise UsageError(f"a precision of {precision:g}: expected more than 0 and less than 100 %, such as 3%")
+    if budget_s is not None and not 0 < budget_s < math.inf:
+        raise UsageError(f"a budget of {budget_s:g} seconds: expected more than none, such as 5m")

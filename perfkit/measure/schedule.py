@@ -1,7 +1,9 @@
-"""From what was asked for to the list of runs: variants, their world sizes and baselines, and the order of repeats."""
+"""From what was asked for to the list of runs: variants, their world sizes and baselines, and who runs when."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import msgspec
 
 from perfkit.devices.visible import lacking
 from perfkit.errors import UsageError
@@ -19,6 +21,11 @@ class BenchRequest:
 
     `world_size` None lets techniques that need several ranks run with as many as they need, and all others
     with one. `threads` None divides the CPU's cores among the ranks.
+
+    Each variant is run once with its instruments. `rounds` of processes follow that are timed beside each other; None:
+    until the interval of every comparison reaches no further than `precision` (relative) to either side, or for
+    `budget_s` seconds (None: five minutes, or three rounds where those take longer). `turns` is how many times each
+    process of a round steps; None: for as long as it took to start.
     """
 
     workload: WorkloadSpec
@@ -30,11 +37,19 @@ class BenchRequest:
     seed: int = 0
     accumulation: int = 1
     schedule: Schedule = field(default_factory=Schedule)
-    repeats: int = 3
+    rounds: int | None = None
+    precision: float = 0.05
+    budget_s: float | None = None
+    turns: int | None = None
     world_size: int | None = None
     threads: int | None = None
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
+
+    @property
+    def by_turns(self) -> bool:
+        """Whether the processes of a round are resident together: where they do not share a GPU's memory and clocks."""
+        return self.device == "cpu" and self.rounds != 0
 
 
 @dataclass(frozen=True)
@@ -48,39 +63,41 @@ class ScheduledRun:
 
 @dataclass(frozen=True)
 class BenchSchedule:
-    """All runs in the order they are launched, and for each variant the one it is compared with."""
+    """The first run of every variant, in the order they are launched, and for each variant what it is compared with."""
 
     variants: tuple[str, ...]
     baselines: dict[str, str]
     runs: tuple[ScheduledRun, ...]
 
+    def round(self, repeat: int) -> tuple[ScheduledRun, ...]:
+        """The runs of a round, 0 the first: instruments run in that one only.
+
+        Every other round is reversed, so that a drifting machine favours no variant.
+        """
+        if repeat == 0:
+            return self.runs
+        again = tuple(
+            ScheduledRun(msgspec.structs.replace(run.spec, passes=()), repeat) for run in self.runs if not run.skip
+        )
+        return again if repeat % 2 == 0 else again[::-1]
+
 
 def bench_schedule(
     request: BenchRequest, min_world_size: Callable[[Techniques], int], refusal: Refusal = lambda *_: ""
 ) -> BenchSchedule:
-    """Baselines first, one for every world size in use: sharded training is compared with plain data parallelism.
-
-    Repeats are interleaved and every other round is reversed, so that a drifting machine favours no variant.
-    Instruments run in the first round only; later rounds add processes to the timing.
-    """
+    """Baselines first, one for every world size in use: sharded training is compared with plain data parallelism."""
     chosen: dict[str, tuple[Techniques, int, str]] = {}
     for techniques in request.variants:
         size, skip = world_size_for(request, min_world_size(techniques))
         skip = skip or refusal(techniques, request.device, request.dtype)
         for item in (techniques,) if skip else ((), techniques):
-            chosen.setdefault(_spec(request, item, size, repeat=0).variant, (item, size, skip))
+            chosen.setdefault(_spec(request, item, size).variant, (item, size, skip))
     if not chosen:
         raise UsageError("nothing to run: name at least one technique, such as --technique amp")
     ordered = sorted(chosen, key=lambda name: (chosen[name][1], bool(chosen[name][0])))
     names = {size: name for name, (techniques, size, _) in chosen.items() if not techniques}
-    runs = []
-    for repeat in range(request.repeats):
-        for name in ordered if repeat % 2 == 0 else reversed(ordered):
-            techniques, size, skip = chosen[name]
-            if skip and repeat:
-                continue
-            runs.append(ScheduledRun(_spec(request, techniques, size, repeat), repeat, skip))
     baselines = {name: names[size] for name, (_, size, skip) in chosen.items() if not skip}
+    runs = [ScheduledRun(_spec(request, *chosen[name][:2]), 0, chosen[name][2]) for name in ordered]
     return BenchSchedule(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
 
 
@@ -96,18 +113,21 @@ def world_size_for(request: BenchRequest, least: int) -> tuple[int, str]:
     return max(least, request.device_count), lacking(least, request.device_count, least=True)
 
 
-def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int, repeat: int) -> RunSpec:
-    first_round = PASSES if techniques else BASELINE_PASSES
+def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int) -> RunSpec:
     threads = request.threads
     if threads is None and request.device == "cpu":
         threads = max(1, request.cores // size)
+    schedule = request.schedule
+    if request.by_turns:  # the rounds tell the time: as many steps as losses are compared of
+        enough = max(1, schedule.parity - schedule.warmup)
+        schedule = msgspec.structs.replace(schedule, timed=min(schedule.timed, enough))
     return RunSpec(
         workload=request.workload,
         techniques=tuple(techniques),
         dtype=request.dtype,
         seed=request.seed,
         accumulation=request.accumulation,
-        schedule=request.schedule,
+        schedule=schedule,
         launch=LaunchSpec(
             device=request.device,
             world_size=size,
@@ -115,5 +135,5 @@ def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int,
             timeout_s=request.timeout_s,
             memory_limit_bytes=request.memory_limit_bytes,
         ),
-        passes=first_round if repeat == 0 else (),
+        passes=PASSES if techniques else BASELINE_PASSES,
     )

@@ -2,7 +2,7 @@
 
 <suite>/suite.json                  Suite: the variants and their runs, written after every run
 <suite>/ceilings.json               DeviceCeilings used by the analysis
-<suite>/<variant>/<repeat>/         one run: one launch of one variant
+<suite>/<variant>/<repeat>/         one run: one launch of one variant; the first, 0, has the instrumented passes
     spec.json  run.json
     rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.parquet  rank<k>/output.log  rank0/counters.csv
     rank<k>/history.json.gz         on CUDA: the allocator's own history of the memory pass
@@ -38,6 +38,21 @@ class SuiteRun(Struct):
     path: str
 
 
+class Sampling(Struct):
+    """How long a suite went on after each variant's first run.
+
+    Rounds of processes, one of each variant, followed until the 95 % interval of every comparison reached no further
+    than `precision` (relative) to either side, or for `budget_s` seconds; both None where as many `rounds` as there are
+    were asked for. `ended` says what ended it, "" where something else did; `seconds` is what the rounds took.
+    """
+
+    precision: float | None = None
+    budget_s: float | None = None
+    rounds: int = 0
+    seconds: float = 0.0
+    ended: str = ""
+
+
 class Suite(Struct):
     """A set of runs made to be compared. `baselines` maps a variant to the variant it is compared with."""
 
@@ -48,6 +63,7 @@ class Suite(Struct):
     variants: tuple[str, ...]
     baselines: dict[str, str]
     runs: tuple[SuiteRun, ...] = ()
+    sampling: Sampling | None = None
     warnings: tuple[str, ...] = ()
 
 

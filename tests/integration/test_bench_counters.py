@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from perfkit.measure.bench import RunFinished, bench
+from perfkit.measure.bench import bench
+from perfkit.measure.events import RunFinished
 from perfkit.measure.schedule import BenchRequest
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import read_suite
@@ -37,7 +38,7 @@ def run(tmp_path: Path, printed: str) -> list[RunFinished]:
         device="cpu",
         device_count=0,
         cores=1,
-        repeats=1,
+        rounds=0,
         schedule=Schedule(warmup=0, max_warmup=0, timed=1, memory=0, trace=1, parity=1),
     )
     ended: list[RunFinished] = []

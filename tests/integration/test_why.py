@@ -37,7 +37,7 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
             device_count=0,
             cores=1,
             threads=1,
-            repeats=1,
+            rounds=0,
             schedule=Schedule(warmup=1, max_warmup=2, timed=2, memory=3, trace=3, parity=1),
         )
         bench(request, folder, command="test", ceilings=None, progress=lambda event: None)

@@ -9,7 +9,7 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.devices import wanted
 from perfkit.errors import UsageError
 from perfkit.files import write_json
-from perfkit.measure import bench as bench_module
+from perfkit.measure import making
 from perfkit.record import RankRecord, Run, Samples, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
@@ -28,7 +28,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
             write_json(folder / name, value)
         return run
 
-    monkeypatch.setattr(bench_module, "launch", launch)
+    monkeypatch.setattr(making, "launch", launch)
     monkeypatch.setattr(wanted, "find_device", lambda _: wanted.Device("cpu", "a CPU", 1))
     monkeypatch.chdir(tmp_path)
     return specs
@@ -37,15 +37,15 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
 def test_what_is_asked_for_is_run_and_analysed(launched: list[RunSpec], tmp_path: Path) -> None:
     seen: list[object] = []
     found = perfkit.bench(
-        "gpt:size=nano", "amp", out="suite", device="cpu", batch_size=2, steps=3, calibrate=False, repeats=2, threads=1,
+        "gpt:size=nano", "amp", out="suite", device="cpu", batch_size=2, steps=3, calibrate=False, rounds=0, threads=1,
         progress=seen.append,
     )  # fmt: skip
     assert isinstance(found, Analysis)
     assert [variant.name for variant in found.variants] == ["baseline", "amp"]
-    assert len(launched) == 4
+    assert len(launched) == 2
     assert launched[0].workload.params == {"size": "nano", "batch_size": 2}
     assert (launched[0].schedule.timed, launched[0].launch.threads) == (3, 1)
-    assert len(seen) == 8
+    assert len(seen) == 4
     assert found.command == "perfkit.bench('gpt:size=nano', 'amp')"
     for folder in ("suite", Path("suite")):  # a name and a path alike
         assert perfkit.analyse(folder).command == found.command

@@ -15,6 +15,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Environment, Quantity, SetupCost, Status
 from perfkit.spec import Struct
+from perfkit.store.layout import Sampling
 
 ANALYSIS_VERSION = 3
 
@@ -152,6 +153,7 @@ class Analysis(Struct, Shown):
     ceilings: DeviceCeilings | None
     variants: tuple[Variant, ...]
     pareto: tuple[str, ...]
+    sampling: Sampling | None = None
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
     warnings: tuple[str, ...]

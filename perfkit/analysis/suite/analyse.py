@@ -55,7 +55,12 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
     variants = []
     for name, subject in subjects.items():
         against = suite.baselines.get(name, name)
-        verdicts = verdicts_of(subject, subjects.get(against) if against != name else None, name in baselines)
+        verdicts = verdicts_of(
+            subject,
+            subjects.get(against) if against != name else None,
+            is_baseline=name in baselines,
+            until_narrow=suite.sampling is not None and suite.sampling.precision is not None,
+        )
         variants.append(variant_of(subject, verdicts, is_baseline=name in baselines))
 
     environment, workload = _environment(stored), _workload(stored)
@@ -71,6 +76,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         ceilings=ceilings,
         variants=tuple(variants),
         pareto=pareto_front(variants),
+        sampling=suite.sampling,
         findings=suite_findings(variants, environment, ceilings, passes),
         provenance=provenance(variants, environment, ceilings),
         warnings=suite.warnings,

@@ -1,28 +1,45 @@
 """A variant against its baseline: one ratio per pair of processes, an interval, a verdict.
 
-Runs of a suite are interleaved, so the processes of one repeat ran close together and share the machine's mood:
-they form a pair. One number per pair, the log ratio of the two medians, enters a t-interval.
+The processes of one round ran by turns or close together and share the machine's mood: they form a pair. One number per
+pair, a log ratio, enters a t-interval.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from perfkit.analysis.model.estimate import Difference
-from perfkit.sampling import log_interval, t_quantile
+from perfkit.analysis.suite.runs import VariantRuns, steps_of
+from perfkit.sampling import log_interval, log_ratio, t_quantile
 
 # An interval that contains 1 shows `no difference` only if it lies within these bounds, else it is inconclusive.
 EQUIVALENCE = 1.05
 POWER = 0.8
 
 
-def compare(baseline: str, reference: Mapping[int, float], variant: Mapping[int, float]) -> Difference | None:
-    """The ratio variant / reference of a positive figure, from processes paired by repeat; None without a pair.
+def log_ratios(reference: VariantRuns, variant: VariantRuns, *, cpu: bool = False) -> list[float]:
+    """The log ratio of each pair of runs that ended well, in the order of rounds, by wall time or the `cpu`'s.
 
-    Args:
-        baseline: the baseline's name.
-        reference: per repeat, the baseline's figure (seconds).
-        variant: per repeat, the variant's figure (seconds).
+    Where pairs stepped by turns, of those alone: their first runs had the machine to themselves, and fewer steps.
+    """
+    theirs = {run.repeat: run for run in reference.runs}
+    by_turns: list[float] = []
+    alone: list[float] = []
+    for run in variant.runs:
+        other = theirs.get(run.repeat)
+        if other is None:
+            continue
+        together = reference.name in run.run.turns
+        ratio = log_ratio(steps_of(other), steps_of(run), by_turns=together, cpu=cpu)
+        if ratio is not None:
+            (by_turns if together else alone).append(ratio)
+    return by_turns or alone
+
+
+def compare(baseline: str, logs: Sequence[float], *, until_narrow: bool = False) -> Difference | None:
+    """The ratio variant / reference of a positive figure, from the log ratio of each pair; None without a pair.
+
+    `baseline` is the baseline's name; `until_narrow` as in `perfkit.sampling.log_interval`.
 
     `ratio` is the geometric mean of the pairs' ratios, the centre of the 95 % t-interval. The verdict is
     `faster` or `slower` where the interval excludes 1, `no difference` where it contains 1 and stays within
@@ -31,10 +48,9 @@ def compare(baseline: str, reference: Mapping[int, float], variant: Mapping[int,
     `detectable` is the relative slow-down found with a probability of 80 %:
     exp((t(0.975) + t(0.8)) s / sqrt(n)) - 1 with n - 1 degrees of freedom.
     """
-    logs = [math.log(variant[repeat] / reference[repeat]) for repeat in sorted(reference.keys() & variant.keys())]
     if not logs:
         return None
-    interval = log_interval(logs)
+    interval = log_interval(logs, until_narrow=until_narrow)
     low, high = (None, None) if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
     return Difference(
         baseline=baseline,
@@ -57,7 +73,7 @@ def _verdict(low: float | None, high: float | None) -> str:
     return "no difference" if low >= 1 / EQUIVALENCE and high <= EQUIVALENCE else "inconclusive"
 
 
-def _detectable(logs: list[float]) -> float | None:
+def _detectable(logs: Sequence[float]) -> float | None:
     n = len(logs)
     if n < 2:
         return None

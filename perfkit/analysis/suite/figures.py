@@ -1,6 +1,6 @@
 """The figures of a variant: how long its steps take, what they compute and hold, with nothing compared."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.model.estimate import Estimate, Missing
@@ -19,10 +19,9 @@ from perfkit.record import Flops, Quantity, Status, Unknown, measured
 
 @dataclass(frozen=True)
 class VariantFigures:
-    """`steps` and `cpu_steps` are the medians of each repeat; `peak` is what utilisation refers to, or why nothing."""
+    """`steps` are the medians of each timed run; `peak` is what utilisation refers to, or why nothing."""
 
-    steps: Mapping[int, float]
-    cpu_steps: Mapping[int, float]
+    steps: Sequence[float]
     step_time: Estimate | Missing
     cpu_time: Estimate | Missing
     throughput: Estimate | Missing
@@ -47,7 +46,6 @@ def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | Non
     memory = [record.memory for record in runs.records if record.memory is not None]
     return VariantFigures(
         steps=steps,
-        cpu_steps=cpu_steps,
         step_time=step_time,
         cpu_time=_estimate(cpu_steps, why, "s", "CPU time of the process, all threads"),
         throughput=_throughput(runs, steps, why),
@@ -62,8 +60,8 @@ def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | Non
     )
 
 
-def _estimate(steps: Mapping[int, float], why: str, unit: str, source: str) -> Estimate | Missing:
-    return over_processes(list(steps.values()), unit, source) if steps else Missing(reason=why)
+def _estimate(steps: Sequence[float], why: str, unit: str, source: str) -> Estimate | Missing:
+    return over_processes(steps, unit, source) if steps else Missing(reason=why)
 
 
 def _clock(runs: VariantRuns) -> str:
@@ -75,7 +73,7 @@ def _clock(runs: VariantRuns) -> str:
     return f"median over processes of each process's median step ({clock}{slowest})"
 
 
-def _throughput(runs: VariantRuns, steps: Mapping[int, float], why: str) -> Estimate | Missing:
+def _throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> Estimate | Missing:
     """Units of all ranks and microbatches of a step / its time."""
     if not steps:
         return Missing(reason=why)
@@ -86,9 +84,9 @@ def _throughput(runs: VariantRuns, steps: Mapping[int, float], why: str) -> Esti
     if runs.attached:
         told = runs.units_source
         source = f"{units:,} per step{f' ({told})' if told else ''}, all ranks / step time"
-        return over_processes([units / seconds for seconds in steps.values()], f"{runs.unit}/s", source)
+        return over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)
     source = f"{units:,} per step ({runs.world_size} ranks x {runs.main.spec.accumulation} microbatches) / step time"
-    return over_processes([units / seconds for seconds in steps.values()], f"{runs.unit}/s", source)
+    return over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)
 
 
 def _flops(runs: VariantRuns, passes: Passes, why: str) -> Flops:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from perfkit.record import Measurement, Quantity, RankRecord, Samples, Status, Unknown, traceback_of
+from perfkit.sampling import slowest
 from perfkit.spec import BASELINE
 from perfkit.store.read import StoredRun
 
@@ -100,19 +101,22 @@ class VariantRuns:
             return f"the units of a step are {told}"
         return per_batch * self.main.spec.accumulation
 
-    def steps(self, series: Callable[[Samples], tuple[float, ...]]) -> dict[int, float]:
-        """Per repeat, the median step of the slowest rank; only repeats in which every rank has samples."""
-        result = {}
-        for run in self.runs:
-            ranks = [series(rank.record.samples) for rank in run.ranks]
-            if run.complete and all(ranks):
-                result[run.repeat] = max(median(samples) for samples in ranks)
-        return result
+    @property
+    def timed(self) -> tuple[StoredRun, ...]:
+        """The runs whose steps tell the time: those that took turns with others where there are such.
+
+        The first run had the machine to itself, and may have fewer steps.
+        """
+        return tuple(run for run in self.runs if run.run.turns) or self.runs
+
+    def steps(self, series: Callable[[Samples], tuple[float, ...]]) -> list[float]:
+        """The median step of each timed run; only of runs in which every rank has samples."""
+        return [median(steps) for run in self.timed if (steps := series(steps_of(run)))]
 
     def samples(self, pick: Callable[[RankRecord], Samples]) -> tuple[tuple[float, ...], ...]:
         """Per run, the step times of the rank whose median is the largest."""
         per_run = []
-        for run in self.runs:
+        for run in self.timed:
             ranks = [step_series(pick(rank.record)) for rank in run.ranks]
             if any(ranks):
                 per_run.append(max((series for series in ranks if series), key=median))
@@ -135,6 +139,13 @@ class VariantRuns:
                 lost = [str(rank) for rank in range(run.spec.launch.world_size) if rank not in have]
                 warnings[f"repeat {run.repeat}: no record from rank {', '.join(lost)}"] = None
         return tuple(warnings)
+
+
+def steps_of(run: StoredRun) -> Samples:
+    """The steps of a run, those of several ranks as one; none where a rank has none, or not as many as the others."""
+    ranks = [rank.record.samples for rank in run.ranks]
+    whole = run.complete and len({(len(each.wall_s), len(each.cpu_s), len(each.device_s)) for each in ranks}) == 1
+    return slowest(ranks) if whole else Samples()
 
 
 def step_series(samples: Samples) -> tuple[float, ...]:

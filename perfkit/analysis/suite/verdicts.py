@@ -5,7 +5,7 @@ from statistics import median
 
 from perfkit.analysis.model.estimate import Difference, Estimate
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Parity
-from perfkit.analysis.suite.compare import compare
+from perfkit.analysis.suite.compare import compare, log_ratios
 from perfkit.analysis.suite.compile import compile_summary
 from perfkit.analysis.suite.engagement import check_claims
 from perfkit.analysis.suite.figures import VariantFigures
@@ -36,16 +36,20 @@ class Verdicts:
     compile: CompileSummary | None
 
 
-def verdicts_of(subject: Subject, baseline: Subject | None, is_baseline: bool) -> Verdicts:
-    """The verdicts on a variant; `baseline` is what it is compared with, None for none."""
+def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool, until_narrow: bool) -> Verdicts:
+    """The verdicts on a variant; `baseline` is what it is compared with, None for none.
+
+    `until_narrow`: the suite was sampled until intervals were narrow.
+    """
     records = subject.runs.records
     reference = () if baseline is None else baseline.runs.records
     difference = None
     cpu_difference = None
     if baseline is not None:
-        name, ours, theirs = baseline.runs.name, subject.figures, baseline.figures
-        difference = compare(name, theirs.steps, ours.steps)
-        cpu_difference = compare(name, theirs.cpu_steps, ours.cpu_steps)
+        difference, cpu_difference = (
+            compare(baseline.runs.name, log_ratios(baseline.runs, subject.runs, cpu=cpu), until_narrow=until_narrow)
+            for cpu in (False, True)
+        )
     return Verdicts(
         difference=difference,
         cpu_difference=cpu_difference,
@@ -94,7 +98,7 @@ def _compile(subject: Subject, baseline: Subject | None, difference: Difference 
         return None
     reference = () if baseline is None else baseline.runs.records
     calls = subject.passes.facts[0].get(_GRAPH_CALLS) if subject.passes.facts else None
-    theirs = [] if baseline is None else list(baseline.figures.steps.values())
+    theirs = [] if baseline is None else baseline.figures.steps
     return compile_summary(
         records[0].facts,
         records[0].fact_notes,

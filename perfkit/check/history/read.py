@@ -198,7 +198,7 @@ def _of_records(runs: VariantRuns) -> RunFigures:
     breaks = runs.records[0].facts.get("graph_breaks")
     return RunFigures(
         exact=known if breaks is None else {**known, "graph_breaks": breaks},
-        processes={name: tuple(values.values()) for name, values in processes.items() if values},
+        processes={name: tuple(values) for name, values in processes.items() if values},
     )
 
 

@@ -62,7 +62,7 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
         device=found.kind,
         device_count=found.visible,
         cores=2,
-        repeats=1,
+        rounds=0,
     )
     ceilings = _ceilings(request, found.name, calibrate=False, console=Console(quiet=True))
     assert "driver 580.65.06; 80.0 GiB" in ceilings.fingerprint

@@ -1,11 +1,10 @@
 import io
 
-import pytest
 from rich.console import Console
 
-from perfkit.measure.bench import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
 from perfkit.record import Status
-from perfkit_cli.progress import TimeLeft, show_progress
+from perfkit_cli.progress import show_progress
 
 
 def finished(index: int, status: Status = Status.OK, reason: str = "", seconds: float = 10.0) -> RunFinished:
@@ -20,33 +19,77 @@ EVENTS: tuple[Event, ...] = (
     finished(1, Status.OUT_OF_MEMORY, "out of memory at step 3"),
     RunStarted(2, 4, "pinned", 0),
     finished(2, Status.SKIPPED, "needs a GPU", 0.0),
+    RunStarted(3, 4, "amp", 0),
+)
+BY_TURNS: tuple[Event, ...] = (
+    *EVENTS[:3],
+    RoundStarted(1, ("baseline", "amp"), None),
+    PassStarted("baseline: building the model"),
+    RoundFinished(1, 15.0, {"amp": None}),
+    RoundStarted(2, ("baseline", "amp"), 45.0),
+    PassStarted("turns"),
+    RoundFinished(2, 15.0, {"amp": 0.0734}),
+)
+ALTERNATING: tuple[Event, ...] = (
+    *EVENTS[:3],
+    RoundStarted(1, ("baseline", "amp"), 70.0),
+    RunStarted(0, 2, "amp", 1),
+    PassStarted("timed steps"),
+    RunFinished(0, 2, "amp", 1, Status.OK, "", 9.0),
+    RoundFinished(1, 21.0, {"amp": 0.02}),
 )
 
 
-def shown(console: Console) -> str:
+def shown(console: Console, events: tuple[Event, ...] = EVENTS) -> str:
     with show_progress(console) as progress:
-        for event in EVENTS:
+        for event in events:
             progress(event)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_elsewhere_than_on_a_terminal_every_run_is_two_plain_lines() -> None:
-    assert shown(Console(file=io.StringIO(), width=80)).splitlines() == [
-        "[1/4] baseline, process 1: starting",
-        "[1/4] baseline, process 1: done (12.0 s)",
-        "[2/4] amp, process 1: starting, about 36.0 s left",
-        "[2/4] amp, process 1: out of memory: out of memory at step 3 (10.0 s)",
-        "[3/4] pinned, process 1: starting, about 22.0 s left",
-        "[3/4] amp, process 1: skipped: needs a GPU",
+def plain(events: tuple[Event, ...]) -> list[str]:
+    return shown(Console(file=io.StringIO(), width=80), events).splitlines()
+
+
+def test_elsewhere_than_on_a_terminal_every_run_is_two_plain_lines_with_what_is_left_from_the_second_on() -> None:
+    assert plain(EVENTS) == [
+        "[1/4] baseline: starting",
+        "[1/4] baseline: done (12.0 s)",
+        "[2/4] amp: starting, about 36.0 s left of the first runs",
+        "[2/4] amp: out of memory: out of memory at step 3 (10.0 s)",
+        "[3/4] pinned: starting, about 22.0 s left of the first runs",
+        "[3/4] amp: skipped: needs a GPU",
+        "[4/4] amp: starting, about 11.0 s left of the first runs",  # what was skipped took no time
+    ]
+
+
+def test_a_round_says_what_is_known_by_then_and_how_long_it_will_take() -> None:
+    assert plain(BY_TURNS)[2:] == [
+        "round 1 of baseline, amp: starting",
+        "round 1: done (15.0 s)",
+        "round 2 of baseline, amp: starting, about 45.0 s left",
+        "round 2: amp ±7.3 % (15.0 s)",
+    ]
+
+
+def test_where_processes_alternate_each_is_told() -> None:
+    assert plain(ALTERNATING)[2:] == [
+        "round 1 of baseline, amp: starting, about 70.0 s left",
+        "round 1, [1/2] amp, process 2: starting, about 70.0 s left",
+        "[1/2] amp, process 2: done (9.00 s)",
+        "round 1: amp ±2.0 % (21.0 s)",
     ]
 
 
 def test_on_a_terminal_the_pass_and_what_is_left_are_shown_live() -> None:
     text = shown(Console(file=io.StringIO(), width=80, force_terminal=True))
-    assert "[1/4] baseline, process 1: warm-up" in text
-    assert "[2/4] amp, process 1: starting, about 36.0 s left" in text
-    assert "[2/4] amp, process 1: out of memory: out of memory at step 3 (10.0 s)\n" in text
+    assert "[1/4] baseline: warm-up" in text
+    assert "[2/4] amp: starting, about 36.0 s left" in text
+    assert "[2/4] amp: out of memory: out of memory at step 3 (10.0 s)\n" in text
+    text = shown(Console(file=io.StringIO(), width=80, force_terminal=True), BY_TURNS)
+    assert "round 1 of baseline, amp: baseline: building the model" in text
+    assert "round 2: amp ±7.3 % (15.0 s)\n" in text
 
 
 def test_on_a_terminal_nothing_is_drawn_between_events() -> None:
@@ -60,13 +103,3 @@ def test_on_a_terminal_nothing_is_drawn_between_events() -> None:
 
 def test_a_quiet_console_shows_nothing() -> None:
     assert shown(Console(file=io.StringIO(), force_terminal=True, quiet=True)) == ""
-
-
-def test_what_is_left_is_the_mean_of_the_runs_that_were_launched() -> None:
-    left = TimeLeft()
-    assert left.after(3) is None
-    left.ended(finished(0, Status.SKIPPED, seconds=0.0))
-    assert left.after(3) is None
-    left.ended(finished(1, seconds=10.0))
-    left.ended(finished(2, Status.FAILED, seconds=20.0))
-    assert left.after(3) == pytest.approx(45.0)

@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import BenchRequest, bench_schedule
-from perfkit.spec import TechniqueSpec, WorkloadSpec, parse_variants
+from perfkit.spec import Schedule, TechniqueSpec, WorkloadSpec, parse_variants
 
 MIN = {"zero1": 2, "ddp4": 4}
 
@@ -14,17 +14,17 @@ def least(techniques: tuple[TechniqueSpec, ...]) -> int:
 
 
 def request(text: str, **changes) -> BenchRequest:
-    options = {"device": "cpu", "device_count": 0, "cores": 8, "repeats": 2} | changes
+    options = {"device": "cpu", "device_count": 0, "cores": 8} | changes
     return BenchRequest(workload=WorkloadSpec(name="gpt"), variants=tuple(parse_variants(text)), **options)
 
 
-def order(result):
-    return [(run.spec.variant, run.repeat) for run in result.runs]
+def order(result, rounds):
+    return [(run.spec.variant, run.repeat) for repeat in range(rounds) for run in result.round(repeat)]
 
 
 def test_baseline_comes_first_and_every_other_round_is_reversed():
     result = bench_schedule(request("amp,ckpt"), least)
-    assert order(result) == [
+    assert order(result, 2) == [
         ("baseline", 0), ("amp", 0), ("ckpt", 0),
         ("ckpt", 1), ("amp", 1), ("baseline", 1),
     ]  # fmt: skip
@@ -33,21 +33,21 @@ def test_baseline_comes_first_and_every_other_round_is_reversed():
 
 def test_instruments_run_in_the_first_round_only():
     result = bench_schedule(request("amp"), least)
-    passes = {(run.spec.variant, run.repeat): run.spec.passes for run in result.runs}
+    passes = {(run.spec.variant, run.repeat): run.spec.passes for repeat in (0, 1) for run in result.round(repeat)}
     assert passes["amp", 0] == ("trace", "memory", "evidence")
     assert passes["baseline", 0] == ("trace", "memory", "evidence", "echo")
     assert passes["amp", 1] == passes["baseline", 1] == ()
 
 
 def test_sharded_variants_get_a_baseline_of_their_world_size_and_share_the_cores():
-    result = bench_schedule(request("amp,zero1", repeats=1), least)
+    result = bench_schedule(request("amp,zero1"), least)
     assert result.variants == ("baseline", "amp", "baseline@2", "zero1@2")
     assert result.baselines["zero1@2"] == "baseline@2"
     assert [run.spec.launch.threads for run in result.runs] == [8, 8, 4, 4]
 
 
 def test_a_given_world_size_holds_for_all():
-    result = bench_schedule(request("amp,zero1", world_size=2, repeats=1), least)
+    result = bench_schedule(request("amp,zero1", world_size=2), least)
     assert result.variants == ("baseline@2", "amp@2", "zero1@2")
 
 
@@ -59,11 +59,12 @@ def test_too_few_ranks_skip_the_variant_with_the_remedy():
 
 
 def test_on_gpus_ranks_are_devices():
-    two = bench_schedule(request("zero1", device="cuda", device_count=4, repeats=1), least)
+    two = bench_schedule(request("zero1", device="cuda", device_count=4), least)
     assert two.variants == ("baseline@4", "zero1@4")
     assert [run.spec.launch.threads for run in two.runs] == [None, None]
-    one = bench_schedule(request("zero1", device="cuda", device_count=1, repeats=1), least)
+    one = bench_schedule(request("zero1", device="cuda", device_count=1), least)
     assert [run.skip for run in one.runs] == ["needs at least 2 GPUs, 1 visible"]
+    assert one.round(1) == ()
 
 
 def test_more_ranks_than_gpus_skip_every_variant_and_start_nothing():
@@ -81,7 +82,7 @@ def test_more_ranks_than_gpus_skip_every_variant_and_start_nothing():
 
 
 def test_the_word_baseline_alone_measures_just_that():
-    assert bench_schedule(request("baseline", repeats=1), least).variants == ("baseline",)
+    assert bench_schedule(request("baseline"), least).variants == ("baseline",)
 
 
 def test_nothing_to_run():
@@ -99,7 +100,21 @@ def test_what_does_not_run_in_the_dtype_is_skipped_with_its_reason():
 
     alone = bench_schedule(request("flash", device="cuda", device_count=1), least, refuses)
     assert [(run.spec.variant, run.skip) for run in alone.runs] == [("flash", "not in fp32 on cuda")]
-    both = bench_schedule(request("flash,amp", device="cuda", device_count=1, repeats=1), least, refuses)
+    both = bench_schedule(request("flash,amp", device="cuda", device_count=1), least, refuses)
     assert [(run.spec.variant, bool(run.skip)) for run in both.runs] == [
         ("baseline", False), ("flash", True), ("amp", False),
     ]  # fmt: skip
+
+
+def test_where_rounds_tell_the_time_the_first_runs_take_only_the_steps_whose_losses_are_compared():
+    timed = {
+        (device, rounds): bench_schedule(request("amp", device=device, device_count=1, rounds=rounds), least)
+        .runs[0].spec.schedule.timed
+        for device in ("cpu", "cuda") for rounds in (None, 0, 3)
+    }  # fmt: skip
+    assert timed == {
+        ("cpu", None): 5, ("cpu", 0): 20, ("cpu", 3): 5,  # 10 losses less 5 steps of warm-up
+        ("cuda", None): 20, ("cuda", 0): 20, ("cuda", 3): 20,
+    }  # fmt: skip
+    few = request("amp", schedule=Schedule(timed=2, warmup=30))
+    assert bench_schedule(few, least).runs[0].spec.schedule.timed == 1

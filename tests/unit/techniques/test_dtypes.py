@@ -41,7 +41,7 @@ def test_flash_on_a_gpu(technique, dtype, reason):
 def test_the_parent_of_a_bench_skips_it():
     request = BenchRequest(
         workload=WorkloadSpec(name="gpt"), variants=tuple(parse_variants("flash,amp+flash")), device="cuda",
-        device_count=1, cores=8, repeats=1,
+        device_count=1, cores=8, rounds=0,
     )  # fmt: skip
     skipped = {run.spec.variant: run.skip for run in bench_schedule(request, min_world_size, dtype_refusal).runs}
     assert skipped["flash"].startswith("flash runs in bf16 or fp16 on a GPU")

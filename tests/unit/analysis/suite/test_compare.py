@@ -1,26 +1,24 @@
 import math
+from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.suite.compare import compare
+from perfkit.analysis.suite.compare import compare, log_ratios
+from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.record import Run, Status
+from perfkit.store.read import read_suite
+from tests.fixtures.suites import record, spec, write_run, write_suite_file
 
 
 def test_ratio_interval_and_detectable_change_by_hand() -> None:
     # ratios 0.5 and 0.5 * 1.1: logs differ by ln 1.1, s = ln 1.1 / sqrt 2, s / sqrt n = ln 1.1 / 2
-    result = compare("baseline", {0: 1.0, 1: 1.0}, {0: 0.5, 1: 0.55})
+    result = compare("baseline", [math.log(0.5), math.log(0.55)])
     assert result.ratio == pytest.approx(0.5 * math.sqrt(1.1))
     half = 12.706205 * math.log(1.1) / 2
     assert result.low == pytest.approx(result.ratio * math.exp(-half), rel=1e-6)
     assert result.high == pytest.approx(result.ratio * math.exp(half), rel=1e-6)
     assert result.detectable == pytest.approx(math.exp((12.706205 + 1.376382) * math.log(1.1) / 2) - 1, rel=1e-6)
     assert (result.verdict, result.pairs) == ("faster", 2)
-
-
-def test_pairs_are_made_by_repeat_so_that_common_drift_cancels() -> None:
-    result = compare("baseline", {0: 1.0, 1: 2.0, 2: 4.0}, {0: 1.1, 1: 2.2, 2: 4.4})
-    assert result.ratio == pytest.approx(1.1)
-    assert result.verdict == "slower"
-    assert result.detectable == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -34,14 +32,50 @@ def test_pairs_are_made_by_repeat_so_that_common_drift_cancels() -> None:
     ],
 )
 def test_verdicts(ratios: tuple[float, ...], verdict: str) -> None:
-    result = compare("baseline", dict.fromkeys(range(len(ratios)), 1.0), dict(enumerate(ratios)))
+    result = compare("baseline", [math.log(ratio) for ratio in ratios])
     assert result.verdict == verdict
 
 
 def test_one_pair_shows_its_ratio_but_no_interval() -> None:
-    result = compare("baseline", {0: 1.0, 1: 9.0}, {0: 0.5})
+    result = compare("baseline", [math.log(0.5)])
     assert (result.ratio, result.low, result.high, result.detectable, result.pairs) == (0.5, None, None, None, 1)
 
 
-def test_without_a_common_repeat_there_is_no_comparison() -> None:
-    assert compare("baseline", {0: 1.0}, {1: 1.0}) is None
+def test_without_a_pair_there_is_no_comparison() -> None:
+    assert compare("baseline", []) is None
+
+
+def test_sampling_until_narrow_pays_for_it_with_a_wider_interval() -> None:
+    logs = [0.0, 0.01, 0.02, 0.03]
+    planned, stopped = compare("baseline", logs), compare("baseline", logs, until_narrow=True)
+    assert planned.ratio == stopped.ratio
+    assert math.log(stopped.high / stopped.low) / math.log(planned.high / planned.low) == pytest.approx(
+        4.176535 / 3.182446, rel=1e-6
+    )
+
+
+def runs(folder: Path, variant: str, steps: dict[int, tuple[float, ...]], turns: tuple[str, ...] = ()) -> VariantRuns:
+    """By repeat the steps of a run; those after the first took `turns`."""
+    names = {
+        repeat: write_run(
+            folder, spec(variant), repeat, [record(walls)], Run(status=Status.OK, turns=turns if repeat else ())
+        )
+        for repeat, walls in steps.items()
+    }
+    write_suite_file(folder, [variant], list(names.values()))
+    return VariantRuns(variant, read_suite(folder).runs)
+
+
+def test_pairs_are_made_by_repeat_so_that_common_drift_cancels(tmp_path: Path) -> None:
+    reference = runs(tmp_path / "a", "baseline", {0: (1.0, 1.0), 1: (2.0, 2.0), 2: (4.0, 4.0), 3: (9.0, 9.0)})
+    variant = runs(tmp_path / "b", "amp", {0: (1.1, 1.1), 1: (2.2, 2.2), 2: (4.4, 4.4), 5: (1.0, 1.0)})
+    assert log_ratios(reference, variant) == pytest.approx([math.log(1.1)] * 3)
+    assert len(log_ratios(reference, variant, cpu=True)) == 3
+
+
+def test_runs_that_took_turns_are_compared_turn_by_turn_and_alone(tmp_path: Path) -> None:
+    both = ("baseline", "amp")
+    reference = runs(tmp_path / "a", "baseline", {0: (1.0,), 1: (1.0, 2.0, 9.0)}, both)
+    variant = runs(tmp_path / "b", "amp", {0: (5.0,), 1: (2.0, 4.0, 9.0)}, both)
+    assert log_ratios(reference, variant) == pytest.approx([math.log(2.0)])
+    assert variant.steps(lambda samples: samples.wall_s) == [4.0]  # the first run had the machine to itself

@@ -1,0 +1,60 @@
+"""What a bench tells while it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfkit.record import Status
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """Run `index` of `total` begins: of the first runs, or of a round's where each has the machine to itself."""
+
+    index: int
+    total: int
+    variant: str
+    repeat: int
+
+
+@dataclass(frozen=True)
+class PassStarted:
+    """The running worker enters a pass."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """The run has ended; `reason` says why where it is not ok."""
+
+    index: int
+    total: int
+    variant: str
+    repeat: int
+    status: Status
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RoundStarted:
+    """Round `number` (from 1) begins with these variants. `left_s` is how long all rounds to come will take, None where
+    not even one has told."""
+
+    number: int
+    variants: tuple[str, ...]
+    left_s: float | None
+
+
+@dataclass(frozen=True)
+class RoundFinished:
+    """Round `number` has ended. `widths` are how far the interval of each comparison reaches to either side (relative)
+    after it, None where a single round tells none."""
+
+    number: int
+    seconds: float
+    widths: Mapping[str, float | None]
+
+
+RunEvent = RunStarted | PassStarted | RunFinished
+Event = RunEvent | RoundStarted | RoundFinished

@@ -1,0 +1,179 @@
+"""Rounds of fresh processes, until every comparison is precise enough or the time is used up.
+
+A round is one process (or one a rank) of the baseline and of each variant whose comparison is not precise yet. On a CPU
+they are resident together, as far as memory allows, and step by turns; elsewhere they alternate.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import msgspec
+import psutil
+
+from perfkit.measure.events import Event, RoundFinished, RoundStarted
+from perfkit.measure.making import SuiteInMaking
+from perfkit.measure.schedule import BenchRequest, BenchSchedule, ScheduledRun
+from perfkit.sampling import LEAST_ROUNDS, half_width, is_narrow, log_ratio, rounds_for, same_clock
+from perfkit.spec import RunSpec
+from perfkit.store.layout import Sampling
+from perfkit.units import percent, seconds
+
+BUDGET_S = 300.0
+
+# Where no budget was named, so many rounds are measured however long they take: fewer decide nothing.
+_LEAST_ROUNDS = 3
+
+# What is free is not all taken: the page cache is what a workload's data is read from.
+_MEMORY_SHARE = 0.8
+
+
+def sample(
+    making: SuiteInMaking, schedule: BenchSchedule, request: BenchRequest, progress: Callable[[Event], None]
+) -> None:
+    """Measure rounds of all variants whose first run ended well; `Suite.sampling` says how it went."""
+    if request.rounds != 0:
+        _Rounds(making, schedule, request, progress).measure()
+
+
+@dataclass
+class _Rounds:
+    """`references` has for each variant what it is compared with: itself where that is nothing, and its own step time
+    is to be precise. `logs` has a log ratio (or the log of a step time) a round, `round_s` what the rounds took."""
+
+    making: SuiteInMaking
+    schedule: BenchSchedule
+    request: BenchRequest
+    progress: Callable[[Event], None]
+    clock: Callable[[], float] = time.monotonic
+    available: Callable[[], float] = lambda: float(psutil.virtual_memory().available)
+    references: dict[str, str] = field(init=False)
+    logs: dict[str, list[float]] = field(init=False)
+    specs: dict[str, RunSpec] = field(init=False)
+    round_s: list[float] = field(init=False, default_factory=list)
+    repeat: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.specs = {
+            run.spec.variant: msgspec.structs.replace(run.spec, passes=(), schedule=self.request.schedule)
+            for run in self.schedule.runs
+            if run.spec.variant not in self.making.ended
+        }
+        against = {name: self.schedule.baselines[name] for name in self.specs}
+        compared = {name: other for name, other in against.items() if other != name and other in self.specs}
+        alone = {name: name for name in self.specs if name not in compared and name not in compared.values()}
+        self.references = compared | alone
+        self.logs = {name: [] for name in self.references}
+
+    def measure(self) -> None:
+        start = self.clock()
+        fixed = self.request.rounds is not None
+        state = Sampling() if fixed else Sampling(precision=self.request.precision, budget_s=self._budget_s)
+        self.making.update(sampling=state)
+        if not self.request.by_turns:
+            self._learn(list(self.references), 0, together=False)  # their first runs were timed as all others will be
+        while not (ended := self._ended(self.clock() - start)):
+            self._round(self.clock() - start)
+            state = msgspec.structs.replace(state, rounds=len(self.round_s), seconds=self.clock() - start)
+            self.making.update(sampling=state)
+        self.making.update(sampling=msgspec.structs.replace(state, ended=ended))
+
+    @property
+    def _budget_s(self) -> float:
+        return BUDGET_S if self.request.budget_s is None else self.request.budget_s
+
+    def _open(self) -> list[str]:
+        """The comparisons that are not precise yet, and can go on."""
+        fixed = self.request.rounds is not None
+        return [
+            name
+            for name, reference in self.references.items()
+            if not {name, reference} & self.making.ended
+            and (fixed or not is_narrow(self.logs[name], self.request.precision))
+        ]
+
+    def _ended(self, spent_s: float) -> str:
+        """Why there is no round to come; "" where there is one."""
+        done, rounds = len(self.round_s), self.request.rounds
+        if not any(not {name, reference} & self.making.ended for name, reference in self.references.items()):
+            return "nothing is left to compare"
+        if not self._open():
+            return f"every interval is within {percent(self.request.precision)}"
+        if rounds is not None:
+            return "" if done < rounds else f"{rounds} rounds were asked for"
+        least = _LEAST_ROUNDS if self.request.budget_s is None else 1
+        if done >= least and spent_s + self.round_s[-1] > self._budget_s:
+            return f"the budget of {seconds(self._budget_s)} is used up"
+        return ""
+
+    def _left_s(self, spent_s: float) -> float | None:
+        """How long the rounds to come will take, as far as those so far tell."""
+        if not self.round_s:
+            return None
+        each = median(self.round_s)
+        if self.request.rounds is not None:
+            return (self.request.rounds - len(self.round_s)) * each
+        needed = [
+            (rounds_for(self.logs[name], self.request.precision) or LEAST_ROUNDS) - len(self.logs[name])
+            for name in self._open()
+        ]
+        return min(max(needed, default=0) * each, max(self._budget_s - spent_s, each))
+
+    def _round(self, spent_s: float) -> None:
+        number, begun, going_on = len(self.round_s) + 1, self.clock(), self._open()
+        references = dict.fromkeys(self.references[name] for name in going_on)
+        names = tuple(dict.fromkeys((*references, *going_on)))
+        self.progress(RoundStarted(number, names, self._left_s(spent_s)))
+        for reference in references:
+            members = [name for name in going_on if self.references[name] == reference]
+            for group, together in self._groups(reference, members):
+                self.repeat += 1
+                if self._measure(group, together=together):
+                    self._learn([name for name in members if name in group], self.repeat, together=together)
+        self.round_s.append(self.clock() - begun)
+        widths = {name: half_width(self.logs[name]) for name in going_on}
+        self.progress(RoundFinished(number, self.round_s[-1], widths))
+
+    def _groups(self, reference: str, members: Sequence[str]) -> list[tuple[list[str], bool]]:
+        """Who is measured beside whom, each with the reference, and whether they are resident together."""
+        others = [name for name in members if name != reference]
+        if not self.request.by_turns:
+            return [([reference, *others], False)]
+        free = _MEMORY_SHARE * self.available()
+        need = {name: self.making.resident_bytes(self.specs[name]) or math.inf for name in (reference, *others)}
+        groups = [[reference]]
+        for name in others:
+            if len(groups[-1]) > 1 and sum(need[member] for member in (*groups[-1], name)) > free:
+                groups.append([reference])
+            groups[-1].append(name)
+        return [(group, sum(need[name] for name in group) <= free) for group in groups]
+
+    def _measure(self, group: list[str], *, together: bool) -> bool:
+        """Make a run of each; False where nothing was kept. Who is first changes, and every other round is reversed."""
+        shift = self.repeat // 2 % len(group)
+        order = group[shift:] + group[:shift]
+        specs = [self.specs[name] for name in (order if self.repeat % 2 == 0 else reversed(order))]
+        if together:
+            index = len(self.round_s)
+            turns = self.request.turns
+            return self.making.by_turns(specs, self.repeat, self.progress, round_index=index, turns=turns)
+        for index, spec in enumerate(specs):
+            self.making.run(ScheduledRun(spec, self.repeat), self.progress, index=index, total=len(specs))
+        return True
+
+    def _learn(self, names: Sequence[str], repeat: int, *, together: bool) -> None:
+        """What the runs of a round came to, where all went well."""
+        for name in names:
+            reference = self.references[name]
+            if {name, reference} & self.making.ended:
+                continue
+            ours = self.making.samples(self.specs[name], repeat)
+            if name == reference:
+                steps, _ = same_clock(ours, ours)
+                log = math.log(median(steps)) if steps else None
+            else:
+                log = log_ratio(self.making.samples(self.specs[reference], repeat), ours, by_turns=together)
+            if log is not None:
+                self.logs[name].append(log)

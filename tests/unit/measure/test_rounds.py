@@ -1,0 +1,199 @@
+"""Rounds with a suite that is made of numbers and a clock that is advanced by hand."""
+
+import math
+
+import msgspec
+import pytest
+
+from perfkit.measure import rounds
+from perfkit.measure.events import RoundFinished, RoundStarted
+from perfkit.measure.rounds import _Rounds
+from perfkit.measure.schedule import BenchRequest, bench_schedule
+from perfkit.record import Samples
+from perfkit.spec import WorkloadSpec, parse_variants
+from perfkit.store.layout import Sampling, Suite
+
+GIB = 2.0**30
+
+
+class FakeMaking:
+    """A suite whose steps take what `steps` gives of a variant and a repeat; each process takes `process_s`.
+
+    `log` has who was measured with whom (`a b` together, `a, b` after each other); `fails` names a variant and the
+    repeat in which it does.
+    """
+
+    def __init__(self, steps, process_s=10.0, fails=(), sizes=None):
+        self.suite = Suite(created_at="", perfkit="", command="", variants=(), baselines={})
+        self.ended = set()
+        self.log = []
+        self.now = 0.0
+        self._steps, self._process_s, self._fails, self._sizes = steps, process_s, fails, sizes or {}
+
+    def update(self, **fields):
+        self.suite = msgspec.structs.replace(self.suite, **fields)
+
+    def by_turns(self, specs, repeat, progress, *, round_index, turns):
+        names = [spec.variant for spec in specs]
+        self.log.append(" ".join(names))
+        self.now += self._process_s * len(names)
+        failed = {name for name in names if (name, repeat) in self._fails}
+        self.ended |= failed
+        return not failed
+
+    def run(self, item, progress, index, total):
+        self.log.append(item.spec.variant)
+        self.now += self._process_s
+        if (item.spec.variant, item.repeat) in self._fails:
+            self.ended.add(item.spec.variant)
+
+    def samples(self, spec, repeat):
+        return Samples(wall_s=(self._steps(spec.variant, repeat),))
+
+    def resident_bytes(self, spec):
+        return self._sizes.get(spec.variant, GIB)
+
+
+def measure(making, text="amp,ckpt", *, available=64 * GIB, device="cpu", ended=(), **options):
+    """The rounds' events."""
+    request = BenchRequest(
+        workload=WorkloadSpec(name="gpt"), variants=tuple(parse_variants(text)), device=device, device_count=1, cores=2,
+        **options,
+    )  # fmt: skip
+    making.ended |= set(ended)
+    events = []
+    schedule = bench_schedule(request, lambda techniques: 2 if techniques and techniques[0].name == "zero1" else 1)
+    _Rounds(making, schedule, request, events.append, lambda: making.now, lambda: available).measure()
+    return events
+
+
+def noisy(**spread):
+    """Steps of 1 s; a variant's log step goes up and down by its `spread` from repeat to repeat."""
+    return lambda name, repeat: math.exp(spread.get(name, 0.0) * (-1) ** repeat)
+
+
+def test_equal_rounds_are_enough_when_there_are_four():
+    making = FakeMaking(noisy())
+    events = measure(making)
+    assert making.log == ["ckpt amp baseline", "amp ckpt baseline", "baseline ckpt amp", "ckpt baseline amp"]
+    assert making.suite.sampling == Sampling(
+        precision=0.05, budget_s=rounds.BUDGET_S, rounds=4, seconds=120.0, ended="every interval is within 5.0 %"
+    )
+    assert [event.number for event in events if isinstance(event, RoundFinished)] == [1, 2, 3, 4]
+
+
+def test_a_comparison_that_is_precise_is_left_out_of_the_next_rounds():
+    making = FakeMaking(noisy(ckpt=0.06), process_s=1.0)
+    events = measure(making)
+    assert all(len(names.split()) == 3 for names in making.log[:4])
+    assert all(set(names.split()) == {"baseline", "ckpt"} for names in making.log[4:])
+    assert making.suite.sampling.ended == "every interval is within 5.0 %"
+    assert [sorted(event.widths) for event in events if isinstance(event, RoundFinished)][-1] == ["ckpt"]
+
+
+def test_the_budget_ends_it_and_what_is_left_is_told():
+    making = FakeMaking(noisy(amp=1.0))
+    events = measure(making, "amp", budget_s=130.0)
+    assert making.suite.sampling.ended == "the budget of 2 min 10 s is used up"
+    assert making.suite.sampling.rounds == 6  # of 20 s each
+    left = [event.left_s for event in events if isinstance(event, RoundStarted)]
+    assert left[0] is None
+    assert left[2:] == [90.0, 70.0, 50.0, 30.0]
+
+
+@pytest.mark.parametrize(("budget_s", "least"), [(None, 3), (1.0, 1)])
+def test_without_a_budget_of_ones_own_three_rounds_are_measured_however_long_they_take(budget_s, least):
+    making = FakeMaking(noisy(amp=1.0), process_s=4000.0)
+    measure(making, "amp", budget_s=budget_s)
+    assert making.suite.sampling.rounds == least
+
+
+def test_as_many_rounds_as_are_asked_for():
+    making = FakeMaking(noisy())
+    measure(making, rounds=2)
+    assert making.suite.sampling == Sampling(rounds=2, seconds=60.0, ended="2 rounds were asked for")
+    assert len(making.log) == 2
+    none = FakeMaking(noisy())
+    rounds.sample(none, None, BenchRequest(
+        workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=0, cores=1, rounds=0,
+    ), print)  # fmt: skip
+    assert none.suite.sampling is None
+
+
+def test_what_does_not_fit_into_memory_together_is_measured_in_groups_that_share_the_baseline():
+    making = FakeMaking(noisy())
+    measure(making, "amp,ckpt,compile", available=4 * GIB, rounds=1)  # 80 % of it: three processes of 1 GiB
+    assert [set(group.split()) for group in making.log] == [{"baseline", "amp", "ckpt"}, {"baseline", "compile"}]
+
+
+def test_what_does_not_even_fit_beside_the_baseline_alternates_with_it():
+    making = FakeMaking(noisy(), sizes={"ckpt": 3 * GIB})
+    measure(making, available=4 * GIB, rounds=1)
+    assert making.log == ["amp baseline", "ckpt", "baseline"]
+
+
+def test_each_baseline_is_measured_with_its_own_variants():
+    making = FakeMaking(noisy())
+    measure(making, "amp,zero1", rounds=1)
+    assert [set(group.split()) for group in making.log] == [{"baseline", "amp"}, {"baseline@2", "zero1@2"}]
+
+
+def test_on_a_gpu_whole_processes_alternate_and_the_first_run_counts():
+    making = FakeMaking(noisy())
+    measure(making, device="cuda")
+    assert making.log == [*("ckpt", "amp", "baseline"), *("amp", "ckpt", "baseline"), *("baseline", "ckpt", "amp")]
+    assert making.suite.sampling.rounds == 3  # and the first runs are the fourth pair
+
+
+def test_a_variant_that_fails_in_a_round_is_left_out_and_the_others_go_on():
+    making = FakeMaking(noisy(), fails={("amp", 2)})
+    events = measure(making)
+    assert making.ended == {"amp"}
+    assert making.suite.sampling.ended == "every interval is within 5.0 %"
+    assert all("amp" not in names for names in making.log[2:])
+    assert making.suite.sampling.rounds == 5  # the one that it ended told nothing
+    assert [sorted(event.widths) for event in events if isinstance(event, RoundFinished)][-1] == ["ckpt"]
+
+
+def test_without_its_baseline_nothing_goes_on():
+    making = FakeMaking(noisy(), fails={("baseline", 1)})
+    measure(making)
+    assert making.suite.sampling.rounds == 1
+    assert making.suite.sampling.ended == "nothing is left to compare"
+
+
+def test_a_baseline_alone_is_measured_until_its_step_time_is_precise():
+    making = FakeMaking(noisy(baseline=0.06), process_s=1.0)
+    measure(making, "baseline")
+    assert set(making.log) == {"baseline"}
+    assert making.suite.sampling.rounds > 4
+
+
+def test_what_did_not_end_well_alone_is_in_no_round():
+    making = FakeMaking(noisy())
+    measure(making, ended=["amp"], rounds=1)
+    assert [set(group.split()) for group in making.log] == [{"baseline", "ckpt"}]
+    lost = FakeMaking(noisy())
+    measure(lost, ended=["amp", "ckpt", "baseline"])
+    assert lost.log == []
+    assert lost.suite.sampling.ended == "nothing is left to compare"
+
+
+def test_variants_whose_baseline_failed_are_measured_alone():
+    making = FakeMaking(noisy())
+    measure(making, ended=["baseline"])
+    assert set(making.log) == {"amp", "ckpt"}
+
+
+def test_a_failed_measurement_of_size_counts_as_too_large(monkeypatch):
+    making = FakeMaking(noisy())
+    monkeypatch.setattr(making, "resident_bytes", lambda spec: None)
+    measure(making, "amp", rounds=1)
+    assert making.log == ["amp", "baseline"]
+
+
+def test_the_order_changes_so_that_no_variant_is_always_first():
+    making = FakeMaking(noisy())
+    measure(making, rounds=12)
+    first = [names.split()[0] for names in making.log]
+    assert {name: first.count(name) for name in set(first)} == {"baseline": 4, "amp": 4, "ckpt": 4}
