@@ -12,7 +12,7 @@ import argparse
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import chain, pairwise
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -42,10 +42,14 @@ CLOCKS = {"cpu_time": "cpu_s", "step_time": "wall_s"}
 TITLES = {"cpu_time": "CPU time", "step_time": "wall time"}
 
 # What is gated with which threshold; the last is what `perfkit check` gates where nothing is set.
+DEFAULT = "perfkit, both as by default (3 %, 5 %)"
 GATES: dict[str, dict[str, float]] = {
     "perfkit, CPU time 3 %": {"cpu_time": 0.03},
     "perfkit, wall time 3 %": {"step_time": 0.03},
-    "perfkit, both as by default (3 %, 5 %)": {"cpu_time": 0.03, "step_time": 0.05},
+    "perfkit, both 2 %, 3 %": {"cpu_time": 0.02, "step_time": 0.03},
+    "perfkit, both 4 %, 5 %": {"cpu_time": 0.04, "step_time": 0.05},
+    "perfkit, both 5 %, 8 %": {"cpu_time": 0.05, "step_time": 0.08},
+    DEFAULT: {"cpu_time": 0.03, "step_time": 0.05},
 }
 NO_CHANGE, EXACT, WORK = "same code", "same code, one side's times x 1.03", "extra work in the step"
 
@@ -53,11 +57,16 @@ Draw = Callable[[np.random.Generator, int], list[Pair]]
 
 
 class Row(Struct):
-    """What one way of gating said of one kind of comparisons: shares of all; `pairs` is the mean that it took."""
+    """What one way of gating said of one kind of comparisons: shares of all; `pairs` is the mean that it took.
+
+    `caught` are those in which some quantity fails or is worse, `fail` and what follows the verdicts on all together.
+    """
 
     data: str
     gate: str
+    caught: float
     fail: float
+    worse: float | None = None
     passed: float | None = None
     inconclusive: float | None = None
     improved: float | None = None
@@ -75,7 +84,8 @@ class Spread(Struct):
 
 
 class Quality(Struct):
-    """All results. `disjoint` is how many comparisons of the same code there are without sharing a pair."""
+    """All results. `disjoint` is how many comparisons of the same code there are without sharing a pair,
+    `disjoint_caught` in how many of them something failed or was worse."""
 
     machine: dict[str, str]
     pairs: int
@@ -83,7 +93,7 @@ class Quality(Struct):
     compared: int
     comparisons: int
     disjoint: int
-    disjoint_failed: int
+    disjoint_caught: int
     spreads: tuple[Spread, ...]
     rows: tuple[Row, ...]
     memory: dict[str, tuple[int, int]]
@@ -102,7 +112,6 @@ def evaluate(recorded: Recorded, comparisons: int, seed: int = 0) -> Quality:
     rows = [row for data, draw in draws.items() for row in _rows(data, draw, compared, comparisons, seed)]
     blocks = [recorded.same[start : start + compared] for start in range(0, len(recorded.same), compared)]
     whole = [block for block in blocks if len(block) == compared]
-    default = GATES["perfkit, both as by default (3 %, 5 %)"]
     return Quality(
         machine=recorded.machine,
         pairs=len(recorded.same),
@@ -110,7 +119,7 @@ def evaluate(recorded: Recorded, comparisons: int, seed: int = 0) -> Quality:
         compared=compared,
         comparisons=comparisons,
         disjoint=len(whole),
-        disjoint_failed=sum(judged(block, default)[1] is Verdict.FAIL for block in whole),
+        disjoint_caught=sum(caught(judged(block, GATES[DEFAULT])[1]) for block in whole),
         spreads=tuple(
             spread_of(data, pairs, quantity)
             for data, pairs in ((NO_CHANGE, recorded.same), (WORK, recorded.slower))
@@ -128,14 +137,16 @@ def evaluate(recorded: Recorded, comparisons: int, seed: int = 0) -> Quality:
 def _rows(data: str, draw: Draw, compared: int, comparisons: int, seed: int) -> list[Row]:
     rng = np.random.default_rng(seed)
     verdicts: dict[str, Counter[Verdict]] = {gate: Counter() for gate in GATES}
+    found: Counter[str] = Counter()
     pairs_taken: Counter[str] = Counter()
     alarms: Counter[str] = Counter()
     for _ in range(comparisons):
         pairs = draw(rng, compared)
         for gate, margins in GATES.items():
-            taken, verdict = judged(pairs, margins)
+            taken, of_each = judged(pairs, margins)
             pairs_taken[gate] += taken
-            verdicts[gate][verdict] += 1
+            verdicts[gate][together(of_each)] += 1
+            found[gate] += caught(of_each)
         for quantity, clock in CLOCKS.items():
             title = TITLES[quantity]
             # Two runs of different pairs: the stored one was not measured beside the current one.
@@ -151,7 +162,9 @@ def _rows(data: str, draw: Draw, compared: int, comparisons: int, seed: int) -> 
         Row(
             data=data,
             gate=gate,
+            caught=found[gate] / comparisons,
             fail=verdicts[gate][Verdict.FAIL] / comparisons,
+            worse=verdicts[gate][Verdict.WORSE] / comparisons,
             passed=verdicts[gate][Verdict.PASS] / comparisons,
             inconclusive=verdicts[gate][Verdict.INCONCLUSIVE] / comparisons,
             improved=verdicts[gate][Verdict.IMPROVED] / comparisons,
@@ -159,16 +172,27 @@ def _rows(data: str, draw: Draw, compared: int, comparisons: int, seed: int) -> 
         )
         for gate in GATES
     ]
-    return [*ours, *(Row(data=data, gate=gate, fail=count / comparisons) for gate, count in alarms.items())]
+    rivals = ((gate, count / comparisons) for gate, count in alarms.items())
+    return [*ours, *(Row(data=data, gate=gate, caught=share, fail=share) for gate, share in rivals)]
 
 
-def judged(pairs: Sequence[Pair], margins: Mapping[str, float]) -> tuple[int, Verdict]:
-    """How many pairs it took, and the verdict on all quantities together."""
+def judged(pairs: Sequence[Pair], margins: Mapping[str, float]) -> tuple[int, set[Verdict]]:
+    """How many pairs it took, and the verdicts of the quantities."""
     logs = {name: [_ratio(pair, name) for pair in pairs] for name in margins}
     bounds = {name: math.log1p(margin) for name, margin in margins.items()}
     taken, verdicts = sequence(logs, bounds, looks_of(looks_up_to(len(pairs))))
-    order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.IMPROVED, Verdict.PASS)
-    return taken, next(verdict for verdict in order if verdict in verdicts.values())
+    return taken, set(verdicts.values())
+
+
+def together(verdicts: Set[Verdict]) -> Verdict:
+    """The verdict on all quantities."""
+    order = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.WORSE, Verdict.IMPROVED, Verdict.PASS)
+    return next(verdict for verdict in order if verdict in verdicts)
+
+
+def caught(verdicts: Set[Verdict]) -> bool:
+    """Whether some quantity got worse for certain."""
+    return not verdicts.isdisjoint((Verdict.FAIL, Verdict.WORSE))
 
 
 def _ratio(pair: Pair, quantity: str) -> float:
@@ -243,7 +267,7 @@ def as_markdown(quality: Quality) -> str:
         f"{quality.compared} pairs a comparison; {', '.join(f'{k} {v}' for k, v in quality.machine.items())}. "
         f"{quality.comparisons} comparisons of each kind are drawn from the pairs without replacement, those of the "
         "same code with either side first: they share pairs. Without sharing any there are "
-        f"{quality.disjoint} of the same code, of which {quality.disjoint_failed} failed.",
+        f"{quality.disjoint} of the same code, in {quality.disjoint_caught} of which something failed or was worse.",
         "",
         "| pairs | quantity | mean change | standard error | spread between pairs |",
         "|---|---|---:|---:|---:|",
@@ -254,11 +278,13 @@ def as_markdown(quality: Quality) -> str:
     ]
     lines += [
         "",
-        "| comparisons | gate | fail | pass | inconclusive | improved | pairs |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "Caught: some quantity fails or is worse. The others are the verdicts on all quantities together.",
+        "",
+        "| comparisons | gate | caught | fail | worse | pass | inconclusive | improved | pairs |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in quality.rows:
-        shares = (row.fail, row.passed, row.inconclusive, row.improved)
+        shares = (row.caught, row.fail, row.worse, row.passed, row.inconclusive, row.improved)
         cells = " | ".join("" if share is None else percent(share) for share in shares)
         taken = "" if row.pairs is None else f"{row.pairs:.1f}"
         lines.append(f"| {row.data} | {row.gate} | {cells} | {taken} |")

@@ -24,7 +24,10 @@ Examples:
 What to check and how strictly stands in pyproject.toml ([tool.perfkit.check]) or perfkit.toml ([check]); options go
 before it. Thresholds: 3% (a relative change), +64MiB (an absolute one), <=2GiB (a limit), off (reported only).
 \b
-Exit codes: 0 pass, 1 a regression (or a side that cannot be run), 2 the request is wrong, 3 inconclusive
+A quantity fails where it got worse for certain and by more than its threshold; by less, it is worse: shown, and a
+failure with --fail-on worse.
+\b
+Exit codes: 0 pass (or worse), 1 a regression (or a side that cannot be run), 2 the request is wrong, 3 inconclusive
 (--inconclusive CODE), 130 interrupted.
 """
 
@@ -53,6 +56,12 @@ Exit codes: 0 pass, 1 a regression (or a side that cannot be run), 2 the request
     help="[default: as configured, auto]",
 )
 @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads of each rank.")
+@click.option(
+    "--fail-on",
+    metavar="[fail|worse]",
+    callback=one_of("fail-on", ("fail", "worse")),
+    help="The mildest verdict that is a failure.  [default: fail]",
+)
 @click.option("--inconclusive", metavar="CODE", type=click.IntRange(0, 255), help="Exit code for it.  [default: 3]")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-check]")
 @click.option("--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Also write the comment here.")

@@ -48,6 +48,7 @@ class Options:
     device: str | None
     threads: int | None
     inconclusive: int | None
+    fail_on: str | None
     out: Path | None
     markdown: Path | None
     junit: Path | None
@@ -195,8 +196,10 @@ def _finish(check: "Check", folder: Path, given: Options, config: "CheckConfig")
 def _exit_code(check: "Check", given: Options, config: "CheckConfig") -> int:
     from perfkit.check.result import Verdict
 
-    codes = {Verdict.PASS: 0, Verdict.IMPROVED: 0, Verdict.FAIL: EXIT_FAILED}
-    return codes.get(check.verdict, _exit_inconclusive(given, config))
+    if check.failed:
+        return EXIT_FAILED
+    known = (Verdict.PASS, Verdict.IMPROVED, Verdict.WORSE)
+    return 0 if check.verdict in known else _exit_inconclusive(given, config)
 
 
 def _exit_inconclusive(given: Options, config: "CheckConfig") -> int:
@@ -254,6 +257,7 @@ def _config(given: Options) -> "CheckConfig":
     from msgspec.structs import replace
 
     from perfkit.check.config import Case, budget_of, load_config, thresholds_of
+    from perfkit.check.result import Verdict
 
     config = load_config(Path.cwd())
     over = thresholds_of(dict(map(_named_threshold, given.thresholds)), "--threshold")
@@ -270,6 +274,7 @@ def _config(given: Options) -> "CheckConfig":
         device=given.device or config.device,
         threads=given.threads or config.threads,
         budget_s=config.budget_s if given.budget is None else budget_of(given.budget, "--budget"),
+        fail_on=config.fail_on if given.fail_on is None else Verdict(given.fail_on),
     )
 
 

@@ -7,13 +7,14 @@ for all cases, and that before the quantity's own.
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from perfkit.amounts import parse_amount
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
 from perfkit.check.judge.thresholds import Threshold, default_thresholds, parse_threshold
+from perfkit.check.result import Verdict
 from perfkit.errors import UsageError, unknown_name
 from perfkit.spec import BASELINE, Struct
 from perfkit.store.baseline import BASELINE_FILE
@@ -58,7 +59,8 @@ class CheckConfig(Struct):
 
     `baseline` is the file of the stored baseline, relative to `root`, the folder that workloads and everything else are
     found in. `budget_s` is the time for sampling, shared by all variants. `python_path` are folders, relative to a
-    side's root, from which that side imports its code before all else.
+    side's root, from which that side imports its code before all else. `fail_on` is the mildest verdict that is a
+    failure: `fail`, or `worse` for what got worse for certain by less than its threshold.
     """
 
     root: str
@@ -70,6 +72,7 @@ class CheckConfig(Struct):
     budget_s: float = 180.0
     python_path: tuple[str, ...] = ()
     exit_inconclusive: int = 3
+    fail_on: Verdict = Verdict.FAIL
 
 
 class _Written(Struct):
@@ -83,6 +86,7 @@ class _Written(Struct):
     budget: str = "3min"
     python_path: tuple[str, ...] = ()
     inconclusive: int = 3
+    fail_on: Literal["fail", "worse"] = "fail"
 
 
 def load_config(folder: Path) -> CheckConfig:
@@ -158,6 +162,7 @@ def _config(table: Mapping[str, Any], root: Path, path: Path) -> CheckConfig:
         budget_s=budget_of(written.budget, str(path)),
         python_path=written.python_path,
         exit_inconclusive=written.inconclusive,
+        fail_on=Verdict(written.fail_on),
     )
 
 

@@ -10,14 +10,15 @@ from perfkit.record import Environment
 from perfkit.spec import Struct
 from perfkit.store.pairs import Pair
 
-CHECK_VERSION = 3
+CHECK_VERSION = 4
 
 
 class Verdict(StrEnum):
     """What is known of one quantity, and in `Check.verdict` of all of them."""
 
-    PASS = "pass"  # it did not get worse by more than the threshold
-    FAIL = "fail"
+    PASS = "pass"  # it did not get worse, as far as is known, and not by as much as the threshold
+    FAIL = "fail"  # it got worse for certain, and by the estimate by more than the threshold
+    WORSE = "worse"  # it got worse for certain, by the estimate by no more than the threshold
     IMPROVED = "improved"
     INCONCLUSIVE = "inconclusive"  # neither a pass nor a fail: too little data
     NOT_COMPARED = "not compared"  # there is no figure on one side, or the sides cannot be compared; `reason` says why
@@ -41,7 +42,9 @@ class Judged(Struct):
     `high` bound it at the one-sided `level` each, over all looks at the growing data together. `threshold` None: it is
     reported and cannot fail. `detectable` is the smallest relative worsening that this much data finds with a
     probability of 95 %. `reason` says in words what the verdict rests on, `to_decide` what it would take where it is
-    inconclusive. `samples` are pairs of processes, or processes of each side; 0 for what is counted exactly.
+    inconclusive. `decided` is False where more data may change the verdict: of what is inconclusive, and of what got
+    worse for certain while its interval holds the threshold. `samples` are pairs of processes, or processes of each
+    side; 0 for what is counted exactly.
     """
 
     quantity: str
@@ -59,6 +62,7 @@ class Judged(Struct):
     threshold: Threshold | None = None
     detectable: float | None = None
     to_decide: str = ""
+    decided: bool = True
     samples: int = 0
     exact: bool = False
 
@@ -136,7 +140,8 @@ class CheckedVariant(Struct):
 
 
 class Check(Struct, Shown):
-    """A whole check. `verdict` is the worst of all: fail, else inconclusive, else pass (or improved where one is).
+    """A whole check. `verdict` is the worst of all: fail, else inconclusive, else worse, else pass (or improved where
+    one is). `fail_on` is the mildest verdict that is a failure, `fail` or `worse`; then worse goes before inconclusive.
 
     `differs` names what differs between the environments of the sides, `key: before -> after`; `seconds` is how long
     it took, `budget_s` the time that sampling was given.
@@ -151,18 +156,28 @@ class Check(Struct, Shown):
     after: Side
     verdict: Verdict
     variants: tuple[CheckedVariant, ...]
+    fail_on: Verdict = Verdict.FAIL
     differs: tuple[str, ...] = ()
     seconds: float = 0.0
     budget_s: float = 0.0
     notes: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return fails(self.verdict, self.fail_on)
+
+
+def fails(verdict: Verdict, fail_on: Verdict) -> bool:
+    """Whether a verdict is a failure where those from `fail_on` on are."""
+    return verdict in (Verdict.FAIL, fail_on)
 
 
 class Noise(Struct):
     """How much identical sides differ in one quantity. `spread` is the standard deviation of a pair's log ratio.
 
     `change` is the mean relative change that was found between the identical sides, with two-sided 95 % bounds: 0 lies
-    outside of them where measuring itself favours one side. `false_alarms` counts the resampled comparisons that
-    failed.
+    outside of them where measuring itself favours one side. `false_alarms` counts the resampled comparisons in which it
+    failed or was worse.
     """
 
     quantity: str

@@ -69,6 +69,7 @@ def check_sides(config: CheckConfig, before: Side, after: Side, out: Path, order
         command=order.command,
         before=result_side(before.label, _environment(observed[0][1])),
         after=result_side(after.label, _environment(observed[0][2])),
+        fail_on=config.fail_on,
         seconds=monotonic() - began,
         budget_s=config.budget_s if order.timed else 0.0,
     )

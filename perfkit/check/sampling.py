@@ -28,7 +28,7 @@ class Sampling:
             self.plan = looks_for(self.budget_s, pairs.pairs[0].seconds)
         if count in self.plan.looks:
             judged = judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family)
-            if settled(judgement.verdict for judgement in judged):
+            if settled((judgement.verdict, judgement.decided) for judgement in judged):
                 return "all that is gated is decided"
         if count >= self.plan.maximum:
             first_s = pairs.pairs[0].seconds

@@ -139,6 +139,7 @@ def compare_stored(config: CheckConfig, before: Source, after: Source, order: Or
         command=order.command,
         before=result_side(before.label, before.environment),
         after=result_side(after.label, after.environment),
+        fail_on=config.fail_on,
         seconds=monotonic() - began,
         notes=tuple(notes),
     )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import perfkit
 from perfkit.check.judge.environments import differences
 from perfkit.check.judge.judge import overall_of
-from perfkit.check.result import Check, CheckedVariant, Side
+from perfkit.check.result import Check, CheckedVariant, Side, Verdict
 from perfkit.record import Environment
 
 
@@ -22,6 +22,7 @@ def whole_check(
     command: str,
     before: Side,
     after: Side,
+    fail_on: Verdict,
     seconds: float = 0.0,
     budget_s: float = 0.0,
     notes: tuple[str, ...] = (),
@@ -36,8 +37,9 @@ def whole_check(
         command=command,
         before=before,
         after=after,
-        verdict=overall_of(variants),
+        verdict=overall_of(variants, fail_on),
         variants=tuple(variants),
+        fail_on=fail_on,
         differs=differs,
         seconds=seconds,
         budget_s=budget_s,

@@ -173,6 +173,28 @@ def test_two_runs_that_are_there(project: CommandLine, tiny_schedule: tuple[str,
     assert any("softmax" in suspect for suspect in check["variants"][0]["why"]["suspects"])
 
 
+@pytest.mark.slow
+def test_what_is_worse_within_its_threshold_fails_where_it_is_asked_to(
+    project: CommandLine, tiny_schedule: tuple[str, ...]
+) -> None:
+    for name in ("old", "new"):
+        if name == "new":
+            write(project.folder, "y = y + torch.softmax(y, -1) * 0")
+        assert project("bench", "--workload", "train.py:build", *tiny_schedule, "--out", name).returncode == 0
+    wide = [f"--threshold={name}=900%" for name in ("kernel_count", "flops", "peak_allocated")]
+    compare = ("check", "new", "--baseline", "old", "--exact", "--github", *wide)
+    shown = project(*compare, "--out", "shown")
+    assert (shown.returncode, json.loads((project.folder / "shown" / "check.json").read_text())["verdict"]) == (
+        0,
+        "worse",
+    )
+    assert "::warning" in shown.stdout
+    assert "worse: kernels a step" in shown.stdout
+    failed = project(*compare, "--out", "failed", "--fail-on", "worse")
+    assert failed.returncode == 1
+    assert "::error" in failed.stdout
+
+
 def test_where_github_shows_things(project: CommandLine) -> None:
     """Annotations and the step's summary come by themselves in its environment."""
     project.environment |= {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(project.folder / "summary.md")}
@@ -192,6 +214,8 @@ def test_where_github_shows_things(project: CommandLine) -> None:
         (["--threshold", "steptime=3%"], "step_time"),
         (["--exact"], "perfkit check --update"),
         (["--baseline", "nowhere", "--exact"], "nowhere"),
+        (["--baseline", "runs/none", "--exact"], "runs/none: there is no such file or folder"),
+        (["--fail-on", "pass"], "fail, worse"),
         (["."], "--baseline"),
         (["--budget", "soon"], "budget"),
     ],

@@ -252,6 +252,23 @@ def test_planted_regressions_are_found_and_named(
     result.stdout.fnmatch_lines(lines)
 
 
+def test_what_is_worse_within_what_is_allowed_passes_and_is_said_and_fails_where_it_is_to(
+    stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(stored, BASELINE_TEST.replace("baseline=True", 'baseline=True, op_count="+9", peak_allocated="50%", '
+        'saved_activations="50%"'))  # fmt: skip
+    monkeypatch.setenv("WORSE", "op")
+    passed = run(stored)
+    passed.assert_outcomes(passed=1)
+    passed.stdout.fnmatch_lines(["worse than stored, within what is allowed: *ops a step: before *, allowed +9*"])
+    failed = run(stored, "--perfkit-fail-on=worse")
+    failed.assert_outcomes(failed=1)
+    failed.stdout.fnmatch_lines(["E *ops a step: before *; what is worse at all is to fail"])
+    (stored.path / "pytest.ini").write_text(f"{INI}perfkit_fail_on = worse\n")
+    run(stored).assert_outcomes(failed=1)
+    assert "expected fail or worse" in run(stored, "-o", "perfkit_fail_on=never").stderr.str()
+
+
 def test_what_got_better_passes_and_is_said(folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     put(folder, BASELINE_TEST)
     monkeypatch.setenv("WORSE", "op")

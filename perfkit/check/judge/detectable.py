@@ -85,7 +85,7 @@ def _noise(quantity: str, logs: Sequence[float], false_alarms: int) -> Noise:
 
 
 def _false_alarms(logs: Mapping[str, list[float]], margins: Mapping[str, float], seed: int) -> dict[str, int]:
-    """How often each quantity fails when the pairs come in any order and with either side first.
+    """How often each quantity fails or is worse when the pairs come in any order and with either side first.
 
     The sides ran the same code, so that both are as likely as what was seen. All quantities of a pair stay together.
     """
@@ -102,5 +102,5 @@ def _false_alarms(logs: Mapping[str, list[float]], margins: Mapping[str, float],
         }
         _, verdicts = sequence(drawn, bounds, plan)
         for name, verdict in verdicts.items():
-            alarms[name] += verdict is Verdict.FAIL
+            alarms[name] += verdict in (Verdict.FAIL, Verdict.WORSE)
     return alarms

@@ -15,7 +15,7 @@ from perfkit.check.judge.thresholds import Threshold, allowed_change, exceeds
 from perfkit.check.result import Judged, Verdict
 from perfkit.units import signed_percent, significant
 
-_CHANGED = (Verdict.FAIL, Verdict.IMPROVED)
+_CHANGED = (Verdict.FAIL, Verdict.WORSE, Verdict.IMPROVED)
 
 
 def judge_exact_quantities(
@@ -54,7 +54,8 @@ def judge_exact(
 ) -> Judged:
     """Compare two counts, each the value or why there is none. A limit needs no value before.
 
-    `improved` is better by more than the threshold allows to be worse; of a limit, within it and beyond it before.
+    What grew by no more than is allowed is `worse`: a count that changed at all changed for certain. `improved` is
+    better by more than the threshold allows to be worse; of a limit, within it and beyond it before.
     """
     if isinstance(after, Missing):
         known = before if not isinstance(before, Missing) else None
@@ -131,10 +132,12 @@ def _verdict(quantity: GatedQuantity, before: float, after: float, threshold: Th
     worse = quantity.more_is_worse
     if exceeds(threshold, before, after, more_is_worse=worse):
         return Verdict.FAIL
+    better = before - after if worse else after - before
+    if better < 0:
+        return Verdict.WORSE
     if threshold.limit is not None:
         was_beyond = exceeds(threshold, before, before, more_is_worse=worse)
         return Verdict.IMPROVED if was_beyond else Verdict.PASS
-    better = before - after if worse else after - before
     return Verdict.IMPROVED if better > allowed_change(threshold, before) else Verdict.PASS
 
 

@@ -14,7 +14,7 @@ from perfkit.check.judge.paired import Gate, judge_pairs
 from perfkit.check.judge.processes import judge_processes
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
 from perfkit.check.judge.thresholds import Threshold
-from perfkit.check.result import CheckedVariant, Judged, Verdict
+from perfkit.check.result import CheckedVariant, Judged, Verdict, fails
 from perfkit.store.pairs import Pairs
 
 Thresholds = Mapping[str, Threshold | None]
@@ -23,7 +23,14 @@ _STEP_TIME = "step_time"
 _DEFAULTS = {quantity.name: quantity.default for quantity in QUANTITIES}
 
 # The worst first: what a check as a whole comes to.
-_SEVERITY = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.IMPROVED, Verdict.PASS, Verdict.NOT_COMPARED)
+_SEVERITY = (
+    Verdict.FAIL,
+    Verdict.INCONCLUSIVE,
+    Verdict.WORSE,
+    Verdict.IMPROVED,
+    Verdict.PASS,
+    Verdict.NOT_COMPARED,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +79,17 @@ def family_of(before: RunFigures, after: RunFigures, thresholds: Thresholds, *, 
     return max(1, sum(thresholds.get(quantity.name) is not None for quantity in (*steps, *alone)))
 
 
-def overall(judged: Iterable[Judged]) -> Verdict:
+def overall(judged: Iterable[Judged], fail_on: Verdict = Verdict.FAIL) -> Verdict:
     """The verdict on all gated quantities together; `not compared` where there is not one that could be judged.
+
+    What fails, which from `fail_on` on it does, goes before what is inconclusive.
 
     What is gated and known of one side alone is inconclusive: whatever made it fall silent may hide a regression. What
     neither side knows, or what must not be compared, leaves the others' verdict as it is, and is said beside it.
     """
     verdicts = {_effective(judgement) for judgement in judged if judgement.threshold is not None}
-    return next((verdict for verdict in _SEVERITY if verdict in verdicts), Verdict.NOT_COMPARED)
+    severity = sorted(_SEVERITY, key=lambda verdict: not fails(verdict, fail_on))
+    return next((verdict for verdict in severity if verdict in verdicts), Verdict.NOT_COMPARED)
 
 
 def _effective(judged: Judged) -> Verdict:
@@ -87,9 +97,9 @@ def _effective(judged: Judged) -> Verdict:
     return Verdict.INCONCLUSIVE if judged.verdict is Verdict.NOT_COMPARED and one_side else judged.verdict
 
 
-def overall_of(variants: Iterable[CheckedVariant]) -> Verdict:
+def overall_of(variants: Iterable[CheckedVariant], fail_on: Verdict = Verdict.FAIL) -> Verdict:
     """The verdict on a whole check."""
-    return overall(judgement for variant in variants for judgement in variant.judged)
+    return overall((judgement for variant in variants for judgement in variant.judged), fail_on)
 
 
 def _without_idle_gate(judged: Judged) -> Judged:

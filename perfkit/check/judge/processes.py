@@ -98,9 +98,11 @@ def _from_zero(question: Question, after: Sequence[float], alpha: float) -> Judg
         return judged(question, Verdict.INCONCLUSIVE, _SINGLE)
     allowed = threshold.limit if threshold.limit is not None else allowed_change(threshold, 0.0)
     reach = mean.reach(alpha)
+    if mean.value - reach > 0:
+        verdict, side = (Verdict.FAIL, "beyond") if mean.value > allowed else (Verdict.WORSE, "within")
+        reason = f"0 in every process before, and after it 0 is excluded; the mean is {side} {threshold.text}"
+        return judged(question, verdict, reason)
     if mean.value + reach < allowed:
         return judged(question, Verdict.PASS, f"0 in every process before, and after it {threshold.text} is excluded")
-    if mean.value - reach > 0:
-        return judged(question, Verdict.FAIL, "0 in every process before, and after it 0 is excluded")
     reason = f"0 in every process before, and after it neither 0 nor {threshold.text} is excluded"
     return judged(question, Verdict.INCONCLUSIVE, reason, to_decide="more processes")

@@ -6,7 +6,7 @@ from typing import TypeVar
 from perfkit.check.judge.holm import adjusted
 from perfkit.check.judge.looks import Looks
 from perfkit.check.judge.student import mean_of
-from perfkit.check.judge.verdicts import Levels, verdict_of
+from perfkit.check.judge.verdicts import Levels, is_decided, verdict_of
 from perfkit.check.judge.worsening import Worsening
 from perfkit.check.result import Verdict
 
@@ -36,10 +36,13 @@ def levels_at(look: int, plan: Looks, worsenings: Mapping[Key, Worsening], famil
     }
 
 
-def settled(verdicts: Iterable[Verdict]) -> bool:
-    """Whether more pairs cannot change the verdict of all together: something failed, or nothing is inconclusive."""
-    distinct = set(verdicts)
-    return Verdict.FAIL in distinct or Verdict.INCONCLUSIVE not in distinct
+def settled(verdicts: Iterable[tuple[Verdict, bool]]) -> bool:
+    """Whether more pairs would not change the verdict of all together, from each verdict and whether it is decided.
+
+    Something is decided to fail, or everything is decided.
+    """
+    known = set(verdicts)
+    return (Verdict.FAIL, True) in known or all(decided for _, decided in known)
 
 
 def sequence(
@@ -57,6 +60,7 @@ def sequence(
                 worsenings[name] = Worsening(mean=mean, samples=look, more_is_worse=True, margin=margins[name])
         levels = levels_at(look, plan, worsenings)
         verdicts = {name: verdict_of(worsening, levels[name]) for name, worsening in worsenings.items()}
-        if verdicts and settled(verdicts.values()):
+        decided = [is_decided(verdicts[name], worsenings[name], levels[name]) for name in verdicts]
+        if verdicts and settled(zip(verdicts.values(), decided, strict=True)):
             return look, verdicts
     return plan.maximum, verdicts or dict.fromkeys(logs, Verdict.INCONCLUSIVE)

@@ -42,11 +42,11 @@ class Levels:
 
 
 def verdict_of(worsening: Worsening, levels: Levels) -> Verdict:
-    """`pass` where the interval excludes a worsening of the threshold's size, else `fail` where it excludes none.
+    """What got worse for certain is a `fail` where the estimate is beyond the threshold, and else `worse`.
 
-    `improved` where it excludes that nothing got better, and the estimate is beyond half the threshold. A `fail` is
-    beyond half the threshold by itself: an estimate farther from 0 than the interval's reach, and not farther from the
-    threshold than that, lies nearer to the threshold. Without a threshold nothing fails.
+    What did not is a `pass` where the interval excludes a worsening of the threshold's size, and else inconclusive.
+    `improved` where it excludes that nothing got better, and the estimate is beyond half the threshold. Without a
+    threshold nothing fails.
     """
     if worsening.margin is None:
         return Verdict.PASS
@@ -55,11 +55,19 @@ def verdict_of(worsening: Worsening, levels: Levels) -> Verdict:
         return Verdict.INCONCLUSIVE
     if levels.p_better <= levels.alpha and estimate < -max(worsening.margin, 0.0) / 2:
         return Verdict.IMPROVED
-    if estimate + reach < worsening.margin:
-        return Verdict.PASS
     if levels.p_worse <= levels.alpha:
-        return Verdict.FAIL
-    return Verdict.INCONCLUSIVE
+        return Verdict.FAIL if estimate > worsening.margin else Verdict.WORSE
+    return Verdict.PASS if estimate + reach < worsening.margin else Verdict.INCONCLUSIVE
+
+
+def is_decided(verdict: Verdict, worsening: Worsening, levels: Levels) -> bool:
+    """Whether the interval leaves no other verdict: of what got worse it has to exclude the threshold.
+
+    Without this a first look at few pairs would say by how much: what is significant there is so by its overestimate.
+    """
+    if worsening.margin is None or verdict not in (Verdict.FAIL, Verdict.WORSE):
+        return verdict is not Verdict.INCONCLUSIVE
+    return abs(worsening.mean.value - worsening.margin) > worsening.mean.reach(levels.alpha)
 
 
 def judge(question: Question, worsening: Worsening, levels: Levels) -> Judged:
@@ -76,6 +84,7 @@ def judge(question: Question, worsening: Worsening, levels: Levels) -> Judged:
         high=high,
         detectable=worsening.detectable(levels.alpha, levels.family) if interval else None,
         to_decide=_to_decide(question, worsening, levels) if verdict is Verdict.INCONCLUSIVE else "",
+        decided=is_decided(verdict, worsening, levels),
     )
 
 
@@ -89,8 +98,9 @@ def judged(
     high: float | None = None,
     detectable: float | None = None,
     to_decide: str = "",
+    decided: bool | None = None,
 ) -> Judged:
-    """A `Judged` of this question, with what could be estimated."""
+    """A `Judged` of this question, with what could be estimated; `decided` by default where it is not inconclusive."""
     quantity = question.quantity
     return Judged(
         quantity=quantity.name,
@@ -108,6 +118,7 @@ def judged(
         threshold=question.threshold,
         detectable=detectable,
         to_decide=to_decide,
+        decided=verdict is not Verdict.INCONCLUSIVE if decided is None else decided,
         samples=question.samples,
     )
 
@@ -124,8 +135,10 @@ def _reason(question: Question, worsening: Worsening, levels: Levels, verdict: V
     allowed = "" if question.threshold is None else f" {question.threshold.text}"
     if verdict is Verdict.PASS:
         return f"a change of {worst} or worse is excluded ({sure} sure), the threshold is{allowed}"
-    if verdict is Verdict.FAIL:
-        return f"worse: less than {least} is excluded ({sure} sure), the threshold is{allowed}"
+    if verdict in (Verdict.FAIL, Verdict.WORSE):
+        beyond = "beyond" if verdict is Verdict.FAIL else "within"
+        sides = f"certainly {beyond}" if is_decided(verdict, worsening, levels) else f"by the estimate {beyond}"
+        return f"worse: less than {least} is excluded ({sure} sure); {sides} the threshold{allowed}"
     if verdict is Verdict.IMPROVED:
         return f"better: less than {worst} is excluded ({sure} sure)"
     if worsening.margin <= 0:

@@ -58,14 +58,12 @@ class Worsening:
         return min(ends), max(ends)
 
     def detectable(self, alpha: float, family: int = 1) -> float:
-        """The smallest relative worsening (positive) that data with this spread fail with a probability of 95 %.
+        """The smallest relative worsening (positive) that data with this spread find with a probability of 95 %.
 
-        A fail needs an estimate that exceeds the reach r of the test, and that lies within the reach of the threshold,
-        else it is a pass: max(r, margin - r) + t(0.95) s / sqrt(n), which is never less than half the margin.
+        What is found is worse or a fail: its estimate exceeds the reach of the test, reach + t(0.95) s / sqrt(n).
         """
         reach = self.mean.reach(alpha / family)
-        least = reach if self.margin is None else max(reach, self.margin - self.mean.reach(alpha))
-        return abs(self.change(least + t_quantile(POWER, self.mean.freedom) * self.mean.error))
+        return abs(self.change(reach + t_quantile(POWER, self.mean.freedom) * self.mean.error))
 
     def samples_to_decide(self, alpha: float) -> int | None:
         """How many samples in total would decide; None where that is too many or there is nothing to decide.

@@ -22,18 +22,21 @@ class TestFigures:
         shown: of every call its name and its figures, in words.
         kept: what is to be stored, by the names of the calls; `environment` where it was found.
         improvements: what is better than stored, in words.
+        worsenings: what is worse than stored by no more than is allowed, in words.
     """
 
     __test__ = False  # pytest takes what is called so for a test
 
-    def __init__(self, test: str, file: Path, *, updating: bool) -> None:
+    def __init__(self, test: str, file: Path, *, updating: bool, fails_on_worse: bool = False) -> None:
         self.test = test
         self.file = file
         self.updating = updating
+        self.fails_on_worse = fails_on_worse
         self.shown: list[tuple[str, str]] = []
         self.kept: Calls = {}
         self.environment: Environment | None = None
         self.improvements: list[str] = []
+        self.worsenings: list[str] = []
         self._names: set[str] = set()
 
     def distinct(self, name: str) -> str:
@@ -112,6 +115,7 @@ class _Stored:
         self.name = name
         self._device = device
         self.updating = test.updating
+        self.fails_on_worse = test.fails_on_worse
         self.missing = (
             f"{test.file} has no figures of {test.test} ({name}): run `pytest --perfkit-update` with this test, "
             "read the diff, and commit the file"
@@ -126,6 +130,9 @@ class _Stored:
 
     def improved(self, judgement: Judgement) -> None:
         self._test.improvements.append(f"{self.name}: {judgement}")
+
+    def worse(self, judgement: Judgement) -> None:
+        self._test.worsenings.append(f"{self.name}: {judgement}")
 
     def differences(self) -> tuple[str, ...]:
         stored = read_stored(self._test.file)

@@ -24,6 +24,7 @@ class Stored(Protocol):
     """The stored figures of one step."""
 
     updating: bool
+    fails_on_worse: bool  # what is worse by less than is allowed fails as well
     missing: str  # what to do where nothing is stored
 
     def before(self) -> Mapping[str, float] | None: ...
@@ -31,6 +32,8 @@ class Stored(Protocol):
     def keep(self, figures: Mapping[str, float]) -> None: ...
 
     def improved(self, judgement: Judgement) -> None: ...
+
+    def worse(self, judgement: Judgement) -> None: ...
 
     def differences(self) -> tuple[str, ...]: ...
 
@@ -170,9 +173,12 @@ class Found:
         judgement = Judgement(quantity, figure.meaning.title, gate, stored, figure)
         if judgement.improved:
             self._stored.improved(judgement)
-        if not judgement.failed:
+        if judgement.worse:
+            self._stored.worse(judgement)
+        if not (judgement.failed or (judgement.worse and self._stored.fails_on_worse)):
             return []
-        return [str(judgement), *(f"    {line}" for line in self._reasons(key, figure, stored, before))]
+        why = "; what is worse at all is to fail" if judgement.worse else ""
+        return [f"{judgement}{why}", *(f"    {line}" for line in self._reasons(key, figure, stored, before))]
 
     def _reasons(
         self, key: str, figure: Figure, stored: float | None, before: Mapping[str, float] | None

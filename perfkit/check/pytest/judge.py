@@ -32,6 +32,13 @@ class Judgement:
         return exceeds(self.threshold, self.before or 0.0, self.after, more_is_worse=self.quantity.more_is_worse)
 
     @property
+    def worse(self) -> bool:
+        """Whether it is worse than before, and by no more than is allowed."""
+        if self.before is None or self.threshold.limit is not None or self.failed:
+            return False
+        return self.after > self.before if self.quantity.more_is_worse else self.after < self.before
+
+    @property
     def improved(self) -> bool:
         """Whether it is better than before by more than it may be worse."""
         if self.before is None or self.threshold.limit is not None:

@@ -33,6 +33,7 @@ def plain(figures: TestFigures) -> dict[str, Any]:
     return {
         "shown": [list(row) for row in figures.shown],
         "improvements": figures.improvements,
+        "worsenings": figures.worsenings,
         "kept": figures.kept,
         "environment": None if figures.environment is None else msgspec.to_builtins(figures.environment),
     }

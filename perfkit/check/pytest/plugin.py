@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `perfkit_check` and `--perfkit-update`. See docs/pytest.md.
+"""The pytest plugin: the fixture `perfkit_check`, `--perfkit-update` and `--perfkit-fail-on`. See docs/pytest.md.
 
 Every run of pytest loads it where perfkit is installed, so nothing is imported here until a test asks for it.
 """
@@ -17,19 +17,30 @@ if TYPE_CHECKING:
 FILE = "tests/perfkit-baseline.json"
 
 _ON_REPORT = "perfkit"  # attribute of a test's report
+_FAIL_ON = ("fail", "worse")
 _FOUND: pytest.StashKey[TestFigures] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.getgroup("perfkit").addoption(
+    group = parser.getgroup("perfkit")
+    group.addoption(
         "--perfkit-update",
         action="store_true",
         help="store the figures that tests compare with perfkit_check, instead of comparing them",
     )
+    group.addoption(
+        "--perfkit-fail-on",
+        choices=_FAIL_ON,
+        help="`worse`: figures that are worse than stored fail, be it by less than is allowed  [perfkit_fail_on, fail]",
+    )
+    parser.addini("perfkit_fail_on", "fail, or worse: as --perfkit-fail-on  [fail]", default=_FAIL_ON[0])
     parser.addini("perfkit_baseline", f"file of stored figures, relative to the root folder  [{FILE}]", default=FILE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    fail_on = config.getini("perfkit_fail_on")
+    if fail_on not in _FAIL_ON:
+        raise pytest.UsageError(f"perfkit_fail_on = {fail_on!r}: expected {' or '.join(_FAIL_ON)}")
     config.pluginmanager.register(_Run(config), "perfkit-run")
 
 
@@ -40,7 +51,10 @@ def perfkit_check(request: pytest.FixtureRequest) -> PerfkitCheck:
 
     config = request.config
     figures = TestFigures(
-        request.node.nodeid, config.rootpath / config.getini("perfkit_baseline"), updating=config.option.perfkit_update
+        request.node.nodeid,
+        config.rootpath / config.getini("perfkit_baseline"),
+        updating=config.option.perfkit_update,
+        fails_on_worse=(config.option.perfkit_fail_on or config.getini("perfkit_fail_on")) == "worse",
     )
     request.node.stash[_FOUND] = figures
     return PerfkitCheck(figures)
@@ -116,16 +130,20 @@ class _Run:
         from_all = terminalreporter.config.get_verbosity() > 0
         shown = {test: told for test, told in self._found.items() if from_all or test not in self._passed}
         improved = [(test, line) for test, told in self._found.items() for line in told["improvements"]]
-        if not (shown or improved or self._stale or self._kept()):
+        worse = [(test, line) for test, told in self._found.items() for line in told["worsenings"]]
+        if not (shown or improved or worse or self._stale or self._kept()):
             return
         terminalreporter.section("perfkit")
-        for line in self._lines(shown, improved):
+        for line in self._lines(shown, improved, worse):
             terminalreporter.line(line)
 
-    def _lines(self, shown: dict[str, dict[str, Any]], improved: list[tuple[str, str]]) -> Iterable[str]:
+    def _lines(
+        self, shown: dict[str, dict[str, Any]], improved: list[tuple[str, str]], worse: list[tuple[str, str]]
+    ) -> Iterable[str]:
         updating = self._config.option.perfkit_update
         for test, told in shown.items():
             yield from (f"{test} ({name}): {figures}" for name, figures in told["shown"])
+        yield from (f"worse than stored, within what is allowed: {test} ({line})" for test, line in worse)
         yield from (f"better than stored: {test} ({line})" for test, line in improved)
         if improved:
             yield "keep what is better with `pytest --perfkit-update`"

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Outcome = Literal["pass", "better", "fail", "unsure", "skipped"]
+Outcome = Literal["pass", "better", "worse", "fail", "unsure", "skipped"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """The verdict on one figure: `word` names it (`inconclusive`), `reason` says what it rests on, `to_decide` what
-    would settle it. `figures` are the change and what is allowed (`+1.0 % (-4.9 to +7.2 %), allowed 3%`), `sides` what
-    was compared (`13.3 ms → 13.5 ms`); both are empty where nothing could be.
+    would settle it. The outcome `worse` is no failure, but has to be said. `figures` are the change and what is allowed
+    (`+1.0 % (-4.9 to +7.2 %), allowed 3%`), `sides` what was compared (`13.3 ms → 13.5 ms`); both are empty where
+    nothing could be.
     """
 
     name: str
@@ -28,12 +29,14 @@ class Case:
 class Suite:
     """The cases of one thing that is checked, each under a name of its own.
 
-    `suspects` may be behind those that fail, `reason` says why there are no cases. `properties` are figures to the last
-    digit, `host` is where it ran and `seconds` for how long.
+    `remark` is what to know before any of them, `suspects` may be behind those that fail or are worse, `reason` says
+    why there are no cases. `properties` are figures to the last digit, `host` is where it ran and `seconds` for how
+    long.
     """
 
     name: str
     cases: tuple[Case, ...]
+    remark: str = ""
     suspects: tuple[str, ...] = ()
     reason: str = ""
     properties: tuple[tuple[str, str], ...] = ()

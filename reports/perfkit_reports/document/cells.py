@@ -16,7 +16,7 @@ class Mark:
     at: float
     low: float | None = None
     high: float | None = None
-    shape: Literal["dot", "cross", "ring", "triangle"] = "dot"
+    shape: Literal["dot", "cross", "ring", "triangle", "down"] = "dot"
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ _TITLE, _LINE = 200, 600
 COMMENT_FILE = "comment.md"
 COMMENT_BYTES = 65_536
 SUMMARY_BYTES = 2**20  # a step's summary that is larger is not shown at all
-_ROWS = (1000, 500, 250, 120, 80, 60, 40, 25, 15, 8)  # of a table or a list, as many as have room
+_ROWS = (1000, 500, 250, 120, 80, 60, 50, 40, 25, 15, 8)  # of a table or a list, as many as have room
 _ROOM = 200  # bytes for what is said of what was left out
 
 _LEVELS: tuple[tuple[str, tuple[Outcome, ...]], ...] = (
     ("error", ("fail",)),
-    ("warning", ("unsure", "skipped")),
+    ("warning", ("worse", "unsure", "skipped")),
     ("notice", ("better",)),
 )
 
@@ -48,8 +48,8 @@ class Annotation:
 
 def annotations(document: Document) -> str:
     """A command a line, nothing where all passes: an error for each suite of which something fails, a warning where
-    something is not known, a notice where something is better. Where there are more than GitHub shows, the last says
-    how many more.
+    something is worse or not known, a notice where something is better. Where there are more than GitHub shows, the
+    last says how many more.
     """
     lines = []
     for level, outcomes in _LEVELS:
@@ -64,8 +64,8 @@ def _annotation(document: Document, level: str, outcomes: Sequence[Outcome], sui
         return None
     lines = [f"{case.word}: {case.name} {case.figures}" for case in cases if case.figures]
     if level != "notice":
-        lines += reasons(cases)
-    if "fail" in outcomes:
+        lines = [*([suite.remark] if suite.remark else []), *lines, *reasons(cases)]
+    if any(case.outcome in ("fail", "worse") for case in cases):
         lines += [f"suspect: {suspect}" for suspect in suite.suspects]
     title = f"perfkit {document.kind}: {middle(suite.name, _TITLE)}"
     return Annotation(level, title, "\n".join(middle(line, _LINE) for line in lines))

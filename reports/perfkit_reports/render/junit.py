@@ -19,7 +19,10 @@ JUNIT_FILE = "junit.xml"
 
 
 def render(document: Document, *, unsure: Outcome = "skipped") -> str:
-    """The document. What fails is a failure, what was skipped is skipped, and `unsure` says what is neither."""
+    """The document. What fails is a failure, what was skipped is skipped, and `unsure` says what is neither.
+
+    What is worse passed, with a note in its output.
+    """
     outcomes: dict[cases.Outcome, Outcome] = {"fail": "failure", "unsure": unsure, "skipped": "skipped"}
     seconds = sum(suite.seconds for suite in document.suites)
     root = Element("testsuites", name=f"perfkit {document.kind}", time=_time(seconds))
@@ -41,6 +44,8 @@ def _suite(suite: Suite, outcomes: dict[cases.Outcome, Outcome], created_at: str
         tested = SubElement(element, "testcase", name=case.name, classname=suite.name, time=_time(case.seconds))
         if case.outcome in outcomes:
             _outcome(tested, outcomes[case.outcome], case, suite)
+        elif case.outcome == "worse":
+            SubElement(tested, "system-out").text = "\n".join(_lines(case, suite))
     if not suite.cases:
         tested = SubElement(element, "testcase", name="gated quantities", classname=suite.name, time=_time(0.0))
         SubElement(tested, "skipped", message=suite.reason).text = suite.reason
@@ -53,16 +58,28 @@ def _suite(suite: Suite, outcomes: dict[cases.Outcome, Outcome], created_at: str
 
 def _outcome(tested: Element, outcome: Outcome, case: Case, suite: Suite) -> None:
     """The message, and the text, which says all, since some readers show no message."""
-    message = f"{case.word}: {case.name} {case.figures}" if case.figures else f"{case.word}: {case.name}: {case.reason}"
-    lines = [message, *([case.sides, case.reason] if case.figures else [])]
-    if case.to_decide:
-        lines.append(f"to decide: {case.to_decide}")
-    if case.outcome == "fail":
-        lines += [f"suspect: {suspect}" for suspect in suite.suspects]
-    element = SubElement(tested, outcome, message=message)
-    element.text = "\n".join(lines)
+    element = SubElement(tested, outcome, message=_message(case))
+    element.text = "\n".join(_lines(case, suite))
     if outcome == "failure":
         element.set("type", case.word)
+
+
+def _message(case: Case) -> str:
+    return f"{case.word}: {case.name} {case.figures}" if case.figures else f"{case.word}: {case.name}: {case.reason}"
+
+
+def _lines(case: Case, suite: Suite) -> list[str]:
+    """All that there is to say of a case that is no plain pass."""
+    lines = [_message(case)]
+    if suite.remark and case.seconds:  # what was counted does not depend on it
+        lines.append(suite.remark)
+    if case.figures:
+        lines += [case.sides, case.reason]
+    if case.to_decide:
+        lines.append(f"to decide: {case.to_decide}")
+    if case.outcome in ("fail", "worse"):
+        lines += [f"suspect: {suspect}" for suspect in suite.suspects]
+    return lines
 
 
 def _time(seconds: float) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from perfkit.check.config import CheckConfig, load_config
 from perfkit.check.judge.quantities import QUANTITIES
+from perfkit.check.result import Verdict
 from perfkit.errors import UsageError
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
@@ -56,6 +57,13 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     train, gpt = config.cases
     assert (train.workload, train.technique, train.batch_size) == ("train.py:build", "baseline,amp", 2)
     assert (gpt.technique, gpt.batch_size) == ("baseline", None)
+
+
+def test_what_is_a_failure(tmp_path: Path) -> None:
+    assert loaded(tmp_path, FULL).fail_on is Verdict.FAIL
+    assert loaded(tmp_path, '[tool.perfkit.check]\nfail-on = "worse"').fail_on is Verdict.WORSE
+    with pytest.raises(UsageError, match="fail_on"):
+        loaded(tmp_path, '[tool.perfkit.check]\nfail-on = "pass"')
 
 
 def told(config: CheckConfig, case: int, quantity: str) -> str | None:

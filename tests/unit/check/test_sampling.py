@@ -29,6 +29,16 @@ def stopped_after(sampling: Sampling, slower: float, most: int = 60) -> tuple[in
     return most, pairs
 
 
+def test_worse_is_measured_until_it_is_clear_on_which_side_of_the_threshold_it_is() -> None:
+    sampling = Sampling(gate("3%"), budget_s=400, family=1)
+    count, _ = stopped_after(sampling, slower=1.03, most=100)
+    assert count == sampling.plan.maximum
+    sampling = Sampling(gate("9%"), budget_s=400, family=1)
+    count, pairs = stopped_after(sampling, slower=1.03, most=100)
+    assert count < sampling.plan.maximum
+    assert sampling.enough(pairs) == "all that is gated is decided"
+
+
 def test_a_large_change_is_told_at_the_first_look() -> None:
     sampling = Sampling(gate("3%"), budget_s=400, family=1)
     count, pairs = stopped_after(sampling, slower=1.5)

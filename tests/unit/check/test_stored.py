@@ -111,5 +111,5 @@ def test_thresholds_of_the_case_that_a_run_is_of(tmp_path: Path) -> None:
     lax, off = parse_threshold("10%", "FLOP", more_is_worse=True), None
     old, new = run(tmp_path / "old"), run(tmp_path / "new", flops=2.1e9)
     case = Case(workload="gpt", thresholds={"flops": lax})
-    assert judged(compared(old, new, CheckConfig(root=".", cases=(case,)), timed=False))["flops"].verdict == "pass"
+    assert judged(compared(old, new, CheckConfig(root=".", cases=(case,)), timed=False))["flops"].verdict == "worse"
     assert judged(compared(old, new, CheckConfig(root=".", thresholds={"flops": off})))["flops"].threshold is None

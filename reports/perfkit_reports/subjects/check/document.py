@@ -31,7 +31,14 @@ _COMMAND = 2000  # characters, of which more would hide the rest
 _OF_NO_CONSEQUENCE = {"Host", "Git revision"}
 
 # What needs a look comes first.
-ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_COMPARED, Verdict.IMPROVED, Verdict.PASS)
+ORDER = (
+    Verdict.FAIL,
+    Verdict.WORSE,
+    Verdict.INCONCLUSIVE,
+    Verdict.NOT_COMPARED,
+    Verdict.IMPROVED,
+    Verdict.PASS,
+)
 
 _Row = tuple[CheckedVariant, Judged]
 
@@ -53,13 +60,13 @@ def document(check: Check) -> Document:
         kind="check",
         title=f"{check.verdict.value}: {story.sides(check)}",
         headline=headline[:1].upper() + headline[1:],
-        verdict=Cell(quantities.said(check.verdict), tone=quantities.TONES.get(check.verdict, "unsure")),
+        verdict=Cell(quantities.said(check.verdict), tone=_tone(check)),
         perfkit=check.perfkit,
         created_at=check.created_at,
         eyebrow=("perfkit check", *map(story.name, variants if len(variants) == 1 else ()), check.created_at[:10]),
         lead=tuple(filter(None, (f"Compared {story.sides(check)}: {story.sampled(check)}{budget}.", todo))),
         tiles=(Tile("Before", _side(check.before)), Tile("After", _side(check.after))),
-        summary=_summary(variants),
+        summary=_summary(variants, check.fail_on),
         warnings=tuple(story.warnings(check)),
         sections=tuple(section for section in sections if section.blocks),
         data=tables.data(check),
@@ -67,6 +74,10 @@ def document(check: Check) -> Document:
         saves=CHECK_FILE,
         suites=suites(check),
     )
+
+
+def _tone(check: Check) -> str:
+    return "bad" if check.failed else quantities.TONES.get(check.verdict, "unsure")
 
 
 def verdict_of(variant: CheckedVariant) -> Verdict:
@@ -82,11 +93,11 @@ def _side(side: Side) -> Cell:
     return Cell(one_line(side.label), detail="; ".join(about))
 
 
-def _summary(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
+def _summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tuple[Block, ...]:
     """What stands out of the variants that did not simply pass, and the reasons where figures alone do not tell."""
     eventful = [variant for variant in variants if not story.uneventful(variant)]
     suspects = [_of(variant, text, variants) for variant in eventful for text in story.suspects(variant)[:_OF_EACH]]
-    untold = [(variant, [case for case in cases(variant) if _needs_reason(case)]) for variant in variants]
+    untold = [(variant, [case for case in cases(variant, fail_on) if _needs_reason(case)]) for variant in variants]
     why_so = [_of(variant, reason, variants) for variant, some in untold for reason in reasons(some)]
     return (
         *listed("suspects", suspects[:_SUSPECTS], "What stands out", weight=Weight.BRIEF),

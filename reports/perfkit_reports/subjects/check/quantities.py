@@ -15,14 +15,16 @@ from perfkit_reports.plain import one_line
 SYMBOLS = {
     Verdict.PASS: "✓",
     Verdict.FAIL: "✗",
+    Verdict.WORSE: "▼",
     Verdict.IMPROVED: "▲",
     Verdict.INCONCLUSIVE: "?",
     Verdict.NOT_COMPARED: "–",
 }
 TONES = {Verdict.PASS: "good", Verdict.IMPROVED: "good", Verdict.FAIL: "bad"}
 # A shape each, so that no colour is needed to tell verdicts apart.
-_SHAPES: dict[Verdict, Literal["cross", "ring", "triangle"]] = {
+_SHAPES: dict[Verdict, Literal["cross", "ring", "triangle", "down"]] = {
     Verdict.FAIL: "cross",
+    Verdict.WORSE: "down",
     Verdict.INCONCLUSIVE: "ring",
     Verdict.IMPROVED: "triangle",
 }

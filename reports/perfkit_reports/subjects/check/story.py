@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit import units
+from perfkit.analysis import load
 from perfkit.check.judge.outcome import OUTCOME
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit_reports.plain import one_line
@@ -13,6 +14,10 @@ _Found = tuple[CheckedVariant, Judged]
 
 _TO_DO = {
     Verdict.PASS: "",
+    Verdict.WORSE: (
+        "A threshold is what you allow: set a narrower one in [tool.perfkit.check], or give --fail-on worse, to have "
+        "this fail."
+    ),
     Verdict.IMPROVED: "perfkit check --update keeps what was won: a stored baseline then holds later changes to it.",
     Verdict.FAIL: (
         "If it is meant, set a wider threshold in [tool.perfkit.check], or write a stored baseline anew with "
@@ -55,8 +60,23 @@ def suspects(variant: CheckedVariant) -> list[str]:
     return [one_line(suspect) for suspect in variant.why.suspects] if variant.why else []
 
 
+def busy(variants: Sequence[CheckedVariant]) -> str:
+    """What else the machine did while times were measured that are no pass; "" where it was quiet, or nobody knows."""
+    doubtful = [variant for variant in variants if any(map(_in_doubt, gated(variant)))]
+    return load.busy(load.mean_load(pair.load for variant in doubtful for pair in variant.pairs))
+
+
+def _in_doubt(judged: Judged) -> bool:
+    return not judged.exact and judged.verdict in (Verdict.FAIL, Verdict.WORSE, Verdict.INCONCLUSIVE)
+
+
 def headline(check: Check) -> str:
-    """`2 of 15 gated quantities got worse, in 1 of 4 variants`: what the verdict rests on."""
+    """`2 of 15 gated quantities got worse, in 1 of 4 variants`: what the verdict rests on, after what to know first."""
+    first = busy(check.variants)
+    return f"{first}: {_outcome(check)}" if first else _outcome(check)
+
+
+def _outcome(check: Check) -> str:
     total = sum(len(gated(variant)) for variant in check.variants)
     if not total:
         return "nothing is gated: no variant has a quantity with a threshold"
@@ -66,17 +86,25 @@ def headline(check: Check) -> str:
     share = f"{len(rows)} of {every}"
     match check.verdict:
         case Verdict.FAIL if rows:
-            return _what_failed(rows, every, len(check.variants))
+            return f"{_what_failed(rows, every, len(check.variants))}{_also_worse(check)}"
+        case Verdict.WORSE if rows:
+            meant = ", which is to fail" if check.failed else ""
+            return f"{share} got worse by less than the threshold{where}{meant}"
         case Verdict.IMPROVED if rows:
             return f"{share} got better{where}, and nothing that was compared got worse"
         case Verdict.INCONCLUSIVE if rows:
-            return f"{share} cannot be told with this much data{where}"
+            return f"{share} cannot be told with this much data{where}{_also_worse(check)}"
         case Verdict.PASS if len(rows) == total:
             return f"{every}: nothing got worse by more than its threshold"
         case Verdict.PASS if rows:
             return f"{share} pass, the others were not compared"
         case _:
             return f"{len(having(check, Verdict.NOT_COMPARED))} of {every} could not be compared"
+
+
+def _also_worse(check: Check) -> str:
+    rows = having(check, Verdict.WORSE)
+    return f"; {len(rows)} got worse by less than the threshold" if rows else ""
 
 
 def _what_failed(rows: Sequence[_Found], every: str, variants: int) -> str:

@@ -2,7 +2,7 @@
 
 from itertools import chain, count
 
-from perfkit.check.result import Check, CheckedVariant, Judged, Verdict
+from perfkit.check.result import Check, CheckedVariant, Judged, Verdict, fails
 from perfkit_reports.document.cases import Case, Outcome, Suite
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import quantities, story
@@ -11,6 +11,7 @@ _OUTCOMES: dict[Verdict, Outcome] = {
     Verdict.PASS: "pass",
     Verdict.IMPROVED: "better",
     Verdict.FAIL: "fail",
+    Verdict.WORSE: "worse",
     Verdict.INCONCLUSIVE: "unsure",
     Verdict.NOT_COMPARED: "skipped",
 }
@@ -29,7 +30,8 @@ def _suite(check: Check, variant: CheckedVariant, name: str) -> Suite:
     environment = check.after.environment
     return Suite(
         name=name,
-        cases=tuple(cases(variant, shared)),
+        cases=tuple(cases(variant, check.fail_on, shared)),
+        remark=story.busy([variant]),
         suspects=tuple(story.suspects(variant)),
         reason="" if gated else "; ".join(story.notes(variant)) or "no quantity of it has a threshold",
         properties=_properties(check, variant),
@@ -38,20 +40,20 @@ def _suite(check: Check, variant: CheckedVariant, name: str) -> Suite:
     )
 
 
-def cases(variant: CheckedVariant, seconds: float = 0.0) -> list[Case]:
+def cases(variant: CheckedVariant, fail_on: Verdict, seconds: float = 0.0) -> list[Case]:
     """Of the gated quantities; `seconds` is the time of each that was sampled."""
     titles: set[str] = set()
-    return [_case(judged, _unlike(one_line(judged.title), titles), seconds) for judged in story.gated(variant)]
+    return [_case(judged, fail_on, _unlike(one_line(judged.title), titles), seconds) for judged in story.gated(variant)]
 
 
-def _case(judged: Judged, name: str, seconds: float) -> Case:
+def _case(judged: Judged, fail_on: Verdict, name: str, seconds: float) -> Case:
     change = quantities.change(judged)
     interval = f" ({change.detail})" if change.detail else ""
     compared = quantities.has_change(judged)
     sides = f"{quantities.before(judged).text} → {quantities.after(judged).text}"
     return Case(
         name=name,
-        outcome=_OUTCOMES[judged.verdict],
+        outcome="fail" if fails(judged.verdict, fail_on) else _OUTCOMES[judged.verdict],
         word=judged.verdict.value,
         figures=f"{change.text}{interval}, allowed {quantities.threshold(judged).text}" if compared else "",
         sides=sides if compared else "",

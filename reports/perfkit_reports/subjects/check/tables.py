@@ -11,7 +11,16 @@ from perfkit_reports.document.tables import Data, fields, owned, schema_of
 
 _OF = {"workload": str, "variant": str}
 _JUDGED = schema_of(Judged, **_OF, threshold=str)
-_PAIRS = {**_OF, "pair": int, "turns": str, "seconds": float, "step_time_change": float, "cpu_time_change": float}
+_PAIRS = {
+    **_OF,
+    "pair": int,
+    "turns": str,
+    "seconds": float,
+    "step_time_change": float,
+    "cpu_time_change": float,
+    "other_cores": float,
+    "stolen_cores": float,
+}
 
 _Rows = list[dict[str, Any]]
 
@@ -46,6 +55,8 @@ def _pairs(variant: CheckedVariant) -> _Rows:
             "turns": variant.turns,
             "seconds": pair.seconds,
             **{f"{clock}_change": _change(pair, clock, variant.turns) for clock in ("step_time", "cpu_time")},
+            "other_cores": None if pair.load is None else pair.load.others,
+            "stolen_cores": None if pair.load is None else pair.load.stolen,
         }
         for number, pair in enumerate(variant.pairs, 1)
     ]

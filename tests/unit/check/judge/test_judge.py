@@ -118,9 +118,9 @@ def test_the_family_is_of_what_is_gated_and_there() -> None:
     assert [gate.quantity.name for gate in gates(BEFORE, BEFORE, given)] == ["cpu_time", "step_time", "throughput"]
 
 
-def verdict(*told: tuple[Verdict, str | None, float | None]) -> Verdict:
+def verdict(*told: tuple[Verdict, str | None, float | None], fail_on: Verdict = Verdict.FAIL) -> Verdict:
     """Of quantities with (verdict, threshold, value now); all of them had a value before."""
-    return overall(
+    judged = (
         Judged(
             quantity="flops",
             title="",
@@ -134,6 +134,15 @@ def verdict(*told: tuple[Verdict, str | None, float | None]) -> Verdict:
         )
         for each, text, now in told
     )
+    return overall(judged, fail_on)
+
+
+def test_worse_goes_before_what_is_open_only_where_it_is_to_fail() -> None:
+    open_, worse = (Verdict.INCONCLUSIVE, "3%", 1.0), (Verdict.WORSE, "3%", 1.0)
+    assert verdict(open_, worse) is Verdict.INCONCLUSIVE
+    assert verdict((Verdict.PASS, "3%", 1.0), worse, (Verdict.IMPROVED, "3%", 1.0)) is Verdict.WORSE
+    assert verdict(open_, worse, fail_on=Verdict.WORSE) is Verdict.WORSE
+    assert verdict(open_, worse, (Verdict.FAIL, "3%", 1.0), fail_on=Verdict.WORSE) is Verdict.FAIL
 
 
 def test_a_check_comes_to_the_worst_of_what_is_gated() -> None:

@@ -91,8 +91,9 @@ def test_of_nothing_before_only_an_absolute_threshold_decides() -> None:
     assert _judge(WAIT, nothing, some, "5%").verdict is Verdict.INCONCLUSIVE
     assert "absolute" in _judge(WAIT, nothing, some, "5%").to_decide
     assert _judge(WAIT, nothing, some, "+5ms").verdict is Verdict.FAIL
-    assert _judge(WAIT, nothing, some, "+50ms").verdict is Verdict.PASS
-    assert _judge(WAIT, nothing, some, "<=50ms").verdict is Verdict.PASS
+    assert _judge(WAIT, nothing, some, "+50ms").verdict is Verdict.WORSE
+    assert _judge(WAIT, nothing, some, "<=50ms").verdict is Verdict.WORSE
+    assert _judge(WAIT, nothing, (0.0, 0.0, 0.0, 0.02), "+500ms").verdict is Verdict.PASS
     assert _judge(WAIT, nothing, (0.0, 0.0, 0.0, 0.02), "+5ms").verdict is Verdict.INCONCLUSIVE
     assert _judge(WAIT, nothing, some, None).change is None
 

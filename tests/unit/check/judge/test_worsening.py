@@ -31,20 +31,13 @@ def test_a_rate_that_falls_is_worse() -> None:
     assert low < fallen.change(0.05) < high < 0
 
 
-@pytest.mark.parametrize("error", [1e-6, 0.001, 0.004, 0.01, 0.1])
-def test_what_is_detectable_is_never_below_half_the_threshold(error: float) -> None:
-    assert _worsening(0.0, error).detectable(0.01) >= 0.0149
-
-
 def test_what_is_detectable_is_found_with_95_percent() -> None:
     rng = np.random.default_rng(5)
-    samples, spread, alpha, margin = 20, 0.03, 0.005, math.log1p(0.03)
+    samples, spread, alpha = 20, 0.03, 0.005
     true = math.log1p(_worsening(0, spread / math.sqrt(samples)).detectable(alpha))
     values = true + spread * rng.standard_normal((4000, samples))
     reach = t_quantile(1 - alpha, samples - 1) * values.std(axis=1, ddof=1) / math.sqrt(samples)
-    estimates = values.mean(axis=1)
-    found = np.mean((estimates > reach) & (estimates + reach >= margin))
-    assert 0.93 < found < 0.97
+    assert 0.93 < np.mean(values.mean(axis=1) > reach) < 0.97
 
 
 @pytest.mark.parametrize(("spread", "difference"), [(0.03, 0.03), (0.1, 0.03), (0.001, 0.03), (0.05, 0.01)])

@@ -36,6 +36,13 @@ def test_thresholds(given: str | int, before: float | None, after: float, failed
     assert judged(given, before, after).failed is failed
 
 
+def test_worse_is_what_is_worse_than_stored_within_what_is_allowed() -> None:
+    assert judged("1%", 1000, 1001).worse
+    assert not judged("1%", 1000, 1011).worse  # fails
+    assert not judged("1%", 1000, 1000).worse
+    assert not judged("<=1KiB", None, 1).worse
+
+
 def test_improved_is_what_is_better_by_more_than_it_may_be_worse() -> None:
     assert judged("1%", 1000, 980).improved
     assert not judged("1%", 1000, 995).improved

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from perfkit.check.result import Check
+from perfkit.check.result import Check, Verdict
 from perfkit_reports.render import github
 from perfkit_reports.render.github import SHOWN, Annotation
 from perfkit_reports.subjects.check.document import document
@@ -56,6 +56,19 @@ def test_a_side_that_does_not_train_any_more_is_an_error_with_the_reason() -> No
     (error, warning) = shown(sample_checks.stopped())
     assert error[2] == "fail: training to the end: now: out of memory: at step 3, peak 1.93 GiB of 2.00 GiB"
     assert warning[2].startswith("not compared: peak allocated, CPU time a step, step time: now: ")
+
+
+def test_what_is_worse_is_a_warning_that_begins_with_how_busy_the_machine_was() -> None:
+    ((level, _, message),) = shown(sample_checks.worse())
+    assert level == "warning"
+    first, cpu, *_ = message.splitlines()
+    assert first == "other processes used 1.6 of 2 cores while this was measured"
+    assert cpu.startswith("worse: CPU time a step +")
+
+
+def test_what_is_worse_is_an_error_where_it_is_to_fail() -> None:
+    ((level, _, _),) = shown(msgspec.structs.replace(sample_checks.worse(), fail_on=Verdict.WORSE))
+    assert level == "error"
 
 
 def test_a_pass_says_nothing() -> None:

@@ -24,7 +24,8 @@ _SCHEMA: dict[str, tuple[set[str], set[str], set[str]]] = {
     ),
     "properties": (set(), set(), {"property"}),
     "property": ({"name", "value"}, set(), set()),
-    "testcase": ({"name"}, {"classname", "time"}, {"failure", "skipped"}),
+    "testcase": ({"name"}, {"classname", "time"}, {"failure", "skipped", "system-out"}),
+    "system-out": (set(), set(), set()),
     "failure": (set(), {"message", "type"}, set()),
     "skipped": (set(), {"message", "type"}, set()),
 }
@@ -71,6 +72,23 @@ def test_each_verdict_has_its_outcome(every_verdict: Check) -> None:
     assert [child.tag for child in found["gpt flash", "step time"]] == []
     assert [child.tag for child in found["mlp baseline", "step time"]] == ["skipped"]
     assert [child.tag for child in found["gpt offload:what=activations:to=disk", "step time"]] == ["skipped"]
+
+
+def test_what_is_worse_passes_with_a_note_that_begins_with_how_busy_the_machine_was() -> None:
+    (note,) = cases(sample_checks.worse())["gpt ckpt", "step time"]
+    assert note.tag == "system-out"
+    lines = (note.text or "").splitlines()
+    assert lines[0].startswith("worse: step time +")
+    assert lines[1] == "other processes used 1.6 of 2 cores while this was measured"
+    assert lines[3].startswith("worse: less than +")
+    assert parsed(sample_checks.worse()).get("failures") == "0"
+
+
+def test_what_is_worse_is_a_failure_where_it_is_asked_to_be() -> None:
+    check = msgspec.structs.replace(sample_checks.worse(), fail_on=Verdict.WORSE)
+    (failure,) = cases(check)["gpt ckpt", "step time"]
+    assert (failure.tag, failure.get("type")) == ("failure", "worse")
+    assert parsed(check).get("failures") == "2"
 
 
 def test_inconclusive_can_be_a_failure(every_verdict: Check) -> None:

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from perfkit.check.result import Side, Verdict
+from perfkit.record import MachineLoad
 from perfkit_reports.subjects.check import story
 from tests.fixtures import sample_checks
 
@@ -23,6 +24,49 @@ def test_a_side_that_does_not_train_is_no_figure_that_got_worse() -> None:
         "4 of 10 gated quantities got worse by more than the threshold, in 1 of 2 variants, "
         "and 1 of 2 variants does not train to the end"
     )
+
+
+def test_a_busy_machine_is_the_first_thing_that_is_said_where_times_are_no_pass() -> None:
+    busy = "other processes used 1.6 of 2 cores while this was measured"
+    worse = sample_checks.worse()
+    assert story.headline(worse) == f"{busy}: 2 of 5 gated quantities got worse by less than the threshold"
+    loaded = worse.variants[0].pairs[0].load
+    noisy = sample_checks.too_noisy()
+    pairs = tuple(msgspec.structs.replace(pair, load=loaded) for pair in noisy.variants[0].pairs)
+    noisy = msgspec.structs.replace(noisy, variants=(msgspec.structs.replace(noisy.variants[0], pairs=pairs),))
+    assert story.headline(noisy) == f"{busy}: 2 of 5 gated quantities cannot be told with this much data"
+
+
+def test_a_busy_machine_is_not_told_where_it_was_quiet_or_times_pass_or_only_counts_fail() -> None:
+    busy = sample_checks.worse().variants[0]
+    quiet = tuple(
+        msgspec.structs.replace(pair, load=MachineLoad(seconds=4, cores=2, others=0.02)) for pair in busy.pairs
+    )
+    assert story.busy([msgspec.structs.replace(busy, pairs=quiet)]) == ""
+    timed = {each.quantity for each in busy.judged if not each.exact}
+    passing = tuple(
+        msgspec.structs.replace(each, verdict=Verdict.PASS if each.quantity in timed else Verdict.FAIL)
+        for each in busy.judged
+    )
+    assert story.busy([msgspec.structs.replace(busy, judged=passing)]) == ""
+
+
+def test_what_is_worse_is_told_beside_what_failed_and_what_is_open() -> None:
+    both = (sample_checks.slower(), sample_checks.regressed())
+    failed = msgspec.structs.replace(sample_checks.one_of_two(), variants=both)
+    assert story.headline(failed) == (
+        "4 of 11 gated quantities got worse by more than the threshold, in 1 of 2 variants; "
+        "2 got worse by less than the threshold"
+    )
+    open_ = msgspec.structs.replace(
+        sample_checks.too_noisy(), variants=(sample_checks.slower(), sample_checks.undecided())
+    )
+    assert story.headline(open_).endswith("in 1 of 2 variants; 2 got worse by less than the threshold")
+
+
+def test_worse_that_is_to_fail_says_so() -> None:
+    quiet = msgspec.structs.replace(sample_checks.worse(), variants=(sample_checks.slower(),), fail_on=Verdict.WORSE)
+    assert story.headline(quiet).endswith("got worse by less than the threshold, which is to fail")
 
 
 @pytest.mark.parametrize("name", ["every_verdict", "too_noisy", "other_machine", "stopped", "nothing"])
