@@ -23,12 +23,15 @@ Examples:
 )
 @click.option("--threads", metavar="LIST", help="Numbers of CPU threads to measure with.  [default: 1 and all cores]")
 @click.option("--short", is_flag=True, help="Fewer repeats: what `perfkit bench` does by itself.")
-@click.option("--force", is_flag=True, help="Measure again what is known already.")
+@click.option(
+    "--force", is_flag=True, help="Measure again what is known already; of all calibrations the best value holds."
+)
 def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     """Measure this machine's ceilings: FLOP/s of each dtype, bandwidth of each memory.
 
-    They are the roofs of the roofline. The result is kept for this machine and used by `perfkit bench`. Leave the
-    machine alone meanwhile: what does not repeat is labelled as low confidence.
+    They are the roofs of the roofline. The result is kept for this machine and used by `perfkit bench`; the best of all
+    calibrations holds. Leave the machine alone meanwhile: what does not repeat is labelled as low confidence, and what
+    was disturbed throughout is measured again the next time.
     """
     from rich.console import Console
 
@@ -57,7 +60,7 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
 def _missing(device: str, name: str, threads: tuple[int, ...], *, short: bool, force: bool) -> tuple[int, ...] | None:
     """The numbers of threads to measure with, or None where everything asked for is known.
 
-    A short calibration does not count as known where a full one is asked for.
+    A short calibration does not count as known where a full one is asked for, nor what was disturbed or refuted.
     """
     from perfkit.devices import cache
     from perfkit.devices.fingerprint import fingerprint
@@ -67,7 +70,11 @@ def _missing(device: str, name: str, threads: tuple[int, ...], *, short: bool, f
         cached = None if force else cache.load(fingerprint(device, name))
     except RunFormatError:
         cached = None  # measuring again replaces a file that cannot be read
-    known = frozenset[int | None]() if cached is None else cached.threads() if short else frozenset(cached.full)
+    known = (
+        frozenset[int | None]()
+        if cached is None
+        else (cached.threads() if short else cached.full()) - cached.doubtful()
+    )
     if device != "cpu":
         return None if None in known else ()
     return tuple(count for count in threads if count not in known) or None

@@ -13,7 +13,7 @@ def table(known: DeviceCeilings) -> Table:
     for name in ("level", "dtype", "threads"):
         made.add_column(name)
     made.add_column("value", justify="right")
-    for name in ("kind", "spread", "confidence"):
+    for name in ("kind", "measured", "spread", "confidence"):
         made.add_column(name)
     made.add_column("source", no_wrap=True)
     for ceiling in known.ceilings:
@@ -23,8 +23,9 @@ def table(known: DeviceCeilings) -> Table:
             "" if ceiling.threads is None else str(ceiling.threads),
             _value(ceiling),
             ceiling.kind.value,
+            ceiling.measured_at[:10],
             "" if ceiling.spread is None else percent(ceiling.spread),
-            "" if ceiling.confidence is None else ceiling.confidence.value,
+            "disturbed" if ceiling.disturbed else "" if ceiling.confidence is None else ceiling.confidence.value,
             ceiling.source,
         )
     return made

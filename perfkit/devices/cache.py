@@ -1,33 +1,110 @@
-"""Measured ceilings, kept per machine: one JSON file per fingerprint under the user's cache folder."""
+"""Measured ceilings, kept per machine: one JSON file per fingerprint under the user's cache folder.
+
+A ceiling is a maximum, so that of all calibrations of a machine the best value of each level, dtype and number of
+threads holds, whichever day it is from.
+"""
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Level
 from perfkit.devices.fingerprint import file_stem
-from perfkit.devices.repeats import KernelRepeats
+from perfkit.devices.repeats import MIN_USABLE, KernelRepeats
 from perfkit.errors import PerfkitError, RunFormatError
-from perfkit.files import read_json, write_json
+from perfkit.files import Migrations, read_json, write_json
 from perfkit.spec import Struct
 
-CACHE_VERSION = 1
+CACHE_VERSION = 2
+
+# Calibrations that are kept besides those that still hold a best value.
+_LATEST = 8
+
+Threads = int | None  # None on a GPU
+
+
+class Calibration(Struct):
+    """One calibration of a machine: its ceilings with the time in each, and the repeats that they come from."""
+
+    full: bool
+    measured: DeviceCeilings
+    repeats: tuple[KernelRepeats, ...] = ()
+
+    def threads(self) -> frozenset[Threads]:
+        return frozenset(ceiling.threads for ceiling in self.measured.ceilings)
 
 
 class Cached(Struct):
-    """What is known of one machine. `full` lists the numbers of threads (None on a GPU) calibrated in full."""
+    """What is known of one machine: its calibrations, the oldest first, at least one.
+
+    `refuted` are the numbers of threads with a ceiling that work has been faster than since they were calibrated.
+    """
 
     schema_version: int = CACHE_VERSION
-    measured: DeviceCeilings
-    full: tuple[int | None, ...] = ()
-    repeats: tuple[KernelRepeats, ...] = ()
+    calibrations: tuple[Calibration, ...]
+    refuted: tuple[Threads, ...] = ()
 
-    def threads(self) -> frozenset[int | None]:
+    @property
+    def measured(self) -> DeviceCeilings:
+        """The best of each ceiling, with the notes of the latest calibration of each number of threads."""
+        latest = {count: calibration for calibration in self.calibrations for count in calibration.threads()}
+        last = self.calibrations[-1].measured
+        return replace(
+            last,
+            ceilings=tuple(best(self.calibrations).values()),
+            notes=tuple(
+                dict.fromkeys(
+                    note
+                    for calibration in self.calibrations
+                    if calibration in latest.values() or calibration is self.calibrations[-1]
+                    for note in calibration.measured.notes
+                )
+            ),
+        )
+
+    @property
+    def repeats(self) -> tuple[KernelRepeats, ...]:
+        """Those of the latest calibration of each number of threads."""
+        latest = {kernel.threads: made for made in self.calibrations for kernel in made.repeats}
+        return tuple(
+            kernel
+            for calibration in self.calibrations
+            for kernel in calibration.repeats
+            if latest[kernel.threads] is calibration
+        )
+
+    def threads(self) -> frozenset[Threads]:
         """The numbers of threads that have been calibrated."""
-        return frozenset(ceiling.threads for ceiling in self.measured.ceilings)
+        return frozenset(count for calibration in self.calibrations for count in calibration.threads())
+
+    def full(self) -> frozenset[Threads]:
+        """Those that have been calibrated in full."""
+        return frozenset(count for made in self.calibrations if made.full for count in made.threads())
+
+    def doubtful(self) -> frozenset[Threads]:
+        """Those to be measured again: no calibration of a ceiling was undisturbed, or work was faster than one."""
+        disturbed = (ceiling.threads for ceiling in self.measured.ceilings if ceiling.disturbed)
+        return frozenset((*disturbed, *self.refuted)) & self.threads()
+
+
+def best(calibrations: Iterable[Calibration]) -> dict[tuple[Level, str | None, Threads], Ceiling]:
+    """The highest ceiling of each level, dtype and number of threads.
+
+    What a disturbed calibration reached was reached, and counts. The result is called disturbed where every calibration
+    of it was.
+    """
+    found: dict[tuple[Level, str | None, Threads], Ceiling] = {}
+    for ceiling in (ceiling for made in calibrations for ceiling in made.measured.ceilings):
+        key = (ceiling.level, ceiling.dtype, ceiling.threads)
+        other = found.setdefault(key, ceiling)
+        higher = max(other, ceiling, key=lambda each: each.value)
+        found[key] = higher if other.disturbed and ceiling.disturbed else replace(higher, disturbed="")
+    return found
 
 
 def folder() -> Path:
@@ -51,7 +128,9 @@ def load(fingerprint: str) -> Cached | None:
     file = path(fingerprint)
     if not file.exists():
         return None
-    cached = read_json(file, Cached)
+    cached = read_json(file, Cached, _MIGRATIONS)
+    if not cached.calibrations:
+        raise RunFormatError(f"{file}: holds no calibration; delete it")
     if cached.measured.fingerprint != fingerprint:
         raise RunFormatError(
             f"{file}: holds the ceilings of another machine ({cached.measured.fingerprint}); delete it"
@@ -60,56 +139,80 @@ def load(fingerprint: str) -> Cached | None:
 
 
 def store(measured: DeviceCeilings, repeats: Sequence[KernelRepeats], *, full: bool) -> Cached:
-    """Merge a calibration into the cache and return what the cache holds now.
+    """Add a calibration to the cache and return what the cache holds now.
 
-    New numbers of threads are added. For one that is there already the newer calibration counts, except that
-    a short one never replaces a full one. A file that cannot be read is replaced; where none can be written,
-    the ceilings are returned all the same, with a note.
+    Its numbers of threads are no longer refuted: what work is faster than now, measuring does not find. A file that
+    cannot be read is replaced; where none can be written, the ceilings are returned all the same, with a note.
     """
-    try:
-        old = load(measured.fingerprint)
-    except RunFormatError:
-        old = None
-    new = merge(old, measured, repeats, full=full)
+    dated = replace(measured, ceilings=tuple(_dated(ceiling, measured.measured_at) for ceiling in measured.ceilings))
+    made = Calibration(full=full, measured=dated, repeats=tuple(repeats))
+    old = _readable(measured.fingerprint)
+    new = Cached(
+        calibrations=_kept((*(old.calibrations if old else ()), made)),
+        refuted=tuple(count for count in (old.refuted if old else ()) if count not in made.threads()),
+    )
     try:
         write_json(path(measured.fingerprint), new)
     except PerfkitError as error:
         note = f"the calibration could not be kept and will be repeated next time: {error}"
-        kept = msgspec.structs.replace(new.measured, notes=(*new.measured.notes, note))
-        return msgspec.structs.replace(new, measured=kept)
+        noted = replace(made, measured=replace(dated, notes=(*dated.notes, note)))
+        return replace(new, calibrations=(*new.calibrations[:-1], noted))
     return new
 
 
-def merge(old: Cached | None, measured: DeviceCeilings, repeats: Sequence[KernelRepeats], *, full: bool) -> Cached:
-    """`old` with the ceilings of another calibration of the same machine; see `store` for which counts."""
-    fresh = frozenset(ceiling.threads for ceiling in measured.ceilings)
-    if old is None:
-        return Cached(measured=measured, full=_order(fresh) if full else (), repeats=tuple(repeats))
-    taken = fresh if full else fresh - set(old.full)
-    if not taken:
-        return old
-    return Cached(
-        measured=DeviceCeilings(
-            device=measured.device,
-            device_name=measured.device_name,
-            fingerprint=measured.fingerprint,
-            measured_at=measured.measured_at,
-            ceilings=(*_of(old.measured.ceilings, old.threads() - taken), *_of(measured.ceilings, taken)),
-            notes=measured.notes
-            if old.threads() <= taken
-            else tuple(dict.fromkeys((*old.measured.notes, *measured.notes))),
-        ),
-        full=_order(set(old.full) | taken if full else set(old.full)),
-        repeats=(
-            *(kernel for kernel in old.repeats if kernel.threads not in taken),
-            *(kernel for kernel in repeats if kernel.threads in taken),
-        ),
-    )
+def refute(fingerprint: str, threads: Iterable[Threads]) -> None:
+    """Keep that work was faster than a ceiling of these numbers of threads, so that they are measured again next time.
+
+    A machine that was not calibrated, and a file that cannot be read, are left as they are.
+    """
+    old = _readable(fingerprint)
+    if old is not None:
+        refuted = tuple(dict.fromkeys((*old.refuted, *threads)))
+        write_json(path(fingerprint), replace(old, refuted=refuted))
 
 
-def _of(ceilings: Sequence[Ceiling], threads: frozenset[int | None]) -> tuple[Ceiling, ...]:
-    return tuple(ceiling for ceiling in ceilings if ceiling.threads in threads)
+def _readable(fingerprint: str) -> Cached | None:
+    try:
+        return load(fingerprint)
+    except RunFormatError:
+        return None
 
 
-def _order(threads: frozenset[int | None] | set[int | None]) -> tuple[int | None, ...]:
-    return tuple(sorted(threads, key=lambda count: count or 0))
+def _dated(ceiling: Ceiling, measured_at: str) -> Ceiling:
+    return replace(ceiling, measured_at=ceiling.measured_at or measured_at)
+
+
+def _kept(calibrations: Sequence[Calibration]) -> tuple[Calibration, ...]:
+    """The latest ones, and of the earlier ones those without which the ceilings would be others."""
+    kept = list(calibrations)
+    for made in calibrations[:-_LATEST]:
+        rest = [other for other in kept if other is not made]
+        if best(rest) == best(kept):
+            kept = rest
+    return tuple(kept)
+
+
+def _calibrations(content: dict[str, Any]) -> None:
+    """Format 2 keeps each calibration. Format 1 had but one result, with undisturbed repeats told in words alone."""
+    measured, repeats, full = content.pop("measured"), content.pop("repeats", []), content.pop("full", [])
+    for ceiling in measured["ceilings"]:
+        ceiling["measured_at"] = measured.get("measured_at", "")
+        told = re.search(r"best of (\d+) repeats, (\d+) undisturbed", ceiling["source"])
+        if told and int(told[2]) < MIN_USABLE:
+            ceiling["disturbed"] = f"{told[2]} of {told[1]} repeats undisturbed"
+
+    def of_these(some: list[dict[str, Any]], in_full: bool) -> list[dict[str, Any]]:
+        return [each for each in some if (each["threads"] in full) == in_full]
+
+    content["calibrations"] = [
+        {
+            "full": in_full,
+            "measured": {**measured, "ceilings": of_these(measured["ceilings"], in_full)},
+            "repeats": of_these(repeats, in_full),
+        }
+        for in_full in (False, True)
+        if of_these(measured["ceilings"], in_full)
+    ]
+
+
+_MIGRATIONS: Migrations = {1: _calibrations}

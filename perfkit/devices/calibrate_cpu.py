@@ -23,7 +23,7 @@ from perfkit.devices.measure import (
 )
 from perfkit.devices.peak import IEEE
 from perfkit.devices.repeats import SPREAD_TOLERANCE
-from perfkit.units import bandwidth, flops_per_s
+from perfkit.units import bandwidth, flops_per_s, percent
 
 SHORT = Effort(repeats=5, windows=150, budget_s=0.06, quantile=0.99)
 FULL = Effort(repeats=7, windows=300, budget_s=0.4, quantile=0.99)
@@ -39,6 +39,7 @@ MAX_CALL_S = 0.03  # a sweep ends with the first product that takes longer
 NEAR_BEST = 0.9
 TOO_SLOW = 0.125  # a dtype below this share of the fp32 rate has no kernels of its own: a fallback is no ceiling
 CANARY_SIZE = 512
+_TOO_BUSY = "another figure of the same threads cannot be true"
 BUSY = 0.1  # share of time in which some task waited for a CPU
 
 
@@ -83,6 +84,7 @@ def derived(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
             threads=ceiling.threads,
             spread=ceiling.spread,
             confidence=ceiling.confidence,
+            disturbed=ceiling.disturbed,
         )
         for ceiling in measured
         if ceiling.level == Level.MATRIX and ceiling.dtype in ("fp32", "fp64")
@@ -93,7 +95,8 @@ def plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
     """The ceilings that can be true, and a note for each that is left out.
 
     A cache is not slower than DRAM, and more threads do not make the same work slower. Where a figure says so,
-    threads that wait for each other lost their CPUs to other processes, and what they could do is not known.
+    threads that wait for each other lost their CPUs to other processes, and what they could do is not known. If it was
+    not to be trusted either, what else was measured with as many threads was disturbed, too.
     """
     kept: list[Ceiling] = []
     notes: list[str] = []
@@ -108,7 +111,12 @@ def plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
             f"{name} with {threads_text(ceiling.threads or 1)} is left out: it measured {show(ceiling.value)}, less "
             f"than {slower_than}, so the machine was too busy to tell"
         )
-    return kept, notes
+    unsure = {each.threads for each in measured if each not in kept and each.confidence == Confidence.LOW}
+    return [_disturbed(ceiling, _TOO_BUSY) if ceiling.threads in unsure else ceiling for ceiling in kept], notes
+
+
+def _disturbed(ceiling: Ceiling, why: str) -> Ceiling:
+    return msgspec.structs.replace(ceiling, disturbed=ceiling.disturbed or why)
 
 
 def _contradiction(ceiling: Ceiling, measured: Sequence[Ceiling]) -> str | None:
@@ -200,9 +208,17 @@ def _product(dtype: str, size: int, threads: int) -> Kernel:
 
 
 def downgraded(ceiling: Ceiling, *pressures: float | None) -> Ceiling:
-    """The ceiling with low confidence where other work was waiting for the CPUs at either end."""
-    busy = any(pressure is not None and pressure > BUSY for pressure in pressures)
-    return msgspec.structs.replace(ceiling, confidence=Confidence.LOW) if busy else ceiling
+    """The ceiling with low confidence where other work was waiting for the CPUs at either end.
+
+    It was disturbed only if its own repeats say so too: the pressure is that of the whole host, which may have many
+    more CPUs than this process uses.
+    """
+    most = max((pressure for pressure in pressures if pressure is not None), default=0.0)
+    if most <= BUSY:
+        return ceiling
+    if ceiling.confidence == Confidence.LOW:
+        return _disturbed(ceiling, f"tasks waited for a CPU in {percent(most)} of the time, and its repeats differ")
+    return msgspec.structs.replace(ceiling, confidence=Confidence.LOW)
 
 
 def load_note(before: float | None, after: float | None) -> str:

@@ -143,8 +143,9 @@ def release() -> None:
 
 
 def downgraded(ceiling: Ceiling, device: Device) -> Ceiling:
-    """The ceiling with low confidence where something else was using the device."""
-    return msgspec.structs.replace(ceiling, confidence=Confidence.LOW) if device.use.busy else ceiling
+    """The ceiling with low confidence, and as disturbed, where something else was using the device."""
+    busy = device.use.busy
+    return msgspec.structs.replace(ceiling, confidence=Confidence.LOW, disturbed=busy) if busy else ceiling
 
 
 def _use_notes(use: Use) -> list[str]:

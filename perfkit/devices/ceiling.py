@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from perfkit.spec import Struct
 
-CEILINGS_VERSION = 1
+CEILINGS_VERSION = 2
 
 
 class Level(StrEnum):
@@ -33,7 +33,9 @@ class Ceiling(Struct):
     """A bound on a rate: `value` in `unit` (`FLOP/s` or `B/s`).
 
     `threads` is set on a CPU, where a ceiling holds for that many threads only. `spread` is the relative
-    difference between the best values of two halves of the repeats (None for a datasheet value).
+    difference between the best values of two halves of the repeats (None for a datasheet value). `measured_at` is the
+    time of the calibration that it comes from; `disturbed` says what kept that one from telling what the device can do,
+    empty where nothing did.
     """
 
     level: Level
@@ -45,6 +47,8 @@ class Ceiling(Struct):
     threads: int | None = None
     spread: float | None = None
     confidence: Confidence | None = None
+    measured_at: str = ""
+    disturbed: str = ""
 
 
 class Cache(Struct):
@@ -56,7 +60,8 @@ class Cache(Struct):
 
 
 class DeviceCeilings(Struct):
-    """All ceilings known for a device. `fingerprint` identifies the machine the measured ones hold for."""
+    """All ceilings known for a device. `fingerprint` identifies the machine the measured ones hold for, `measured_at`
+    is the time of the latest calibration."""
 
     schema_version: int = CEILINGS_VERSION
     device: str  # "cpu" or "cuda"

@@ -16,6 +16,7 @@ from perfkit.spec import Struct
 CANARY_TOLERANCE = 0.03
 SPREAD_TOLERANCE = 0.05
 MIN_KEPT = 3
+MIN_USABLE = 2  # with fewer undisturbed repeats there is no telling what the others would have been
 CORE_CLOCKED = frozenset({Level.MATRIX, Level.VECTOR, Level.L2})  # these follow the core's clock, as the canary does
 
 
@@ -52,6 +53,11 @@ class Summary(NamedTuple):
     kept: int
     total: int
 
+    @property
+    def disturbed(self) -> str:
+        """Why the value says little of the hardware, empty where it does say."""
+        return "" if self.kept >= MIN_USABLE else f"{self.kept} of {self.total} repeats undisturbed"
+
 
 def quantile_rate(durations_s: Sequence[float], amount: float, quantile: float) -> float:
     """The rate that a share `quantile` of the windows does not exceed (nearest rank): 0.99 is nearly the best.
@@ -82,7 +88,7 @@ def summarise(repeats: Sequence[Repeat], canary: float, level: Level) -> Summary
     value next time, however well the repeats of today agree.
     """
     kept = [repeat.rate for repeat in repeats if repeat.canary >= (1 - CANARY_TOLERANCE) * canary]
-    used = kept if len(kept) >= 2 else [repeat.rate for repeat in repeats]
+    used = kept if len(kept) >= MIN_USABLE else [repeat.rate for repeat in repeats]
     value = max(used)
     spread = None
     if len(used) >= 2:

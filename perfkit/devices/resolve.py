@@ -31,9 +31,10 @@ def ceilings_for(
     """Every ceiling known for a device: measured ones first, then the datasheet's.
 
     `device` is `cpu` or `cuda`, `device_name` what the worker recorded, `threads` the numbers of threads that
-    runs use (ignored on a GPU). With `calibrate`, what has not been measured yet is measured now, in the
-    short version, in a process of its own, which takes up to 15 s for each number of threads. A calibration that fails
-    or a cache that cannot be read becomes a note, since a run is worth having without its ceilings.
+    runs use (ignored on a GPU). With `calibrate`, what has not been measured yet, and what was disturbed whenever it
+    was or has been refuted since, is measured now, in the short version, in a process of its own, which takes up to
+    15 s for each number of threads. A calibration that fails or a cache that cannot be read becomes a note, since a run
+    is worth having without its ceilings.
     """
     notes: list[str] = []
     key = fingerprint(device, device_name)
@@ -43,7 +44,7 @@ def ceilings_for(
         notes.append(f"measured ceilings ignored: {error}")
         cached = None
     wanted: tuple[int | None, ...] = tuple(dict.fromkeys(threads)) if device == "cpu" else (None,)
-    missing = [count for count in wanted if cached is None or count not in cached.threads()]
+    missing = [count for count in wanted if cached is None or count not in cached.threads() - cached.doubtful()]
     if missing and calibrate:
         try:
             cached = calibrate_now(
@@ -55,17 +56,16 @@ def ceilings_for(
             )
         except CalibrationError as error:
             notes.append(str(error))
-    elif missing:
+    elif any(cached is None or count not in cached.threads() for count in missing):
         notes.append("not calibrated on this machine; run `perfkit calibrate`")
-    if cached is not None and any(c.confidence == Confidence.LOW for c in cached.measured.ceilings):
-        notes.append("some measured ceilings have low confidence; on a quiet machine, run `perfkit calibrate --force`")
+    measured = cached.measured if cached is not None else None
+    notes += [] if measured is None else _doubts(measured)
     entry = find(device_name) if device != "cpu" else None
     sheet = () if entry is None else ceilings(entry)
     if device == "cpu":
         notes.append("no datasheet ceilings: the catalogue lists GPUs only")
     elif not sheet:
         notes.append(f"no datasheet ceilings: {device_name!r} is not in the catalogue")
-    measured = cached.measured if cached is not None else None
     return DeviceCeilings(
         device=device,
         device_name=device_name,
@@ -75,6 +75,20 @@ def ceilings_for(
         caches=() if entry is None else caches(entry),
         notes=(*(measured.notes if measured else ()), *notes),
     )
+
+
+def _doubts(measured: DeviceCeilings) -> list[str]:
+    """What is to be known of ceilings that may be too low."""
+    disturbed = [ceiling for ceiling in measured.ceilings if ceiling.disturbed]
+    if disturbed:
+        names = ", ".join(dict.fromkeys(f"{c.dtype or ''} {c.level}".strip() for c in disturbed))
+        return [
+            f"measured while the machine was busy, and perhaps too low: {names} ({disturbed[0].disturbed}); `perfkit "
+            "bench` and `perfkit calibrate` measure them again until they are left alone"
+        ]
+    if any(ceiling.confidence == Confidence.LOW for ceiling in measured.ceilings):
+        return ["some measured ceilings have low confidence; on a quiet machine, run `perfkit calibrate --force`"]
+    return []
 
 
 def calibrate_now(

@@ -63,12 +63,15 @@ def ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
         return Cell(" ".join(filter(None, (ceiling.dtype, unit_name(ceiling.level, device_name)))))
 
     def confidence(ceiling: Ceiling) -> Cell:
+        if ceiling.disturbed:
+            return Cell("disturbed", reason=ceiling.disturbed, tone="unsure")
         return Cell(ceiling.confidence or NOTHING, tone="unsure" if ceiling.confidence == Confidence.LOW else "")
 
     return [
         Column("Ceiling", name, numeric=False),
         Column("Value", lambda ceiling: Cell(_rate(ceiling), value=ceiling.value)),
         Column("Kind", lambda ceiling: Cell(ceiling.kind.value), numeric=False),
+        Column("Measured on", lambda ceiling: Cell(ceiling.measured_at[:10] or NOTHING), numeric=False),
         Column("Threads", lambda ceiling: _given(ceiling.threads, str)),
         Column("Spread", lambda ceiling: _given(ceiling.spread, units.percent)),
         Column("Confidence", confidence, numeric=False),

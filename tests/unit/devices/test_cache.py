@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from perfkit.devices import cache
 from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
@@ -59,35 +61,111 @@ def test_more_threads_are_added() -> None:
     assert [kernel.threads for kernel in merged.repeats] == [1, 2]
 
 
-def test_the_newer_of_two_short_calibrations_counts() -> None:
-    cache.store(measured({1: 10.0}, "old"), repeats(1), full=False)
-    merged = cache.store(measured({1: 11.0}, "new"), repeats(1), full=False)
-    assert values(merged) == {1: 11.0}
-    assert merged.measured.notes == ("new",)
-    assert len(merged.repeats) == 1
+def test_the_best_of_all_calibrations_holds_and_says_its_day() -> None:
+    cache.store(measured({1: 10.0, 2: 19.0}, "2026-01-01"), repeats(1, 2), full=False)
+    merged = cache.store(measured({1: 11.0, 2: 18.0}, "2026-01-02"), repeats(1, 2), full=False)
+    assert values(merged) == {1: 11.0, 2: 19.0}
+    assert {each.threads: each.measured_at for each in merged.measured.ceilings} == {1: "2026-01-02", 2: "2026-01-01"}
+    assert [made.measured.measured_at for made in merged.calibrations] == ["2026-01-01", "2026-01-02"]
+    assert merged.measured.measured_at == "2026-01-02"
+    assert merged.measured.notes == ("2026-01-02",)
+    assert [kernel.threads for kernel in merged.repeats] == [1, 2]
 
 
-def test_a_full_calibration_replaces_a_short_one() -> None:
-    cache.store(measured({1: 10.0}), repeats(1), full=False)
-    merged = cache.store(measured({1: 9.0}), repeats(1), full=True)
-    assert values(merged) == {1: 9.0}
-    assert merged.full == (1,)
-
-
-def test_a_short_calibration_never_replaces_a_full_one() -> None:
+def test_a_short_calibration_is_not_one_in_full_and_the_better_value_holds_all_the_same() -> None:
     cache.store(measured({1: 9.0}), repeats(1), full=True)
-    assert values(cache.store(measured({1: 10.0}), repeats(1), full=False)) == {1: 9.0}
     mixed = cache.store(measured({1: 10.0, 2: 19.0}), repeats(1, 2), full=False)
-    assert values(mixed) == {1: 9.0, 2: 19.0}
-    assert mixed.full == (1,)
+    assert values(mixed) == {1: 10.0, 2: 19.0}
+    assert mixed.full() == {1}
 
 
 def test_a_gpu_has_one_entry_without_threads() -> None:
     cache.store(measured({None: 9.0}), [], full=True)
-    assert values(cache.store(measured({None: 10.0}), [], full=False)) == {None: 9.0}
+    assert values(cache.store(measured({None: 10.0}), [], full=False)) == {None: 10.0}
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"schema_version": 1}', "\x00\xff", '{"schema_version": 99}'])
+def disturbed(values: dict[int | None, float], at: str = "") -> DeviceCeilings:
+    made = measured(values, at)
+    return replace(
+        made, ceilings=tuple(replace(each, disturbed="0 of 7 repeats undisturbed") for each in made.ceilings)
+    )
+
+
+def test_a_disturbed_calibration_is_doubtful_until_one_is_left_alone() -> None:
+    busy = cache.store(disturbed({1: 4.0}), [], full=False)
+    assert (values(busy), busy.doubtful()) == ({1: 4.0}, {1})
+    again = cache.store(disturbed({1: 5.0}), [], full=False)
+    assert (values(again), again.doubtful()) == ({1: 5.0}, {1})
+    quiet = cache.store(measured({1: 10.0}), [], full=False)
+    assert (values(quiet), quiet.doubtful()) == ({1: 10.0}, frozenset())
+
+
+def test_a_good_earlier_calibration_stays_good() -> None:
+    cache.store(measured({1: 10.0}, "good"), [], full=False)
+    after = cache.store(disturbed({1: 4.0}, "busy"), [], full=False)
+    assert (values(after), after.doubtful()) == ({1: 10.0}, frozenset())
+    # What was reached was reached, whatever else was going on.
+    higher = cache.store(disturbed({1: 12.0}, "busier"), [], full=False)
+    assert (values(higher), higher.doubtful()) == ({1: 12.0}, frozenset())
+
+
+def test_a_refuted_ceiling_is_doubtful_until_its_threads_are_calibrated() -> None:
+    cache.store(measured({1: 10.0, 2: 19.0}), [], full=False)
+    cache.refute("machine a; torch 2", [2, 2, 4])
+    known = cache.load("machine a; torch 2")
+    assert known is not None
+    assert known.doubtful() == {2}
+    assert values(known) == {1: 10.0, 2: 19.0}
+    assert cache.store(measured({1: 11.0}), [], full=False).doubtful() == {2}
+    assert cache.store(measured({2: 19.0}), [], full=False).doubtful() == frozenset()
+
+
+def test_nothing_is_written_of_a_machine_that_was_never_calibrated() -> None:
+    cache.refute("machine a; torch 2", [1])
+    assert not cache.path("machine a; torch 2").exists()
+
+
+def test_of_many_calibrations_those_that_hold_a_best_value_or_are_the_latest_are_kept() -> None:
+    cache.store(measured({1: 5.0}, "poor"), [], full=False)
+    cache.store(measured({1: 20.0}, "best"), [], full=False)
+    for day in range(9):
+        found = cache.store(disturbed({1: 10.0}, str(day)), [], full=False)
+    assert [made.measured.measured_at for made in found.calibrations] == ["best", *map(str, range(1, 9))]
+    assert (values(found), found.doubtful()) == ({1: 20.0}, frozenset())
+
+
+def test_a_file_of_format_1_is_read_with_what_it_told_of_its_repeats() -> None:
+    file = cache.path("machine a; torch 2")
+    file.parent.mkdir(parents=True)
+    sources = {1: "triad; best of 7 repeats, 6 undisturbed", 2: "triad; best of 7 repeats, 0 undisturbed"}
+    written = measured({1: 10.0, 2: 9.0}, "2026-01-01")
+    written = replace(written, ceilings=tuple(replace(each, source=sources[each.threads]) for each in written.ceilings))
+    content = {
+        "schema_version": 1,
+        "measured": msgspec.to_builtins(written),
+        "full": [1],
+        "repeats": msgspec.to_builtins(repeats(1, 2)),
+    }
+    file.write_bytes(msgspec.json.encode(content))
+    known = cache.load("machine a; torch 2")
+    assert known is not None
+    assert values(known) == {1: 10.0, 2: 9.0}
+    assert (known.full(), known.doubtful()) == ({1}, {2})
+    assert {each.measured_at for each in known.measured.ceilings} == {"2026-01-01"}
+    assert {kernel.threads for kernel in known.repeats} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        '{"schema_version": 2}',
+        "\x00\xff",
+        '{"schema_version": 99}',
+        '{"schema_version": 2, "calibrations": []}',
+    ],
+)
 def test_a_damaged_file_is_reported_with_its_name_and_replaced(text: str) -> None:
     file = cache.path("machine a; torch 2")
     file.parent.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from perfkit.devices import calibrate_cpu, triads
 from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
@@ -74,7 +75,9 @@ def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
         measured(Level.L2, None, 1e10, threads=1),
     ]
     kept, notes = calibrate_cpu.plausible(figures)
-    assert kept == figures[1:]  # with one thread there is no DRAM figure to compare with
+    assert [replace(each, disturbed="") for each in kept] == figures[
+        1:
+    ]  # with one thread there is no DRAM figure to compare with
     assert notes == [
         "l2 with 2 threads is left out: it measured 0.600 GB/s, less than DRAM, so the machine was too busy to tell"
     ]
@@ -94,3 +97,21 @@ def test_a_busy_machine_makes_every_figure_doubtful() -> None:
     assert calibrate_cpu.downgraded(sure, None, None).confidence == Confidence.HIGH
     assert calibrate_cpu.downgraded(sure, 0.0, 0.11).confidence == Confidence.LOW
     assert calibrate_cpu.downgraded(sure, 0.11, None).confidence == Confidence.LOW
+    assert calibrate_cpu.downgraded(sure, 0.11, None).disturbed == ""  # the host was busy, its repeats agree
+
+
+def test_what_was_measured_beside_a_doubtful_figure_that_cannot_be_true_was_disturbed() -> None:
+    alone, fast = measured(Level.MATRIX, "bf16", 9e11, threads=1), measured(Level.MATRIX, "fp32", 3e11, threads=2)
+    slower = measured(Level.MATRIX, "bf16", 2e11, threads=2)
+    sure, _ = calibrate_cpu.plausible([alone, fast, replace(slower, confidence=Confidence.HIGH)])
+    assert [each.disturbed for each in sure] == ["", ""]  # two threads of one core, perhaps
+    doubtful, _ = calibrate_cpu.plausible([alone, fast, replace(slower, confidence=Confidence.LOW)])
+    assert [each.disturbed for each in doubtful] == ["", "another figure of the same threads cannot be true"]
+
+
+def test_what_does_not_repeat_on_a_busy_host_was_disturbed() -> None:
+    unsteady = replace(measured(Level.MATRIX, "fp32", 1e11, threads=1), confidence=Confidence.LOW)
+    assert calibrate_cpu.downgraded(unsteady, 0.0, 0.09).disturbed == ""
+    assert calibrate_cpu.downgraded(unsteady, 0.35, 0.2).disturbed == (
+        "tasks waited for a CPU in 35.0 % of the time, and its repeats differ"
+    )

@@ -91,3 +91,16 @@ def test_the_best_canary_is_looked_up_per_number_of_threads() -> None:
     kernels = [kernel(1, repeat(1, 10, 12)), kernel(1, repeat(1, 11, 9)), kernel(2, repeat(1, 20, 24))]
     assert best_canary(kernels, 1) == 12
     assert best_canary(kernels, 2) == 24
+
+
+def test_fewer_than_two_undisturbed_repeats_say_little_of_the_hardware() -> None:
+    slow = repeat(40, before=50)
+    told = {
+        undisturbed: summarise([repeat(100)] * undisturbed + [slow] * (7 - undisturbed), canary=100, level=Level.MEMORY)
+        for undisturbed in (0, 1, 2)
+    }
+    assert [told[count].disturbed for count in (0, 1, 2)] == [
+        "0 of 7 repeats undisturbed",
+        "1 of 7 repeats undisturbed",
+        "",
+    ]

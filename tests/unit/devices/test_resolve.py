@@ -86,6 +86,31 @@ def test_low_confidence_comes_with_advice() -> None:
     assert any("perfkit calibrate --force" in note for note in found.notes)
 
 
+def test_what_was_disturbed_is_used_and_measured_again_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = fake_calibration(monkeypatch)
+    busy = msgspec.structs.replace(measured(1).ceilings[0], value=1e9, disturbed="0 of 7 repeats undisturbed")
+    cache.store(msgspec.structs.replace(measured(1), ceilings=(busy,)), [], full=True)
+    unmeasured = resolve.ceilings_for("cpu", "x", [1], calibrate=False)
+    assert [ceiling.value for ceiling in unmeasured.ceilings] == [1e9]
+    (note,) = (note for note in unmeasured.notes if "0 of 7 repeats undisturbed" in note)
+    assert "while the machine was busy" in note
+    assert not any("not calibrated" in note for note in unmeasured.notes)
+    found = resolve.ceilings_for("cpu", "x", [1], calibrate=True)
+    assert asked == [[1]]
+    assert [ceiling.value for ceiling in found.ceilings] == [1e10]
+    resolve.ceilings_for("cpu", "x", [1], calibrate=True)
+    assert asked == [[1]]
+
+
+def test_what_was_refuted_is_measured_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = fake_calibration(monkeypatch)
+    cache.store(measured(1, 2), [], full=True)
+    cache.refute(KEY, [2])
+    for _ in range(2):
+        resolve.ceilings_for("cpu", "x", [1, 2], calibrate=True)
+    assert asked == [[2]]
+
+
 def test_a_known_gpu_gets_its_datasheet_and_an_unknown_one_nothing() -> None:
     known = resolve.ceilings_for("cuda", "NVIDIA H200", [], calibrate=False)
     assert known.find(Level.MATRIX, "bf16", kind=Kind.DATASHEET) is not None
@@ -136,7 +161,7 @@ def test_the_process_is_told_threads_and_length_and_its_files_are_kept(
     found = resolve.calibrate_now("cpu", [2], short=False, progress=lines.append)
     assert "-m perfkit.devices.calibrate --device cpu" in lines[0]
     assert lines[0].endswith("--threads 2")
-    assert found.full == (2,)
+    assert found.full() == {2}
     assert cache.load(KEY) == found
     resolve.calibrate_now("cuda", [], short=True, progress=lines.append, device_name="NVIDIA T4")
     assert lines[1].endswith("--short --device-name NVIDIA T4")

@@ -22,8 +22,17 @@ def test_affinity_is_shown_as_ranges(realistic: Analysis) -> None:
 
 def test_ceilings_show_value_kind_spread_and_confidence(realistic: Analysis) -> None:
     texts = [[column.cell(each).text for column in ceiling_columns("")] for each in realistic.ceilings.ceilings]
-    assert ["memory", "38.0 GB/s", "measured", "2", "28.0 %", "low", "best of 5 repeats of 300 windows"] in texts
-    assert ["fp32 matrix", "236 GFLOP/s", "datasheet", "2", "–", "–", "vendor's datasheet, rev. 3"] in texts
+    assert ["memory", "38.0 GB/s", "measured", "–", "2", "28.0 %", "low", "best of 5 repeats of 300 windows"] in texts
+    assert ["fp32 matrix", "236 GFLOP/s", "datasheet", "–", "2", "–", "–", "vendor's datasheet, rev. 3"] in texts
+
+
+def test_a_ceiling_tells_its_day_and_what_disturbed_it(realistic: Analysis) -> None:
+    busy = msgspec.structs.replace(
+        realistic.ceilings.ceilings[0], measured_at="2026-11-20T21:14:05+00:00", disturbed="0 of 7 repeats undisturbed"
+    )
+    cells = {column.title: column.cell(busy) for column in ceiling_columns("")}
+    assert cells["Measured on"].text == "2026-11-20"
+    assert (cells["Confidence"].text, cells["Confidence"].reason) == ("disturbed", "0 of 7 repeats undisturbed")
 
 
 def test_the_units_of_ceilings_bear_their_vendors_names(realistic: Analysis) -> None:
