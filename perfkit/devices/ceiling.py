@@ -35,7 +35,8 @@ class Ceiling(Struct):
     `threads` is set on a CPU, where a ceiling holds for that many threads only. `spread` is the relative
     difference between the best values of two halves of the repeats (None for a datasheet value). `measured_at` is the
     time of the calibration that it comes from; `disturbed` says what kept that one from telling what the device can do,
-    empty where nothing did.
+    empty where nothing did. `refuted` says, in an analysis, that work was faster than it: then it is an answer to
+    nothing.
     """
 
     level: Level
@@ -49,6 +50,7 @@ class Ceiling(Struct):
     confidence: Confidence | None = None
     measured_at: str = ""
     disturbed: str = ""
+    refuted: str = ""
 
 
 class Cache(Struct):
@@ -84,6 +86,7 @@ class DeviceCeilings(Struct):
             for ceiling in self.ceilings
             if ceiling.level == level
             and ceiling.dtype == dtype
+            and not ceiling.refuted
             and (kind is None or ceiling.kind == kind)
             and (ceiling.threads is None or threads is None or ceiling.threads == threads)
         ]

@@ -63,6 +63,8 @@ def ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
         return Cell(" ".join(filter(None, (ceiling.dtype, unit_name(ceiling.level, device_name)))))
 
     def confidence(ceiling: Ceiling) -> Cell:
+        if ceiling.refuted:
+            return Cell("refuted", reason=ceiling.refuted, tone="bad")
         if ceiling.disturbed:
             return Cell("disturbed", reason=ceiling.disturbed, tone="unsure")
         return Cell(ceiling.confidence or NOTHING, tone="unsure" if ceiling.confidence == Confidence.LOW else "")

@@ -30,6 +30,7 @@ class ProductRow(Struct):
     attainable_s: float | None
     efficiency: float | None
     above_roof: bool = False
+    no_share: str = ""
     blocks: int | None = None
     units: int | None = None
     waves: float | None = None

@@ -60,7 +60,8 @@ class OpRow(Struct):
     for a row of its own. `intensity` is FLOP/byte and `achieved` FLOP/s, None for what has no place on a roofline.
     `attainable_s` is max(FLOPs / peak, bytes / bandwidth); `bound` names the ceiling that it comes from (`compute`,
     `memory`; `overhead` for calls too small for either; `unknown`), or is `communication` or `copy`. `level` is the
-    memory level held against it. `above_roof` marks a cost that must be wrong, since no device is that fast. `op` is
+    memory level held against it. `above_roof` marks a cost or a ceiling that must be wrong. `no_share` says why there
+    is no `efficiency` where the cost is known: what is faster than its roof has no share of it. `op` is
     set on a kernel's row: the op it ran for. `shapes` are the inputs of an op where all its calls share them. `seconds`
     are summed over threads and streams; where these overlap, `wall_s` is how long any of it was going on, at most, and
     `share` is of that. `layout` of a matrix product is `row,column` where its first operand's rows and its second one's
@@ -92,6 +93,7 @@ class OpRow(Struct):
     dtype: str = ""
     level: str = ""
     above_roof: bool = False
+    no_share: str = ""
     most_flops: float | None = None
     most_bytes: float | None = None
     estimated: bool = False

@@ -88,7 +88,8 @@ class Overlap(Struct):
 
 class CollectiveRow(Struct):
     """Equal collectives together, per step. Bandwidths follow nccl-tests: algorithm = bytes / time, bus = that times
-    the factor of the collective, which can be held against the link's rate whatever the number of ranks.
+    the factor of the collective, which can be held against the link's rate whatever the number of ranks; `no_share`
+    says why it has no share of that.
 
     `seconds` are summed over calls, which may overlap; `wall_s` is how long any of them was going on, `exposed_s` of
     that not beside computing. `all_calls` and `all_s` (summed) are of the whole trace, outside of its steps, too.
@@ -109,6 +110,7 @@ class CollectiveRow(Struct):
     bus_bandwidth: float | None
     ceiling: float | None
     ceiling_source: str = ""
+    no_share: str = ""
 
 
 class CopyRow(Struct):
@@ -123,6 +125,7 @@ class CopyRow(Struct):
     bandwidth: float | None
     ceiling: float | None
     ceiling_source: str = ""
+    no_share: str = ""
 
 
 class Recompute(Struct):

@@ -1,6 +1,6 @@
 """From a suite's folder to everything a report shows: read, then facts, then figures, then verdicts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from perfkit.analysis.suite.provenance import provenance
 from perfkit.analysis.suite.runs import VariantRuns, baseline_names
 from perfkit.analysis.suite.variant import variant_of
 from perfkit.analysis.suite.verdicts import Subject, verdicts_of
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings
+from perfkit.devices.refuted import marked
 from perfkit.record import Environment, WorkloadFacts
 from perfkit.store.read import StoredSuite, read_suite
 
@@ -37,19 +39,17 @@ def analyse(suite_folder: str | Path) -> Analysis:
 
 def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
     """The same for who asks on: no trace has to be read twice. `by_step` keeps what each traced step did."""
-    suite, ceilings = stored.suite, stored.ceilings
+    suite = stored.suite
     names = suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
     runs = {name: VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names}
 
     # A claim may refer to the baseline's value of a fact, so all variants derive the facts that any of them names.
     claims = (claim for variant_runs in runs.values() for record in variant_runs.records for claim in record.claims)
     derived = sorted(derived_names(claims))
-    passes = {
-        name: read_passes(variant_runs, ceilings, derived, by_step=by_step) for name, variant_runs in runs.items()
-    }
-    subjects = {
-        name: Subject(runs[name], passes[name], figures_of(runs[name], passes[name], ceilings)) for name in names
-    }
+    subjects, ceilings = _held(
+        stored.ceilings, lambda known: {name: _subject(runs[name], known, derived, by_step=by_step) for name in names}
+    )
+    passes = {name: subject.passes for name, subject in subjects.items()}
 
     baselines = baseline_names(runs.values(), suite.baselines)
     variants = []
@@ -82,6 +82,30 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         warnings=suite.warnings,
     )
     return Examined(analysis, {name: (runs[name], passes[name]) for name in names})
+
+
+def _subject(runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Sequence[str], *, by_step: bool) -> Subject:
+    passes = read_passes(runs, ceilings, derived, by_step=by_step)
+    return Subject(runs, passes, figures_of(runs, passes, ceilings))
+
+
+def _held(
+    ceilings: DeviceCeilings | None, against: Callable[[DeviceCeilings | None], dict[str, Subject]]
+) -> tuple[dict[str, Subject], DeviceCeilings | None]:
+    """The subjects held against those ceilings that none of them refutes, which come back with the others marked."""
+    subjects = against(ceilings)
+    beaten = {ceiling for subject in subjects.values() for ceiling in _beaten(subject)}
+    if ceilings is None or not beaten:
+        return subjects, ceilings
+    held = marked(ceilings, beaten)
+    return against(held), held
+
+
+def _beaten(subject: Subject) -> Iterator[Ceiling]:
+    """The measured ceilings that its timed steps were faster than, and those that products of its traces were."""
+    yield from subject.figures.refuted
+    known = (trace.ceilings.ceilings for trace in subject.passes.traces if trace.ceilings is not None)
+    yield from (ceiling for ceilings in known for ceiling in ceilings if ceiling.refuted)
 
 
 def _environment(stored: StoredSuite) -> Environment | None:

@@ -13,13 +13,14 @@ from perfkit.analysis.trace.efficiency import Peak, peak, peak_of_mix, utilisati
 from perfkit.analysis.trace.roofs import roofs_of
 from perfkit.analysis.trace.trace_flops import flops_of_traces, peak_of_traces
 from perfkit.cost.call import Unit
-from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings
 from perfkit.record import Flops, Quantity, Status, Unknown, measured
 
 
 @dataclass(frozen=True)
 class VariantFigures:
-    """`steps` are the medians of each timed run; `peak` is what utilisation refers to, or why nothing."""
+    """`steps` are the medians of each timed run; `peak` is what utilisation refers to, or why nothing, and `refuted` the
+    measured ceilings that the steps were faster than."""
 
     steps: Sequence[float]
     step_time: Estimate | Missing
@@ -32,6 +33,7 @@ class VariantFigures:
     mfu: Quantity
     hfu: Quantity
     peak: str
+    refuted: tuple[Ceiling, ...]
     energy: Energy
 
 
@@ -43,6 +45,7 @@ def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | Non
     step_time = _estimate(steps, why, "s", _clock(runs))
     flops, limit = _flops(runs, passes, why), _peak(runs, passes, ceilings)
     step_s = step_time.value if isinstance(step_time, Estimate) else None
+    used = utilisation(flops, step_s, limit)
     memory = [record.memory for record in runs.records if record.memory is not None]
     return VariantFigures(
         steps=steps,
@@ -53,9 +56,10 @@ def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | Non
         reserved=largest((peaks.reserved for peaks in memory), why),
         rss=largest((peaks.rss for peaks in memory), why),
         flops=flops,
-        mfu=utilisation(flops.model, step_s, limit),
-        hfu=utilisation(flops.hardware, step_s, limit),
+        mfu=used.mfu,
+        hfu=used.hfu,
         peak=limit.text if isinstance(limit, Peak) else limit.reason,
+        refuted=used.refuted,
         energy=energy_of(runs, why),
     )
 

@@ -93,6 +93,10 @@ def _ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) 
     measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == Kind.MEASURED]
     low = sum(ceiling.confidence == "low" for ceiling in measured)
     parts = [f"{len(measured)} measured on {ceilings.device_name} {ceilings.measured_at}".strip()]
+    if days := sorted({ceiling.measured_at[:10] for ceiling in measured if ceiling.measured_at}):
+        parts.append(f"the best of {', '.join(days)}")
+    if beaten := sum(bool(ceiling.refuted) for ceiling in measured):
+        parts.append(f"{beaten} of them refuted: work ran faster")
     if low:
         parts.append(f"{low} of them with low confidence")
     parts.append(f"{len(ceilings.ceilings) - len(measured)} from the datasheet")

@@ -4,7 +4,7 @@ import numpy as np
 
 from perfkit.analysis.model.trace import CollectiveRow
 from perfkit.analysis.trace.intervals import Ints, covered, difference, union
-from perfkit.analysis.trace.roofs import Roofs, describe
+from perfkit.analysis.trace.roofs import Roofs, beyond, describe
 from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.messages import Messages, message_of
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
@@ -59,6 +59,7 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
                 bus_bandwidth=None if on_bus is None else on_bus.bus_bandwidth(mean_s),
                 ceiling=None if link is None else link.value,
                 ceiling_source="" if link is None else describe(link),
+                no_share=beyond(None if on_bus is None else on_bus.bus_bandwidth(mean_s), link),
             )
         )
     return tuple(sorted(table, key=lambda row: (-row.seconds, -row.all_s)))

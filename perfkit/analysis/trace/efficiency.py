@@ -9,15 +9,19 @@ Where most of a step's FLOPs have fp32 operands, its peak is that of the mix (`p
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from perfkit.analysis.trace.roofs import Roofs, describe
 from perfkit.cost.call import Unit
 from perfkit.cost.fp32_products import MATMUL, computed_in
-from perfkit.devices.ceiling import Ceiling
+from perfkit.devices.ceiling import Ceiling, Kind
 from perfkit.devices.mixed_peak import mixed_peak
 from perfkit.devices.peak import conventional_kind
+from perfkit.devices.refuted import faster_than
 from perfkit.devices.unit_names import unit_name
-from perfkit.record import How, Measurement, Quantity, Unknown
+from perfkit.record import Flops, How, Measurement, Quantity, Unknown
 from perfkit.units import percent
 
 Computed = tuple[Unit, str]  # the unit and the dtype that products are computed in
@@ -25,10 +29,12 @@ Computed = tuple[Unit, str]  # the unit and the dtype that products are computed
 
 @dataclass(frozen=True)
 class Peak:
-    """The rate that utilisation refers to, in FLOP/s over all ranks, and what it is in words."""
+    """The rate that utilisation refers to, in FLOP/s over all ranks, what it is in words, and what it is made of, the
+    ceiling of most of the FLOPs first."""
 
     flops_per_s: float
     text: str
+    ceilings: tuple[Ceiling, ...] = ()
 
 
 def peak(roofs: Roofs, dtype: str, world_size: int) -> Peak | Unknown:
@@ -45,9 +51,10 @@ def peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) 
     if mixed.value is None:
         assert mixed.missing is not None
         unit, dtype = mixed.missing
-        return Unknown(reason=f"no {conventional} {dtype} {unit_name(unit, name)} peak: {roofs.reason}")
+        return Unknown(reason=f"no {conventional} {dtype} {unit_name(unit, name)} peak: {roofs.why_not(dtype)}")
     ranks = f" x {world_size} ranks" if world_size > 1 else ""
-    return Peak(mixed.value * world_size, _text(mixed.parts, name) + ranks)
+    parts = tuple(ceiling for _, ceiling in mixed.parts)
+    return Peak(mixed.value * world_size, _text(mixed.parts, name) + ranks, parts)
 
 
 def _text(parts: Sequence[tuple[float, Ceiling]], device_name: str) -> str:
@@ -62,8 +69,49 @@ def _text(parts: Sequence[tuple[float, Ceiling]], device_name: str) -> str:
     return "the mix of " + ", ".join(f"{percent(amount / total)} at the {text}" for text, amount in flops.items())
 
 
-def utilisation(flops: Quantity, step_s: float | None, limit: Peak | Unknown) -> Quantity:
-    """FLOPs of a step over all ranks / (step time x peak)."""
+class Utilisation(NamedTuple):
+    """`refuted` are the measured ceilings that the step was faster than: all that its peak is made of."""
+
+    mfu: Quantity
+    hfu: Quantity
+    refuted: tuple[Ceiling, ...] = ()
+
+
+def utilisation(flops: Flops, step_s: float | None, limit: Peak | Unknown) -> Utilisation:
+    """FLOPs of a step over all ranks / (step time x peak), of those that the model needs and of those that ran.
+
+    What ran is counted exactly, so that a step which runs faster than its peak says that the peak is wrong, and neither
+    is known. No tolerance: a peak that is exceeded by ever so little is no peak.
+    """
+    model, hardware = _share(flops.model, step_s, limit), _share(flops.hardware, step_s, limit)
+    ran = model if isinstance(hardware, Unknown) else hardware
+    if _beyond(ran):
+        assert isinstance(limit, Peak)
+        why = Unknown(reason=_faster_than(limit))
+        return Utilisation(
+            why if isinstance(model, Measurement) else model,
+            why if isinstance(hardware, Measurement) else hardware,
+            tuple(ceiling for ceiling in limit.ceilings if ceiling.kind == Kind.MEASURED),
+        )
+    return Utilisation(Unknown(reason=_NOT_ALL_RAN) if _beyond(model) else model, hardware)
+
+
+_NOT_ALL_RAN = (
+    "more than the peak: MFU counts the FLOPs that a step needs by convention, and fewer ran (a kernel skips masked "
+    "pairs of attention, nobody asks for some gradients); HFU counts what ran"
+)
+
+
+def _beyond(share: Quantity) -> bool:
+    return isinstance(share, Measurement) and share.value > 1
+
+
+def _faster_than(limit: Peak) -> str:
+    first = limit.ceilings[0]
+    return faster_than(replace(first, value=limit.flops_per_s))
+
+
+def _share(flops: Quantity, step_s: float | None, limit: Peak | Unknown) -> Quantity:
     if isinstance(flops, Unknown):
         return flops
     if step_s is None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from perfkit.analysis.model.trace import ComputedIn, RankTrace, Reading, Recompute, StepRow
+from perfkit.analysis.trace.beaten import beaten_by
 from perfkit.analysis.trace.collectives import collective_rows
 from perfkit.analysis.trace.counted_levels import level_points
 from perfkit.analysis.trace.coverage import coverage
@@ -30,6 +31,7 @@ from perfkit.analysis.trace.work.windows import Windows
 from perfkit.devices.catalogue import units_of
 from perfkit.devices.ceiling import DeviceCeilings, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
+from perfkit.devices.refuted import marked
 from perfkit.record import Environment
 from perfkit.trace.counters.match import Counters
 from perfkit.trace.ops import Ops, read_ops
@@ -48,6 +50,7 @@ def analyse_trace(
 
     Args:
         ceilings: of the device that it was recorded on; None or empty where they are not known: no percentages then.
+            Those that its work was faster than are marked as refuted in the result, and nothing is held against them.
         device_name: what the user says the device is, if the trace is not to be believed.
         counters: what the hardware counted of its kernels, which replaces the model.
 
@@ -157,7 +160,11 @@ def analyse_with_engine(
         level_points=() if counted is None else level_points(engine.by_kernel, counted, roofs, step_s),
         notes=(*_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
     )
-    return rank_trace, engine
+    beaten = () if some_lost or ceilings is None else (*multiplied.refuted, *beaten_by(rank_trace.ops, roofs))
+    if not beaten or ceilings is None:
+        return rank_trace, engine
+    held = marked(ceilings, beaten)
+    return analyse_with_engine(ops, held, device_name=device_name, counters=counters, environment=environment)
 
 
 def _basis(recorded: str, said: str) -> str:

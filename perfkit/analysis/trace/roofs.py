@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings, matrix_ceiling
+from perfkit.devices.refuted import faster_than
 from perfkit.devices.unit_names import unit_name
 from perfkit.record import Environment
 from perfkit.units import bandwidth, flops_per_s
@@ -25,19 +26,27 @@ class Roofs:
     threads: int | None = None
     fp32: Fp32Settings | None = None
 
-    @property
-    def reason(self) -> str:
-        """Why there may be no ceiling."""
+    def why_not(self, dtype: str | None) -> str:
+        """Why there may be no ceiling of a dtype."""
         if self.ceilings is None:
             return "no ceilings are known for this machine; run `perfkit calibrate`"
         if not self.device:
             return "the run left no environment, so its device is not known"
         if self.ceilings.device != self.device:
             return f"the ceilings are those of a {self.ceilings.device}, the run used a {self.device}"
+        if beaten := self._refuted(dtype):
+            return beaten
         if self.device != CPU or self.threads is None:
             return f"no such ceiling is known for {self.device_name or self.device}"
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
         return f"not measured on {self.device_name or self.device} with {threads}; run `perfkit calibrate`"
+
+    def _refuted(self, dtype: str | None) -> str:
+        """Why a ceiling that was measured for a dtype is none."""
+        threads = self.threads if self.device == CPU else None
+        known = () if self.ceilings is None else self.ceilings.ceilings
+        held = (each for each in known if each.dtype == dtype and (threads is None or each.threads in (None, threads)))
+        return next((each.refuted for each in held if each.refuted), "")
 
     def compute(self, unit: Unit, dtype: str, kind: Kind | None = None) -> Ceiling | None:
         """The peak rate of a functional unit that computes in `dtype`.
@@ -82,11 +91,18 @@ def _fp32_settings(environment: Environment) -> Fp32Settings | None:
     return Fp32Settings(matmul, environment.conv_precision or IEEE, environment.rnn_precision or IEEE)
 
 
+def beyond(rate: float | None, ceiling: Ceiling | None) -> str:
+    """Why a rate has no share of a ceiling, where it is higher; empty where it is not."""
+    return "" if rate is None or ceiling is None or rate <= ceiling.value else faster_than(ceiling)
+
+
 def describe(ceiling: Ceiling, device_name: str = "") -> str:
     """A ceiling of a device in words: `bf16 Tensor Core peak 989 TFLOP/s (datasheet: ...)`."""
     value = flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else bandwidth(ceiling.value)
     threads = "" if ceiling.threads is None else f", {ceiling.threads} thread{'s' if ceiling.threads != 1 else ''}"
-    doubt = ", low confidence" if ceiling.confidence == "low" else ""
+    day = f", {ceiling.measured_at[:10]}" if ceiling.measured_at else ""
+    low = ", low confidence" if ceiling.confidence == "low" else ""
+    doubt = ", while the machine was busy" if ceiling.disturbed else low
     level = unit_name(ceiling.level, device_name)
     name = f"{ceiling.dtype} {level}" if ceiling.dtype else level
-    return f"{name} peak {value} ({ceiling.kind}{threads}{doubt}: {ceiling.source})"
+    return f"{name} peak {value} ({ceiling.kind}{day}{threads}{doubt}: {ceiling.source})"

@@ -18,7 +18,8 @@ from perfkit.analysis.trace.work.costs import PieceCosts, like_elsewhere
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.placed import parts_of
 from perfkit.cost.attention_mask import UNMASKED
-from perfkit.record import How, Measurement, Quantity, Unknown
+from perfkit.devices.ceiling import Ceiling
+from perfkit.record import Flops, How, Measurement, Quantity, Unknown
 from perfkit.trace.read import NONE
 from perfkit.trace.replays import replays
 
@@ -30,7 +31,7 @@ class Useful(NamedTuple):
     """Matrix FLOPs of a step, what forward and backward need and what ran, and the utilisations that follow.
 
     `computed` splits the FLOPs that ran by unit and by what they were computed in, `unit` and `dtype` are those of most
-    of them; all empty where they are not known.
+    of them; all empty where they are not known. `refuted` are the measured ceilings that the steps were faster than.
     """
 
     model_flops: Quantity
@@ -40,6 +41,7 @@ class Useful(NamedTuple):
     unit: str = ""
     dtype: str = ""
     computed: Mapping[Computed, float] = {}
+    refuted: tuple[Ceiling, ...] = ()
 
 
 def _unknown(reason: str) -> Useful:
@@ -78,13 +80,15 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs, *, so
     masked = bool((costs.unmasked_flops > costs.flops)[known].any())
     convention = f"without what was recomputed; {UNMASKED}" if masked else "without what was recomputed"
     model, hardware = _flops(needed, convention, bound), _flops(ran, "as run", bound)
+    used = utilisation(Flops(model=model, hardware=hardware), step_s, limit)
     return Useful(
         model,
         hardware,
-        utilisation(model, step_s, limit),
-        utilisation(hardware, step_s, limit),
+        used.mfu,
+        used.hfu,
         *max(computed, key=computed.__getitem__),
         computed,
+        used.refuted,
     )
 
 

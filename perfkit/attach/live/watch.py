@@ -206,7 +206,7 @@ class LiveWatch:
             step_max_s=max(walls) / 1e9,
             data_wait_s=fmean(waits) / 1e9 if waits else None,
             units_per_s=None if units is None else units * len(walls) / (sum(walls) / 1e9),
-            mfu=None if flops is None or peak is None else flops / (step_s * peak),
+            mfu=_utilisation(flops, peak, step_s),
             **resources._asdict(),
         )
         del walls[:], waits[:]
@@ -216,6 +216,12 @@ class LiveWatch:
             values = scalars(window)
             for delivery in self._deliveries:
                 delivery.scalars(self.last, values)
+
+
+def _utilisation(flops: float | None, peak: float | None, step_s: float) -> float | None:
+    """None where it is not known, which it is not of a peak that the steps are faster than."""
+    share = None if flops is None or peak is None else flops / (step_s * peak)
+    return share if share is None or share <= 1 else None
 
 
 def open_watch(

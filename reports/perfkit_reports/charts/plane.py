@@ -56,6 +56,6 @@ class Plane:
 
 
 def applicable(ceilings: DeviceCeilings | None, threads: int | None) -> tuple[Ceiling, ...]:
-    """The ceilings that hold for that many CPU threads; all where the number is not known."""
+    """The ceilings that hold for that many CPU threads, all where the number is not known; none that was refuted."""
     every = ceilings.ceilings if ceilings else ()
-    return tuple(each for each in every if threads is None or each.threads in (None, threads))
+    return tuple(each for each in every if not each.refuted and (threads is None or each.threads in (None, threads)))

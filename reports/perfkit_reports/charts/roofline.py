@@ -152,7 +152,7 @@ def _hover(series: Series, point: OpRow) -> str:
         f"{point.dtype}, {unit_name(point.unit, series.device)}",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
         "" if gain is None else f"reaching the roof would save {units.seconds(max(0.0, gain))} a step",
-        "above the roof: the model of its cost must be wrong" if point.above_roof else "",
+        f"above the roof: {point.no_share}" if point.above_roof else "",
     )
 
 

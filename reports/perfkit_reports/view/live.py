@@ -30,7 +30,7 @@ def read(rank_folder: Path, since: int) -> dict[str, Any]:
         "lines": msgspec.to_builtins(chunk.lines),
         **standing(end, time.time()),
         "tiles": tiles(end),
-        "absent": absent(end.start),
+        "absent": absent(end.start, None if end.window is None else end.window.step_s),
     }
 
 
@@ -63,7 +63,7 @@ def tiles(end: LogEnd) -> list[Tile]:
     window, start = end.window, end.start
     if window is None:
         return []
-    why = absent(start)
+    why = absent(start, window.step_s)
     unit = (start.unit if start is not None else "") or "units"
     spread = f"median of {window.steps:,} steps, the longest {units.seconds(window.step_max_s)}"
     waited = window.data_wait_s
@@ -87,14 +87,27 @@ def _tile(title: str, value: float | None, text: Callable[[float], str], why: st
     return {"title": title, "text": text(value), "detail": detail}
 
 
-def absent(start: LiveStart | None) -> dict[str, str]:
-    """Why a figure may not be in the log, by the name of its chart."""
-    no_peak = start is not None and start.flops_per_step is not None and start.peak_flops is None
+def _no_utilisation(start: LiveStart | None, step_s: float | None) -> str:
+    if start is None or start.flops_per_step is None:
+        return "the FLOPs of a step are not known"
+    if start.peak_flops is None:
+        return "the peak of the device is not known"
+    if step_s is None:
+        return "no step has ended yet"
+    rate, peak = units.flops_per_s(start.flops_per_step / step_s), units.flops_per_s(start.peak_flops)
+    return (
+        f"the steps, {rate}, are faster than the peak of {peak}: if it was measured, measure it again with "
+        "`perfkit calibrate --force`"
+    )
+
+
+def absent(start: LiveStart | None, step_s: float | None) -> dict[str, str]:
+    """Why a figure may not be in the log, by the name of its chart; `step_s` is that of its latest steps, None before any."""
     return {
         "step": "no step has ended yet",
         "throughput": "how many samples or tokens a step is of is not known",
         "data": "no DataLoader of torch was seen",
         "memory": "it could not be read",
-        "mfu": "the peak of the device is not known" if no_peak else "the FLOPs of a step are not known",
+        "mfu": _no_utilisation(start, step_s),
         "power": "the device does not report it",
     }

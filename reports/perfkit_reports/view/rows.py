@@ -33,9 +33,16 @@ def row(item: Listed) -> dict[str, Any]:
             "step": _figure(figures.step),
             "throughput": _figure(figures.throughput),
             "peak": _figure(figures.peak),
-            "mfu": _figure(figures.mfu),
+            "mfu": _figure(_possible(figures.mfu)),
         },
     }
+
+
+def _possible(share: Quantity) -> Quantity:
+    """The share of a peak that a report tells: older ones have some of peaks that the steps were faster than."""
+    if isinstance(share, Unknown) or share.value <= 1:
+        return share
+    return Unknown(reason="it was held against a peak that is too low: `perfkit report` tells what to do")
 
 
 def _figure(quantity: Quantity) -> dict[str, Any]:

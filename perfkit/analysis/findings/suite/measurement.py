@@ -33,13 +33,34 @@ def noisy(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
+def refuted_ceilings(suite: SuiteView) -> Iterator[Finding]:
+    """Measured ceilings that work was faster than: nothing has a share of them."""
+    beaten = [] if suite.ceilings is None else [ceiling for ceiling in suite.ceilings.ceilings if ceiling.refuted]
+    if beaten:
+        names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in beaten))
+        days = ", ".join(dict.fromkeys(ceiling.measured_at[:10] for ceiling in beaten if ceiling.measured_at))
+        yield Finding(
+            severity="warning",
+            title=f"Work ran faster than the measured ceiling of {names}",
+            variant="",
+            evidence=beaten[0].refuted.partition(": ")[0]
+            + (f", of {days}" if days else "")
+            + ": it was measured while "
+            "the machine was busy, or with a slower clock. No share of it is shown.",
+            action=f"{beaten[0].refuted.partition(': ')[2].capitalize()}; `perfkit bench` does so by itself unless "
+            "--no-calibrate is given.",
+        )
+
+
 def low_confidence_ceilings(suite: SuiteView) -> Iterator[Finding]:
     """Ceilings whose next measurement may differ."""
     if suite.ceilings is None or not any(variant.points for variant in suite.variants):
         return  # nothing was held against them
     threads = None if suite.environment is None else suite.environment.threads
     held = [ceiling for ceiling in suite.ceilings.ceilings if threads is None or ceiling.threads in (None, threads)]
-    doubtful = [ceiling for ceiling in held if ceiling.confidence == "low"]
+    doubtful = [
+        ceiling for ceiling in held if not ceiling.refuted and (ceiling.confidence == "low" or ceiling.disturbed)
+    ]
     if doubtful:
         names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in doubtful))
         spreads = [ceiling.spread for ceiling in doubtful if ceiling.spread is not None]

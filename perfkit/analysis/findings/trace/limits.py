@@ -32,14 +32,17 @@ def above_roof(view: TraceView) -> Iterator[Told]:
     """Work that came out faster than its device can be."""
     coverage = view.trace.coverage
     if coverage.kernel_s > 0 and coverage.above_roof_s >= ABOVE_ROOF * coverage.kernel_s:
-        rows = [row.name for row in view.trace.ops if row.above_roof]
+        rows = [row for row in view.trace.ops if row.above_roof]
+        names = list(dict.fromkeys(row.name for row in rows))[:4]
+        why = "; ".join(list(dict.fromkeys(row.no_share for row in rows if row.no_share))[:2])
         yield view.remark(
             "warning",
-            f"{percent(coverage.above_roof_s / coverage.kernel_s)} of {_work_time(view)} is above its roof: a "
-            "modelling error",
-            f"this is {seconds(coverage.above_roof_s)}, of {', '.join(list(dict.fromkeys(rows))[:4]) or 'marked rows'}",
-            "Do not read these rows as fast. The device may be another one (--device), or a formula counts too much; "
-            "counters settle it (--counters).",
+            f"{percent(coverage.above_roof_s / coverage.kernel_s)} of {_work_time(view)} is above its roof: "
+            "the ceiling or the cost is wrong",
+            f"this is {seconds(coverage.above_roof_s)}, of {', '.join(names) or 'marked rows'}"
+            + (f": {why}" if why else ""),
+            "Do not read these rows as fast. A ceiling may have been measured on a busy machine, the device may be "
+            "another one (--device), or a formula counts too much; counters settle it (--counters).",
         )
 
 

@@ -5,7 +5,17 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.optimizers import ADAM_LIKE, fusing
 from perfkit.analysis.findings.trace.thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
-from perfkit.analysis.findings.trace.view import BEYOND_ROOF, CPU, Told, TraceView, above_roof_s, named, shapes, total_s
+from perfkit.analysis.findings.trace.view import (
+    BEYOND_ROOF,
+    CPU,
+    Told,
+    TraceView,
+    above_roof_s,
+    named,
+    reaches_less,
+    shapes,
+    total_s,
+)
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, op_class
 from perfkit.analysis.trace.roofline import LATENCY, MEMORY
@@ -153,7 +163,7 @@ def indexed_updates(view: TraceView) -> Iterator[Told]:
         row
         for row in view.ops(OpClass.INDEX)
         if any(word in row.name for word in ("backward", "index_put", "index_add", "scatter"))
-        and (row.efficiency is None or row.efficiency < INDEXED_EFFICIENCY)
+        and reaches_less(row, INDEXED_EFFICIENCY)
     ]
     took = total_s(rows)
     if view.trace.device != CPU and view.share(took) >= NOTABLE:

@@ -3,7 +3,17 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, HIGHER_PEAK, NOTABLE
-from perfkit.analysis.findings.trace.view import BEYOND_ROOF, CPU, Told, TraceView, above_roof_s, named, shapes, total_s
+from perfkit.analysis.findings.trace.view import (
+    BEYOND_ROOF,
+    CPU,
+    Told,
+    TraceView,
+    above_roof_s,
+    named,
+    reaches_less,
+    shapes,
+    total_s,
+)
 from perfkit.analysis.model.products import GemmRow
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, op_class
@@ -121,7 +131,7 @@ def odd_dims(view: TraceView) -> Iterator[Told]:
     rows = []
     odd: dict[int, None] = {}
     for row in view.ops(OpClass.MATMUL):
-        if (row.efficiency or 0.0) <= CLOSE_TO_ROOF and (dims := odd_sizes(row)):
+        if reaches_less(row, CLOSE_TO_ROOF) and (dims := odd_sizes(row)):
             rows.append(row)
             odd.update(dict.fromkeys(sorted(dims)))
     took = total_s(rows)

@@ -193,6 +193,12 @@ def above_roof_s(rows: Iterable[Work]) -> float | None:
     return sum(known) if known else None
 
 
+def reaches_less(row: Work, share: float) -> bool:
+    """Whether a row reaches less than a share of its roof, or may. What is above its roof does not."""
+    above = row.attainable_s is not None and row.attainable_s > row.seconds
+    return not above and (row.efficiency or 0.0) < share
+
+
 def short(name: str) -> str:
     """A kernel's name without its return type, template arguments and parameters; others as they are."""
     return name.removeprefix("void ").partition("<")[0].partition("(")[0] or name

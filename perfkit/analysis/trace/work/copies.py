@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.trace import CopyRow
-from perfkit.analysis.trace.roofs import Roofs, describe
+from perfkit.analysis.trace.roofs import Roofs, beyond, describe
 from perfkit.analysis.trace.work.grouping import group
 from perfkit.devices.ceiling import Ceiling, Level
 from perfkit.trace.naming import Names
@@ -80,6 +80,7 @@ def copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, roofs: R
         kind = kind_of(name)
         link = link_of(kind, roofs)
         total = None if np.isnan(moved_bytes[index]) else float(moved_bytes[index])
+        rate = None if total is None or seconds[index] == 0 else total / float(seconds[index])
         rows.append(
             CopyRow(
                 kind=kind,
@@ -88,9 +89,10 @@ def copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, roofs: R
                 bytes=None if total is None else round(total / parts),
                 seconds=float(seconds[index]) / parts,
                 exposed_s=float(exposed[index]) / parts,
-                bandwidth=None if total is None or seconds[index] == 0 else total / float(seconds[index]),
+                bandwidth=rate,
                 ceiling=None if link is None else link.value,
                 ceiling_source="" if link is None else describe(link),
+                no_share=beyond(rate, link),
             )
         )
     return tuple(sorted(rows, key=lambda row: -row.seconds))

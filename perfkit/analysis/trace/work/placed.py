@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.product import layout
-from perfkit.analysis.trace.roofline import BOUNDS, TOLERANCE, UNKNOWN, Limit, Limits, limits, within
+from perfkit.analysis.trace.roofline import BOUNDS, COMPUTE, TOLERANCE, UNKNOWN, Limit, Limits, limits, within
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.copies import kind_of, link_of
 from perfkit.analysis.trace.work.costs import PieceCosts
@@ -17,8 +17,10 @@ from perfkit.analysis.trace.work.inferred import AS_ELSEWHERE, INFERRED
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.shapes import show_shapes
 from perfkit.analysis.trace.work.wall import overlap_at_all, wall_ns, wall_ns_of_groups
+from perfkit.cost.call import Unit
 from perfkit.cost.multi_tensor import NAME_AND_GRID
 from perfkit.devices.ceiling import Level
+from perfkit.devices.refuted import faster_than
 from perfkit.record import PHASES
 from perfkit.trace.kernels import is_compiled_kernel
 from perfkit.trace.read import NONE
@@ -45,6 +47,7 @@ class Placed:
     bytes: Floats
     precision: NDArray[np.int64]
     limits: Limits
+    roofs: Roofs
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -121,7 +124,7 @@ def place(pieces: Pieces, costs: PieceCosts, groups: Groups, roofs: Roofs, *, by
         most = groups.sums(costs.compute_s(roofs, costs.most_flops))
         limited = within(limited, limits(most, groups.sums(costs.most_bytes), seconds, calls, roofs), seconds)
     _limit_copies(pieces, groups, moved, seconds, roofs, limited)
-    return Placed(pieces, costs, groups, calls, seconds, flops, moved, _dominant(costs, groups), limited)
+    return Placed(pieces, costs, groups, calls, seconds, flops, moved, _dominant(costs, groups), limited, roofs)
 
 
 def _begins_call(pieces: Pieces) -> NDArray[np.bool_]:
@@ -203,20 +206,49 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         achieved=flops / seconds if flops is not None and intensity is not None and seconds > 0 else None,
         bound=limit.bound if kind == Kind.WORK else Kind(kind).name.lower(),
         attainable_s=attainable,
-        # Work that a cache of unknown bandwidth served has no limit but the time it took, which says nothing.
-        efficiency=None if attainable in (None, seconds) or seconds == 0 else attainable / seconds,
+        efficiency=share_of_roof(attainable, seconds),
         cost_source=_source(placed, index, _formula(placed, first)),
         op=op if of_kernels and pieces.on_device else "",
         unit=unit,
         dtype=dtype,
         level=_level(placed, index, limit),
         above_roof=limit.above_roof,
+        no_share=_no_share(placed, index, limit),
         most_flops=_more(placed.most_flops[index] / parts, flops),
         most_bytes=_more(placed.most_bytes[index] / parts, moved),
         estimated=bool(placed.estimated[index]),
         wall_s=wall,
         layout="" if call == NONE or not pieces.has_strides else layout(*pieces.ops.calls[call].call),
     )
+
+
+def share_of_roof(attainable_s: float | None, seconds: float) -> float | None:
+    """Attainable time over time taken, None where there is no such share.
+
+    Work that a cache of unknown bandwidth served has no limit but the time it took, which says nothing. What is faster
+    than its roof, by ever so little, has no roof.
+    """
+    if attainable_s is None or seconds == 0 or attainable_s >= seconds:
+        return None
+    return attainable_s / seconds
+
+
+def _no_share(placed: Placed, index: int, limit: Limit) -> str:
+    """Why a group has no share of its roof though its cost is known; empty where it has one, or no known cost."""
+    roofs, first, (unit, dtype) = placed.roofs, int(placed.first[index]), _precision(placed, index)
+    kind = int(placed.pieces.kind[first])
+    if limit.attainable_s is None:
+        costed = kind == Kind.WORK and unit and placed.flops[index] > 0
+        lacking = costed and roofs.compute(Unit(unit), dtype) is None
+        return roofs.why_not(dtype) if lacking else ""
+    if limit.attainable_s <= placed.seconds[index]:
+        return ""
+    ceiling = roofs.bandwidth(Level(limit.level))
+    if kind == Kind.COPY:
+        ceiling = link_of(kind_of(placed.pieces.ops.trace.names[int(placed.pieces.name[first])]), roofs)
+    elif limit.bound == COMPUTE and unit:
+        ceiling = roofs.compute(Unit(unit), dtype)
+    return "" if ceiling is None else faster_than(ceiling)
 
 
 def _more(most: float, least: float | None) -> float | None:

@@ -30,7 +30,7 @@ MOST_ROWS = 2000
 _PRODUCTS = (OpClass.MATMUL, OpClass.ATTENTION)
 _OF_OP_ROW = (
     "phase", "shapes", "dtype", "unit", "calls", "seconds", "share", "flops", "bytes", "achieved", "bound", "level",
-    "attainable_s", "efficiency", "above_roof",
+    "attainable_s", "efficiency", "above_roof", "no_share",
 )  # fmt: skip
 _TRIPLE = re.compile(rb"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 

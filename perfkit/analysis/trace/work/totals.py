@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.roofline import BOUNDS, UNKNOWN
 from perfkit.analysis.trace.work.costs import Precision
 from perfkit.analysis.trace.work.pieces import Kind
-from perfkit.analysis.trace.work.placed import Placed, parts_of
+from perfkit.analysis.trace.work.placed import Placed, parts_of, share_of_roof
 from perfkit.devices.ceiling import Level
 from perfkit.trace.read import NONE
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class Total:
     """Many groups together, of the whole trace: FLOPs, bytes and attainable times that are known add up, without bytes
-    that are but estimated.
+    that are but estimated. The attainable time of what is above its roof is not known, and none exceeds the time taken.
 
     `seconds` are summed over threads and streams, `wall_s` is how long any of it was going on where these overlap.
     `modelled_s` is the time of what is known; `precision` and `bound` are those of most of the FLOPs and of most of
@@ -41,14 +41,14 @@ def total(placed: Placed, chosen: NDArray[np.int64]) -> Total:
     """The sum of some groups, given by their numbers."""
     work = chosen[placed.pieces.kind[placed.first[chosen]] == Kind.WORK]
     attainable = placed.limits.attainable_s
-    known = work[~np.isnan(attainable[work])]
+    known = work[~np.isnan(attainable[work]) & ~placed.limits.above_roof[work]]
     by_bound = np.bincount(placed.limits.bound[known], attainable[known], len(BOUNDS))
     return Total(
         calls=float(placed.calls[chosen].sum()),
         seconds=float(placed.seconds[chosen].sum()),
         flops=_sum_known(placed.flops[work]),
         bytes=_sum_known(placed.bytes[work[~placed.estimated[work]]]),
-        attainable_s=float(attainable[known].sum()) if len(known) else None,
+        attainable_s=float(np.minimum(attainable, placed.seconds)[known].sum()) if len(known) else None,
         modelled_s=float(placed.seconds[known].sum()),
         precision=_most_flops(placed, work),
         bound=BOUNDS[int(by_bound.argmax())] if len(known) else UNKNOWN,
@@ -105,7 +105,7 @@ def total_row(
         achieved=sums.flops / sums.seconds if sums.flops is not None and intensity and sums.seconds > 0 else None,
         bound=bound or sums.bound,
         attainable_s=attainable,
-        efficiency=None if attainable is None or seconds == 0 else attainable / seconds,
+        efficiency=share_of_roof(attainable, seconds),
         cost_source=f"{sums.modelled_s / sums.seconds:.0%} of the time modelled" if sums.seconds > 0 else "",
         unit=unit,
         dtype=dtype,

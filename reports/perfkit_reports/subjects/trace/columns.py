@@ -39,17 +39,17 @@ THREADS: tuple[Column[StreamRow], ...] = (
 )
 
 
-def _of_link(reached: float | None, ceiling: float | None, source: str) -> Cell:
+def _of_link(reached: float | None, row: CollectiveRow | CopyRow) -> Cell:
     if reached is None:
         return unknown("its size or its time is not known")
-    if not ceiling:
-        return unknown(source or "no rate of the link is known")
-    tone = "unsure" if reached > ceiling * 1.05 else ""
+    if not row.ceiling:
+        return unknown(row.ceiling_source or "no rate of the link is known")
+    if row.no_share:
+        return unknown(row.no_share)
     return Cell(
-        units.percent(reached / ceiling, 0),
-        reason=f"of {units.bandwidth(ceiling)}: {source}",
-        value=reached / ceiling,
-        tone=tone,
+        units.percent(reached / row.ceiling, 0),
+        reason=f"of {units.bandwidth(row.ceiling)}: {row.ceiling_source}",
+        value=reached / row.ceiling,
     )
 
 
@@ -80,7 +80,7 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
         lambda row: known(row.bus_bandwidth, units.bandwidth, _NO_SIZE),
         help="bus bandwidth as nccl-tests count it: comparable with the link",
     ),
-    Column("Of the link", lambda row: _of_link(row.bus_bandwidth, row.ceiling, row.ceiling_source)),
+    Column("Of the link", lambda row: _of_link(row.bus_bandwidth, row)),
 )
 
 
@@ -100,7 +100,7 @@ COPIES: tuple[Column[CopyRow], ...] = (
     Column("Time", lambda row: seconds(row.seconds), help="per step"),
     Column("Exposed", lambda row: seconds(row.exposed_s), help="not beside computing, per step"),
     Column("Bandwidth", lambda row: known(row.bandwidth, units.bandwidth, _NO_SIZE)),
-    Column("Of the link", lambda row: _of_link(row.bandwidth, row.ceiling, row.ceiling_source)),
+    Column("Of the link", lambda row: _of_link(row.bandwidth, row)),
 )
 
 GAPS: tuple[Column[GapRow], ...] = (

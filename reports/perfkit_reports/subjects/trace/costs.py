@@ -20,7 +20,6 @@ from perfkit_reports.subjects.trace.series import detailed, every_trace
 
 _ROWS = 80  # of a trace that stands alone: more would make a page too large to send
 SAVINGS = "Potential savings"
-_ABOVE = "it came out above a roof, so the model of its cost is wrong"
 _CACHED = "faster than the memory: its operands were still in a cache, whose bandwidth is not known"
 _BOUNDS = "the least and the most that it can be"
 _ESTIMATED = "estimate: each recorded argument once, of an op that no formula knows"
@@ -33,13 +32,13 @@ def gain_s(row: OpRow | ProductRow) -> float | None:
 
 
 def _of_roofline(row: OpRow | ProductRow) -> Cell:
-    why_not = _UNMODELLED if row.attainable_s is None else _CACHED
+    why_not = row.no_share or (_UNMODELLED if row.attainable_s is None else _CACHED)
     return known(row.efficiency, lambda value: units.percent(value, 0), why_not)
 
 
 def _bound(row: OpRow | ProductRow) -> Cell:
     if row.above_roof:
-        return Cell("above roof", reason="no device is that fast: the model of its cost is wrong", tone="unsure")
+        return Cell("above roof", reason=row.no_share, tone="unsure")
     level = f" ({row.level})" if row.bound == "memory" and row.level not in ("", "memory") else ""
     return text(row.bound + level)
 
@@ -54,7 +53,7 @@ FIGURES: tuple[Column[OpRow | ProductRow], ...] = (
     ),
     Column(
         SAVINGS,
-        lambda row: known(gain_s(row), units.seconds, _ABOVE if row.above_roof else _UNMODELLED),
+        lambda row: known(gain_s(row), units.seconds, row.no_share or _UNMODELLED),
         help="time above what the roofs allow, per step",
     ),
     Column("% of roofline", _of_roofline, help="attainable time over time taken"),

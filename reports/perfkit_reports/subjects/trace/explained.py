@@ -32,7 +32,7 @@ def _coverage(trace: RankTrace, end: str) -> Sequence[Block]:
     kind = "kernels" if trace.kernels else "ops"
     wrong = [row for row in trace.kernels or trace.ops if row.above_roof]
     costs = cost_columns(kind, trace.device_name)
-    title = f"Above a roof: {len(wrong)} with a wrong cost"
+    title = f"Above a roof: {len(wrong)} with a wrong cost or ceiling"
     above = table(f"above{end}", title, costs, wrong, "row", data=kind, show_title=False)
     covered = trace.coverage
     return (

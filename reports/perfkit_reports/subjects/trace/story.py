@@ -118,7 +118,7 @@ def coverage(trace: RankTrace) -> str:
     counted = f", {share(covered.counted_s)} counted by hardware" if covered.counted_s > 0 else ""
     above = (
         f" {_share(covered.above_roof_s, covered.kernel_s)} came out above a roof, which no device can do: "
-        "the model of its cost is wrong."
+        "a ceiling or the model of its cost is wrong."
         if covered.above_roof_s > 0
         else ""
     )

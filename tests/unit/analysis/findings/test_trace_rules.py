@@ -535,7 +535,10 @@ def test_above_the_roof_is_a_warning_and_comes_first() -> None:
         coverage=coverage(above_roof_s=0.1), ops=(row("aten::odd", 0.1, above_roof=True),), step_basis=""
     )
     first = told(wrong)[0]
-    assert (first.severity, first.title) == ("warning", "10.0 % of kernel time is above its roof: a modelling error")
+    assert (first.severity, first.title) == (
+        "warning",
+        "10.0 % of kernel time is above its roof: the ceiling or the cost is wrong",
+    )
     assert "aten::odd" in first.evidence
     assert of(rank_trace(coverage=coverage(above_roof_s=0.005)), "above its roof") is None
 

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from perfkit.allocations import allocations
 from perfkit.analysis.model.estimate import Estimate, Missing
@@ -13,7 +14,16 @@ from perfkit.store.memory_file import write_allocations
 from perfkit_cli.bench import _exit_code
 from perfkit_reports.subjects.suite.cells import loss_parity
 from perfkit_reports.subjects.suite.headline import remarks
-from tests.fixtures.suites import claim, counted, record, spec, write_run, write_suite, write_suite_file
+from tests.fixtures.suites import (
+    CEILINGS,
+    claim,
+    counted,
+    record,
+    spec,
+    write_run,
+    write_suite,
+    write_suite_file,
+)
 from tests.fixtures.traces import mark, op, write_trace
 
 ACTS = claim("optimizer_state_bytes", Relation.EQUAL, 0.5, relative_to="baseline", technique="zero1")
@@ -50,6 +60,26 @@ def test_the_figures_of_a_suite_by_hand(tmp_path: Path) -> None:
     assert value_of(baseline.mfu) == pytest.approx(2e9 / 0.11 / 1e11)
     assert baseline.step_samples == ((0.10,) * 4, (0.12,) * 4, (0.11,) * 4)
     assert analysis.title == "gpt on Test CPU"
+
+
+def test_a_step_faster_than_the_measured_ceiling_takes_it_from_every_variant(tmp_path: Path) -> None:
+    low = replace(CEILINGS, ceilings=tuple(replace(each, value=each.value / 10) for each in CEILINGS.ceilings))
+    bf16 = Flops(model=counted(1e9), hardware=counted(1e9), by_dtype={"bf16": 1e9})
+    runs = {"baseline": [record(0.11)], "slow": [record(0.4)], "amp": [record(0.1, flops=bf16)]}
+    analysis = analyse(write_suite(tmp_path, runs, ceilings=low))
+    reason = (
+        "no measured fp32 matrix peak: work ran faster than the measured ceiling of 10.0 GFLOP/s: measure it again "
+        "with `perfkit calibrate --device cpu --threads 2 --force`"
+    )
+    # 2 GFLOP in 0.11 s are 180 % of it; in 0.4 s they would be 50 %, of what is known to be none.
+    assert [each.mfu for each in analysis.variants[:2]] == [Unknown(reason=reason)] * 2
+    assert [each.hfu for each in analysis.variants[:2]] == [Unknown(reason=reason)] * 2
+    assert value_of(analysis.variants[2].mfu) == pytest.approx(0.5)  # that of bf16 is another
+    assert analysis.ceilings is not None
+    assert [each.dtype for each in analysis.ceilings.ceilings if each.refuted] == ["fp32"]
+    (finding,) = (each for each in analysis.findings if "faster than the measured ceiling" in each.title)
+    assert finding.title == "Work ran faster than the measured ceiling of fp32 matrix"
+    assert "`perfkit calibrate --device cpu --threads 2 --force`" in finding.action
 
 
 def test_mfu_is_over_the_mix_of_what_was_counted(tmp_path: Path) -> None:

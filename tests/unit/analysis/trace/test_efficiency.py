@@ -1,13 +1,22 @@
 import pytest
 
-from perfkit.analysis.trace.efficiency import Peak, peak, peak_of_mix, utilisation
+from perfkit.analysis.trace.efficiency import Peak, Utilisation, peak, peak_of_mix, utilisation
 from perfkit.analysis.trace.roofs import roofs_of
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Ceiling, Kind, Level
-from perfkit.record import Measurement, Unknown
+from perfkit.devices.refuted import marked
+from perfkit.record import Flops, Unknown, value_of
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, counted
 
 GPU = changed(ENVIRONMENT, device="cuda", device_name="NVIDIA Test", threads=8)
+
+
+def flops(model: float, hardware: float | None = None) -> Flops:
+    return Flops(model=counted(model), hardware=counted(model if hardware is None else hardware))
+
+
+def shares(found: Utilisation) -> tuple[float | None, float | None]:
+    return value_of(found.mfu), value_of(found.hfu)
 
 
 def gpu_ceilings(*ceilings: tuple[Level, str, float, Kind]):
@@ -22,9 +31,8 @@ def test_mfu_on_a_cpu_is_over_the_measured_ceiling_of_all_ranks() -> None:
     limit = peak(roofs_of(CEILINGS, ENVIRONMENT), "fp32", world_size=2)
     assert isinstance(limit, Peak)
     assert limit.flops_per_s == 2e11
-    result = utilisation(counted(4e9), 0.1, limit)
-    assert isinstance(result, Measurement)
-    assert result.value == pytest.approx(0.2)
+    result = utilisation(flops(2e9, 4e9), 0.1, limit)
+    assert shares(result) == (pytest.approx(0.1), pytest.approx(0.2))
 
 
 def test_mfu_on_a_gpu_is_over_the_datasheet_even_where_a_measured_peak_is_known() -> None:
@@ -52,28 +60,28 @@ A100 = gpu_ceilings((Level.MATRIX, "tf32", 156e12, Kind.DATASHEET), (Level.VECTO
 
 def test_a_resnet_in_fp32_is_held_against_the_mix_of_tf32_and_fp32() -> None:
     # 780 TFLOP of convolutions take 5 s, 19.5 of the last layer 1 s.
-    flops = {(Unit.MATRIX, "tf32"): 780e12, (Unit.MATRIX, "fp32"): 19.5e12}
-    limit = peak_of_mix(roofs_of(A100, GPU), flops, world_size=2)
+    computed = {(Unit.MATRIX, "tf32"): 780e12, (Unit.MATRIX, "fp32"): 19.5e12}
+    limit = peak_of_mix(roofs_of(A100, GPU), computed, world_size=2)
     assert isinstance(limit, Peak)
     assert limit.flops_per_s == pytest.approx(2 * 799.5e12 / 6)
     assert limit.text == (
         "the mix of 97.6 % at the tf32 Tensor Core peak 156 TFLOP/s (datasheet: test), "
         "2.4 % at the fp32 CUDA core peak 19.5 TFLOP/s (datasheet: test) x 2 ranks"
     )
-    whole = utilisation(counted(799.5e12), 6.0, peak_of_mix(roofs_of(A100, GPU), flops, 1))
-    assert isinstance(whole, Measurement)
-    assert whole.value == pytest.approx(1)  # against the vector peak alone it would be 6.8
+    half = utilisation(flops(799.5e12), 12.0, peak_of_mix(roofs_of(A100, GPU), computed, 1))
+    assert shares(half) == (pytest.approx(0.5), pytest.approx(0.5))  # against the vector peak alone it would be 3.4
 
 
 def test_parts_with_one_ceiling_are_told_as_one() -> None:
-    flops = {(Unit.MATRIX, "fp32"): 1.0, (Unit.VECTOR, "fp32"): 3.0}
-    limit = peak_of_mix(roofs_of(A100, GPU), flops, 1)
-    assert limit == Peak(19.5e12, "fp32 CUDA core peak 19.5 TFLOP/s (datasheet: test)")
+    computed = {(Unit.MATRIX, "fp32"): 1.0, (Unit.VECTOR, "fp32"): 3.0}
+    limit = peak_of_mix(roofs_of(A100, GPU), computed, 1)
+    assert isinstance(limit, Peak)
+    assert (limit.flops_per_s, limit.text) == (19.5e12, "fp32 CUDA core peak 19.5 TFLOP/s (datasheet: test)")
 
 
 def test_a_part_of_the_mix_without_a_peak_is_named() -> None:
-    flops = {(Unit.MATRIX, "tf32"): 1.0, (Unit.MATRIX, "fp64"): 1.0}
-    limit = peak_of_mix(roofs_of(A100, GPU), flops, 1)
+    computed = {(Unit.MATRIX, "tf32"): 1.0, (Unit.MATRIX, "fp64"): 1.0}
+    limit = peak_of_mix(roofs_of(A100, GPU), computed, 1)
     assert isinstance(limit, Unknown)
     assert limit.reason.startswith("no datasheet fp64 Tensor Core peak: ")
 
@@ -87,7 +95,7 @@ def test_an_unknown_device_gets_no_percentage() -> None:
     ):
         limit = peak(roofs, "bf16", 1)
         assert isinstance(limit, Unknown)
-        assert isinstance(utilisation(counted(1e9), 0.1, limit), Unknown)
+        assert utilisation(flops(1e9), 0.1, limit) == (limit, limit, ())
 
 
 @pytest.mark.parametrize(("threads", "told"), [(1, "with 1 thread;"), (6, "with 6 threads;")])
@@ -100,5 +108,59 @@ def test_without_a_ceiling_of_its_threads_a_cpu_is_to_be_calibrated(threads: int
 
 def test_unknown_flops_or_step_time_keep_their_reason() -> None:
     limit = peak(roofs_of(CEILINGS, ENVIRONMENT), "fp32", 1)
-    assert utilisation(Unknown(reason="not counted"), 0.1, limit) == Unknown(reason="not counted")
-    assert isinstance(utilisation(counted(1e9), None, limit), Unknown)
+    unknown = Unknown(reason="not counted")
+    assert utilisation(Flops(model=unknown, hardware=unknown), 0.1, limit) == (unknown, unknown, ())
+    assert isinstance(utilisation(flops(1e9), None, limit).mfu, Unknown)
+
+
+def test_a_step_that_is_faster_than_the_measured_ceiling_has_no_utilisation_and_refutes_it() -> None:
+    limit = peak(roofs_of(CEILINGS, ENVIRONMENT), "fp32", 1)
+    assert isinstance(limit, Peak)
+    exactly = utilisation(flops(0.5e10, 1e10), 0.1, limit)
+    assert shares(exactly) == (0.5, 1.0)
+    beyond = utilisation(flops(0.5e10, 1e10 + 1e4), 0.1, limit)  # by a millionth: what is exceeded is no ceiling
+    assert beyond.hfu == Unknown(
+        reason="this ran faster than the measured ceiling of 100 GFLOP/s: measure it again with "
+        "`perfkit calibrate --device cpu --threads 2 --force`"
+    )
+    assert beyond.mfu == beyond.hfu
+    assert beyond.refuted == limit.ceilings
+
+
+def test_without_the_flops_that_ran_those_of_the_model_refute() -> None:
+    limit = peak(roofs_of(CEILINGS, ENVIRONMENT), "fp32", 1)
+    unknown = Unknown(reason="not counted")
+    found = utilisation(Flops(model=counted(2e10), hardware=unknown), 0.1, limit)
+    assert isinstance(found.mfu, Unknown)
+    assert found.hfu == unknown
+    assert found.refuted
+
+
+def test_more_than_a_datasheet_says_that_the_count_or_the_clock_is_wrong() -> None:
+    limit = peak(roofs_of(A100, GPU), "tf32", 1)
+    found = utilisation(flops(200e12), 1.0, limit)
+    assert found.mfu == Unknown(
+        reason="this ran faster than the datasheet's 156 TFLOP/s, which no device does: its FLOPs are counted too "
+        "high, or the clock or the name of the device is wrong"
+    )
+    assert found.refuted == ()
+
+
+def test_flops_that_only_a_convention_counts_refute_nothing() -> None:
+    limit = peak(roofs_of(CEILINGS, ENVIRONMENT), "fp32", 1)
+    found = utilisation(flops(2e10, 0.8e10), 0.1, limit)
+    assert isinstance(found.mfu, Unknown)
+    assert "by convention" in found.mfu.reason
+    assert shares(found) == (None, 0.8)
+    assert found.refuted == ()
+
+
+def test_a_refuted_ceiling_is_no_peak_for_anyone() -> None:
+    limit = peak(roofs_of(CEILINGS, ENVIRONMENT), "fp32", 1)
+    assert isinstance(limit, Peak)
+    again = peak(roofs_of(marked(CEILINGS, limit.ceilings), ENVIRONMENT), "fp32", 1)
+    assert isinstance(again, Unknown)
+    assert again.reason.endswith(
+        "work ran faster than the measured ceiling of 100 GFLOP/s: measure it again with "
+        "`perfkit calibrate --device cpu --threads 2 --force`"
+    )

@@ -296,6 +296,39 @@ def test_faster_than_a_roof_is_flagged(tmp_path: Path) -> None:
     result = analysed(tmp_path, quick)
     assert result.kernels[0].above_roof
     assert result.coverage.above_roof_s == pytest.approx(2e-6)
+    for row in (result.kernels[0], result.ops[0], result.gemms[0]):
+        assert row.efficiency is None
+        assert row.no_share.startswith("this ran faster than the datasheet's 10.0 GB/s, which no device does")
+    assert [row.efficiency for row in (*result.modules, *result.phases)] == [None]
+
+
+def test_a_share_is_never_above_one_even_by_little(tmp_path: Path) -> None:
+    # 120 kB at 1e10 B/s take 12 us: 2 % more than the kernel, which is not enough for an error of the model.
+    close = [
+        mark("ProfilerStep#1", 0, 100),
+        op("aten::mm", 10, 20, [SQUARE, SQUARE]),
+        launch(1, 12),
+        kernel("ampere_sgemm_128x64_nn", 1, 30, 11.76),
+    ]
+    (row,) = analysed(tmp_path, close).kernels
+    assert not row.above_roof
+    assert row.efficiency is None
+    assert "faster than the datasheet's 10.0 GB/s" in row.no_share
+
+
+def test_faster_than_a_link_is_no_share_of_it(tmp_path: Path) -> None:
+    quick = [
+        mark("ProfilerStep#1", 0, 100),
+        launch(1, 12),
+        with_args(kernel("Memcpy HtoD (Pinned -> Device)", 1, 20, 2, cat="gpu_memcpy"), bytes=10_000),
+        launch(2, 14),
+        with_args(kernel("ncclDevKernel_AllReduce_Sum_f32", 2, 40, 10), **COLLECTIVE),
+    ]
+    result = analysed(tmp_path, quick)
+    assert "faster than the datasheet's 2.00 GB/s" in result.copies[0].no_share  # 10 kB in 2 us
+    assert "faster than the datasheet's 100 GB/s" in result.collectives[0].no_share  # 6 MB in 10 us
+    slow = analysed(tmp_path, EVENTS)
+    assert [row.no_share for row in (*slow.copies, *slow.collectives)] == [""] * len((*slow.copies, *slow.collectives))
 
 
 def test_an_unknown_device_gets_no_percentages_but_all_else(tmp_path: Path) -> None:
@@ -370,6 +403,22 @@ def test_on_a_cpu_threads_take_the_place_of_streams(tmp_path: Path) -> None:
     }
     assert isinstance(result.mfu, Measurement)
     assert result.mfu.value == pytest.approx(2e6 / (100e-6 * 1e11))
+
+
+def test_a_product_that_is_faster_than_the_measured_ceiling_refutes_it(tmp_path: Path) -> None:
+    low = Ceiling(level=Level.MATRIX, dtype="fp32", value=1e9, unit="FLOP/s", kind=Kind.MEASURED, source="", threads=2)
+    memory = Ceiling(level=Level.MEMORY, dtype=None, value=1e10, unit="B/s", kind=Kind.MEASURED, source="", threads=2)
+    known = DeviceCeilings(device="cpu", device_name="Test CPU", fingerprint="", ceilings=(low, memory))
+    result = analysed(tmp_path, [mark("ProfilerStep#1", 0, 4000), op("aten::mm", 10, 40, [SQUARE, SQUARE])], known)
+    assert result.ceilings is not None
+    assert [bool(ceiling.refuted) for ceiling in result.ceilings.ceilings] == [True, False]
+    row = by_name(result.ops)["aten::mm"]
+    reason = "work ran faster than the measured ceiling of 1.00 GFLOP/s: measure it again with "
+    assert (row.attainable_s, row.efficiency, row.bound, row.above_roof) == (None, None, "unknown", False)
+    assert row.no_share.startswith(reason)
+    assert isinstance(result.mfu, Unknown)  # 2 MFLOP in 4 ms are half of that ceiling, which is none
+    assert reason in result.mfu.reason
+    assert result.coverage.above_roof_s == 0
 
 
 KERNEL = st.tuples(

@@ -87,6 +87,15 @@ def test_what_is_not_known_is_none(tmp_path: Path) -> None:
     assert line.mfu is None
 
 
+def test_steps_that_are_faster_than_the_peak_have_no_utilisation(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.run(500, step_ms=4)
+    loop.run(500, step_ms=2)
+    lines = loop.windows()
+    assert lines[0].mfu == 1.0  # 4 GFLOP in 4 ms at 1 TFLOP/s
+    assert lines[-1].mfu is None
+
+
 def test_slow_steps_have_a_line_each(tmp_path: Path) -> None:
     loop = Loop(tmp_path)
     loop.run(3, 2500)

@@ -81,7 +81,7 @@ def test_the_document_tells_the_story() -> None:
     assert "120 of 330 kernels a step take less than" in lines(analysis, "launched-0")
     assert "3 events with a negative duration were taken as 0 ns long" in lines(analysis, "notes")
     assert column(blocks(told)["uncovered-0"], "Why") == ["a custom op without a formula"]
-    assert blocks(told)["wrong-0"].title == "Above a roof: 1 with a wrong cost"  # type: ignore[attr-defined]
+    assert blocks(told)["wrong-0"].title == "Above a roof: 1 with a wrong cost or ceiling"  # type: ignore[attr-defined]
 
 
 def test_units_bear_the_names_that_the_vendor_of_the_device_gives_them() -> None:

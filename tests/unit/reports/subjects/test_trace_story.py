@@ -44,7 +44,7 @@ def test_coverage_names_shares_and_errors_of_the_model() -> None:
     told = story.coverage(sample.trace("rank 0", 0))
     assert "990 kernels" in told
     assert "99.8 % is linked to an op, 96.0 % has FLOPs and 97.0 % has bytes." in told
-    assert "the model of its cost is wrong" in told
+    assert "a ceiling or the model of its cost is wrong" in told
     assert story.coverage(sample.nothing().traces[0]) == "The trace holds no kernels and no ops."
 
 

@@ -1,0 +1,48 @@
+"""Ceilings that work was faster than. Such a ceiling is none: nothing has a share of it."""
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.units import bandwidth, flops_per_s
+
+_OF_ARITHMETIC = (Level.MATRIX, Level.VECTOR)
+
+
+def faster_than(ceiling: Ceiling, what: str = "this") -> str:
+    """Why work that came out faster than a ceiling has no share of it, and what to do."""
+    is_rate = ceiling.unit == "FLOP/s"
+    rate = flops_per_s(ceiling.value) if is_rate else bandwidth(ceiling.value)
+    if ceiling.kind == Kind.DATASHEET:
+        amount = "FLOPs are" if is_rate else "bytes are"
+        return (
+            f"{what} ran faster than the datasheet's {rate}, which no device does: its {amount} counted too high, or "
+            "the clock or the name of the device is wrong"
+        )
+    threads = "" if ceiling.threads is None else f" --device cpu --threads {ceiling.threads}"
+    again = f"measure it again with `perfkit calibrate{threads} --force`"
+    # Modelled bytes are what must move; where from is not known.
+    cached = "" if is_rate else ", unless its operands were in a faster cache"
+    return f"{what} ran faster than the measured ceiling of {rate}: {again}{cached}"
+
+
+def marked(known: DeviceCeilings, beaten: Collection[Ceiling]) -> DeviceCeilings:
+    """`known` with those ceilings of arithmetic refuted that are no higher than one of `beaten` for the same dtype and
+    number of threads: a CPU's vector ceilings are those of its matrix products."""
+
+    def refuted(ceiling: Ceiling) -> bool:
+        return ceiling.kind == Kind.MEASURED and any(
+            ceiling.level in _OF_ARITHMETIC
+            and (ceiling.dtype, ceiling.threads) == (other.dtype, other.threads)
+            and ceiling.value <= other.value
+            for other in beaten
+        )
+
+    return replace(
+        known,
+        ceilings=tuple(
+            replace(ceiling, refuted=faster_than(ceiling, "work")) if refuted(ceiling) else ceiling
+            for ceiling in known.ceilings
+        ),
+    )

@@ -1,0 +1,36 @@
+"""What the page says of a loop's utilisation where its log has none."""
+
+import pytest
+
+from perfkit.record import Unknown, measured
+from perfkit.store.live import LiveStart
+from perfkit_reports.view.live import absent
+from perfkit_reports.view.rows import _possible
+
+
+def start(flops: float | None, peak: float | None) -> LiveStart:
+    return LiveStart(
+        time_s=0.0, pid=1, hostname="h", name="n", device_name="cpu", flops_per_step=flops, peak_flops=peak
+    )
+
+
+@pytest.mark.parametrize(
+    ("flops", "peak", "reason"),
+    [
+        (None, 1e12, "the FLOPs of a step are not known"),
+        (4e9, None, "the peak of the device is not known"),
+        (
+            4e9,
+            1e12,
+            "the steps, 2.00 TFLOP/s, are faster than the peak of 1.00 TFLOP/s: if it was measured, measure it again "
+            "with `perfkit calibrate --force`",
+        ),
+    ],
+)
+def test_why_there_is_no_utilisation(flops: float | None, peak: float | None, reason: str) -> None:
+    assert absent(start(flops, peak), 0.002)["mfu"] == reason
+
+
+def test_the_list_of_runs_has_no_share_above_one_of_older_reports() -> None:
+    assert _possible(measured(0.5, "1", "x")) == measured(0.5, "1", "x")
+    assert isinstance(_possible(measured(2.118, "1", "x")), Unknown)
