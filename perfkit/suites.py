@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.suite.analyse import analyse
 from perfkit.devices.machine import available_cores
 from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
@@ -15,6 +14,7 @@ from perfkit.measure.bench import ceilings_of, default_folder
 from perfkit.measure.events import Event
 from perfkit.measure.limits import check_limits
 from perfkit.measure.schedule import BenchRequest
+from perfkit.remeasure import analyse_and_remeasure
 from perfkit.spec import Schedule, parse_variants
 from perfkit.techniques.compose import compose
 from perfkit.workloads.table import sized_workload
@@ -47,7 +47,8 @@ def bench(
         batch_size, seq_len: in place of the workload's own.
         steps: timed steps of a process; by default as many as pay.
         warmup: steps before them, at least.
-        calibrate: whether ceilings of this machine that are not known yet are measured first.
+        calibrate: whether ceilings of this machine that are not known yet are measured first, and those that the steps
+            were faster than once more.
         progress: gets the events of `perfkit.measure.events`.
         options: other fields of `perfkit.measure.schedule.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`,
             `dtype` (`fp32`, `bf16`, `fp16`), `world_size`, `threads`, `accumulation`, `seed`, `timeout_s`,
@@ -82,4 +83,4 @@ def bench(
     run_suite(
         request, folder, command=f"perfkit.bench({workload!r}, {technique!r})", ceilings=ceilings, progress=progress
     )
-    return analyse(folder)
+    return analyse_and_remeasure(folder, calibrate=calibrate)

@@ -131,7 +131,11 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     "--seed", default=0, show_default=True, metavar="N", type=click.IntRange(min=0), help="Seed of parameters and data."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-WORKLOAD]")
-@click.option("--no-calibrate", is_flag=True, help="Do not measure this machine's ceilings if they are not known yet.")
+@click.option(
+    "--no-calibrate",
+    is_flag=True,
+    help="Do not measure this machine's ceilings, not even unknown or refuted ones.",
+)
 @click.option(
     "--counters",
     is_flag=True,
@@ -240,11 +244,11 @@ def command(
         click.echo(f"{word}: what was measured is kept in {folder}", err=True)
 
     # Not sooner: the imports would take time while a child measures.
-    from perfkit.analysis.suite.analyse import analyse
+    from perfkit_cli.remeasure import analysed
     from perfkit_cli.show import show_tracebacks, write_and_show
     from perfkit_reports.subjects.suite.document import document
 
-    analysis = analyse(folder)
+    analysis = analysed(folder, calibrate=not no_calibrate and ended is None, console=console)
     write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)
     if not quiet:
         show_tracebacks(analysis)

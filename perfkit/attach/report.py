@@ -7,11 +7,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from perfkit.attach.delivery import Delivery
 from perfkit.attach.guard import LOG
+from perfkit.devices.ceiling import Ceiling
 from perfkit.files import read_json
 from perfkit.record import RankRecord, Status
-from perfkit.store.layout import RECORD_FILE, rank_folder
+from perfkit.store.layout import RECORD_FILE, REPORT_JSON, rank_folder
 
 # How long rank 0 waits for what the others write, and for loggers that may wait for a network.
 PATIENCE_S = 20.0
@@ -45,6 +48,22 @@ def run_report(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False, env=alone
     )
+
+
+class _Ceilings(msgspec.Struct):
+    ceilings: tuple[Ceiling, ...] = ()
+
+
+class _Report(msgspec.Struct):
+    """Of a report's data what is looked at here."""
+
+    ceilings: _Ceilings | None = None
+
+
+def refuted(folder: Path) -> tuple[Ceiling, ...]:
+    """The measured ceilings that a report found its steps to be faster than."""
+    known = msgspec.json.decode((folder / REPORT_JSON).read_bytes(), type=_Report).ceilings
+    return () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.refuted)
 
 
 def deliver(deliveries: Sequence[Delivery], report: Path | None) -> None:

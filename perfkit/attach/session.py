@@ -20,9 +20,11 @@ from perfkit.attach.live.watch import LiveWatch
 from perfkit.attach.loop import Loop
 from perfkit.attach.models import distinct, named, roots_of, trained_roots
 from perfkit.attach.profilers import ProfilerTurn
+from perfkit.attach.report import refuted
 from perfkit.attach.units import Units
 from perfkit.attach.variant import VariantRecording
 from perfkit.attach.world import current_world, first_ranks
+from perfkit.devices import cache
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.measure import threads_text
 from perfkit.devices.resolve import ceilings_for
@@ -114,6 +116,26 @@ class LoopSession:
         LOG.warning("perfkit measures what this CPU can do with %s, once, for some 10 s", threads_text(threads))
         self.ceilings = self._known_ceilings(calibrate=True)
         write_json(self.folder / CEILINGS_FILE, self.ceilings)
+
+    def remeasure(self) -> bool:
+        """Measure again what the report says that steps were faster than; whether there is something new to draw.
+
+        A GPU is left to the next command: the program still holds its memory.
+        """
+        known, beaten = self.ceilings, refuted(self.folder)
+        if known is None or not beaten:
+            return False
+        cache.refute(known.fingerprint, beaten)
+        if known.device != "cpu":
+            return False
+        LOG.warning(
+            "%s: perfkit measures it again with %s, for some 10 s",
+            beaten[0].refuted.partition(": ")[0],
+            threads_text(self._threads),
+        )
+        self.ceilings = self._known_ceilings(calibrate=True)
+        write_json(self.folder / CEILINGS_FILE, self.ceilings)
+        return True
 
     def capturing(self) -> bool:
         """Whether a CUDA graph is being captured; as long as the loop's device is not known, on the current one."""

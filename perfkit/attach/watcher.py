@@ -116,6 +116,8 @@ class Watcher:
             if status == Status.OK:
                 session.calibrate()
             written = write_report(session.folder)
+            if written and status == Status.OK and session.remeasure():
+                written = write_report(session.folder)
         if session.watch is None:
             for delivery in self._deliveries:
                 delivery.scalars(session.steps, session.figures(recording))

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +93,22 @@ class Cached(Struct):
         return frozenset((*disturbed, *self.refuted)) & self.threads()
 
 
-def best(calibrations: Iterable[Calibration]) -> dict[tuple[Level, str | None, Threads], Ceiling]:
+Key = tuple[Level, str | None, Threads]
+
+
+def _key(ceiling: Ceiling) -> Key:
+    return ceiling.level, ceiling.dtype, ceiling.threads
+
+
+def best(calibrations: Iterable[Calibration]) -> dict[Key, Ceiling]:
     """The highest ceiling of each level, dtype and number of threads.
 
     What a disturbed calibration reached was reached, and counts. The result is called disturbed where every calibration
     of it was.
     """
-    found: dict[tuple[Level, str | None, Threads], Ceiling] = {}
+    found: dict[Key, Ceiling] = {}
     for ceiling in (ceiling for made in calibrations for ceiling in made.measured.ceilings):
-        key = (ceiling.level, ceiling.dtype, ceiling.threads)
+        key = _key(ceiling)
         other = found.setdefault(key, ceiling)
         higher = max(other, ceiling, key=lambda each: each.value)
         found[key] = higher if other.disturbed and ceiling.disturbed else replace(higher, disturbed="")
@@ -160,15 +168,21 @@ def store(measured: DeviceCeilings, repeats: Sequence[KernelRepeats], *, full: b
     return new
 
 
-def refute(fingerprint: str, threads: Iterable[Threads]) -> None:
-    """Keep that work was faster than a ceiling of these numbers of threads, so that they are measured again next time.
+def refute(fingerprint: str, beaten: Iterable[Ceiling]) -> None:
+    """Keep that work was faster than these ceilings, so that their threads are measured again next time.
 
-    A machine that was not calibrated, and a file that cannot be read, are left as they are.
+    Only what holds no higher value by now is. A machine that was not calibrated, and a file that cannot be read or
+    written, are left as they are.
     """
     old = _readable(fingerprint)
-    if old is not None:
-        refuted = tuple(dict.fromkeys((*old.refuted, *threads)))
-        write_json(path(fingerprint), replace(old, refuted=refuted))
+    if old is None:
+        return
+    held = best(old.calibrations)
+    low = [each for each in beaten if (now := held.get(_key(each))) is not None and now.value <= each.value]
+    if low:
+        refuted = tuple(dict.fromkeys((*old.refuted, *(ceiling.threads for ceiling in low))))
+        with suppress(PerfkitError):
+            write_json(path(fingerprint), replace(old, refuted=refuted))
 
 
 def _readable(fingerprint: str) -> Cached | None:

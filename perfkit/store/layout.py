@@ -27,6 +27,7 @@ HISTORY_FILE = "history.json.gz"
 MEMORY_FILE = "memory.parquet"
 OUTPUT_FILE = "output.log"
 NOTEBOOK_FILE = "notebook.html"
+REPORT_JSON = "report.json"
 COUNTERS_FILE = "counters.csv"
 
 

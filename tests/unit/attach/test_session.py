@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 from perfkit.attach import session as sessions
@@ -12,6 +14,7 @@ from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.session import LoopSession, Wishes
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.timing import Stamp, StepSeries
+from perfkit.devices import cache
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.errors import PerfkitError
 from perfkit.files import read_json
@@ -134,6 +137,40 @@ def test_a_cpu_is_calibrated_once_for_the_threads_of_a_rank(
     assert len(caplog.records) == 1
     assert "once" in caplog.text
     assert read_json(session.folder / CEILINGS_FILE, DeviceCeilings).ceilings == (measured(threads),)
+
+
+@pytest.mark.parametrize(("device", "measures"), [("cpu", True), ("cuda", False)])
+def test_what_the_report_found_refuted_is_measured_again(
+    device: str, measures: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
+    threads = torch.get_num_threads()
+    low = replace(measured(threads), measured_at="2026-01-01")
+    known = DeviceCeilings(device=device, device_name="d", fingerprint="f", ceilings=(low,))
+    cache.store(known, [], full=True)
+    asked: list[bool] = []
+
+    def ceilings_for(_: str, __: str, ___: list[int], *, calibrate: bool) -> DeviceCeilings:
+        asked.append(calibrate)
+        return known
+
+    monkeypatch.setattr(sessions, "ceilings_for", ceilings_for)
+    session = Watched(tmp_path / "run").session
+    session.open()
+
+    def report(ceiling: Ceiling) -> None:
+        known = {"ceilings": {"device": device, "ceilings": [msgspec.to_builtins(ceiling)]}, "variants": []}
+        (session.folder / "report.json").write_bytes(msgspec.json.encode(known))
+
+    report(low)
+    assert not session.remeasure()
+    report(replace(low, refuted="work ran faster than the measured ceiling of 1 FLOP/s: measure it again"))
+    assert session.remeasure() == measures
+    assert asked == [False, True][: 1 + measures]
+    kept = cache.load("f")
+    assert kept is not None
+    assert kept.doubtful() == {threads}  # nothing was really measured here: the next command does so
+    assert ("faster than the measured ceiling" in caplog.text) == measures
 
 
 def measured(threads: int) -> Ceiling:

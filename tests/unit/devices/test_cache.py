@@ -111,7 +111,8 @@ def test_a_good_earlier_calibration_stays_good() -> None:
 
 def test_a_refuted_ceiling_is_doubtful_until_its_threads_are_calibrated() -> None:
     cache.store(measured({1: 10.0, 2: 19.0}), [], full=False)
-    cache.refute("machine a; torch 2", [2, 2, 4])
+    beaten = ceiling(Level.MEMORY, None, 19.0, kind=Kind.MEASURED, threads=2)
+    cache.refute("machine a; torch 2", [beaten, beaten, replace(beaten, threads=4)])
     known = cache.load("machine a; torch 2")
     assert known is not None
     assert known.doubtful() == {2}
@@ -120,8 +121,17 @@ def test_a_refuted_ceiling_is_doubtful_until_its_threads_are_calibrated() -> Non
     assert cache.store(measured({2: 19.0}), [], full=False).doubtful() == frozenset()
 
 
+def test_what_is_higher_by_now_is_not_refuted() -> None:
+    """A report on an old suite says nothing of what was measured since."""
+    cache.store(measured({1: 10.0}), [], full=False)
+    cache.refute("machine a; torch 2", [ceiling(Level.MEMORY, None, 9.0, kind=Kind.MEASURED, threads=1)])
+    known = cache.load("machine a; torch 2")
+    assert known is not None
+    assert known.doubtful() == frozenset()
+
+
 def test_nothing_is_written_of_a_machine_that_was_never_calibrated() -> None:
-    cache.refute("machine a; torch 2", [1])
+    cache.refute("machine a; torch 2", [ceiling(Level.MEMORY, None, 10.0, kind=Kind.MEASURED, threads=1)])
     assert not cache.path("machine a; torch 2").exists()
 
 

@@ -105,7 +105,7 @@ def test_what_was_disturbed_is_used_and_measured_again_the_next_time(monkeypatch
 def test_what_was_refuted_is_measured_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = fake_calibration(monkeypatch)
     cache.store(measured(1, 2), [], full=True)
-    cache.refute(KEY, [2])
+    cache.refute(KEY, measured(2).ceilings)
     for _ in range(2):
         resolve.ceilings_for("cpu", "x", [1, 2], calibrate=True)
     assert asked == [[2]]

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.trace.tables import LONGEST_ROWS
+from perfkit.store.layout import REPORT_JSON
 from perfkit.store.summary import SUMMARY_FILE
 from perfkit_reports.charts import curves, step_times
 from perfkit_reports.charts.curves import Curve
@@ -22,8 +23,6 @@ from perfkit_reports.subjects.suite.data import data
 from perfkit_reports.subjects.suite.look import holders, plane, styles, traces
 from perfkit_reports.subjects.suite.summary import summary as short
 from perfkit_reports.subjects.trace import costs, products, step
-
-REPORT_JSON = "report.json"
 
 
 def assembled(

@@ -1,0 +1,38 @@
+"""Measured ceilings that a suite's own work was faster than are measured again, and the suite is held against the new
+ones: its folder alone gives the same report afterwards.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.devices import cache
+from perfkit.devices.fingerprint import fingerprint
+from perfkit.devices.resolve import ceilings_for
+from perfkit.files import write_json
+from perfkit.store.layout import CEILINGS_FILE
+
+
+def analyse_and_remeasure(
+    folder: Path, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
+) -> Analysis:
+    """Analyse a suite that was just measured on this machine.
+
+    A ceiling that it refutes is kept as such, so that the next command measures it; with `calibrate` it is measured at
+    once, briefly, merged with earlier calibrations, and what is known then replaces the suite's. `progress` receives a
+    line for each measurement. A calibration that fails, or finds no more, leaves figures unknown, with the reason.
+    """
+    analysis = analyse(folder)
+    known = analysis.ceilings
+    beaten = () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.refuted)
+    if known is None or not beaten or known.fingerprint != fingerprint(known.device, known.device_name):
+        return analysis
+    cache.refute(known.fingerprint, beaten)
+    if not calibrate:
+        return analysis
+    progress(beaten[0].refuted.partition(": ")[0] + ": measuring it again")
+    threads = sorted({ceiling.threads for ceiling in beaten if ceiling.threads is not None})
+    again = ceilings_for(known.device, known.device_name, threads, calibrate=True, progress=progress)
+    write_json(folder / CEILINGS_FILE, again)
+    return analyse(folder)

@@ -1,0 +1,101 @@
+"""A cache of ceilings that were measured on a busy machine: `perfkit bench` mends it, and no share is above 100 %."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from perfkit.devices import cache
+from perfkit.devices.ceiling import Confidence, DeviceCeilings, Kind, Level
+from perfkit.devices.fingerprint import fingerprint
+from perfkit.devices.machine import cpu_model
+from tests.conftest import TINY, CommandLine
+from tests.fixtures.rank_traces import ceiling
+
+KEY = fingerprint("cpu", "")
+BENCH = ("--device", "cpu", "-t", "ckpt", *TINY, "--batch-size", "4", "--quiet")
+LOW = {  # about 1 % of what a core of these years does
+    (Level.MATRIX, "fp32"): 1e9,
+    (Level.VECTOR, "fp32"): 1e9,
+    (Level.MEMORY, None): 1e8,
+    (Level.L2, None): 1e8,
+}
+
+
+@pytest.fixture
+def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command line on a machine whose ceilings of one thread were measured far too low, as it seemed with care."""
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
+    made = (ceiling(level, dtype, value, kind=Kind.MEASURED, threads=1) for (level, dtype), value in LOW.items())
+    measured = DeviceCeilings(
+        device="cpu",
+        device_name=cpu_model(),
+        fingerprint=KEY,
+        measured_at="2026-01-01T12:00:00+00:00",
+        ceilings=tuple(replace(each, spread=0.01, confidence=Confidence.HIGH) for each in made),
+    )
+    cache.store(measured, [], full=True)
+    return CommandLine(tmp_path, tmp_path / "cache")
+
+
+def shares(told: Any) -> Iterator[float]:
+    """All shares of a ceiling in a report's data."""
+    if isinstance(told, list):
+        for each in told:
+            yield from shares(each)
+    elif isinstance(told, dict):
+        for name, value in told.items():
+            if name == "efficiency" and value is not None:
+                yield value
+            elif name in ("mfu", "hfu") and isinstance(value, dict) and value["type"] == "known":
+                yield value["value"]
+            else:
+                yield from shares(value)
+
+
+def report_of(perfkit: CommandLine) -> dict[str, Any]:
+    return json.loads((perfkit.folder / "suite/report.json").read_bytes())
+
+
+def fp32(known: DeviceCeilings) -> tuple[float, str]:
+    (found,) = (each for each in known.ceilings if (each.level, each.dtype) == (Level.MATRIX, "fp32"))
+    return found.value, found.measured_at[:10]
+
+
+def test_a_bench_measures_a_refuted_ceiling_again_and_its_folder_tells_the_same(busy: CommandLine) -> None:
+    measuring = [argument for argument in BENCH if argument != "--no-calibrate"]
+    done = busy("bench", *measuring, "--out", "suite")
+    assert done.returncode == 0, done.stderr
+    kept = cache.load(KEY)
+    assert kept is not None
+    value, day = fp32(kept.measured)
+    assert value > 2 * LOW[Level.MATRIX, "fp32"]
+    assert day > "2026-01-01"
+    assert len(kept.calibrations) == 2
+    first = report_of(busy)
+    assert first["variants"][0]["mfu"]["type"] == "known"
+    assert not any(each["refuted"] for each in first["ceilings"]["ceilings"])
+    assert (found := list(shares(first)))
+    assert max(found) <= 1
+    busy.environment["PERFKIT_CACHE"] = str(busy.folder / "none")  # the folder alone
+    assert busy("report", "suite", "--quiet").returncode == 0
+    assert report_of(busy)["variants"] == first["variants"]
+
+
+def test_without_calibration_the_shares_are_not_known_and_the_next_command_measures(busy: CommandLine) -> None:
+    done = busy("bench", *BENCH, "--out", "suite")
+    assert done.returncode == 0, done.stderr
+    report = report_of(busy)
+    for variant in report["variants"]:
+        assert variant["mfu"]["type"] == "unknown"
+        assert "ran faster than the measured ceiling of 1.00 GFLOP/s" in variant["mfu"]["reason"]
+        assert "`perfkit calibrate --device cpu --threads 1 --force`" in variant["mfu"]["reason"]
+    assert all(share <= 1 for share in shares(report))
+    assert "faster than the measured ceiling of fp32" in json.dumps(report["findings"])
+    kept = cache.load(KEY)
+    assert kept is not None
+    assert fp32(kept.measured) == (LOW[Level.MATRIX, "fp32"], "2026-01-01")
+    assert kept.doubtful() == {1}

@@ -1,0 +1,123 @@
+"""A refuted ceiling is measured again, and the suite's folder alone then tells the same."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.devices import cache, resolve
+from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
+from perfkit.devices.fingerprint import fingerprint
+from perfkit.record import Unknown, value_of
+from perfkit.remeasure import analyse_and_remeasure
+from tests.fixtures.rank_traces import ceiling
+from tests.fixtures.suites import record, write_suite
+
+KEY = fingerprint("cpu", "")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
+
+
+def known(value: float, at: str, *threads: int) -> DeviceCeilings:
+    matrix = ceiling(Level.MATRIX, "fp32", value, kind=Kind.MEASURED)
+    return DeviceCeilings(
+        device="cpu",
+        device_name="Test CPU",
+        fingerprint=KEY,
+        measured_at=at,
+        ceilings=tuple(replace(matrix, threads=count, measured_at=at) for count in threads or (2,)),
+    )
+
+
+def machine_of(monkeypatch: pytest.MonkeyPatch, real: float) -> list[tuple[int, ...]]:
+    """A machine that reaches `real` FLOP/s whenever it is calibrated; the threads that it was."""
+    asked: list[tuple[int, ...]] = []
+
+    def calibrate_now(_: str, threads: Sequence[int], **__: object) -> cache.Cached:
+        asked.append(tuple(threads))
+        return cache.store(known(real, "2026-02-02", *threads), [], full=False)
+
+    monkeypatch.setattr(resolve, "calibrate_now", calibrate_now)
+    return asked
+
+
+def suite(tmp_path: Path, ceilings: DeviceCeilings) -> Path:
+    """2 GFLOP in 0.1 s: 20 GFLOP/s."""
+    return write_suite(tmp_path / "suite", {"baseline": [record(0.1)]}, ceilings=ceilings)
+
+
+def mfu(folder: Path) -> float | None:
+    return value_of(analyse(folder).variants[0].mfu)
+
+
+def test_a_refuted_ceiling_is_measured_again_and_the_folder_tells_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, lines = machine_of(monkeypatch, 1e11), list[str]()
+    low = cache.store(known(1e9, "2026-01-01", 1, 2), [], full=True).measured
+    folder = suite(tmp_path, low)
+    assert mfu(folder) is None
+    mended = analyse_and_remeasure(folder, calibrate=True, progress=lines.append)
+    assert asked == [(2,)]  # only the threads that were used
+    assert lines[0] == "work ran faster than the measured ceiling of 1.00 GFLOP/s: measuring it again"
+    assert value_of(mended.variants[0].mfu) == pytest.approx(0.2)
+    assert mfu(folder) == pytest.approx(0.2)
+    kept = cache.load(KEY)
+    assert kept is not None
+    assert {each.threads: (each.value, each.measured_at) for each in kept.measured.ceilings} == {
+        1: (1e9, "2026-01-01"),
+        2: (1e11, "2026-02-02"),
+    }
+
+
+def test_without_calibration_it_is_kept_for_the_next_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = machine_of(monkeypatch, 1e11)
+    folder = suite(tmp_path, cache.store(known(1e9, "2026-01-01"), [], full=True).measured)
+    left = analyse_and_remeasure(folder, calibrate=False)
+    assert isinstance(left.variants[0].mfu, Unknown)
+    assert asked == []
+    resolve.ceilings_for("cpu", "Test CPU", [2], calibrate=True)
+    assert asked == [(2,)]
+
+
+def test_what_measuring_does_not_find_stays_unknown_and_is_not_measured_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = machine_of(monkeypatch, 1.5e10)
+    folder = suite(tmp_path, cache.store(known(1e9, "2026-01-01"), [], full=True).measured)
+    analysis = analyse_and_remeasure(folder, calibrate=True)
+    assert isinstance(analysis.variants[0].mfu, Unknown)
+    assert "15.0 GFLOP/s" in analysis.variants[0].mfu.reason
+    resolve.ceilings_for("cpu", "Test CPU", [2], calibrate=True)
+    assert asked == [(2,)]
+
+
+def test_a_calibration_of_another_day_that_was_better_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = machine_of(monkeypatch, 1e11)
+    folder = suite(tmp_path, known(1e9, "2026-01-01"))
+    cache.store(known(2e11, "2026-01-31"), [], full=True)
+    assert value_of(analyse_and_remeasure(folder, calibrate=True).variants[0].mfu) == pytest.approx(0.1)
+    assert asked == []
+
+
+def test_a_suite_of_another_machine_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = machine_of(monkeypatch, 1e11)
+    folder = suite(tmp_path, replace(known(1e9, "2026-01-01"), fingerprint="elsewhere"))
+    assert isinstance(analyse_and_remeasure(folder, calibrate=True).variants[0].mfu, Unknown)
+    assert asked == []
+
+
+def test_without_a_refuted_ceiling_nothing_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = machine_of(monkeypatch, 1e11)
+    folder = suite(tmp_path, known(1e11, "2026-01-01"))
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert value_of(analyse_and_remeasure(folder, calibrate=True).variants[0].mfu) == pytest.approx(0.2)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    assert (asked, cache.load(KEY)) == ([], None)
