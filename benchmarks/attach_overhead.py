@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from math import ceil
+from math import ceil, log
 from pathlib import Path
 
 import msgspec
@@ -261,13 +261,13 @@ def run_process(name: str, step_ms: float, block_s: float) -> Process:
 
 def difference(cost: Cost, field: str) -> Difference:
     """The ratio over processes of a field of `Block`."""
-    ratios = {
-        number: statistics.median(
+    ratios = [
+        statistics.median(
             getattr(on, field) / getattr(off, field) for off, on in zip(process.reference, process.watched, strict=True)
         )
-        for number, process in enumerate(cost.processes)
-    }
-    slowdown = compare("not watched", dict.fromkeys(ratios, 1.0), ratios)
+        for process in cost.processes
+    ]
+    slowdown = compare("not watched", [log(ratio) for ratio in ratios])
     assert slowdown is not None
     return slowdown
 

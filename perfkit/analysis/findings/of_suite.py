@@ -15,6 +15,7 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.passes import Passes
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment, Status
+from perfkit.store.layout import Sampling
 
 # Gains told of the baseline: what others would be is measured by trying techniques, not by reading on.
 _MOST_MEMORY_GAINS = 3
@@ -25,12 +26,13 @@ def suite_findings(
     environment: Environment | None,
     ceilings: DeviceCeilings | None,
     passes: Mapping[str, Passes] | None = None,
+    sampling: Sampling | None = None,
 ) -> tuple[Finding, ...]:
     """All rules' findings; among gains those that variants showed come before those that a traced step promises.
 
-    `passes` are what the instrumented passes of variants showed, by name.
+    `passes` are what the instrumented passes of variants showed, by name; `sampling` is how long they were timed.
     """
-    suite = SuiteView(tuple(variants), environment, ceilings, passes or {})
+    suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling)
     findings = [*plainly(suite), *_of_traces(suite), *_of_fleets(suite)]
     findings += [(About.MEMORY, finding) for finding in _of_memory(suite)]
     return ordered(findings)

@@ -28,7 +28,8 @@ class Difference(Struct):
     """A variant against its baseline: `ratio` = variant / baseline of step time, from paired processes.
 
     `verdict` is `faster`, `slower`, `no difference` or `inconclusive`; `detectable` is the smallest relative
-    change that this number of processes could have shown, None with fewer than two.
+    change that this number of processes could have shown, None with fewer than two. `more_pairs` is how many more would
+    make the interval as narrow as was asked for, if they vary as these do; None where it is, or nothing was asked for.
     """
 
     baseline: str
@@ -38,3 +39,4 @@ class Difference(Struct):
     verdict: str
     detectable: float | None
     pairs: int
+    more_pairs: int | None = None

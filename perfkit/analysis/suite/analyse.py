@@ -59,7 +59,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
             subject,
             subjects.get(against) if against != name else None,
             is_baseline=name in baselines,
-            until_narrow=suite.sampling is not None and suite.sampling.precision is not None,
+            precision=None if suite.sampling is None else suite.sampling.precision,
         )
         variants.append(variant_of(subject, verdicts, is_baseline=name in baselines))
 
@@ -77,7 +77,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         variants=tuple(variants),
         pareto=pareto_front(variants),
         sampling=suite.sampling,
-        findings=suite_findings(variants, environment, ceilings, passes),
+        findings=suite_findings(variants, environment, ceilings, passes, suite.sampling),
         provenance=provenance(variants, environment, ceilings),
         warnings=suite.warnings,
     )

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.suite.runs import VariantRuns, steps_of
-from perfkit.sampling import log_interval, log_ratio, t_quantile
+from perfkit.sampling import is_narrow, log_interval, log_ratio, rounds_for, t_quantile
 
 # An interval that contains 1 shows `no difference` only if it lies within these bounds, else it is inconclusive.
 EQUIVALENCE = 1.05
@@ -36,10 +36,11 @@ def log_ratios(reference: VariantRuns, variant: VariantRuns, *, cpu: bool = Fals
     return by_turns or alone
 
 
-def compare(baseline: str, logs: Sequence[float], *, until_narrow: bool = False) -> Difference | None:
+def compare(baseline: str, logs: Sequence[float], *, precision: float | None = None) -> Difference | None:
     """The ratio variant / reference of a positive figure, from the log ratio of each pair; None without a pair.
 
-    `baseline` is the baseline's name; `until_narrow` as in `perfkit.sampling.log_interval`.
+    `baseline` is the baseline's name; `precision` is what pairs were measured until, None for a fixed number:
+    the interval then keeps back what stopping when it is narrow costs (`perfkit.sampling.log_interval`).
 
     `ratio` is the geometric mean of the pairs' ratios, the centre of the 95 % t-interval. The verdict is
     `faster` or `slower` where the interval excludes 1, `no difference` where it contains 1 and stays within
@@ -50,7 +51,7 @@ def compare(baseline: str, logs: Sequence[float], *, until_narrow: bool = False)
     """
     if not logs:
         return None
-    interval = log_interval(logs, until_narrow=until_narrow)
+    interval = log_interval(logs, until_narrow=precision is not None)
     low, high = (None, None) if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
     return Difference(
         baseline=baseline,
@@ -60,6 +61,7 @@ def compare(baseline: str, logs: Sequence[float], *, until_narrow: bool = False)
         verdict=_verdict(low, high),
         detectable=_detectable(logs),
         pairs=len(logs),
+        more_pairs=None if precision is None else _more_pairs(logs, precision),
     )
 
 
@@ -71,6 +73,11 @@ def _verdict(low: float | None, high: float | None) -> str:
     if low > 1:
         return "slower"
     return "no difference" if low >= 1 / EQUIVALENCE and high <= EQUIVALENCE else "inconclusive"
+
+
+def _more_pairs(logs: Sequence[float], precision: float) -> int | None:
+    needed = rounds_for(logs, precision)
+    return None if needed is None or is_narrow(logs, precision) else max(1, needed - len(logs))
 
 
 def _detectable(logs: Sequence[float]) -> float | None:

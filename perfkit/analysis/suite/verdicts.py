@@ -36,10 +36,10 @@ class Verdicts:
     compile: CompileSummary | None
 
 
-def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool, until_narrow: bool) -> Verdicts:
+def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool, precision: float | None) -> Verdicts:
     """The verdicts on a variant; `baseline` is what it is compared with, None for none.
 
-    `until_narrow`: the suite was sampled until intervals were narrow.
+    `precision` is how narrow intervals were to be, None where as many runs as there are were asked for.
     """
     records = subject.runs.records
     reference = () if baseline is None else baseline.runs.records
@@ -47,7 +47,7 @@ def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool
     cpu_difference = None
     if baseline is not None:
         difference, cpu_difference = (
-            compare(baseline.runs.name, log_ratios(baseline.runs, subject.runs, cpu=cpu), until_narrow=until_narrow)
+            compare(baseline.runs.name, log_ratios(baseline.runs, subject.runs, cpu=cpu), precision=precision)
             for cpu in (False, True)
         )
     return Verdicts(

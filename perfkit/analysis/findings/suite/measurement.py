@@ -1,11 +1,14 @@
 """Rules about the measurement itself: what not to read out of these figures."""
 
+import math
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.suite.view import SuiteView
+from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.time_split import UNPLACED
-from perfkit.units import percent
+from perfkit.store.layout import Sampling
+from perfkit.units import percent, seconds
 
 
 def noisy(suite: SuiteView) -> Iterator[Finding]:
@@ -29,7 +32,7 @@ def noisy(suite: SuiteView) -> Iterator[Finding]:
             title=f"Whether {variant.name} is faster cannot be said",
             variant=variant.name,
             evidence=evidence,
-            action="Run more repeats (--repeat) or on a quieter machine.",
+            action=_what_more_would_tell(difference, suite.sampling),
         )
 
 
@@ -50,6 +53,22 @@ def refuted_ceilings(suite: SuiteView) -> Iterator[Finding]:
             action=f"{beaten[0].refuted.partition(': ')[2].capitalize()}; `perfkit bench` does so by itself unless "
             "--no-calibrate is given.",
         )
+
+
+def _what_more_would_tell(difference: Difference, sampling: Sampling | None) -> str:
+    if sampling is None:
+        return "Time rounds of processes beside each other: leave --rounds 0 out."
+    if sampling.precision is None:
+        return "Leave --rounds out: then there are as many as it takes, within --budget."
+    if difference.more_pairs is None or not sampling.rounds:
+        finer = percent(sampling.precision / 2)
+        return f"The difference is small: ask for an interval within {finer} (--precision), or call it none."
+    more_s = difference.more_pairs * sampling.seconds / sampling.rounds
+    budget = math.ceil((sampling.seconds + more_s) / 60)
+    return (
+        f"Some {difference.more_pairs:,} more rounds ({seconds(more_s)}) would tell it to "
+        f"{percent(sampling.precision)}: --budget {budget}min, or a quieter machine."
+    )
 
 
 def low_confidence_ceilings(suite: SuiteView) -> Iterator[Finding]:

@@ -9,17 +9,19 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.passes import Passes
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment, Status
+from perfkit.store.layout import Sampling
 
 
 @dataclass(frozen=True)
 class SuiteView:
-    """The variants of a suite, in the order of the report, where they ran, the ceilings, and by name what their
-    instrumented passes showed."""
+    """The variants of a suite, in the order of the report, where they ran, the ceilings, by name what their
+    instrumented passes showed, and how long they were timed."""
 
     variants: tuple[Variant, ...]
     environment: Environment | None
     ceilings: DeviceCeilings | None
     passes: Mapping[str, Passes] = field(default_factory=dict)
+    sampling: Sampling | None = None
 
     @property
     def loops(self) -> tuple[Variant, ...]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
+from perfkit.units import seconds
 from perfkit_reports.charts import pareto
 from perfkit_reports.document.blocks import Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
@@ -62,10 +63,22 @@ def _variants(analysis: Analysis) -> Table:
     alone = headline.is_alone(analysis)
     level = cells.interval_level(analysis)
     caption = [f"Intervals are at the {level} level, over processes, not over steps."] if level else []
+    caption += _sampled(analysis)
     caption += [] if alone else ["Memory changes are against the baseline."]
     title = "The variant" if alone else "Variants against the baseline"
     made = sections.table(analysis, title, columns.variants(analysis), "variant", *caption)
     return replace(made, emphasis=lambda variant: variant.is_baseline and not alone)
+
+
+def _sampled(analysis: Analysis) -> Iterator[str]:
+    """How many processes the times are from, and why not more."""
+    sampling = analysis.sampling
+    if sampling is None:
+        yield "Each variant ran once: times are those of one process, alone on the machine."
+    elif sampling.rounds:
+        ended = f": {sampling.ended}" if sampling.ended else ""
+        rounds = "1 round" if sampling.rounds == 1 else f"{sampling.rounds:,} rounds"
+        yield f"Times are from {rounds} of processes in {seconds(sampling.seconds)}{ended}."
 
 
 def _not_measured(analysis: Analysis) -> tuple[Text, ...]:

@@ -51,6 +51,11 @@ def headline(analysis: Analysis) -> str:
         return f"{best.name} is the fastest: {cells.speed_up(best).text} the speed of the baseline{_memory_of(best)}."
     if any(variant.difference and variant.difference.verdict == "inconclusive" for variant in measured):
         return "No variant was shown to be faster than the baseline; some comparisons are inconclusive."
+    slower = [variant for variant in measured if variant.difference and variant.difference.verdict == "slower"]
+    if len(slower) == 1 == len(measured) - 1:
+        return f"The baseline is the fastest: {slower[0].name} has {cells.speed_up(slower[0]).text} its speed."
+    if len(slower) == len(measured) - 1:
+        return f"The baseline is the fastest of {len(measured)} variants."
     return "No variant is faster than the baseline."
 
 

@@ -17,6 +17,7 @@ from perfkit.analysis.suite.analyse import analyse
 from perfkit.analysis.suite.passes import Passes
 from perfkit.devices.ceiling import Confidence, DeviceCeilings
 from perfkit.record import Status, measured
+from perfkit.store.layout import Sampling
 from tests.fixtures.rank_traces import ceilings, rank_trace, row
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, record, write_suite
 
@@ -40,6 +41,7 @@ def told(
     base: dict[str, Any] | None = None,
     ceilings: DeviceCeilings = CEILINGS,
     passes: dict[str, Passes] | None = None,
+    sampling: Sampling | None = None,
     **amp: Any,
 ) -> list[Finding]:
     """Findings of the suite with fields of its baseline and its variant replaced."""
@@ -48,7 +50,7 @@ def told(
         changed(analysis.variants[0], **{"peak_allocated": measured(1000, "bytes", "x"), **(base or {})}),
         changed(analysis.variants[1], **{"peak_allocated": measured(1000, "bytes", "x"), **engaged, **amp}),
     )
-    return list(suite_findings(variants, ENVIRONMENT, ceilings, passes))
+    return list(suite_findings(variants, ENVIRONMENT, ceilings, passes, sampling))
 
 
 def titles(found: list[Finding]) -> str:
@@ -90,7 +92,27 @@ def test_a_technique_without_a_change_is_told_once(analysis: Analysis) -> None:
     assert titles(idle) == "amp changes nothing in amp: already so in the baseline"
 
 
-def test_an_undecided_comparison_asks_for_more_repeats(analysis: Analysis) -> None:
+@pytest.mark.parametrize(
+    ("sampling", "more_pairs", "action"),
+    [
+        (None, None, "Time rounds of processes beside each other: leave --rounds 0 out."),
+        (Sampling(rounds=2, seconds=60.0), None, "Leave --rounds out: then there are as many as it takes"),
+        (
+            Sampling(precision=0.05, budget_s=300.0, rounds=10, seconds=290.0), 6,
+            "Some 6 more rounds (2 min 54 s) would tell it to 5.0 %: --budget 8min, or a quieter machine.",
+        ),
+        (Sampling(precision=0.05, rounds=10, seconds=290.0), None, "ask for an interval within 2.5 % (--precision)"),
+    ],
+)  # fmt: skip
+def test_what_would_decide_an_undecided_comparison(
+    analysis: Analysis, sampling: Sampling | None, more_pairs: int | None, action: str
+) -> None:
+    undecided = changed(difference("inconclusive", 0.97), more_pairs=more_pairs)
+    (finding,) = told(analysis, sampling=sampling, difference=undecided)
+    assert action in finding.action
+
+
+def test_an_undecided_comparison_says_what_would_have_shown(analysis: Analysis) -> None:
     (finding,) = told(analysis, difference=difference("inconclusive", 0.97), cpu_difference=difference("faster", 0.9))
     assert "cannot be said" in finding.title
     assert "only a change of 10.0 % or more would have shown" in finding.evidence

@@ -47,11 +47,14 @@ def test_without_a_pair_there_is_no_comparison() -> None:
 
 def test_sampling_until_narrow_pays_for_it_with_a_wider_interval() -> None:
     logs = [0.0, 0.01, 0.02, 0.03]
-    planned, stopped = compare("baseline", logs), compare("baseline", logs, until_narrow=True)
+    planned, stopped = compare("baseline", logs), compare("baseline", logs, precision=0.05)
     assert planned.ratio == stopped.ratio
     assert math.log(stopped.high / stopped.low) / math.log(planned.high / planned.low) == pytest.approx(
         4.176535 / 3.182446, rel=1e-6
     )
+    assert (planned.more_pairs, stopped.more_pairs) == (None, None)  # narrow enough
+    assert compare("baseline", logs, precision=0.01).more_pairs == 8  # t(0.9875, 11) 0.0129 / sqrt(12) = 0.0097
+    assert compare("baseline", [0.0], precision=0.01).more_pairs is None
 
 
 def runs(folder: Path, variant: str, steps: dict[int, tuple[float, ...]], turns: tuple[str, ...] = ()) -> VariantRuns:

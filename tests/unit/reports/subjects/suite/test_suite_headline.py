@@ -45,7 +45,13 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
     )
     exhausted = msgspec.structs.replace(realistic, variants=(baseline, *realistic.variants[1:]))
     all_exhausted = msgspec.structs.replace(realistic, variants=(baseline, baseline))
-    assert headline.headline(slower) == "No variant is faster than the baseline."
+    many = msgspec.structs.replace(realistic, variants=(*slower.variants, realistic.variants[2]))
+    undecided = msgspec.structs.replace(slower.variants[1].difference, verdict="no difference")
+    same = msgspec.structs.replace(slower.variants[1], difference=undecided)
+    neither = msgspec.structs.replace(realistic, variants=(slower.variants[0], same))
+    assert headline.headline(slower) == "The baseline is the fastest: ckpt has 0.80× its speed."
+    assert headline.headline(many) == "The baseline is the fastest of 3 variants."
+    assert headline.headline(neither) == "No variant is faster than the baseline."
     assert headline.headline(without) == "The baseline was not measured, so nothing can be compared with it."
     assert headline.headline(exhausted) == "The baseline ran out of memory, so nothing can be compared with it."
     assert headline.headline(all_exhausted) == "Every variant ran out of memory."
