@@ -2,7 +2,7 @@
 
 Who tests at 1 % after every pair and stops at the first alarm has far more than 1 % false alarms (Armitage, McPherson
 and Rowe, J. R. Statist. Soc. A 132 (1969), 235-244). So the looks are planned, and the level is divided among them:
-half of it is kept for the last look, the looks before it share the other half. By Bonferroni's inequality the sum holds
+three quarters of it are kept for the last look, the looks before it share the rest. By Bonferroni's inequality the sum holds
 whatever the distribution and however the looks depend on each other, and Student's t stays exact for few pairs.
 docs/check-statistics.md has the comparison with spending functions (Lan and DeMets, Biometrika 70 (1983), 659-663).
 """
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 ALPHA = 0.01
-LAST_SHARE = 0.5
+# A worsening near the threshold is sampled to the end: there it is told, and earlier looks only save time.
+LAST_SHARE = 0.75
 
 # With fewer pairs than this Student's t at a fraction of 1 % is so wide that a look decides hardly anything.
 FIRST_LOOK = 6
@@ -57,7 +58,7 @@ class Looks:
 
 
 def looks_of(looks: Sequence[int]) -> Looks:
-    """A plan with these looks: half of the level for the last one, the rest in equal parts."""
+    """A plan with these looks: three quarters of the level for the last one, the rest in equal parts."""
     earlier = len(looks) - 1
     if not earlier:
         return Looks(looks=tuple(looks), shares=(1.0,))

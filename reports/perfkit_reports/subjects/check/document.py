@@ -254,9 +254,9 @@ _ALTERNATING = (
 _ESTIMATED = (
     "The pair is the unit: steps of one process resemble each other, so they are never pooled: many steps of few "
     "processes would look more certain than they are.",
-    "A time fails only if its interval lies wholly on the worse side of no change and the estimate is more than "
-    "half of the threshold. The level holds over all quantities together (Holm) and over every look at the data "
-    "while it grew.",
+    "A time got worse for certain if its interval lies wholly on the worse side of no change: it fails where the "
+    "estimate is beyond the threshold, and is worse where it is not. The level holds over all quantities together "
+    "(Holm) and over every look at the data while it grew.",
     "Inconclusive is neither: the data cannot tell a change of the threshold's size from none. The row says what it "
     "would take. A worsening that would have been found is one that this much data shows in 95 % of cases.",
 )

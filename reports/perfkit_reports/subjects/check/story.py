@@ -130,6 +130,8 @@ def to_do(check: Check) -> str:
     failed = having(check, Verdict.FAIL)
     if failed and all(judged.quantity == OUTCOME for _, judged in failed):
         return "The row of the variant says why; its output is in the run's output.log."
+    if check.verdict is Verdict.WORSE and check.failed:
+        return "If it is meant, leave out --fail-on worse, or write a stored baseline anew with perfkit check --update."
     if check.verdict in _TO_DO:
         return _TO_DO[check.verdict]
     undecided = [judged for _, judged in having(check, Verdict.INCONCLUSIVE) if judged.to_decide]

@@ -35,7 +35,7 @@ def test_what_is_told_follows_from_the_spread_between_pairs() -> None:
     assert noise.spread == pytest.approx(0.03, rel=0.5)
     assert noise.low < 0 < noise.high
     row = calibration.rows[0]
-    expected = (t_quantile(1 - ALPHA / 2, 13) + t_quantile(0.95, 13)) * noise.spread / math.sqrt(14)
+    expected = (t_quantile(1 - 0.75 * ALPHA, 13) + t_quantile(0.95, 13)) * noise.spread / math.sqrt(14)
     assert row.detectable["cpu_time"] == pytest.approx(math.expm1(expected))
 
 

@@ -67,6 +67,8 @@ def test_what_is_worse_is_told_beside_what_failed_and_what_is_open() -> None:
 def test_worse_that_is_to_fail_says_so() -> None:
     quiet = msgspec.structs.replace(sample_checks.worse(), variants=(sample_checks.slower(),), fail_on=Verdict.WORSE)
     assert story.headline(quiet).endswith("got worse by less than the threshold, which is to fail")
+    assert story.to_do(quiet).startswith("If it is meant, leave out --fail-on worse")
+    assert "give --fail-on worse" in story.to_do(sample_checks.worse())
 
 
 @pytest.mark.parametrize("name", ["every_verdict", "too_noisy", "other_machine", "stopped", "nothing"])
