@@ -11,6 +11,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from perfkit.cost.live import FlopCounter
 from perfkit.instruments.around import around
 from perfkit.instruments.saved import Forward
+from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.workload import Batch
 
@@ -20,8 +21,8 @@ _MARK = "forward of a block"
 def block_facts(state: TrainState, batch: Batch, reference_saved: Mapping[str, int]) -> dict[str, float]:
     """Facts of the checkpointed blocks, of all blocks where none is; empty for a model without blocks.
 
-    Runs two forward passes and one backward pass, and leaves its gradients. `reference_saved` is what each block of
-    the unmodified model saves.
+    Runs two forward passes and one backward pass, and leaves its gradients; of a workload with a step of its own, two
+    steps. `reference_saved` is what each block of the unmodified model saves.
     """
     names = state.checkpointed or state.block_names
     blocks = [state.model.get_submodule(name) for name in names]
@@ -29,8 +30,15 @@ def block_facts(state: TrainState, batch: Batch, reference_saved: Mapping[str, i
     def forward() -> torch.Tensor:
         return state.loss(batch)
 
-    saved = block_saved_bytes(forward, blocks, state.device)
-    again = recomputation(forward, state.backward, blocks)
+    def own_step() -> torch.Tensor:
+        return run_step(state, batch)
+
+    if state.workload.step is None:
+        saved = block_saved_bytes(forward, blocks, state.device)
+        again = recomputation(state, lambda: state.backward(forward()), blocks)
+    else:
+        saved = block_saved_bytes(own_step, blocks, state.device)
+        again = recomputation(state, own_step, blocks)
     if not blocks:
         return {}
     facts = {
@@ -90,10 +98,8 @@ class Recomputation:
     again_flops: float = 0.0
 
 
-def recomputation(
-    forward: Forward, backward: Callable[[torch.Tensor], None], blocks: Iterable[nn.Module]
-) -> Recomputation:
-    """Run both and see which blocks run their forward again in between. Blocks must not be compiled."""
+def recomputation(state: TrainState, run: Callable[[], object], blocks: Iterable[nn.Module]) -> Recomputation:
+    """Which blocks run their forward again in a backward pass of `run`. Blocks must not be compiled."""
     found = Recomputation()
     counter = FlopCounter()
     in_backward = False
@@ -113,14 +119,22 @@ def recomputation(
         else:
             found.forward_flops += counter.result().matrix - before
 
+    backward = state.backward
+
+    def marked(loss: torch.Tensor) -> None:
+        nonlocal in_backward
+        in_backward = True
+        backward(loss)
+        in_backward = False
+
     with ExitStack() as stack:
+        stack.callback(setattr, state, "backward", backward)
+        state.backward = marked
         for place, block in enumerate(blocks):
             # All modules of the block: a wrapper is not called again, but what it wraps.
             stack.enter_context(around(block.modules(), lambda place=place: enter(place), leave))  # type: ignore[misc]
         stack.enter_context(counter)
-        loss = forward()
-        in_backward = True
-        backward(loss)
+        run()
     return found
 
 

@@ -14,6 +14,7 @@ from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
 from perfkit.instruments.memory.allocator import unreported
 from perfkit.instruments.memory.history import allocator_history
 from perfkit.instruments.memory.record import recorded
+from perfkit.instruments.own_steps import own_step_facts
 from perfkit.instruments.peaks import memory_peaks
 from perfkit.instruments.process_memory import peak_rss_during
 from perfkit.instruments.recording import drive
@@ -132,12 +133,17 @@ def evidence_pass(session: Session) -> None:
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
     batch = to_device(session.data.step(session.next_step, 1)[0], state.device)
-    saved = saved_tensor_bytes(lambda: state.loss(batch), state.device)
     compiled = "graphs" in session.recorder.record.facts
-    if compiled:  # what is called within compiled code is not seen
-        state.backward(state.loss(batch))
+    if state.workload.step is not None:
+        own = own_step_facts(state, batch)
+        saved = own.get("saved_tensor_bytes")
     else:
+        own = {}
+        saved = saved_tensor_bytes(lambda: state.loss(batch), state.device)
+    if not compiled:  # what is called within compiled code is not seen
         session.recorder.add_facts(block_facts(state, batch, session.reference_saved))
+    elif not own:
+        state.backward(state.loss(batch))
     blocks = known_blocks(state)
     state.zero_grad()
     facts = {
@@ -145,6 +151,7 @@ def evidence_pass(session: Session) -> None:
         "gradient_bytes": float(category_bytes(blocks, "gradient")),
         "optimizer_state_bytes": float(category_bytes(blocks, "optimizer state")),
         **{f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()},
+        **own,
     }
     if saved is None:
         session.recorder.add_facts(facts, {"saved_tensor_bytes": REPLAYED})
