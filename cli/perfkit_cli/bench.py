@@ -207,7 +207,7 @@ def command(
         )
     named = named_variants(technique)
     request = BenchRequest(
-        workload=sized_workload(workload, target.kind, batch_size, seq_len),
+        workload=sized_workload(workload, target.kind, batch_size, seq_len, accumulate),
         variants=named,
         device=target.kind,
         device_count=target.visible,

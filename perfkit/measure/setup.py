@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from perfkit.cost.live import count_flops
-from perfkit.errors import UsageError
 from perfkit.instruments.clock import clock_for
 from perfkit.instruments.environment import environment, with_fp32
 from perfkit.instruments.failure import status_of
@@ -37,7 +36,7 @@ from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compose import compose
 from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState, World
-from perfkit.workloads.table import load_workload
+from perfkit.workloads.table import check_microbatches, load_workload
 from perfkit.workloads.workload import Batch, Workload, built_model
 
 # Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
@@ -56,11 +55,7 @@ def set_up(
     report("building the model")
     torch.manual_seed(spec.seed)
     workload = load_workload(spec.workload, device=device.type)
-    if workload.step is not None and spec.accumulation != 1:
-        raise UsageError(
-            f"the workload {workload.name} has a step of its own, which takes one batch: leave out --accumulate "
-            f"{spec.accumulation}, or accumulate within the step"
-        )
+    check_microbatches(workload, spec.accumulation)
     sensors = open_sensors(_uuid(device)) if device.type == "cuda" else None
     memory = before_model(device, sensors, world)
     start = perf_counter()

@@ -65,11 +65,12 @@ class HuggingFace(Parameters):
         task = TASKS[task_name]
         seq_len = self._sequence_length(config, task)
         _prepare(config, self.overrides, task_name)
-        size = f"{self.batch_size} x {seq_len} tokens" if task.text else f"{self.batch_size} images"
+        tokens = " + ".join([str(seq_len)] * task.sequences)
+        size = f"{self.batch_size} x {tokens} tokens" if task.text else f"{self.batch_size} images"
         return Workload(
             name=f"hf {model_class}",
             unit="tokens" if task.per_token else "samples",
-            units_per_batch=self.batch_size * (seq_len if task.per_token else 1),
+            units_per_batch=self.batch_size * (task.sequences * seq_len if task.per_token else 1),
             build_model=partial(_build_model, task.auto_class, config),
             build_optimizer=adamw,
             make_batch=lambda generator: task.make_batch(generator, config, self.batch_size, seq_len),
@@ -96,10 +97,16 @@ class HuggingFace(Parameters):
 
 
 def find_blocks(model: nn.Module) -> tuple[str, ...]:
-    """Names of the repeated blocks: the entries of the longest `nn.ModuleList` that lies in no other one.
+    """Names of the repeated blocks: of a transformer its layers, of an encoder-decoder those of both."""
+    if not model.config.is_encoder_decoder:  # type: ignore[union-attr]
+        return longest_list(model)
+    names = {id(module): name for name, module in model.named_modules()}
+    parts = (model.get_encoder(), model.get_decoder())  # type: ignore[operator]
+    return tuple(f"{names[id(part)]}.{block}" for part in parts for block in longest_list(part))
 
-    In a transformer these are its layers; a list inside a layer (experts, heads) is never taken for them.
-    """
+
+def longest_list(model: nn.Module) -> tuple[str, ...]:
+    """The entries of the longest `nn.ModuleList` that lies in no other one: experts or heads in a layer are none."""
     outermost: dict[str, int] = {}
     for name, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and not any(name.startswith(f"{outer}.") for outer in outermost):
@@ -125,9 +132,8 @@ def _head(config: Any, wanted: str) -> tuple[str, str]:
     if wanted not in (*TASKS, AUTO):
         raise unknown_name("task of hf", wanted, [*TASKS, AUTO])
     available = heads(config)
-    if config.is_encoder_decoder or not available:
-        what = "an encoder-decoder" if config.is_encoder_decoder else "of another kind"
-        raise UsageError(f"hf: {type(config).__name__} is {what}; supported heads are {', '.join(TASKS)}")
+    if not available:
+        raise UsageError(f"hf: {type(config).__name__} has none of the heads supported: {', '.join(TASKS)}")
     if wanted != AUTO:
         if wanted not in available:
             raise UsageError(f"hf: {type(config).__name__} has no head for {wanted}, only for {', '.join(available)}")
@@ -145,6 +151,11 @@ def _prepare(config: Any, overrides: Mapping[str, ParamValue], task_name: str) -
         for key, value in vars(part).items():
             if isinstance(value, float) and "drop" in key and key not in overrides:
                 setattr(part, key, 0.0)
+    if config.is_encoder_decoder:  # from these the decoder's inputs are made
+        if config.pad_token_id is None:
+            config.pad_token_id = 0
+        if config.decoder_start_token_id is None:
+            config.decoder_start_token_id = config.pad_token_id
     if "use_cache" not in overrides and hasattr(config, "use_cache"):
         config.use_cache = False
     if task_name.endswith("classification") and config.num_labels < 2:

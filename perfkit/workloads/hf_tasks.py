@@ -20,7 +20,8 @@ class Task:
     """A head: the auto class that builds it, the mapping that says for which configs, and its batches.
 
     `make_batch` takes the generator, the config, the batch size and the sequence length (0 for images). `text` says
-    whether the inputs are tokens, `per_token` whether the loss is.
+    whether the inputs are tokens, `per_token` whether the loss is; `sequences` how many a sample has, of all of
+    which tokens are counted. `encoder_decoder` is for such architectures and no others.
     """
 
     auto_class: str
@@ -28,6 +29,8 @@ class Task:
     make_batch: MakeBatch
     text: bool = True
     per_token: bool = False
+    sequences: int = 1
+    encoder_decoder: bool = False
 
 
 def _causal_lm(generator: torch.Generator, config: Any, batch_size: int, seq_len: int) -> Batch:
@@ -41,6 +44,13 @@ def _masked_lm(generator: torch.Generator, config: Any, batch_size: int, seq_len
     order = torch.rand((batch_size, seq_len), generator=generator).argsort(dim=1)
     masked = order < max(1, round(MASKED_SHARE * seq_len))  # the same number in every sequence
     return {"input_ids": ids.masked_fill(masked, mask_id), "labels": ids.masked_fill(~masked, -100)}
+
+
+def _seq2seq_lm(generator: torch.Generator, config: Any, batch_size: int, seq_len: int) -> Batch:
+    """A language in which each word is the next one of the other; no sentence is padded."""
+    ids = synthetic.tokens(generator, batch_size, seq_len, vocab(config))
+    # The decoder's inputs are the labels, which the model shifts itself.
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": (ids + 1) % vocab(config)}
 
 
 def _sequence_classification(generator: torch.Generator, config: Any, batch_size: int, seq_len: int) -> Batch:
@@ -76,6 +86,14 @@ TASKS = {
         "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING",
         _sequence_classification,
     ),
+    "seq2seq-lm": Task(
+        "AutoModelForSeq2SeqLM",
+        "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+        _seq2seq_lm,
+        per_token=True,
+        sequences=2,
+        encoder_decoder=True,
+    ),
 }
 
 
@@ -86,7 +104,7 @@ def heads(config: Any) -> dict[str, tuple[str, ...]]:
     by_task = {}
     for name, task in TASKS.items():
         mapping = getattr(modeling_auto, task.mapping)
-        if type(config) in mapping:
+        if type(config) in mapping and task.encoder_decoder == bool(config.is_encoder_decoder):
             classes = mapping[type(config)]
             by_task[name] = tuple(cls.__name__ for cls in (classes if isinstance(classes, tuple) else (classes,)))
     return by_task

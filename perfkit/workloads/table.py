@@ -70,15 +70,26 @@ def load_workload(
     return WORKLOADS.ask(head, build)
 
 
-def sized_workload(text: str, device: str, batch_size: int | None, seq_len: int | None) -> WorkloadSpec:
+def sized_workload(
+    text: str, device: str, batch_size: int | None, seq_len: int | None, microbatches: int = 1
+) -> WorkloadSpec:
     """The workload that `text` names, with its sizes, built once here so that a mistake in it costs no run.
 
-    Raises what `load_workload` does.
+    Raises what `load_workload` and `check_microbatches` do.
     """
     spec = parse_workload(text, WORKLOADS.names())
-    load_workload(spec, device=device, batch_size=batch_size, seq_len=seq_len)
+    check_microbatches(load_workload(spec, device=device, batch_size=batch_size, seq_len=seq_len), microbatches)
     sizes = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
     return WorkloadSpec(name=spec.name, params={**spec.params, **sizes})
+
+
+def check_microbatches(workload: Workload, microbatches: int) -> None:
+    """Raise `UsageError` for several microbatches of a step that takes one."""
+    if workload.step is not None and microbatches != 1:
+        raise UsageError(
+            f"the workload {workload.name} has a step of its own, which takes one batch, not {microbatches}: leave out "
+            "--accumulate, or accumulate within the step"
+        )
 
 
 def describe() -> list[WorkloadInfo]:

@@ -22,6 +22,7 @@ SHORT_RUNS = [
     (f"hf:{FILES}/llama", 60, 0.95),
     (f"hf:{FILES}/bert.json", 150, 0.97),
     (f"hf:{FILES}/vit.json:batch_size=16", 60, 0.9),
+    (f"hf:{FILES}/t5.json", 60, 0.95),
     (f"hf:{FILES}/llama:task=sequence-classification", 60, 0.5),
 ]
 

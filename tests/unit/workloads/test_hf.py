@@ -6,16 +6,17 @@ import pytest
 import torch
 from torch import nn
 
+from perfkit.cost.live import count_flops
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.spec import ParamValue
-from perfkit.workloads.hf import HuggingFace, find_blocks, use_sdpa
+from perfkit.workloads.hf import HuggingFace, longest_list, use_sdpa
 from perfkit.workloads.loss import loss_of
 from perfkit.workloads.workload import Workload
 
 pytest.importorskip("transformers")
 
 FILES = Path(__file__).parents[2] / "fixtures" / "workloads"
-TINY = {"llama": FILES / "llama", "bert": FILES / "bert.json", "vit": FILES / "vit.json"}
+TINY = {"llama": FILES / "llama", "bert": FILES / "bert.json", "vit": FILES / "vit.json", "t5": FILES / "t5.json"}
 
 
 def build(name: str, **params: ParamValue) -> Workload:
@@ -63,6 +64,56 @@ def test_heads(name: str, params: dict[str, ParamValue], model_class: str, unit:
     assert sdpa.item() == pytest.approx(eager.item(), rel=1e-5)
 
 
+BART = {"d_model": 32, "vocab_size": 64, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 64}
+HEADS = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_layers": 3, "decoder_layers": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "encoder", "decoder"),
+    [
+        ("t5", {}, [f"encoder.block.{index}" for index in range(2)], [f"decoder.block.{index}" for index in range(3)]),
+        (
+            "BartConfig",
+            {**BART, **HEADS},
+            [f"model.encoder.layers.{index}" for index in range(3)],
+            [f"model.decoder.layers.{index}" for index in range(2)],
+        ),
+    ],
+)
+def test_encoder_decoders(name: str, params: dict[str, ParamValue], encoder: list[str], decoder: list[str]) -> None:
+    workload = build(name, seq_len=24, batch_size=3, **params)
+    torch.manual_seed(0)
+    model = workload.build_model()
+    assert (workload.unit, workload.units_per_batch) == ("tokens", 3 * (24 + 24))
+    assert not any(module.p for module in model.modules() if isinstance(module, nn.Dropout))
+    assert workload.blocks(model) == (*encoder, *decoder)
+    batch = workload.make_batch(torch.Generator().manual_seed(0))
+    assert {key: tuple(value.shape) for key, value in batch.items()} == {
+        "input_ids": (3, 24),
+        "attention_mask": (3, 24),
+        "labels": (3, 24),
+    }
+    called: list[str] = []
+    for block in workload.blocks(model):
+        model.get_submodule(block).register_forward_hook(lambda *_, block=block: called.append(block))
+    loss = loss_of(workload, model, batch)
+    loss.backward()
+    assert called == [*encoder, *decoder]
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_flops_of_an_encoder_decoder_by_hand() -> None:
+    """T5: projections to 4 heads of 8, two products of attention, two of the MLP; the decoder attends twice."""
+    workload = build("t5", seq_len=16, batch_size=2)
+    model = workload.build_model()
+    batch = workload.make_batch(torch.Generator().manual_seed(0))
+    tokens, width, heads, inner, vocab = 2 * 16, 32, 4 * 8, 64, 64
+    attention = 4 * 2 * tokens * width * heads + 2 * 2 * tokens * 16 * heads
+    mlp = 2 * 2 * tokens * width * inner
+    forward = 2 * (attention + mlp) + 3 * (2 * attention + mlp) + 2 * tokens * width * vocab
+    assert count_flops(lambda: loss_of(workload, model, batch).backward()).matrix == 3 * forward
+
+
 def test_masked_lm_asks_for_the_masked_tokens_only() -> None:
     batch = build("bert", seq_len=40).make_batch(torch.Generator().manual_seed(0))
     masked = batch["labels"] != -100
@@ -94,8 +145,10 @@ def test_same_seed_same_model() -> None:
         ("vit", {"seq_len": 8}, "seq_len says nothing about images"),
         ("vit", {"batch_size": 0}, "Expected `int` >= 1"),
         ("bert", {"task": "sequence-classification", "num_labels": 1}, "num_labels must be at least 2"),
-        ("T5Config", {}, "T5Config is an encoder-decoder"),
-        ("Wav2Vec2Config", {}, "Wav2Vec2Config is of another kind"),
+        ("t5", {"task": "causal-lm"}, "T5Config has no head for causal-lm, only for seq2seq-lm"),
+        ("llama", {"task": "seq2seq-lm"}, "LlamaConfig has no head for seq2seq-lm, only for"),
+        ("Wav2Vec2Config", {}, "Wav2Vec2Config has none of the heads supported: masked-lm"),
+        ("WhisperConfig", {}, "WhisperConfig has none of the heads supported"),
     ],
 )
 def test_refused(name: str, params: dict[str, ParamValue], message: str) -> None:
@@ -129,5 +182,5 @@ def test_blocks_are_the_longest_list_that_lies_in_no_other() -> None:
     model = nn.ModuleDict(
         {"heads": nn.ModuleList([nn.Linear(2, 2)]), "layers": nn.ModuleList(layer() for _ in range(3))}
     )
-    assert find_blocks(model) == ("layers.0", "layers.1", "layers.2")
-    assert find_blocks(nn.Linear(2, 2)) == ()
+    assert longest_list(model) == ("layers.0", "layers.1", "layers.2")
+    assert longest_list(nn.Linear(2, 2)) == ()
