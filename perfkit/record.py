@@ -348,7 +348,8 @@ class Run(Struct):
     """What the parent knows of one launch: `run.json`, beside the ranks' records.
 
     `turns` names the variants whose runs were resident at the same time, its own included, and stepped by turns: the
-    n-th sample of each is of the same turn. Empty where it had the machine to itself.
+    n-th sample of each is of the same turn. Empty where it had the machine to itself. `load` is what else the machine
+    did meanwhile.
     """
 
     schema_version: int = RECORD_VERSION
@@ -360,6 +361,7 @@ class Run(Struct):
     seconds: float = 0.0
     perfkit: str = ""
     turns: tuple[str, ...] = ()
+    load: MachineLoad | None = None
 
 
 def told_of_rank(record: RankRecord) -> str:

@@ -1,7 +1,6 @@
 """A suite in the making: its runs are made one by one or by turns, and `suite.json` is written before each."""
 
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.machine import usable_cpus
 from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
+from perfkit.instruments.load import LoadReading, load_between, read_load
 from perfkit.measure.events import PassStarted, RunEvent, RunFinished, RunStarted
 from perfkit.measure.launch.process import launch
 from perfkit.measure.launch.ranks import HERE, RankPlace
@@ -92,12 +92,12 @@ class SuiteInMaking:
         cores = cores_of_round(usable_cpus(), launch_spec.world_size, launch_spec.threads, round_index // 2)
         teams = [Team(spec.variant, spec, self._folder(spec, repeat), cores=cores) for spec in specs]
         self._announce(names, repeat)
-        started_at, start = _now(), time.monotonic()
+        started_at, before = _now(), read_load()
         limit_s = sum(spec.launch.timeout_s for spec in specs)
         try:
             step_by_turns(teams, limit_s=limit_s, report=lambda text: progress(PassStarted(text)), turns=turns)
         except TeamFailedError as error:
-            name, run = error.team.label, _stamped(error.run, started_at, start)
+            name, run = error.team.label, _stamped(error.run, started_at, before)
             write_json(error.team.folder / RUN_FILE, run)
             self._withdraw([other for other in names if other != name], repeat)
             self.ended.add(name)
@@ -106,9 +106,9 @@ class SuiteInMaking:
         except BaseException:
             self._withdraw(names, repeat)
             raise
+        ended = _stamped(Run(status=Status.OK, turns=names), started_at, before)
         for team in teams:
-            run = Run(status=Status.OK, exit_codes=team.exit_codes, turns=names)
-            write_json(team.folder / RUN_FILE, _stamped(run, started_at, start))
+            write_json(team.folder / RUN_FILE, msgspec.structs.replace(ended, exit_codes=team.exit_codes))
         return True
 
     def samples(self, spec: RunSpec, repeat: int) -> Samples:
@@ -151,9 +151,11 @@ def _launch(item: ScheduledRun, folder: Path, progress: Progress, place: RankPla
     return run
 
 
-def _stamped(run: Run, started_at: str, start: float) -> Run:
-    seconds = time.monotonic() - start
-    return msgspec.structs.replace(run, started_at=started_at, seconds=seconds, perfkit=perfkit.__version__)
+def _stamped(run: Run, started_at: str, before: LoadReading) -> Run:
+    load = load_between(before, read_load())
+    return msgspec.structs.replace(
+        run, started_at=started_at, seconds=load.seconds, perfkit=perfkit.__version__, load=load
+    )
 
 
 def _now() -> str:

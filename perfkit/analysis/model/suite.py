@@ -13,7 +13,7 @@ from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
 # Not at the top: the results of traces are made of what stands above.
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.record import NOT_MEASURED, Environment, Quantity, SetupCost, Status
+from perfkit.record import NOT_MEASURED, Environment, MachineLoad, Quantity, SetupCost, Status
 from perfkit.spec import Struct
 from perfkit.store.layout import Sampling
 
@@ -154,6 +154,7 @@ class Analysis(Struct, Shown):
     variants: tuple[Variant, ...]
     pareto: tuple[str, ...]
     sampling: Sampling | None = None
+    load: MachineLoad | None = None  # while the timed runs were made
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
     warnings: tuple[str, ...]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfkit.analysis.findings.of_suite import suite_findings
+from perfkit.analysis.load import mean_load
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.facts import derived_names
 from perfkit.analysis.suite.figures import figures_of
@@ -77,6 +78,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         variants=tuple(variants),
         pareto=pareto_front(variants),
         sampling=suite.sampling,
+        load=mean_load(run.run.load for variant in runs.values() for run in variant.timed),
         findings=suite_findings(variants, environment, ceilings, passes, suite.sampling),
         provenance=provenance(variants, environment, ceilings),
         warnings=suite.warnings,

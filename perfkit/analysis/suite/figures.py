@@ -19,8 +19,8 @@ from perfkit.record import Flops, Quantity, Status, Unknown, measured
 
 @dataclass(frozen=True)
 class VariantFigures:
-    """`steps` are the medians of each timed run; `peak` is what utilisation refers to, or why nothing, and `refuted` the
-    measured ceilings that the steps were faster than."""
+    """`steps` are the medians of each timed run; `peak` is what utilisation refers to, or why nothing, and `refuted`
+    the measured ceilings that the steps were faster than."""
 
     steps: Sequence[float]
     step_time: Estimate | Missing

@@ -13,6 +13,7 @@ import msgspec
 import perfkit
 from perfkit.errors import Terminated
 from perfkit.files import write_json
+from perfkit.instruments.load import load_between, read_load
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_rank, start_rank
 from perfkit.record import Run, Status
@@ -41,7 +42,7 @@ def launch(
     folder.mkdir(parents=True)
     write_json(folder / SPEC_FILE, spec)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    start = time.monotonic()
+    start, before = time.monotonic(), read_load()
     ranks = [
         _Rank(start_rank("perfkit.measure.worker", spec.launch, folder, rank, under=under, place=place), rank)
         for rank in range(spec.launch.world_size)
@@ -63,6 +64,7 @@ def launch(
             started_at=started_at,
             seconds=time.monotonic() - start,
             perfkit=perfkit.__version__,
+            load=load_between(before, read_load()),
         )
         write_json(folder / RUN_FILE, run)
     return run

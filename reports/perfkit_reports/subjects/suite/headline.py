@@ -3,10 +3,12 @@
 from collections import Counter
 
 from perfkit import units
+from perfkit.analysis.load import busy
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement, Status
 from perfkit_reports.subjects.suite import cells
+from perfkit_reports.wording import sentence
 
 
 def fastest(analysis: Analysis) -> Variant | None:
@@ -35,7 +37,15 @@ def is_alone(analysis: Analysis) -> bool:
 
 
 def headline(analysis: Analysis) -> str:
-    """The main result."""
+    """The main result; where it is not decided, after what else the machine did."""
+    noisy = busy(analysis.load)
+    undecided = any(
+        variant.difference and variant.difference.verdict == "inconclusive" for variant in analysis.variants
+    )
+    return f"{sentence(noisy)} {_result(analysis)}" if noisy and undecided else _result(analysis)
+
+
+def _result(analysis: Analysis) -> str:
     measured = [variant for variant in analysis.variants if isinstance(variant.step_time, Estimate)]
     if not measured:
         ended = {variant.status for variant in analysis.variants}
@@ -68,6 +78,9 @@ def _unmeasured(analysis: Analysis) -> str:
 def remarks(analysis: Analysis) -> list[str]:
     """What has to be known beside the headline."""
     lines = []
+    noisy = busy(analysis.load)
+    if noisy and not headline(analysis).startswith(sentence(noisy)):
+        lines.append(sentence(noisy))
     best, least = fastest(analysis), leanest(analysis)
     if best is not None and "–" in cells.speed_interval(best):
         low, high = cells.speed_interval(best).split("–")

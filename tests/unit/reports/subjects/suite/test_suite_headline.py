@@ -1,7 +1,7 @@
 import msgspec
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.record import Status
+from perfkit.record import MachineLoad, Status
 from perfkit_reports.subjects.suite import headline
 
 
@@ -74,3 +74,19 @@ def test_an_undecided_speed_is_not_told_as_a_fact(realistic: Analysis) -> None:
     ]
     assert told
     assert not any("the speed" in line for line in told)
+
+
+def test_a_busy_machine_is_told_and_goes_first_where_something_is_undecided(realistic: Analysis) -> None:
+    load = MachineLoad(seconds=60.0, cores=2, own=0.4, others=1.6)
+    told = "Other processes used 1.6 of 2 cores while this was measured."
+    busy = msgspec.structs.replace(realistic, load=load)
+    amp = realistic.variants[1]
+    doubtful = msgspec.structs.replace(amp, difference=msgspec.structs.replace(amp.difference, verdict="inconclusive"))
+    undecided = msgspec.structs.replace(busy, variants=(realistic.variants[0], doubtful))
+    decided = msgspec.structs.replace(busy, variants=realistic.variants[:2])
+    assert headline.headline(undecided).startswith(f"{told} No variant was shown to be faster")
+    assert told not in headline.remarks(undecided)
+    assert headline.headline(decided).startswith("amp is the fastest")
+    assert headline.remarks(decided)[0] == told
+    quiet = msgspec.structs.replace(decided, load=msgspec.structs.replace(load, others=0.1))
+    assert told not in headline.remarks(quiet)
