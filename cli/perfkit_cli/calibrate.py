@@ -52,7 +52,7 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
             calibrate_now(target.kind, missing, short=short, progress=tell, device_name=target.name)
     known = ceilings_for(target.kind, target.name, counts, calibrate=False)
     console = Console()
-    console.print(table(known))
+    console.print(table(known, console.width))
     for note in known.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
 

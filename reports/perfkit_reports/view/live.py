@@ -102,7 +102,7 @@ def _no_utilisation(start: LiveStart | None, step_s: float | None) -> str:
 
 
 def absent(start: LiveStart | None, step_s: float | None) -> dict[str, str]:
-    """Why a figure may not be in the log, by the name of its chart; `step_s` is that of its latest steps, None before any."""
+    """Why a figure may not be in the log, by the name of its chart; `step_s` is that of its latest steps, if any."""
     return {
         "step": "no step has ended yet",
         "throughput": "how many samples or tokens a step is of is not known",
