@@ -93,7 +93,8 @@ def _ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) 
     measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == Kind.MEASURED]
     low = sum(ceiling.confidence == "low" for ceiling in measured)
     parts = [f"{len(measured)} measured on {ceilings.device_name} {ceilings.measured_at}".strip()]
-    if days := sorted({ceiling.measured_at[:10] for ceiling in measured if ceiling.measured_at}):
+    days = sorted({ceiling.measured_at[:10] for ceiling in measured if ceiling.measured_at})
+    if len(days) > 1:
         parts.append(f"the best of {', '.join(days)}")
     if beaten := sum(bool(ceiling.refuted) for ceiling in measured):
         parts.append(f"{beaten} of them refuted: work ran faster")

@@ -8,7 +8,7 @@ from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.time_split import UNPLACED
 from perfkit.store.layout import Sampling
-from perfkit.units import percent, seconds
+from perfkit.units import flops_per_s, percent, seconds
 
 
 def noisy(suite: SuiteView) -> Iterator[Finding]:
@@ -41,15 +41,14 @@ def refuted_ceilings(suite: SuiteView) -> Iterator[Finding]:
     beaten = [] if suite.ceilings is None else [ceiling for ceiling in suite.ceilings.ceilings if ceiling.refuted]
     if beaten:
         names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in beaten))
-        days = ", ".join(dict.fromkeys(ceiling.measured_at[:10] for ceiling in beaten if ceiling.measured_at))
+        low = min(beaten, key=lambda ceiling: ceiling.value)
+        day = f" of {low.measured_at[:10]}" if low.measured_at else ""
         yield Finding(
             severity="warning",
             title=f"Work ran faster than the measured ceiling of {names}",
             variant="",
-            evidence=beaten[0].refuted.partition(": ")[0]
-            + (f", of {days}" if days else "")
-            + ": it was measured while "
-            "the machine was busy, or with a slower clock. No share of it is shown.",
+            evidence=f"the calibration{day} found {flops_per_s(low.value)}: the machine was busy then, or its clock "
+            "slower. No share of it is shown",
             action=f"{beaten[0].refuted.partition(': ')[2].capitalize()}; `perfkit bench` does so by itself unless "
             "--no-calibrate is given.",
         )
