@@ -52,7 +52,9 @@ def _require_repository(folder: Path) -> None:
     answer = git(folder, "rev-parse", "--is-inside-work-tree")
     if answer.text == "true":
         return
+    # Any other reason than the plain one, such as a folder of somebody else's, is git's to tell.
+    said = "" if answer.ok or "not a git repository" in answer.said else f" ({answer.said})"
     raise NoRevisionError(
-        f"{folder} is not in a working tree of git{'' if answer.ok else f' ({answer.said})'}: "
+        f"{folder} is not in a working tree of git{said}: "
         "a baseline of a revision needs one; expected a file or a run instead"
     )

@@ -17,6 +17,7 @@ def test_it_says_so_before_anything_is_measured(perfkit_in_process, repository: 
     assert nowhere.returncode == 2
     assert nowhere.stderr.startswith(MESSAGE + "as a revision: ")
     assert len(nowhere.stderr.splitlines()) == 1
+    assert "fatal" not in nowhere.stderr
     (folder / "runs" / "nona").mkdir(parents=True)
     near = perfkit_in_process("check", "--baseline", "runs/none")
     assert near.stderr == MESSAGE + "did you mean runs/nona?\n"
