@@ -2,8 +2,8 @@
 
 Who tests at 1 % after every pair and stops at the first alarm has far more than 1 % false alarms (Armitage, McPherson
 and Rowe, J. R. Statist. Soc. A 132 (1969), 235-244). So the looks are planned, and the level is divided among them:
-three quarters of it are kept for the last look, the looks before it share the rest. By Bonferroni's inequality the sum holds
-whatever the distribution and however the looks depend on each other, and Student's t stays exact for few pairs.
+three quarters of it are kept for the last look, the looks before it share the rest. By Bonferroni's inequality the sum
+holds whatever the distribution and however the looks depend on each other, and Student's t stays exact for few pairs.
 docs/check-statistics.md has the comparison with spending functions (Lan and DeMets, Biometrika 70 (1983), 659-663).
 """
 
