@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Level
 from perfkit.devices.fingerprint import file_stem
-from perfkit.devices.repeats import MIN_USABLE, KernelRepeats
+from perfkit.devices.repeats import MIN_USABLE, SPREAD_TOLERANCE, KernelRepeats
 from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import Migrations, read_json, write_json
 from perfkit.spec import Struct
@@ -103,16 +103,22 @@ def _key(ceiling: Ceiling) -> Key:
 def best(calibrations: Iterable[Calibration]) -> dict[Key, Ceiling]:
     """The highest ceiling of each level, dtype and number of threads.
 
-    What a disturbed calibration reached was reached, and counts. The result is called disturbed where every calibration
-    of it was.
+    What a disturbed calibration reached was reached, and counts. The result is called disturbed unless an undisturbed
+    one came as close as two good ones do: one that found less was not that good.
     """
-    found: dict[Key, Ceiling] = {}
+    highest: dict[Key, Ceiling] = {}
+    undisturbed: dict[Key, float] = {}
     for ceiling in (ceiling for made in calibrations for ceiling in made.measured.ceilings):
         key = _key(ceiling)
-        other = found.setdefault(key, ceiling)
-        higher = max(other, ceiling, key=lambda each: each.value)
-        found[key] = higher if other.disturbed and ceiling.disturbed else replace(higher, disturbed="")
-    return found
+        highest[key] = max(highest.get(key, ceiling), ceiling, key=lambda each: each.value)
+        if not ceiling.disturbed:
+            undisturbed[key] = max(undisturbed.get(key, 0.0), ceiling.value)
+    return {
+        key: replace(ceiling, disturbed="")
+        if undisturbed.get(key, 0.0) >= (1 - SPREAD_TOLERANCE) * ceiling.value
+        else ceiling
+        for key, ceiling in highest.items()
+    }
 
 
 def folder() -> Path:

@@ -98,6 +98,7 @@ RULES = (
     Rule(queued.starting, TraceView, About.STEP),
     Rule(queued.held_up, TraceView, About.STEP),
     Rule(limits.above_roof, TraceView, About.LIMIT),
+    Rule(limits.refuted_ceilings, ForeignView, About.LIMIT),
     Rule(limits.unlike_steps, TraceView, About.LIMIT),
     Rule(limits.replayed, ForeignView, About.LIMIT),
     Rule(limits.unlinked, ForeignView, About.LIMIT),

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.refuted import words_of
 from perfkit.analysis.findings.suite.view import SuiteView
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.time_split import UNPLACED
 from perfkit.store.layout import Sampling
-from perfkit.units import flops_per_s, percent, seconds
+from perfkit.units import percent, seconds
 
 
 def noisy(suite: SuiteView) -> Iterator[Finding]:
@@ -38,19 +39,14 @@ def noisy(suite: SuiteView) -> Iterator[Finding]:
 
 def refuted_ceilings(suite: SuiteView) -> Iterator[Finding]:
     """Measured ceilings that work was faster than: nothing has a share of them."""
-    beaten = [] if suite.ceilings is None else [ceiling for ceiling in suite.ceilings.ceilings if ceiling.refuted]
-    if beaten:
-        names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in beaten))
-        low = min(beaten, key=lambda ceiling: ceiling.value)
-        day = f" of {low.measured_at[:10]}" if low.measured_at else ""
+    words = words_of(suite.ceilings)
+    if words is not None:
         yield Finding(
             severity="warning",
-            title=f"Work ran faster than the measured ceiling of {names}",
+            title=words.title,
             variant="",
-            evidence=f"the calibration{day} found {flops_per_s(low.value)}: the machine was busy then, or its clock "
-            "slower. No share of it is shown",
-            action=f"{beaten[0].refuted.partition(': ')[2].capitalize()}; `perfkit bench` does so by itself unless "
-            "--no-calibrate is given.",
+            evidence=words.evidence,
+            action=f"{words.action}; `perfkit bench` does so by itself unless --no-calibrate is given.",
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.refuted import words_of
 from perfkit.analysis.findings.trace.thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, Told, TraceView, short
 from perfkit.analysis.model.trace import StepRow
@@ -44,6 +45,13 @@ def above_roof(view: TraceView) -> Iterator[Told]:
             "Do not read these rows as fast. A ceiling may have been measured on a busy machine, the device may be "
             "another one (--device), or a formula counts too much; counters settle it (--counters).",
         )
+
+
+def refuted_ceilings(view: TraceView) -> Iterator[Told]:
+    """Measured ceilings of this machine that the trace's work was faster than."""
+    words = words_of(view.ceilings)
+    if words is not None:
+        yield view.remark("warning", *words)
 
 
 def no_kernels(view: TraceView) -> Iterator[Told]:

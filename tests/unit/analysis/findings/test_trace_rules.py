@@ -12,7 +12,7 @@ from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
 from perfkit.analysis.model.time_split import PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from tests.fixtures.rank_traces import (
     call,
     ceilings,
@@ -528,6 +528,18 @@ def test_copies_of_unknown_size_are_not_called_empty() -> None:
 def test_exposed_copies_of_pinned_memory() -> None:
     assert of(rank_trace(copies=(copy("DtoH", 0.2, pageable=False),)), "exposed copies") is not None
     assert of(rank_trace(copies=(copy("DtoD", 0.2, pageable=None),)), "exposed copies") is None
+
+
+def test_a_refuted_ceiling_of_this_machine_is_a_warning() -> None:
+    low = Ceiling(
+        level=Level.MATRIX, dtype="fp32", value=1e9, unit="FLOP/s", kind=Kind.MEASURED, source="", threads=2,
+        measured_at="2026-01-31T10:00:00", refuted="work ran faster than 1.00 GFLOP/s: measure it again with `this`",
+    )  # fmt: skip
+    known = DeviceCeilings(device="cpu", device_name="", fingerprint="", ceilings=(low,))
+    first = told(rank_trace(), known)[0]
+    assert (first.severity, first.title) == ("warning", "Work ran faster than the measured ceiling of fp32 matrix")
+    assert first.evidence.startswith("the calibration of 2026-01-31 found 1.00 GFLOP/s")
+    assert first.action == "Measure it again with `this`"
 
 
 def test_above_the_roof_is_a_warning_and_comes_first() -> None:
