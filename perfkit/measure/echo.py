@@ -1,9 +1,11 @@
-"""How far a rounding carries: the same training again, started one rounding away.
+"""The same training once more: started one rounding away, or with the random numbers of eager code.
 
 Training can be chaotic: batch norm over few values, or an optimizer that follows the signs of small gradients,
 multiplies a rounding at every step, so that two right programs part after a few. Where the baseline's echo leaves
 its losses, losses can no longer tell a wrong program from a right one, and the comparison ends there.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -15,20 +17,39 @@ from perfkit.workloads.workload import built_model
 
 
 def echo_pass(session: Session) -> None:
-    """Train the first `schedule.parity` steps once more from perturbed parameters. Run last: it starts over.
+    """Train the first steps once more from perturbed parameters. Run last: it starts over."""
+    session.recorder.update(echo_losses=_trained_again(session, perturb))
 
-    Only for a session without techniques, whose model can be put back to its beginning.
+
+def seeded_pass(session: Session) -> None:
+    """Train compiled code's first steps once more with the random numbers that eager code draws. Run last, as above.
+
+    Inductor draws dropout's masks from a generator of its own unless it is told to leave that to eager's kernels, which
+    would change what is timed. Does nothing where the forward draws none. With several ranks the model cannot be put
+    back to its beginning.
     """
+    record = session.recorder.record
+    if not (record.facts.get("random_forward") and record.facts.get("graphs")) or session.state.world.size > 1:
+        return
+    from torch._inductor import config  # not sooner: it takes time that a run without torch.compile need not spend
+
+    with config.patch(fallback_random=True):
+        torch.compiler.reset()
+        session.recorder.update(seeded_losses=_trained_again(session))
+
+
+def _trained_again(session: Session, change: Callable[[nn.Module], None] = lambda _: None) -> tuple[float, ...]:
+    """The losses of the first `schedule.parity` steps from the beginning, after `change` of the model."""
     spec, state = session.spec, session.state
     torch.manual_seed(spec.seed)
     state.model.load_state_dict(built_model(state.workload).state_dict())
-    perturb(state.model)
+    change(state.model)
     state.build_optimizers()
     torch.manual_seed(spec.seed + 1)
     losses = [
         train_step(state, session.data.step(index, spec.accumulation), index) for index in range(spec.schedule.parity)
     ]
-    session.recorder.update(echo_losses=mean_losses(losses, state.world))
+    return mean_losses(losses, state.world)
 
 
 @torch.no_grad()

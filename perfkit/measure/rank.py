@@ -16,7 +16,7 @@ from perfkit.instruments.memory.failed import failed_request
 from perfkit.instruments.peaks import peak_rss_bytes
 from perfkit.instruments.recorder import Recorder
 from perfkit.measure import passes
-from perfkit.measure.echo import echo_pass
+from perfkit.measure.echo import echo_pass, seeded_pass
 from perfkit.measure.imported import check_imports
 from perfkit.measure.out_of_memory import record_failure
 from perfkit.measure.placing import join_group, take_device
@@ -39,10 +39,11 @@ INSTRUMENTED: dict[str, Pass] = {
     "memory": passes.memory_pass,
     "evidence": passes.evidence_pass,
     "echo": echo_pass,
+    "seeded": seeded_pass,
     "counters": passes.counters_pass,
 }
 # Passes that may fail without the run: what was timed before them stands.
-_FOR_THEMSELVES = ("trace", "memory", "evidence", "echo")
+_FOR_THEMSELVES = ("trace", "memory", "evidence", "echo", "seeded")
 
 
 def run_rank(

@@ -11,6 +11,7 @@ from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadS
 
 PASSES = ("trace", "memory", "evidence")
 BASELINE_PASSES = (*PASSES, "echo")
+VARIANT_PASSES = (*PASSES, "seeded")
 Techniques = tuple[TechniqueSpec, ...]
 Refusal = Callable[[Techniques, str, str], str]  # why they do not run on a kind of device in a dtype, empty if they do
 
@@ -135,5 +136,5 @@ def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int)
             timeout_s=request.timeout_s,
             memory_limit_bytes=request.memory_limit_bytes,
         ),
-        passes=PASSES if techniques else BASELINE_PASSES,
+        passes=VARIANT_PASSES if techniques else BASELINE_PASSES,
     )

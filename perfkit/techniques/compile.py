@@ -3,6 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch import nn
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
@@ -34,7 +35,7 @@ class Compile(Technique):
         torch._dynamo.utils.counters.clear()
         torch._dynamo.utils.clear_compilation_metrics()
         for module in modules:
-            module.compile(fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
+            _compile(module, fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
         state.on_close.append(torch.compiler.reset)
         return state
 
@@ -51,3 +52,17 @@ class Compile(Technique):
 
     def _at_least(self, statement: str, fact: str, value: float) -> Claim:
         return Claim(technique=self.name, statement=statement, fact=fact, relation=Relation.AT_LEAST, value=value)
+
+
+def _compile(module: nn.Module, **options: Any) -> None:
+    """`Module.compile`, which compiles nothing of a module that is torch's own, such as `nn.Sequential`.
+
+    Dynamo does not look into calls of torch's own forwards unless one of another file is around them, which is what
+    `torch.compile(module)` does, too (`OptimizedModule`).
+    """
+    from torch._dynamo import external_utils, trace_rules  # not sooner: techniques are listed without it
+
+    if trace_rules.check(module.forward):
+        module._compiled_call_impl = torch.compile(external_utils.wrap_inline(module._call_impl), **options)
+    else:
+        module.compile(**options)

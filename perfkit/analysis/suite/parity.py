@@ -14,6 +14,7 @@ from perfkit.spec import RunSpec
 NOT_COMPARABLE = "not comparable"
 EQUAL = 1e-5
 OTHER_NUMBERS = "the forward draws random numbers (dropout), and compiled code draws others than eager"
+SEEDED = "trained once more with the random numbers of eager code, since compiled code draws others"
 PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
 
 
@@ -36,9 +37,10 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
         return _unknown("there is no baseline to compare with", tolerance)
     if reason := _different_training(spec, baseline_spec):
         return _unknown(reason, tolerance)
-    steps = min(spec.schedule.parity, len(variant.losses), len(baseline.losses))
+    losses = variant.seeded_losses or variant.losses
+    steps = min(spec.schedule.parity, len(losses), len(baseline.losses))
     if steps == 0:
-        who = "this variant" if not variant.losses else "the baseline"
+        who = "this variant" if not losses else "the baseline"
         return _unknown(f"{who} recorded no losses", tolerance)
     basis = "losses equal to 1e-5" if rule is None else rule.basis
     predictable = _predictable_steps(baseline)
@@ -46,17 +48,22 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
         steps = predictable
         basis += f"; compared over {steps} steps, after which a rounding in the baseline itself grows beyond 1e-6"
     worst = 0.0
-    for index, (ours, theirs) in enumerate(zip(variant.losses[:steps], baseline.losses[:steps], strict=True)):
+    for index, (ours, theirs) in enumerate(zip(losses[:steps], baseline.losses[:steps], strict=True)):
         if not _finite(theirs):
             return _unknown(f"the baseline's loss of step {index + 1} is not finite", tolerance)
-        assert _finite(ours)
+        if not _finite(ours):
+            return _unknown(
+                f"the loss of step {index + 1} is not finite with the random numbers of eager code", tolerance
+            )
         worst = max(worst, loss_distance(ours, theirs))
     if rule is not None and rule.relative is None:
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=rule.basis, steps=steps)
     skipped = variant.facts.get("skipped_updates_compared", 0.0)
     if skipped and steps > 1:
         basis += f"; the gradient scaler left out {skipped:.0f} of the first updates, whose gradients overflowed"
-    if worst > max(EQUAL, tolerance or 0.0) and variant.facts.get("random_forward") and variant.facts.get("graphs"):
+    if variant.seeded_losses:
+        basis += f"; {SEEDED}"
+    elif worst > max(EQUAL, tolerance or 0.0) and variant.facts.get("random_forward") and variant.facts.get("graphs"):
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=OTHER_NUMBERS, steps=steps)
     if worst <= EQUAL:
         verdict = "equal"

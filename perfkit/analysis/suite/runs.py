@@ -132,7 +132,7 @@ class VariantRuns:
                 if rank.record.flops is not None and rank.record.flops.uncounted:
                     calls = ", ".join(f"{count} x {name}" for name, count in rank.record.flops.uncounted.items())
                     warnings[f"no FLOPs are counted for ops without a formula: {calls}"] = None
-                if rank.record.samples.wall_s and not rank.record.steady:
+                if run in self.timed and rank.record.samples.wall_s and not rank.record.steady:
                     warnings["step times were not steady when the timed steps began; add warm-up steps"] = None
             if run.ranks and not run.complete:
                 have = {rank.record.rank for rank in run.ranks}

@@ -34,7 +34,7 @@ def test_baseline_comes_first_and_every_other_round_is_reversed():
 def test_instruments_run_in_the_first_round_only():
     result = bench_schedule(request("amp"), least)
     passes = {(run.spec.variant, run.repeat): run.spec.passes for repeat in (0, 1) for run in result.round(repeat)}
-    assert passes["amp", 0] == ("trace", "memory", "evidence")
+    assert passes["amp", 0] == ("trace", "memory", "evidence", "seeded")
     assert passes["baseline", 0] == ("trace", "memory", "evidence", "echo")
     assert passes["amp", 1] == passes["baseline", 1] == ()
 

@@ -6,6 +6,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.errors import UnavailableError
+from perfkit.techniques.compile import _compile
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
 from perfkit.workloads.workload import Workload, adamw
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
@@ -118,3 +119,15 @@ def test_a_block_scope_needs_blocks():
     state = new_state(Workload(**{**vars(workload(Mlp)), "blocks": lambda _model: ()}))
     with pytest.raises(UnavailableError, match="names no blocks; use scope=model"):
         applied("compile:scope=block", state)
+
+
+def test_a_model_that_is_torchs_own_container_is_compiled() -> None:
+    """`Sequential.compile` compiles nothing, without a word."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    torch.compiler.reset()
+    torch._dynamo.utils.counters.clear()
+    _compile(model, backend="eager")
+    model(torch.randn(2, 4))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    assert set(model.state_dict()) == {"0.weight", "0.bias"}
+    torch.compiler.reset()

@@ -116,3 +116,15 @@ def test_the_first_step_always_counts() -> None:
     wild = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.1, None, 1.4))
     result = parity(record(losses=(3.3, 2.0, 1.0), parity=RULE), spec("amp"), wild, spec())
     assert (result.verdict, result.steps) == ("differs", 1)
+
+
+def test_compiled_code_is_compared_by_what_it_does_with_the_random_numbers_of_eager_code() -> None:
+    drawn = {"random_forward": 1.0, "graphs": 2.0}
+    same = record(losses=(3.3, 2.2, 1.1), seeded_losses=(3.0, 2.0, 1.0), facts=drawn, parity=RULE)
+    result = parity(same, spec("compile"), record(), spec())
+    assert (result.verdict, result.max_relative) == ("equal", 0.0)
+    assert "the random numbers of eager code" in result.basis
+    wrong = record(losses=(3.0, 2.0, 1.0), seeded_losses=(3.0, 2.2, 1.0), facts=drawn, parity=RULE)
+    assert parity(wrong, spec("compile"), record(), spec()).verdict == "differs"
+    broken = record(losses=(3.0, 2.0, 1.0), seeded_losses=(3.0, None, 1.0), facts=drawn, parity=RULE)
+    assert "step 2 is not finite" in parity(broken, spec("compile"), record(), spec()).basis
