@@ -52,6 +52,13 @@ class Ceiling(Struct):
     disturbed: str = ""
     refuted: str = ""
 
+    @property
+    def doubt(self) -> str:
+        """Why it may be too low, in words to follow its kind; empty where nothing says so."""
+        if self.disturbed:
+            return ", while the machine was busy"
+        return ", low confidence" if self.confidence == Confidence.LOW else ""
+
 
 class Cache(Struct):
     """How much a cache of the device holds, all of its parts together. Its bandwidth, where known, is a ceiling."""

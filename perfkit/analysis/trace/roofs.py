@@ -101,8 +101,6 @@ def describe(ceiling: Ceiling, device_name: str = "") -> str:
     value = flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else bandwidth(ceiling.value)
     threads = "" if ceiling.threads is None else f", {ceiling.threads} thread{'s' if ceiling.threads != 1 else ''}"
     day = f", {ceiling.measured_at[:10]}" if ceiling.measured_at else ""
-    low = ", low confidence" if ceiling.confidence == "low" else ""
-    doubt = ", while the machine was busy" if ceiling.disturbed else low
     level = unit_name(ceiling.level, device_name)
     name = f"{ceiling.dtype} {level}" if ceiling.dtype else level
-    return f"{name} peak {value} ({ceiling.kind}{day}{threads}{doubt}: {ceiling.source})"
+    return f"{name} peak {value} ({ceiling.kind}{day}{threads}{ceiling.doubt}: {ceiling.source})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from perfkit import units
 from perfkit.analysis.model.step import OpRow
-from perfkit.devices.ceiling import Ceiling, Confidence, Kind, Level
+from perfkit.devices.ceiling import Ceiling, Kind, Level
 from perfkit.devices.peak import TF32, THREE_TF32, three_tf32
 from perfkit.devices.unit_names import unit_name
 from perfkit_reports.charts.plane import Device, Plane, coordinates
@@ -55,8 +55,7 @@ class Roof:
 
     @property
     def source(self) -> str:
-        doubt = ", low confidence" if self.ceiling.confidence == Confidence.LOW else ""
-        return f"{self.ceiling.kind.value}{doubt}: {self.ceiling.source}"
+        return f"{self.ceiling.kind.value}{self.ceiling.doubt}: {self.ceiling.source}"
 
 
 @dataclass(frozen=True)

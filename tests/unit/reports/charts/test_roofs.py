@@ -33,6 +33,26 @@ def test_a_doubtful_ceiling_says_so(realistic: Analysis) -> None:
     assert memory.source == "measured, low confidence: best of 5 repeats of 300 windows"
 
 
+def test_a_disturbed_ceiling_says_so_and_a_refuted_one_is_not_drawn(realistic: Analysis) -> None:
+    known = realistic.ceilings
+    assert known is not None
+
+    def drawn(**fields: str) -> list[str]:
+        ceilings = tuple(
+            msgspec.structs.replace(each, **fields)
+            if (each.level, each.kind) == (Level.MEMORY, Kind.MEASURED)
+            else each
+            for each in known.ceilings
+        )
+        changed = msgspec.structs.replace(realistic, ceilings=msgspec.structs.replace(known, ceilings=ceilings))
+        return [roof.source for roof in roofs(plane(changed)) if roof.measured and roof.name == "memory"]
+
+    assert drawn(disturbed="0 of 7 repeats undisturbed") == [
+        "measured, while the machine was busy: best of 5 repeats of 300 windows"
+    ]
+    assert drawn(refuted="work ran faster") == []
+
+
 def test_limits_hold_every_weighty_point(realistic: Analysis) -> None:
     frame = limits(plane(realistic))
     assert frame is not None
