@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -165,6 +166,23 @@ def test_what_it_starts_is_warm_as_well(warm_starts: Starts, tmp_path: Path) -> 
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout == "True\n"
     warm_starts.warm = False
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_who_is_interrupted_while_asking_leaves_the_others_their_zygote(
+    warm_starts: Starts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "program.py").write_text("print('ran')")
+
+    def interrupted(line: socket.socket, _size: int) -> bytes:
+        line.close()
+        raise KeyboardInterrupt
+
+    command = [sys.executable, "program.py"]
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(socket.socket, "recv", interrupted)
+        subprocess.run(command, cwd=tmp_path, check=False)
+    assert warm_starts.warm
+    assert subprocess.run(command, cwd=tmp_path, check=True, capture_output=True).stdout == b"ran\n"
 
 
 @pytest.mark.cold

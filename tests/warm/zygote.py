@@ -62,7 +62,7 @@ def serve(listener: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
                     return json.loads(message), standard
                 for descriptor in standard:
                     os.close(descriptor)
-                line.send(str(pid).encode())
+                _tell(line, str(pid))
                 child = _Child(pid, line, os.pidfd_open(pid))
                 selector.register(child.pidfd, selectors.EVENT_READ, child)
 
@@ -76,12 +76,16 @@ def _go_on(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None
         ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert ended is not None
         code = ended.si_status << 8 if ended.si_code == os.CLD_EXITED else ended.si_status
-        with contextlib.suppress(BrokenPipeError):  # who asked has ended
-            child.line.send(str(code).encode())
+        _tell(child.line, str(code))
         selector.register(child.line, selectors.EVENT_READ, child)
     else:
         child.line.close()
         os.waitpid(child.pid, 0)
+
+
+def _tell(line: socket.socket, text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):  # who asked has ended, or was interrupted
+        line.send(text.encode())
 
 
 def _close(selector: selectors.BaseSelector, listener: socket.socket, line: socket.socket) -> None:
