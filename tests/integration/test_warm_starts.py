@@ -193,7 +193,16 @@ def test_a_cold_test_starts_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "variable", ["OMP_PROC_BIND", "LD_PRELOAD", "PYTHONOPTIMIZE", "ATEN_CPU_CAPABILITY", "TORCH_LOGS", "PYTHONHASHSEED"]
+    "variable",
+    [
+        "OMP_PROC_BIND",
+        "LD_PRELOAD",
+        "PYTHONOPTIMIZE",
+        "ATEN_CPU_CAPABILITY",
+        "TORCH_LOGS",
+        "PYTHONHASHSEED",
+        "MPLBACKEND",
+    ],
 )
 def test_what_libraries_read_when_they_are_loaded_is_not_forked(variable: str) -> None:
     assert not fits({variable: "1"}, {"PATH": "/bin"})

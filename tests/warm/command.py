@@ -18,8 +18,9 @@ _CHOSEN_SEED = "0"  # the forks have one seed: any is as good where none was ask
 # would be another process.
 _LINKER = ("LD_", "MALLOC_")
 _KERNELS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "OMP_", "ONEDNN_", "OPENBLAS_")
+_TABLES_AND_FIGURES = ("ARROW_", "MPL")
 _PYTHON = ("PYTHON", "PYTORCH_", "TORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_")
-_READ_AT_IMPORT = (*_LINKER, *_KERNELS, *_PYTHON)
+_READ_AT_IMPORT = (*_LINKER, *_KERNELS, *_TABLES_AND_FIGURES, *_PYTHON)
 # By the fork, or when torch compiles, makes a group or looks for CUDA, or a debugger starts. Libraries that tests
 # import set them.
 _READ_LATER = frozenset(

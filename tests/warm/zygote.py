@@ -15,9 +15,15 @@ from typing import Any
 # What trainings, the command line and its analyses import of others, if not all of them all of it.
 _LIBRARIES = (
     "click",
+    "jinja2",
+    "matplotlib.backends.backend_svg",
+    "matplotlib.figure",
     "msgspec",
     "numpy",
+    "pandas",
     "psutil",
+    "pyarrow.parquet",
+    "scipy.special",
     "torch",
     "torch._dynamo",
     "torch.distributed",
