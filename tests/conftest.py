@@ -30,7 +30,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 # The smallest suite: a small model, few steps, one process per variant, no calibration.
 TINY_SCHEDULE = ("--steps", "3", "--warmup", "1", "--rounds", "0", "--no-calibrate", "--threads", "1")
-TINY = ("--workload", "gpt:size=nano", "--batch-size", "1", "--seq-len", "32", *TINY_SCHEDULE)
+TINY = ("--workload", "gpt:size=nano", "--batch-size", "1", "--seq-len", "8", *TINY_SCHEDULE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

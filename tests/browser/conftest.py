@@ -30,6 +30,22 @@ ARGUMENTS = [
 ]
 
 
+# Scrolls a section into view and waits until its figures are drawn; in the page, where a call takes no frames.
+_VISIT = """async (id) => {
+  const section = document.getElementById(id);
+  section.scrollIntoView({ behavior: "instant" });
+  for (const chart of section.querySelectorAll(".chart")) {
+    if (!chart.checkVisibility()) continue;
+    chart.scrollIntoView({ behavior: "instant", block: "center" });
+    for (let frames = 0; !chart.querySelector(".main-svg"); frames += 1) {
+      if (frames > 1800) throw new Error(`a figure of ${id} is not drawn`);
+      await new Promise(requestAnimationFrame);
+    }
+  }
+  return document.documentElement.scrollWidth;
+}"""
+
+
 @dataclass
 class Opened:
     """A report in a browser, with what it asked for and complained of."""
@@ -41,12 +57,10 @@ class Opened:
     def opens_cleanly(self, *widths: int) -> None:
         """Go through all sections at these widths, the first of which it was opened with: nothing scrolls sideways,
         complains, runs a script or asks for anything outside."""
-        self.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
         for width in widths:
             self.page.set_viewport_size({"width": width, "height": 900})
             for section in self.sections():
-                self.visit(section)
-                assert self.page.evaluate("document.documentElement.scrollWidth") <= width, section
+                assert self.visit(section) <= width, section
         assert self.complaints == []
         assert [url for url in self.requests if not url.startswith(("file:", "data:"))] == []
         assert self.page.locator("img").count() == 0
@@ -55,12 +69,9 @@ class Opened:
         """Their names, from top to bottom."""
         return [str(section.get_attribute("id")) for section in self.page.locator("main > section").all()]
 
-    def visit(self, section: str) -> None:
-        """Scroll a section into view and wait until its figures are drawn."""
-        self.page.locator(f"#{section}").scroll_into_view_if_needed()
-        for chart in self.page.locator(f"#{section} .chart:visible").all():
-            chart.scroll_into_view_if_needed()
-            chart.locator(".main-svg").first.wait_for(state="attached")
+    def visit(self, section: str) -> int:
+        """Scroll a section into view and wait until its figures are drawn. Returns how wide the page is then."""
+        return int(self.page.evaluate(_VISIT, section))
 
     def column(self, group: str, number: int) -> list[str]:
         """The texts of a column of the table shown in a group of panels, hidden rows left out."""
@@ -92,24 +103,52 @@ def browser(browser_path: str) -> Iterator[Browser]:
 @pytest.fixture
 def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     """`open_report(analysis, width=1440)` renders, writes and opens a report."""
-    pages: list[Page] = []
+    opened: list[Opened] = []
 
-    def opened(analysis: Reported, width: int = 1440) -> Opened:
-        path = tmp_path / "report.html"
-        path.write_text(_rendered(analysis), encoding="utf-8")
-        page = browser.new_page(viewport={"width": width, "height": 900}, accept_downloads=True)
-        pages.append(page)
-        result = Opened(page)
-        page.on("console", lambda message: result.complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: result.complaints.append(str(error)))
-        page.on("request", lambda request: result.requests.append(request.url))
-        page.goto(path.as_uri())
-        page.locator("html[data-ready=true]").wait_for(state="attached")
-        return result
+    def shown(analysis: Reported, width: int = 1440) -> Opened:
+        opened.append(_opened(browser, tmp_path / "report.html", analysis, width))
+        return opened[-1]
 
-    yield opened
-    for page in pages:
-        page.close()
+    yield shown
+    for each in opened:
+        each.page.close()
+
+
+@pytest.fixture(scope="module")
+def shared_report(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
+    """`shared_report(sample, width=1440)` opens the report on `sample()` once for all tests that only look at it."""
+    opened: dict[Callable[[], Reported], Opened] = {}
+
+    def shown(sample: Callable[[], Reported], width: int = 1440) -> Opened:
+        if sample not in opened:
+            path = tmp_path_factory.mktemp("shared") / "report.html"
+            opened[sample] = _opened(browser, path, sample(), width)
+        page = opened[sample].page
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("scrollTo(0, 0)")
+        return opened[sample]
+
+    yield shown
+    for each in opened.values():
+        each.page.close()
+
+
+def _opened(browser: Browser, path: Path, analysis: Reported, width: int) -> Opened:
+    path.write_text(_rendered(analysis), encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": 900}, accept_downloads=True)
+    return follow(page, path)
+
+
+def follow(page: Page, path: Path) -> Opened:
+    """Open a report in the page and wait until it is ready."""
+    result = Opened(page)
+    page.on("console", lambda message: result.complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: result.complaints.append(str(error)))
+    page.on("request", lambda request: result.requests.append(request.url))
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    page.goto(path.as_uri())
+    page.locator("html[data-ready=true]").wait_for(state="attached")
+    return result
 
 
 def _rendered(analysis: Reported) -> str:

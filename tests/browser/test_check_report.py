@@ -15,12 +15,12 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("name", sample.ALL)
-def test_opens_offline_without_errors_and_without_sideways_scrolling(open_report: Any, name: str) -> None:
-    open_report(sample.ALL[name](), width=390).opens_cleanly(390, 1440)
+def test_opens_offline_without_errors_and_without_sideways_scrolling(shared_report: Any, name: str) -> None:
+    shared_report(sample.ALL[name], width=390).opens_cleanly(390, 1440)
 
 
-def test_the_verdict_is_what_is_seen_first(open_report: Any) -> None:
-    page = open_report(sample.every_verdict(), width=390).page
+def test_the_verdict_is_what_is_seen_first(shared_report: Any) -> None:
+    page = shared_report(sample.every_verdict, width=390).page
     assert page.locator(".verdict").bounding_box()["y"] < 300
     assert page.locator(".verdict").inner_text() == "✗ fail"
     assert page.locator("h1").bounding_box()["y"] < 400
@@ -56,8 +56,8 @@ def test_a_figure_within_a_fold_is_drawn_when_it_opens(open_report: Any) -> None
     page.locator(f"[data-figure={number}] .main-svg").first.wait_for(state="attached")
 
 
-def test_the_numbers_can_be_saved(open_report: Any) -> None:
-    page = open_report(sample.every_verdict()).page
+def test_the_numbers_can_be_saved(shared_report: Any) -> None:
+    page = shared_report(sample.every_verdict).page
     with page.expect_download() as download:
         page.locator(".side [data-save]").click()
     saved = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))

@@ -1,7 +1,6 @@
 """The page of a history in a real browser."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
@@ -10,7 +9,7 @@ from perfkit.check.history.history import read_history
 from perfkit.check.history.result import History
 from perfkit_reports.render.write import write
 from perfkit_reports.subjects.history.document import document
-from tests.browser.conftest import Opened
+from tests.browser.conftest import Opened, follow
 from tests.fixtures.sample_histories import noisy_steps, write_past
 
 pytestmark = pytest.mark.browser
@@ -28,17 +27,14 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     return read_history(folder)
 
 
-@pytest.fixture(params=[1440, 390])
-def opened(request: pytest.FixtureRequest, browser: Browser, history: History, tmp_path: Path) -> Iterator[Opened]:
-    report, *_ = write(document(history), tmp_path)
+@pytest.fixture(scope="module", params=[1440, 390])
+def opened(
+    request: pytest.FixtureRequest, browser: Browser, history: History, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Opened]:
+    """One page for all tests, each of which looks at another part of it."""
+    report, *_ = write(document(history), tmp_path_factory.mktemp("report"))
     page = browser.new_page(viewport={"width": request.param, "height": 900}, accept_downloads=True)
-    result = Opened(page)
-    page.on("console", lambda message: result.complaints.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: result.complaints.append(str(error)))
-    page.on("request", lambda request: result.requests.append(request.url))
-    page.goto(report.as_uri())
-    page.locator("html[data-ready=true]").wait_for(state="attached")
-    yield result
+    yield follow(page, report)
     page.close()
 
 

@@ -10,12 +10,12 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("name", ["alone", "with_capture", "out_of_memory", "hostile"])
-def test_opens_cleanly(open_report: Any, name: str) -> None:
-    open_report(getattr(sample_loops, name)(), width=390).opens_cleanly(390, 1440)
+def test_opens_cleanly(shared_report: Any, name: str) -> None:
+    shared_report(getattr(sample_loops, name), width=390).opens_cleanly(390, 1440)
 
 
-def test_a_lone_loop_is_compared_with_nothing(open_report: Any) -> None:
-    page = open_report(sample_loops.alone()).page
+def test_a_lone_loop_is_compared_with_nothing(shared_report: Any) -> None:
+    page = shared_report(sample_loops.alone).page
     assert page.locator("#tradeoff").count() == 0
     titles = page.locator("#variants-rows thead th").all_inner_texts()
     assert [title.strip() for title in titles] == ["Loop", "Step time", "Data wait", "tokens/s", "Peak memory", "MFU"]

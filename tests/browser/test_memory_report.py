@@ -13,12 +13,12 @@ ALL = ("realistic", "alone", "out_of_memory", "bare", "nothing", "hostile")
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_opens_offline_without_errors_and_without_sideways_scrolling(open_report: Any, name: str) -> None:
-    open_report(getattr(sample, name)(), width=390).opens_cleanly(390, 1440)
+def test_opens_offline_without_errors_and_without_sideways_scrolling(shared_report: Any, name: str) -> None:
+    shared_report(getattr(sample, name), width=390).opens_cleanly(390, 1440)
 
 
-def test_the_timeline_is_drawn_with_its_areas_and_its_strip(open_report: Any) -> None:
-    report = open_report(sample.alone())
+def test_the_timeline_is_drawn_with_its_areas_and_its_strip(shared_report: Any) -> None:
+    report = shared_report(sample.alone)
     report.visit("memory")
     chart = report.page.locator('[data-figure="memory-timeline-0"]')
     assert chart.locator(".scatterlayer .fills path.js-fill").count() == 6

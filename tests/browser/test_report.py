@@ -17,15 +17,15 @@ SECTIONS = ["summary", "findings", "tradeoff", "roofline", "time", "memory", "sa
 
 
 @pytest.mark.parametrize("name", ["realistic", "every_status", "nothing_measured"])
-def test_opens_cleanly(open_report: Any, name: str) -> None:
-    report = open_report(getattr(sample_analysis, name)(), width=390)
+def test_opens_cleanly(shared_report: Any, name: str) -> None:
+    report = shared_report(getattr(sample_analysis, name), width=390)
     lone = name == "nothing_measured"  # a lone variant is compared with nothing
     assert report.sections() == [section for section in SECTIONS if section != "tradeoff" or not lone]
     report.opens_cleanly(390, 1440)
 
 
-def test_the_table_of_variants_fits_its_box(open_report: Any) -> None:
-    table = open_report(sample_analysis.realistic()).page.locator("#variants-rows")
+def test_the_table_of_variants_fits_its_box(shared_report: Any) -> None:
+    table = shared_report(sample_analysis.realistic).page.locator("#variants-rows")
     assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
 
 
@@ -119,8 +119,8 @@ def saved(page: Page, button: Any) -> str:
     return Path(download.value.path()).read_text(encoding="utf-8")
 
 
-def test_json_and_csv_can_be_saved(open_report: Any) -> None:
-    page = open_report(sample_analysis.realistic()).page
+def test_json_and_csv_can_be_saved(shared_report: Any) -> None:
+    page = shared_report(sample_analysis.realistic).page
     assert json.loads(saved(page, page.get_by_role("button", name="Save JSON")))["title"] == "gpt:size=nano"
     rows = list(csv.reader(io.StringIO(saved(page, page.locator("[data-csv=variants]")))))
     assert rows[0][:3] == ["Variant", "Step time", "Speed-up"]

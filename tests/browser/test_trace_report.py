@@ -16,13 +16,13 @@ ALL = ("realistic", "alone", "without_shapes", "unknown_device", "cpu_only", "no
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_opens_offline_without_errors_and_without_sideways_scrolling(open_report: Any, name: str) -> None:
-    open_report(getattr(sample, name)(), width=390).opens_cleanly(390, 1440)
+def test_opens_offline_without_errors_and_without_sideways_scrolling(shared_report: Any, name: str) -> None:
+    shared_report(getattr(sample, name), width=390).opens_cleanly(390, 1440)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_no_table_is_wider_than_its_box(open_report: Any, name: str) -> None:
-    fits(open_report(getattr(sample, name)()).page)
+def test_no_table_is_wider_than_its_box(shared_report: Any, name: str) -> None:
+    fits(shared_report(getattr(sample, name)).page)
 
 
 def test_a_long_name_in_half_the_width_of_a_phone_is_broken(open_report: Any) -> None:
@@ -42,8 +42,8 @@ def fits(page: Any) -> None:
         assert wide == [], width
 
 
-def test_every_figure_is_drawn(open_report: Any) -> None:
-    report = open_report(sample.realistic())
+def test_every_figure_is_drawn(shared_report: Any) -> None:
+    report = shared_report(sample.realistic)
     for section in report.sections():
         report.visit(section)
     drawn = report.page.evaluate("[...document.querySelectorAll('.chart .main-svg')].length")
@@ -51,16 +51,16 @@ def test_every_figure_is_drawn(open_report: Any) -> None:
     assert report.page.locator(".chart .loading:visible").count() == 0
 
 
-def test_a_chart_offers_nothing_that_sends_it_anywhere(open_report: Any) -> None:
-    report = open_report(sample.realistic())
+def test_a_chart_offers_nothing_that_sends_it_anywhere(shared_report: Any) -> None:
+    report = shared_report(sample.realistic)
     report.visit("roofline")
     buttons = report.page.locator("#roofline .modebar-btn")
     titles = {buttons.nth(index).get_attribute("data-title") for index in range(buttons.count())}
     assert titles == {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
 
 
-def test_opened_as_a_file_a_report_leads_nowhere_else(open_report: Any) -> None:
-    assert open_report(sample.alone()).page.get_by_role("link", name="All runs").count() == 0
+def test_opened_as_a_file_a_report_leads_nowhere_else(shared_report: Any) -> None:
+    assert shared_report(sample.alone).page.get_by_role("link", name="All runs").count() == 0
 
 
 def test_the_page_itself_can_reach_nothing(open_report: Any) -> None:
@@ -140,8 +140,8 @@ def test_streams_can_be_chosen_in_place_of_steps(open_report: Any) -> None:
     assert names[0].startswith("stream 7: 900 kernels")
 
 
-def test_the_shown_table_can_be_saved_with_whole_names(open_report: Any) -> None:
-    page = open_report(sample.alone()).page
+def test_the_shown_table_can_be_saved_with_whole_names(shared_report: Any) -> None:
+    page = shared_report(sample.alone).page
     with page.expect_download() as download:
         page.locator("[data-csv=costs]").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))

@@ -29,7 +29,7 @@ from tests.fixtures.memory_oracles.training_step import Trained, train
 ROOT = Path(__file__).parents[2]
 FIXTURES = Path(count_step.__file__).parent
 
-PARAMETERS = {"seq_len": 128, "batch_size": 4}
+PARAMETERS = {"seq_len": 64, "batch_size": 4}  # the fewest tokens with the peak in backward
 WORKLOAD = label(PARAMETERS)
 VARIANTS = ("baseline", "amp", "ckpt+flash")
 INTERPOSED = ("baseline", "amp")  # a process each

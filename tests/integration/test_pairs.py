@@ -181,7 +181,7 @@ def test_a_side_that_hangs_runs_into_the_limit(repository, tmp_path):
     body = "import time; batch is None or time.sleep(600)"
     commit(repository, width=16, body=body)
     with sides(repository) as (before, after), pytest.raises(SideFailedError) as caught:
-        measure(before, after, spec(timeout_s=40.0), tmp_path / "pairs")
+        measure(before, after, spec(timeout_s=20.0), tmp_path / "pairs")
     assert (caught.value.label, caught.value.run.status) == (after.label, Status.TIMEOUT)
     assert alive(workers_of(os.getpid())) == []
 

@@ -1,5 +1,6 @@
 """What takes several ranks, on two real ones over Gloo: one launch trains all variants and checks every claim."""
 
+import gc
 import json
 from pathlib import Path
 
@@ -41,6 +42,8 @@ GROUPED = ["zero1", "zero3", "ckpt+zero1", "ckpt+zero2", "amp:dtype=fp16+zero1",
 
 
 def rank_main(rank: int, folder: str) -> None:
+    gc.collect()
+    gc.freeze()  # a third of what follows would be looking for garbage among what was imported
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
     results = {"baseline": trained("baseline", rank, None)}
