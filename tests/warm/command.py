@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 INTERPRETER = sys.executable  # tests change it
-_PERFKIT = os.fspath(Path(INTERPRETER).with_name("perfkit"))
+PERFKIT = os.fspath(Path(INTERPRETER).with_name("perfkit"))
 
 SEARCHED = "PYTHONPATH"
 HASH_SEED = "PYTHONHASHSEED"
@@ -49,7 +49,7 @@ class Command:
     def parse(cls, words: Sequence[str]) -> Self | None:
         """None where these words start something else, or in a way that a fork cannot."""
         program, *rest = words
-        if program == _PERFKIT:
+        if program == PERFKIT:
             return cls(module=None, script=program, arguments=tuple(rest))
         if program != INTERPRETER:
             return None

@@ -13,10 +13,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.warm.command import INTERPRETER, Command, fits, zygote_environment
+from tests.warm.command import INTERPRETER, PERFKIT, Command, fits, zygote_environment
 
 _LIMITS = ("RLIMIT_AS", "RLIMIT_CORE", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_STACK")
 _ZYGOTE = Path(__file__).with_name("zygote.py")
+
+_PROGRAM = """#!{python}
+import subprocess, sys
+sys.path.insert(0, {root!r})
+from tests.warm.starts import Starts
+Starts(lambda: {address!r}, {environment!r}).install()
+sys.exit(subprocess.run([{perfkit!r}, *sys.argv[1:]]).returncode)
+"""
 
 _execute_child: Callable[..., None] = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 _internal_poll: Callable[..., int | None] = subprocess.Popen._internal_poll  # type: ignore[attr-defined]
@@ -47,6 +55,19 @@ class Starts:
         starter._execute_child = execute_child
         starter._internal_poll = _poll_warm
         starter._try_wait = _wait_warm
+
+    def write_program(self, path: Path) -> None:
+        """Write what a shell calls in the place of the installed `perfkit`: it starts that warm and ends like it."""
+        path.write_text(
+            _PROGRAM.format(
+                python=INTERPRETER,
+                root=os.fspath(_ZYGOTE.parents[2]),
+                perfkit=PERFKIT,
+                address=self._address(),
+                environment=dict(self._environment),
+            )
+        )
+        path.chmod(0o755)
 
     def _request(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
         """What the zygote is asked for, from the arguments of `Popen._execute_child`; None: start Python."""
