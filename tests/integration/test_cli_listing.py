@@ -25,6 +25,7 @@ def test_listings_have_one_line_each_and_the_same_as_json(perfkit, command: str,
         assert all(f"{name}=" in line for name in item["parameters"])
 
 
+@pytest.mark.cold
 def test_help_of_every_command_needs_no_torch() -> None:
     program = """
 import sys

@@ -32,7 +32,6 @@ from tests.fixtures.attached import (
     SMALL,
     UNDER_PERFKIT,
     bare,
-    environment,
     finished,
     start,
     watched,
@@ -240,15 +239,14 @@ def test_a_disk_that_fills(room: int, tmp_path: Path) -> None:
     """No file can grow beyond `room` bytes."""
     alone = bare("short.py", "--steps", "50", cwd=tmp_path)
     command = [*UNDER_PERFKIT, "--out", "run", *SMALL, PROGRAMS / "short.py", "--steps", "50"]
-    process = subprocess.run(
-        [*map(str, command)],
-        cwd=tmp_path,
-        env=environment({"PYTHONDONTWRITEBYTECODE": "1"}),
-        capture_output=True,
-        check=False,
-        timeout=180,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
-    )
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))  # which the process inherits
+    try:
+        started = start(command, cwd=tmp_path, env={"PYTHONDONTWRITEBYTECODE": "1"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    out, err = started.communicate(timeout=180)
+    process = subprocess.CompletedProcess(command, started.returncode, out, err)
     assert (process.returncode, process.stdout) == (alone.returncode, alone.stdout), process.stderr.decode()
     assert process.stderr.count(b"perfkit switched itself off") == 1, process.stderr.decode()
     assert b"Traceback" not in process.stderr

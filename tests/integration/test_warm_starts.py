@@ -30,7 +30,7 @@ print(json.dumps({
     "files": resource.getrlimit(resource.RLIMIT_NOFILE), "leads": os.getsid(0) == os.getpid(),
     "main": sys.modules["__main__"].NAME, "flushed": [sys.stdout.line_buffering, sys.stdout.write_through],
     "descriptors": sorted(os.listdir("/proc/self/fd"))[:4],
-    "foreign": [name for name in sys.modules if name.startswith("tests")],
+    "bytecode": not sys.dont_write_bytecode, "foreign": [name for name in sys.modules if name.startswith("tests")],
 }, default=str))
 print("to errors", file=sys.stderr)
 thread = threading.Thread(target=lambda: print("from a thread", flush=True))
@@ -96,6 +96,24 @@ def test_it_finds_what_it_is_given(warm_starts: Starts, tmp_path: Path, what: st
     assert started.code == 0
     assert started.found is not None
     assert started.found["environment"] | {"OF_ITS_OWN": "x"} == started.found["environment"]
+
+
+@pytest.mark.parametrize("ends", ["", "; raise ValueError('as asked')"])
+def test_code_finds_what_it_is_given(warm_starts: Starts, tmp_path: Path, ends: str) -> None:
+    given = "sys.argv, sys.path[0], __name__, __loader__, '__file__' in globals(), beside.NAME"
+    command = [sys.executable, "-u", "-c", f"import sys, beside; print({given}){ends}", "some", "-u"]
+    started, forked = both(warm_starts, tmp_path, command)
+    assert forked == started
+    assert started.out.endswith("False beside\n")
+
+
+@pytest.mark.parametrize("value", ["", "1"])
+def test_bytecode_is_written_or_not(warm_starts: Starts, tmp_path: Path, value: str) -> None:
+    command = [sys.executable, "program.py"]
+    started, forked = both(warm_starts, tmp_path, command, PYTHONDONTWRITEBYTECODE=value)
+    assert forked == started
+    assert started.found is not None
+    assert started.found["bytecode"] == (not value)
 
 
 def test_more_folders_are_searched(warm_starts: Starts, tmp_path: Path) -> None:
@@ -178,9 +196,10 @@ def test_who_is_interrupted_while_asking_leaves_the_others_their_zygote(
         raise KeyboardInterrupt
 
     command = [sys.executable, "program.py"]
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(socket.socket, "recv", interrupted)
+    monkeypatch.setattr(socket.socket, "recv", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         subprocess.run(command, cwd=tmp_path, check=False)
+    monkeypatch.undo()
     assert warm_starts.warm
     assert subprocess.run(command, cwd=tmp_path, check=True, capture_output=True).stdout == b"ran\n"
 
@@ -214,7 +233,6 @@ def test_what_libraries_read_when_they_are_loaded_is_not_forked(variable: str) -
     [
         ["ls"],
         [sys.executable],
-        [sys.executable, "-c", "pass"],
         [sys.executable, "-X", "dev", "x.py"],
         [sys.executable, "-m", "torch.distributed.run", "x.py"],
     ],

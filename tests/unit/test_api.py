@@ -24,6 +24,7 @@ def test_no_public_name_is_hidden_by_a_submodule():
     assert modules & set(perfkit.__all__) == set()
 
 
+@pytest.mark.cold
 @pytest.mark.slow
 def test_importing_the_package_loads_no_torch():
     code = "import sys, perfkit; print('torch' in sys.modules)"

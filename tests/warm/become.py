@@ -10,7 +10,7 @@ import signal
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import BuiltinImporter, SourceFileLoader
 from multiprocessing import process
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,11 +66,12 @@ class Fork:
         for name in sys.modules.keys() - self._modules.keys():
             del sys.modules[name]
         importlib.invalidate_caches()
-        sys.argv = [command.script or "-m", *command.arguments]
+        sys.argv = [command.script or ("-m" if command.module else "-c"), *command.arguments]
         searched = os.environ.get(SEARCHED, "")
         sys.path = [*(os.path.abspath(path) for path in searched.split(os.pathsep) if searched), *self._path]  # noqa: PTH100
         if not command.safe_path:
-            sys.path.insert(0, str(Path(command.script).resolve().parent if command.script else Path.cwd()))
+            beside = "" if command.code is not None else str(Path.cwd())
+            sys.path.insert(0, str(Path(command.script).resolve().parent) if command.script else beside)
         if command.unbuffered:
             for stream in (sys.stdout, sys.stderr):
                 assert isinstance(stream, io.TextIOWrapper)
@@ -80,6 +81,9 @@ class Fork:
         sys.modules["__main__"] = main
         if command.module is not None:
             runpy._run_module_as_main(command.module)  # type: ignore[attr-defined]
+        elif command.code is not None:
+            main.__loader__ = BuiltinImporter
+            exec(compile(command.code, "<string>", "exec"), main.__dict__)
         else:
             assert command.script is not None
             path = os.path.join(Path.cwd(), command.script)  # noqa: PTH118 - `./` stays, as it does for Python
@@ -110,6 +114,7 @@ def _become(request: Mapping[str, Any], standard: Sequence[int]) -> None:
     process.ORIGINAL_DIR = request["folder"]  # type: ignore[attr-defined] - where spawned processes look for the script
     os.environ.clear()
     os.environ.update(request["environment"])
+    sys.dont_write_bytecode = bool(request["environment"].get("PYTHONDONTWRITEBYTECODE"))
     os.sched_setaffinity(0, request["cores"])
     threads = request["environment"].get("OMP_NUM_THREADS")
     torch.set_num_threads(int(threads) if threads else len(request["cores"]))

@@ -27,6 +27,7 @@ _READ_LATER = frozenset(
     {
         "OMP_NUM_THREADS",
         "PYTHONBREAKPOINT",
+        "PYTHONDONTWRITEBYTECODE",
         "PYTORCH_NVML_BASED_CUDA_CHECK",
         SEARCHED,
         "TORCHINDUCTOR_CACHE_DIR",
@@ -37,11 +38,12 @@ _READ_LATER = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """`python [-u] [-P] [-m MODULE | SCRIPT] ARGUMENTS...`."""
+    """`python [-u] [-P] [-m MODULE | -c CODE | SCRIPT] ARGUMENTS...`."""
 
     module: str | None
     script: str | None
     arguments: tuple[str, ...]
+    code: str | None = None
     unbuffered: bool = False
     safe_path: bool = False
 
@@ -64,6 +66,8 @@ class Command:
                 return None  # ranks of a launcher that was forked waited for each other without end
             case ["-m", module, *arguments]:
                 return cls(module=module, script=None, arguments=tuple(arguments), **found)
+            case ["-c", code, *arguments]:
+                return cls(module=None, script=None, code=code, arguments=tuple(arguments), **found)
             case [script, *arguments] if not script.startswith("-") and Path(script).suffix == ".py":
                 return cls(module=None, script=script, arguments=tuple(arguments), **found)
         return None

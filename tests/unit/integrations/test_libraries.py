@@ -47,6 +47,7 @@ def test_a_library_that_fails_for_another_reason_says_so(monkeypatch: pytest.Mon
         library("nowhere", package="wandb", extra="wandb")
 
 
+@pytest.mark.cold
 @pytest.mark.slow
 def test_no_library_is_imported_before_its_logger_is_made() -> None:
     code = (

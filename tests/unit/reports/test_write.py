@@ -41,6 +41,7 @@ def test_static_figures_are_images(every_status: Analysis) -> None:
             assert b"</svg>" in data
 
 
+@pytest.mark.cold
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "module", ["render.terminal", "render.html", "render.write", "subjects.suite.document", "subjects.registry"]

@@ -219,6 +219,7 @@ def test_static_figures_are_drawn_only_when_asked_for(tmp_path: Path) -> None:
     assert not [path for path in empty if path.parent.name == "figures"]
 
 
+@pytest.mark.cold
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["subjects.trace", "render.html", "render.terminal", "render.write"])
 def test_heavy_libraries_are_imported_only_where_they_are_used(module: str) -> None:
