@@ -116,7 +116,7 @@ def test_what_is_interrupted_in_a_round_keeps_what_was_measured_before(tmp_path:
     while time.monotonic() < deadline and not list((tmp_path / "suite").glob("*/2/rank0/record.json")):
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     suite = read_suite(tmp_path / "suite")
     assert max(run.repeat for run in suite.runs) == 1
