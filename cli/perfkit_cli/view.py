@@ -33,8 +33,9 @@ Exit codes: 0 ended with Ctrl-C, 2 the request is wrong.
 def command(runs: Path, host: str, port: int | None, open_page: bool) -> None:
     """List the suites and reports below RUNS, and show jobs while they run.
 
-    Serves a page on this machine until Ctrl-C. Nothing is written below RUNS, and no file outside of it is served.
-    The list and the charts of a running job (`perfkit.profile(..., always_on=True)`) refresh by themselves.
+    Serves a page on this machine until Ctrl-C. No file outside of RUNS is served. The list and the charts of a running
+    job (`perfkit.profile(..., always_on=True)`) refresh by themselves. Opened by the address that is printed, with its
+    token, the page can ask a running job to trace its next steps: that is all that it writes below RUNS.
     """
     from perfkit.errors import UsageError
     from perfkit_reports.view.headers import is_loopback
@@ -46,11 +47,12 @@ def command(runs: Path, host: str, port: int | None, open_page: bool) -> None:
     with serving(runs.resolve(), host, port) as server:
         if not is_loopback(host):
             click.echo(f"warning: whoever can reach {host} can read every run below {runs}", err=True)
-        click.echo(f"{runs}: {server.url}  (Ctrl-C ends)")
+        address = f"{server.url}#token={server.token}"
+        click.echo(f"{runs}: {address}  (Ctrl-C ends)")
         # So that what was drawn meanwhile is removed.
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         if open_page:
-            webbrowser.open(server.url)
+            webbrowser.open(address)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

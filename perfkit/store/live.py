@@ -14,6 +14,7 @@ from perfkit.spec import Struct
 
 LIVE_FILE = "live.jsonl"
 LIVE_VERSION = 1
+TRACE_NOW = "trace-now"  # a file in the run's folder that asks for a trace of the next steps
 
 
 class LiveStart(Struct, tag="start"):
@@ -28,6 +29,7 @@ class LiveStart(Struct, tag="start"):
     unit: str = ""
     flops_per_step: float | None = None
     peak_flops: float | None = None
+    trace_on: tuple[str, ...] = ()  # what asks for a trace, as `perfkit.profile` was told
 
 
 class LiveWindow(Struct, tag="window"):

@@ -26,6 +26,7 @@ class Shown:
     page: Page
     url: str
     folder: Path
+    token: str
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
@@ -67,7 +68,7 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Show]:
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
             page.set_default_timeout(15_000)
             pages.append(page)
-            shown = Shown(page, server.url, folder)
+            shown = Shown(page, server.url, folder, server.token)
             page.on("console", lambda message: shown.complaints.append(f"{message.type}: {message.text}"))
             page.on("pageerror", lambda error: shown.complaints.append(str(error)))
             page.on("request", lambda request: shown.requests.append(request.url))
@@ -244,3 +245,16 @@ def test_the_choice_of_light_or_dark_is_kept(show: Show) -> None:
     shown.page.get_by_role("button", name="Switch between light and dark").click()
     shown.page.goto(shown.url + "live/job")
     assert shown.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_page_with_the_token_asks_for_a_trace_and_one_without_has_no_button(show: Show) -> None:
+    without = show("live/job")
+    assert without.page.locator("#trace").is_hidden()
+    shown = show(f"live/job#token={without.token}")
+    assert "token" not in shown.page.url
+    shown.page.locator("#trace").click()
+    shown.page.locator("#asked").filter(has_text="the next steps are traced").wait_for()
+    assert (shown.folder / "job" / "trace-now").exists()
+    shown.goes_cleanly()
+    shown.page.locator("#trace").click()
+    shown.page.locator("#asked").filter(has_text="a trace has been asked for already").wait_for()

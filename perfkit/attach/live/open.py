@@ -51,6 +51,7 @@ def watch_of(
         unit=record.workload.unit if units else "",
         flops_per_step=wishes.flops_per_step if counted is None else value_of(counted.total),
         peak_flops=peak_flops(session, record.compute_dtype, counted),
+        trace_on=tuple(sorted(wishes.trace_on)),
     )
     watch = open_watch(
         session.main.recorder.folder / LIVE_FILE,

@@ -18,8 +18,8 @@ from perfkit.attach.guard import LOG
 from perfkit.attach.live.events import DRIFT, OUTLIER, StepEvent
 from perfkit.errors import PerfkitError, unknown_name
 from perfkit.spec import Struct
+from perfkit.store.live import TRACE_NOW
 
-TRACE_NOW = "trace-now"
 REASONS = ("regression", "outlier", "signal", "file")
 _REASON_OF = {DRIFT: "regression", OUTLIER: "outlier"}
 # Periods after which every rank has looked: each looks once a period, at the end of a step.

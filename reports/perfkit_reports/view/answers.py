@@ -1,4 +1,4 @@
-"""What each address answers. Nothing here writes, and nothing is read but what the folder's runs hold.
+"""What each address answers. Only what the folder's runs hold is read, and only a request to trace is written.
 
 /                             the list of runs
 /live/RUN                     the live logs of a run, drawn
@@ -6,6 +6,7 @@
 /files/RUN/FILE               a file of a run
 /api/runs                     the list as JSON
 /api/live/RUN/.../rank0       a live log as JSON, `?since=BYTE` for what came after
+/api/trace/RUN                a POST asks the running job to trace its next steps
 /assets/DIGEST/NAME           style, scripts and plotly.js
 """
 
@@ -19,7 +20,8 @@ from urllib.parse import parse_qs, quote
 
 from perfkit.errors import RunFormatError
 from perfkit.store.listing import Listed, list_runs
-from perfkit.store.live import LIVE_FILE
+from perfkit.store.live import LIVE_FILE, TRACE_NOW
+from perfkit.store.live_tail import log_end
 from perfkit.store.suite_state import State
 from perfkit_reports.view import live, rows
 from perfkit_reports.view.content import as_json, assets, embedded, page
@@ -91,6 +93,26 @@ class Site:
         found = self._pages.get(steps[0])
         return found(steps[1:], query) if found is not None else _nothing()
 
+    def trace(self, target: str) -> Answer:
+        """What a POST of `target` yields: the running job is asked as by `touch FOLDER/trace-now`."""
+        steps = segments(target)
+        if steps is None or steps[:2] != ("api", "trace"):
+            return _problem(HTTPStatus.METHOD_NOT_ALLOWED, "nothing but api/trace/RUN takes a POST")
+        item = self._runs.find(steps[2:])
+        folder = None if item is None else inside(self._runs.folder, steps[2:])
+        if item is None or folder is None or item.state != State.RUNNING or not item.live:
+            return _problem(HTTPStatus.NOT_FOUND, "no job that runs writes there")
+        starts = [log_end(folder / path / LIVE_FILE).start for path in item.live]
+        if not all(start is not None and "file" in start.trace_on for start in starts):
+            return _problem(HTTPStatus.CONFLICT, 'this job does not look for requests: trace_on has no "file"')
+        try:
+            (folder / TRACE_NOW).touch(exist_ok=False)
+        except FileExistsError:
+            return _problem(HTTPStatus.CONFLICT, "a trace has been asked for already")
+        except OSError as error:
+            return _problem(HTTPStatus.CONFLICT, f"{TRACE_NOW} cannot be written: {error.strerror}")
+        return Answer(HTTPStatus.ACCEPTED, _JSON, as_json({"asked": True}), cache="no-store")
+
     def _index(self) -> Answer:
         data = self._list()
         return _page("index.html.j2", title=self._runs.folder.name or "runs", data=embedded(data))
@@ -125,7 +147,8 @@ class Site:
             {"label": _log_label(path, alone), "api": _address("api", "live", *steps, *path.split("/"))}
             for path in item.live
         ]
-        return _page("live.html.j2", title=item.name, item=item, report=_address("report", *steps), data=embedded(logs))
+        addresses = {"report": _address("report", *steps), "trace": _address("api", "trace", *steps)}
+        return _page("live.html.j2", title=item.name, item=item, **addresses, data=embedded(logs))
 
     def _report(self, steps: tuple[str, ...], query: str) -> Answer:
         item = self._runs.find(steps)

@@ -1,6 +1,8 @@
-"""The server of the dashboard: GET and HEAD, each request in a thread of its own."""
+"""The server of the dashboard: GET and HEAD, and POST for who has its token; each request in a thread of its own."""
 
+import hmac
 import os
+import secrets
 import socket
 import sys
 import tempfile
@@ -19,6 +21,7 @@ from perfkit_reports.view.headers import COMMON, is_loopback, names_this_machine
 from perfkit_reports.view.rendering import Renderer
 
 PORT = 8787
+TOKEN_HEADER = "X-Perfkit-Token"
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_S = 30.0  # of a connection on which nothing comes
 
@@ -51,13 +54,14 @@ def _bound(host: str, port: int | None, site: Site) -> "Server":
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one site. `url` is where."""
+    """Serves one site. `url` is where; what a POST asks for is done for who knows `token`."""
 
     daemon_threads = True
     block_on_close = False  # a browser that keeps its connection open does not hold up the end
 
     def __init__(self, host: str, port: int, site: Site) -> None:
         self.site = site
+        self.token = secrets.token_urlsafe(16)
         self.loopback = is_loopback(host)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
@@ -90,7 +94,22 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._send(self._checked(), with_body=False)
 
+    def do_POST(self) -> None:
+        checked = self._refusal()
+        if checked is None:
+            own = f"http://{self.headers['Host']}" if self.headers["Host"] else ""
+            given = self.headers.get(TOKEN_HEADER, "")
+            if self.headers.get("Origin") != own or not hmac.compare_digest(given.encode(), self.server.token.encode()):
+                checked = refused(
+                    HTTPStatus.FORBIDDEN,
+                    "Only a page that was opened by the address that `perfkit view` printed may ask this.",
+                )
+        self._send(checked or self.server.site.trace(self.path), with_body=True)
+
     def _checked(self) -> Answer:
+        return self._refusal() or self.server.site.answer(self.path)
+
+    def _refusal(self) -> Answer | None:
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True  # a body that nobody reads
         hosts = self.headers.get_all("Host", [])
@@ -100,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "The request does not name this machine. Open it as http://127.0.0.1 or http://localhost; to reach it "
                 "from another machine, forward a port with ssh -L.",
             )
-        return self.server.site.answer(self.path)
+        return None
 
     def _send(self, answer: Answer, *, with_body: bool) -> None:
         if isinstance(answer.body, Path):
@@ -171,8 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.request_version = self.protocol_version  # else an answer to a garbled request would have no header
         unknown_method = code == HTTPStatus.NOT_IMPLEMENTED
         status = HTTPStatus.METHOD_NOT_ALLOWED if unknown_method else HTTPStatus(code)
-        text = b"only GET and HEAD\n" if unknown_method else f"{message or status.phrase}\n".encode()
-        headers = {"Connection": "close", "Allow": "GET, HEAD"} if unknown_method else {"Connection": "close"}
+        text = b"only GET, HEAD and POST\n" if unknown_method else f"{message or status.phrase}\n".encode()
+        headers = {"Connection": "close", "Allow": "GET, HEAD, POST"} if unknown_method else {"Connection": "close"}
         answer = Answer(status, "text/plain; charset=utf-8", text, headers=headers)
         self._begin(answer, status, len(text), "")
         self.wfile.write(text)

@@ -195,6 +195,25 @@
       ])));
   }
 
+  // Shown where the page has the token and the job looks for requests.
+  const token = sessionStorage.getItem("perfkit-token");
+  function offer() {
+    const [first] = chosen();
+    byId("trace").hidden = !(token && first.answer?.running && first.start?.trace_on.includes("file"));
+  }
+  byId("trace").addEventListener("click", async () => {
+    byId("trace").disabled = true;
+    byId("asked").hidden = false;
+    try {
+      const answer = await fetch(byId("trace").dataset.address, { method: "POST", headers: { "X-Perfkit-Token": token } });
+      const refusal = answer.headers.get("Content-Type").includes("json") ? (await answer.json()).error : "the server was started again: open the address that it prints now";
+      byId("asked").textContent = answer.ok ? "Asked: the next steps are traced, and the report has them when they are recorded." : `Not asked: ${refusal}.`;
+    } catch (error) {
+      byId("asked").textContent = `Not asked (${error.message}): is perfkit view still running?`;
+    }
+    byId("trace").disabled = false;
+  });
+
   let waiting = 0;
   let drawn = "";
   async function look() {
@@ -203,6 +222,7 @@
     try {
       const changed = (await Promise.all(shown.map(read))).some(Boolean);
       tell();
+      offer();
       const now = shown.map((log) => log.api).join(" ");
       if (changed || now !== drawn) draw();
       drawn = now;

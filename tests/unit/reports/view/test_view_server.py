@@ -15,7 +15,7 @@ import pytest
 from perfkit.errors import UsageError
 from perfkit_reports.view.server import PORT, Server, serving
 from tests.fixtures.suites import record, write_suite
-from tests.fixtures.view_folder import append, view_folder, windows
+from tests.fixtures.view_folder import append, live_suite, start, view_folder, windows
 
 
 class Answered(NamedTuple):
@@ -144,11 +144,11 @@ def test_head_is_the_same_without_a_body(asked: Asked) -> None:
         assert head.headers["content-length"] == got.headers["content-length"] == str(len(got.body))
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"])
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"])
 def test_other_methods_are_refused(asked: Asked, method: str) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in asked.folder.rglob("*"))
     answered = asked.get("/files/bench/gpt/suite.json", method=method, Content_Length="3")
-    assert (answered.status, answered.headers["allow"]) == (405, "GET, HEAD")
+    assert (answered.status, answered.headers["allow"]) == (405, "GET, HEAD, POST")
     assert sorted((path, path.stat().st_mtime_ns) for path in asked.folder.rglob("*")) == before
 
 
@@ -349,3 +349,64 @@ def test_what_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with serving(tmp_path, "127.0.0.1", 0):
         assert list(scratch.iterdir())
     assert not list(scratch.iterdir())
+
+
+def post(asked: Asked, target: str = "/api/trace/job", *, token: str | None = None, **headers: str) -> Answered:
+    host = f"127.0.0.1:{asked.server.server_address[1]}"
+    given = {"Origin": f"http://{host}", "X_Perfkit_Token": asked.server.token if token is None else token, **headers}
+    return asked.get(target, method="POST", host=host, **{name: value for name, value in given.items() if value})
+
+
+def test_a_post_with_the_token_asks_the_running_job_for_a_trace(asked: Asked) -> None:
+    assert post(asked).status == 202
+    assert (asked.folder / "job" / "trace-now").read_bytes() == b""
+    assert (post(asked).status, post(asked).json["error"]) == (409, "a trace has been asked for already")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"token": "guessed"},
+        {"token": ""},
+        {"Origin": "http://evil.example"},
+        {"Origin": ""},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1"},  # another port is another origin
+    ],
+)
+def test_without_the_token_or_from_another_page_nothing_is_written(asked: Asked, headers: dict[str, str]) -> None:
+    assert post(asked, **headers).status == 403
+    assert not (asked.folder / "job" / "trace-now").exists()
+
+
+def test_a_post_under_another_name_is_refused_before_the_token_is_looked_at(asked: Asked) -> None:
+    answered = asked.get(
+        "/api/trace/job", method="POST", host="evil.example", Origin="http://evil.example",
+        X_Perfkit_Token=asked.server.token,
+    )  # fmt: skip
+    assert answered.status == 403
+    assert b"does not name this machine" in answered.body
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "reason"),
+    [
+        ("/", 405, "nothing but api/trace/RUN takes a POST"),
+        ("/api/runs", 405, "nothing but"),
+        ("/api/trace/../../etc", 405, "nothing but"),
+        ("/api/trace/bench/gpt", 404, "no job that runs"),
+        ("/api/trace/nowhere", 404, "no job that runs"),
+    ],
+)
+def test_nothing_else_takes_a_post(asked: Asked, target: str, status: int, reason: str) -> None:
+    answered = post(asked, target)
+    assert answered.status == status
+    assert reason in str(answered.json["error"])
+
+
+def test_a_job_that_does_not_look_for_requests_is_not_asked(asked: Asked) -> None:
+    live_suite(asked.folder / "deaf", ranks=1, lines=[start(trace_on=("signal",)), *windows(3)])
+    time.sleep(1.1)  # a list is used again for a second
+    answered = post(asked, "/api/trace/deaf")
+    assert answered.status == 409
+    assert "does not look for requests" in str(answered.json["error"])
