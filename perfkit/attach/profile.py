@@ -118,6 +118,7 @@ def profile(
     step_every: int | None = None,
     units_per_step: float | None = None,
     unit: str = "samples",
+    ranks: Collection[int] | None = None,
     report: bool = True,
     loggers: Sequence[Logger] = (),
     always_on: bool = False,
@@ -144,6 +145,7 @@ def profile(
         step_every: so many optimizer steps are a step of the loop.
         units_per_step: what a step trains on, of this rank, in units called `unit`; else samples are counted in the
             batches of DataLoaders, or in what the model is called with.
+        ranks: of several, those that are traced and whose allocations are recorded; the others are timed. By default all.
         report: write `report.html` and its like into the folder at the end, in a process of its own.
         loggers: where figures and the report go beside the folder (`perfkit.integrations`).
         always_on: instead of a few steps watch all of them, lightly: their times, what they wait for data, memory, MFU
@@ -160,6 +162,8 @@ def profile(
     for reason in trace_on:
         if reason not in REASONS:
             raise unknown_name("reason to trace", reason, REASONS)
+    if ranks is not None and (not ranks or min(ranks) < 0):
+        raise UsageError(f"ranks must name one at least, from 0 on, got {sorted(ranks)}")
     only_always = {
         "trace_on": trace_on,
         "on_outlier": on_outlier,
@@ -182,6 +186,7 @@ def profile(
         schedule=planned,
         units_per_step=units_per_step,
         unit=unit,
+        ranks=None if ranks is None else tuple(ranks),
     )
     live = LiveWishes(trace_on=trace_on, on_outlier=on_outlier, on_drift=on_drift, flops_per_step=flops_per_step)
     return Profile(

@@ -38,7 +38,7 @@ OpenWatch = Callable[[LoopSession, StepFlops | None], tuple[LiveWatch, Triggers]
 
 def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
     """Warm-up, timed steps, traced steps, steps whose allocations are recorded; then the record is complete."""
-    schedule = session.wishes.schedule
+    schedule = session.schedule
     yield from _warm_up(session, recording, hooks)
     recording.first_timed = session.steps
     session.profiler.seen = session.profiler.theirs
@@ -104,7 +104,7 @@ def _capture(session: LoopSession, reason: str) -> Recording[None]:
     session.loop.sizing = True
     recording.steady, recording.first_timed = True, session.steps
     recording.begin_timing()
-    yield from timed(session.loop, session.trained.device, session.wishes.schedule.timed, recording.series)
+    yield from timed(session.loop, session.trained.device, session.schedule.timed, recording.series)
     recording.end_timing()
     session.write_timing(recording)
     yield from _trace(session, recording)
@@ -129,7 +129,7 @@ def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks
     Ranks cannot ask each other whether they are steady without a collective: several run the least number of steps,
     so that all pass on at the same one.
     """
-    schedule = session.wishes.schedule
+    schedule = session.schedule
     most = schedule.warmup if session.world.size > 1 else max(schedule.warmup, schedule.max_warmup)
     warmup = recording.warmup
     loop = session.loop
@@ -164,7 +164,7 @@ def _size(module: nn.Module) -> int:
 
 def _trace(session: LoopSession, recording: VariantRecording) -> Recording[tuple[str, ...]]:
     """Trace, and tell which ranges of the program may be open for longer than the next step."""
-    count, path = session.wishes.schedule.trace, recording.recorder.folder / TRACE_FILE
+    count, path = session.schedule.trace, recording.recorder.folder / TRACE_FILE
     if not count or not _profiler_is_free(session, recording, "trace"):
         return ()
     lead = lead_steps(session.trained.device, session.world.size)
@@ -183,7 +183,7 @@ def _memory(session: LoopSession, recording: VariantRecording) -> Recording[None
     folder, trained = recording.recorder.folder, session.trained
     with only_errors():
         allocations = yield from recorded(
-            session.wishes.schedule.memory,
+            session.schedule.memory,
             trained,
             blocks=lambda: trained_blocks(trained),
             history=allocator_history(folder / HISTORY_FILE, trained.device, tell=recording.warnings.append),

@@ -40,7 +40,7 @@ from perfkit.techniques.state import World
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What the program's author asked for."""
+    """What the program's author asked for. `ranks` are those that are traced and whose memory is recorded; None: all."""
 
     folder: Path
     name: str
@@ -48,6 +48,7 @@ class Wishes:
     schedule: Schedule
     units_per_step: float | None
     unit: str
+    ranks: tuple[int, ...] | None = None
 
 
 class LoopSession:
@@ -79,6 +80,14 @@ class LoopSession:
         self._created_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._suite: Suite | None = None
         self._threads = 1
+
+    @property
+    def schedule(self) -> Schedule:
+        """How many steps of each kind this rank records."""
+        wishes = self.wishes
+        if wishes.ranks is None or self.world.rank in wishes.ranks:
+            return wishes.schedule
+        return msgspec.structs.replace(wishes.schedule, trace=0, memory=0)
 
     def open(self) -> VariantRecording:
         """Find out what is trained and where, claim the folder, and write what is known."""

@@ -233,9 +233,9 @@ def _is_regular(error: BaseException) -> bool:
 
 def _too_short(session: LoopSession, recording: VariantRecording) -> str:
     missing = [instrument for instrument in ("trace", "memory") if not recording.instrumented_s.get(instrument)]
-    missing = [instrument for instrument in missing if getattr(session.wishes.schedule, instrument)]
-    if len(recording.series) < session.wishes.schedule.timed:
-        missing.insert(0, f"{session.wishes.schedule.timed - len(recording.series)} of the timed steps")
+    missing = [instrument for instrument in missing if getattr(session.schedule, instrument)]
+    if len(recording.series) < session.schedule.timed:
+        missing.insert(0, f"{session.schedule.timed - len(recording.series)} of the timed steps")
     what = ", ".join(missing) or "the last recording"
     return (
         f"the loop ended after {session.steps} steps, before all was recorded ({what} missing); record fewer steps "

@@ -34,6 +34,7 @@ Examples:
 Several ranks, each of them watched, one report:
   torchrun --nproc-per-node 2 -m perfkit.run train.py
   accelerate launch -m perfkit.run train.py
+  torchrun --nproc-per-node 8 -m perfkit.run --ranks 0,7 train.py
 \b
 Exit codes: the script's own; 2 where the request is wrong, before the script starts.
 """
@@ -53,6 +54,7 @@ class RunOptions:
     step_function: str
     unit: str
     units_per_step: float | None
+    ranks: tuple[int, ...] | None
     always_on: bool
     trace_on: tuple[str, ...]
     log: tuple[str, ...]
@@ -118,6 +120,7 @@ def checked(
     step_function: str,
     unit: str,
     units_per_step: float | None,
+    ranks: str,
     always_on: bool,
     trace_on: str,
     log: tuple[str, ...],
@@ -158,12 +161,20 @@ def checked(
         step_function=step_function,
         unit=unit,
         units_per_step=units_per_step,
+        ranks=_ranks(ranks),
         always_on=always_on,
         trace_on=reasons,
         log=log,
         report=not no_report,
         quiet=quiet,
     )
+
+
+def _ranks(text: str) -> tuple[int, ...] | None:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not all(word.isdecimal() for word in words):
+        raise UsageError(f"--ranks {text!r}: expected numbers from 0 on, separated by commas, such as 0,8")
+    return tuple(map(int, words)) or None
 
 
 def _parameters() -> list[click.Parameter]:
@@ -230,6 +241,13 @@ def _parameters() -> list[click.Parameter]:
             metavar="N",
             type=click.FloatRange(min=0, min_open=True),
             help="What a rank trains on in a step.  [default: samples, counted in the batches]",
+        ),
+        click.Option(
+            ["--ranks"],
+            default="",
+            metavar="LIST",
+            help="Of several ranks, those that are traced and whose memory is recorded, such as 0,8; the others are "
+            "timed.  [default: all]",
         ),
         click.Option(
             ["--always-on"],

@@ -23,6 +23,7 @@ def profile_of(options: RunOptions, folder: Path, name: str, *, logs: bool) -> "
         schedule=options.schedule,
         step_every=options.step_every,
         units_per_step=options.units_per_step,
+        ranks=options.ranks,
         unit=options.unit,
         report=options.report,
         always_on=options.always_on,

@@ -208,3 +208,13 @@ def test_what_is_let_go_is_held_no_longer(tmp_path: Path) -> None:
     assert (watched.session.roots, watched.session.trained.models, watched.session.trained.optimizers) == ((), {}, ())
     assert watched.loop.optimizers == ()
     assert watched.loop.largest is None
+
+
+@pytest.mark.parametrize(("ranks", "traced"), [(None, True), ((0, 3), True), ((1,), False)])
+def test_ranks_that_were_not_chosen_are_timed_and_nothing_else(
+    tmp_path: Path, ranks: tuple[int, ...] | None, traced: bool
+) -> None:
+    session = Watched(tmp_path / "run", ranks=ranks).session  # of rank 0
+    session.open()
+    schedule = session.schedule
+    assert (schedule.timed, bool(schedule.trace), bool(schedule.memory)) == (Schedule().timed, traced, traced)

@@ -5,6 +5,7 @@ import torch
 from rich.console import Console
 
 import perfkit.measure.bench
+import perfkit.measure.making
 from perfkit.devices import visible
 from perfkit.devices.wanted import Device, find_device
 from perfkit.errors import UsageError
@@ -54,7 +55,7 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
         started.append(spec.variant)
         return Run(status=Status.OK, reason="", perfkit="test")
 
-    monkeypatch.setattr(perfkit.measure.bench, "launch", launch)
+    monkeypatch.setattr(perfkit.measure.making, "launch", launch)
     found = find_device("auto")
     request = BenchRequest(
         workload=sized_workload("gpt:size=nano", found.kind, 1, 32),

@@ -31,6 +31,7 @@ def test_without_options_everything_is_recorded() -> None:
     assert options.report
     assert not options.always_on
     assert (options.step_every, options.step_function, options.units_per_step) == (None, "", None)
+    assert options.ranks is None
 
 
 def test_a_long_warm_up_is_allowed_to_be_that_long() -> None:
@@ -43,6 +44,7 @@ def test_lists() -> None:
     )
     assert options.trace_on == ("regression", "signal")
     assert options.log == ("tensorboard:a", "wandb")
+    assert parse(["--ranks", "0, 8", "x.py"]).ranks == (0, 8)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,7 @@ def test_lists() -> None:
         (["--always-on", "--trace-on", "regresion", "x.py"], "did you mean 'regression'"),
         (["--trace-on", "regression", "x.py"], "--always-on"),
         (["--log", "tensorbord:x", "x.py"], "did you mean 'tensorboard'"),
+        (["--ranks", "0-8", "x.py"], "numbers from 0 on, separated by commas"),
         (["--step-every", "2", "--step-function", "f", "x.py"], "one of them"),
         (["--step-function", "f()", "x.py"], "package.module:function"),
         (["--step-function", "a:b:c", "x.py"], "package.module:function"),
