@@ -70,7 +70,8 @@ def saved_by_step(state: TrainState, step: Callable[[], object]) -> int | None:
     if on_gpu:
         return sum(changes[:counted])
     wanted = {f"{_MARK} {number}" for number in range(1, counted + 1)}
-    return sum(event.cpu_memory_usage for event in profiler.events() or [] if event.name in wanted)
+    saved: int = sum(event.cpu_memory_usage for event in profiler.events() or [] if event.name in wanted)
+    return saved
 
 
 def gradient_bytes(state: TrainState, step: Callable[[], object]) -> int:
