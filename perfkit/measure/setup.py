@@ -148,6 +148,7 @@ def _measure_reference(spec: RunSpec, state: TrainState, batch: Batch, recorder:
         if workload.step is None:
             loss.backward()
 
+    counted = "one forward and backward" if workload.step is None else "one step without its updates"
     parameters = sum(parameter.nbytes for parameter in model.parameters())
     recorder.add_facts({"reference_parameter_bytes": float(parameters)})
     uncounted: dict[str, int] = {}
@@ -163,8 +164,7 @@ def _measure_reference(spec: RunSpec, state: TrainState, batch: Batch, recorder:
             value=count.unmasked * spec.accumulation,
             unit="FLOP",
             how=How.COUNTED,
-            source="GEMMs, convolutions and attention of one forward and backward of the unmodified model"
-            + count.convention,
+            source=f"GEMMs, convolutions and attention of {counted} of the unmodified model" + count.convention,
         )
         uncounted = count.uncounted
     except (RuntimeError, MemoryError) as error:

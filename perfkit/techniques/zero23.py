@@ -39,6 +39,8 @@ class _FullyShard(Technique):
         roots = tuple(state.models.values())
         for module in (*state.blocks, *roots):
             fully_shard(module, reshard_after_forward=self._reshard, offload_policy=policy)
+        for root in roots:
+            _clear_shards(root)
 
         def sync(on: bool) -> None:
             for root in roots:
@@ -109,6 +111,24 @@ class Zero3(_FullyShard):
     name: ClassVar[str] = "zero3"
     summary: ClassVar[str] = "optimizer state, gradients and parameters over the ranks (FSDP2, gathered where needed)"
     _reshard: ClassVar[bool] = True
+
+
+def _clear_shards(model: nn.Module) -> None:
+    """Have `model.zero_grad()` clear the gradients of the shards, which the optimizer updates by, at any time.
+
+    Between forward and backward `zero2` keeps whole parameters in the modules, of which `nn.Module.zero_grad` would
+    clear the gradients that they do not have.
+    """
+    shards = tuple(model.parameters())
+
+    def zero_grad(set_to_none: bool = True) -> None:
+        for shard in shards:
+            if set_to_none:
+                shard.grad = None
+            elif shard.grad is not None:
+                shard.grad.zero_()
+
+    model.zero_grad = zero_grad  # type: ignore[method-assign]
 
 
 def largest_slice(model: nn.Module, ranks: int) -> float:

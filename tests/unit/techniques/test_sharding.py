@@ -9,13 +9,14 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import World
 from perfkit.techniques.zero1 import largest_share
 from perfkit.techniques.zero23 import largest_slice
 from perfkit.workloads.workload import Workload
-from tests.fixtures.workloads import grouped
-from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
-from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference, train
+from tests.fixtures.workloads import gan, grouped
+from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, state_bytes
+from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, relative_difference, train
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +40,8 @@ VARIANTS = [
 
 # Of a workload with parameter groups, by the names and types of the modules that own the parameters.
 GROUPED = ["zero1", "zero3", "ckpt+zero1", "ckpt+zero2", "amp:dtype=fp16+zero1", "zero1+offload:what=optimizer:to=disk"]
+# Of a step of the workload's own, with two models and two optimizers.
+OWN_STEP = ["zero1", "zero2", "zero3", "ckpt+zero3", "amp:dtype=fp16+zero1", "amp:dtype=fp16+zero3"]
 
 
 def rank_main(rank: int, folder: str) -> None:
@@ -52,6 +55,8 @@ def rank_main(rank: int, folder: str) -> None:
     results["grouped baseline"] = trained("baseline", rank, None, grouped.build())
     for variant in GROUPED:
         results[f"grouped {variant}"] = trained(variant, rank, results["grouped baseline"]["facts"], grouped.build())
+    for variant in ["baseline", *OWN_STEP]:
+        results[f"own step {variant}"] = own_steps(variant, rank)
     results["overflow"] = overflow(rank)
     Path(folder, f"rank{rank}.json").write_text(json.dumps(results))
     dist.destroy_process_group()
@@ -73,6 +78,13 @@ def trained(variant: str, rank: int, baseline: dict[str, float] | None, workload
         "checked": checked,
         "techniques": [technique.name for technique in made.techniques],
     }
+
+
+def own_steps(variant: str, rank: int) -> dict:
+    made = applied(variant, new_state(gan.build(), world=World(rank=rank, size=2, local_rank=rank)))
+    losses = [run_step(made.state, batches(made.state, index)[0]).item() for index in range(4)]
+    made.state.close()
+    return {"losses": losses, "tolerance": made.parity.relative, "state": state_bytes(made.state)}
 
 
 def overflow(rank: int) -> int:
@@ -104,6 +116,14 @@ def test_claims_hold_on_every_rank(ranks, variant):
     for rank in ranks:
         assert rank[variant]["checked"]
         assert [text for verdict, text in rank[variant]["checked"] if not verdict] == []
+
+
+@pytest.mark.parametrize("variant", OWN_STEP)
+def test_an_own_steps_losses_are_the_baselines_and_its_optimizers_are_sharded(ranks, variant):
+    for rank in ranks:
+        done, baseline = rank[f"own step {variant}"], rank["own step baseline"]
+        assert relative_difference(done["losses"], baseline["losses"]) <= done["tolerance"]
+        assert 0.3 * baseline["state"] < done["state"] < 0.7 * baseline["state"]
 
 
 def test_ranks_see_different_data(ranks):

@@ -7,7 +7,7 @@ import pytest
 
 from perfkit.errors import UsageError
 from perfkit.spec import WorkloadSpec, parse_workload
-from perfkit.workloads.table import WORKLOADS, describe, load_workload
+from perfkit.workloads.table import WORKLOADS, describe, load_workload, sized_workload
 
 FILES = Path(__file__).parents[2] / "fixtures" / "workloads"
 
@@ -86,3 +86,12 @@ def test_missing_transformers_is_a_reason_in_the_list(monkeypatch: pytest.Monkey
     listed = {info.name: info.unavailable for info in describe()}
     assert listed["hf:CONFIG"] == "needs the package transformers: pip install 'perfkit[hf]'"
     assert listed["gpt"] is None
+
+
+def test_a_step_of_its_own_takes_one_batch() -> None:
+    """Said before anything runs, and of any workload when it does."""
+    name = f"{FILES}/gan.py:build"
+    assert sized_workload(name, "cpu", None, None).name == name
+    with pytest.raises(UsageError, match="the workload dcgan has a step of its own, which takes one batch, not 2"):
+        sized_workload(name, "cpu", None, None, 2)
+    assert sized_workload("gpt", "cpu", None, None, 2).name == "gpt"
