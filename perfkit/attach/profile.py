@@ -145,7 +145,7 @@ def profile(
         step_every: so many optimizer steps are a step of the loop.
         units_per_step: what a step trains on, of this rank, in units called `unit`; else samples are counted in the
             batches of DataLoaders, or in what the model is called with.
-        ranks: of several, those that are traced and whose allocations are recorded; the others are timed. By default all.
+        ranks: those of several that are traced and whose allocations are recorded, by default all; others are timed.
         report: write `report.html` and its like into the folder at the end, in a process of its own.
         loggers: where figures and the report go beside the folder (`perfkit.integrations`).
         always_on: instead of a few steps watch all of them, lightly: their times, what they wait for data, memory, MFU

@@ -40,7 +40,7 @@ from perfkit.techniques.state import World
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What the program's author asked for. `ranks` are those that are traced and whose memory is recorded; None: all."""
+    """What the program's author asked for. `ranks` are traced and their memory is recorded; None: those of all."""
 
     folder: Path
     name: str
