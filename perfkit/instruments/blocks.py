@@ -35,10 +35,10 @@ def block_facts(state: TrainState, batch: Batch, reference_saved: Mapping[str, i
 
     if state.workload.step is None:
         saved = block_saved_bytes(forward, blocks, state.device)
-        again = recomputation(state, lambda: state.backward(forward()), blocks)
+        again = recomputation(lambda: state.backward(forward()), blocks)
     else:
         saved = block_saved_bytes(own_step, blocks, state.device)
-        again = recomputation(state, own_step, blocks)
+        again = recomputation(own_step, blocks)
     if not blocks:
         return {}
     facts = {
@@ -98,15 +98,14 @@ class Recomputation:
     again_flops: float = 0.0
 
 
-def recomputation(state: TrainState, run: Callable[[], object], blocks: Iterable[nn.Module]) -> Recomputation:
+def recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]) -> Recomputation:
     """Which blocks run their forward again in a backward pass of `run`. Blocks must not be compiled."""
     found = Recomputation()
     counter = FlopCounter()
-    in_backward = False
     entered: list[float] = []  # FLOPs so far at the entry of each module that has not been left
 
     def enter(place: int) -> None:
-        if in_backward:
+        if _in_backward():
             found.blocks.add(place)
         entered.append(counter.result().matrix)
 
@@ -114,28 +113,23 @@ def recomputation(state: TrainState, run: Callable[[], object], blocks: Iterable
         before = entered.pop()
         if entered:
             return  # a module within another, which counts it
-        if in_backward:
+        if _in_backward():
             found.again_flops += counter.result().matrix - before
         else:
             found.forward_flops += counter.result().matrix - before
 
-    backward = state.backward
-
-    def marked(loss: torch.Tensor) -> None:
-        nonlocal in_backward
-        in_backward = True
-        backward(loss)
-        in_backward = False
-
     with ExitStack() as stack:
-        stack.callback(setattr, state, "backward", backward)
-        state.backward = marked
         for place, block in enumerate(blocks):
             # All modules of the block: a wrapper is not called again, but what it wraps.
             stack.enter_context(around(block.modules(), lambda place=place: enter(place), leave))  # type: ignore[misc]
         stack.enter_context(counter)
         run()
     return found
+
+
+def _in_backward() -> bool:
+    """Whether autograd runs a backward pass on this thread: of a loss, or of a gradient penalty within the forward."""
+    return torch._C._current_graph_task_id() != -1
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from perfkit.record import RankRecord, Status, Unknown
 from perfkit.spec import RunSpec
 from perfkit.store.layout import rank_folder
 from perfkit.techniques.state import World
+from perfkit.techniques.technique import refused
 from perfkit.units import nbytes
 from perfkit.workloads.user import source_file, user_traceback
 
@@ -145,6 +146,8 @@ def _ending(
     status = status_of(error)
     step = session.next_step if session is not None else None
     reason = str(error).splitlines()[0] if isinstance(error, PerfkitError) else first_line(error)
+    if session is not None and (cannot := refused(error, session.techniques)):
+        status, reason = Status.SKIPPED, cannot
     if status == Status.OUT_OF_MEMORY:
         on_gpu = spec.launch.device == "cuda"
         peak = torch.cuda.max_memory_allocated(local_rank) if on_gpu else peak_rss_bytes()

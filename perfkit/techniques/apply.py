@@ -10,7 +10,7 @@ from perfkit.record import ParityRule, SetupCost
 from perfkit.techniques.ddp import Ddp
 from perfkit.techniques.dtypes import refusal
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Technique
+from perfkit.techniques.technique import LOSSLESS, Technique, refused
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,13 @@ def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> T
     if reason is not None:
         raise UnavailableError(reason)
     start = perf_counter()
-    state = technique.apply(state)
+    try:
+        state = technique.apply(state)
+    except RuntimeError as error:
+        reason = refused(error, (technique,))
+        if reason:
+            raise UnavailableError(reason) from error
+        raise
     state.applied = (*state.applied, technique.name)
     setup.append(SetupCost(name=technique.name, seconds=perf_counter() - start))
     return state

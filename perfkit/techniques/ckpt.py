@@ -1,5 +1,6 @@
 """`ckpt`: activation checkpointing. Recompute activations in the backward pass instead of keeping them."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -38,6 +39,10 @@ class Ckpt(Technique):
         "recompute activations of the blocks in backward: all, all but products, or to a memory budget"
     )
     stage: ClassVar[Stage] = Stage.CHECKPOINT
+    refusals: ClassVar[Mapping[str, str]] = {
+        "only allowed to backward once on any region computed under selective activation checkpoint": "mode=selective "
+        "knows one backward pass of what it recomputes, and the step differentiates a gradient; use mode=full"
+    }
 
     mode: Literal["full", "selective", "budget"] = "full"
     every: Annotated[int, msgspec.Meta(ge=1, description="checkpoint every n-th block")] = 1

@@ -1,5 +1,6 @@
 """`compile`: torch.compile with inductor, of the whole model or of every block."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -15,6 +16,10 @@ class Compile(Technique):
     name: ClassVar[str] = "compile"
     summary: ClassVar[str] = "torch.compile (inductor) of the model, or of each block"
     stage: ClassVar[Stage] = Stage.COMPILE
+    refusals: ClassVar[Mapping[str, str]] = {
+        "aot_autograd does not currently support double backward": "torch.compile makes no backward pass that is "
+        "differentiated again (create_graph=True)"
+    }
 
     mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "default"
     scope: Literal["model", "block"] = "model"

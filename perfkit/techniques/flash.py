@@ -1,5 +1,6 @@
 """`flash`: fused attention. The workload's explicit attention is switched to torch's, run by one of its backends."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -34,6 +35,10 @@ class Flash(Technique):
     name: ClassVar[str] = "flash"
     summary: ClassVar[str] = "fused attention (scaled_dot_product_attention) instead of explicit attention"
     stage: ClassVar[Stage] = Stage.MODEL
+    refusals: ClassVar[Mapping[str, str]] = {
+        "derivative for aten::_scaled_dot_product_": "fused attention has no second derivative, and the step "
+        "differentiates a gradient; use backend=math"
+    }
 
     backend: Literal["flash", "efficient", "math", "cudnn", "auto"] = "flash"
 

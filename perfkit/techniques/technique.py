@@ -1,5 +1,6 @@
 """What a technique is: typed parameters, a stage, what it changes, and what must then be true."""
 
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import ClassVar
 
@@ -35,6 +36,8 @@ class Technique(Struct):
     summary: ClassVar[str]
     stage: ClassVar[Stage]
     min_world_size: ClassVar[int] = 1
+    # Words of torch's message where a step does what the technique cannot go with, and why it cannot.
+    refusals: ClassVar[Mapping[str, str]] = {}
 
     def unavailable(self, device: torch.device) -> str | None:
         """Why the technique cannot act on this kind of device, or None where it can."""
@@ -59,6 +62,16 @@ class Technique(Struct):
     def parity(self) -> ParityRule:
         """How far from the baseline the losses may be."""
         return LOSSLESS
+
+
+def refused(error: BaseException, techniques: Iterable[Technique]) -> str:
+    """Which technique cannot act on what the step does, and why; empty where `error` is another."""
+    said = str(error)
+    for technique in techniques:
+        for words, reason in technique.refusals.items():
+            if words in said:
+                return f"{technique.name} cannot act on this step: {reason}"
+    return ""
 
 
 def misfit(name: str, found: object) -> str:

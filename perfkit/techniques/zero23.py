@@ -5,7 +5,7 @@ and keeps them from forward to backward, `zero3` frees them after each block's f
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar, Literal
 
@@ -27,6 +27,10 @@ class _FullyShard(Technique):
 
     stage: ClassVar[Stage] = Stage.SHARD
     min_world_size: ClassVar[int] = 2
+    refusals: ClassVar[Mapping[str, str]] = {
+        "are out of bounds for storage of size 0": "the step differentiates a gradient, and FSDP2 has freed the "
+        "parameters that it was computed with"
+    }
     _reshard: ClassVar[bool]
 
     offload: Literal["none", "cpu"] = "none"

@@ -14,6 +14,7 @@ from perfkit.measure import rank as rank_module
 from perfkit.measure.rank import run_rank
 from perfkit.record import Flops, RankRecord, Samples, Status, Unknown
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.techniques.compile import Compile
 
 COUNTED_LATER = Flops(model=Unknown(reason="x"), hardware=Unknown(reason="not counted yet"))
 
@@ -37,7 +38,7 @@ class Passes:
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         state = SimpleNamespace(zero_grad=optimizer.zero_grad, close=lambda: None)
         recorder.update(flops=COUNTED_LATER)
-        return SimpleNamespace(state=state, recorder=recorder, next_step=3)
+        return SimpleNamespace(state=state, recorder=recorder, next_step=3, techniques=(Compile(),))
 
     def _named(self, name: str) -> Callable[[Any], None]:
         def run(session: Any) -> None:
@@ -85,6 +86,14 @@ def test_a_pass_that_everything_rests_on_ends_the_run(tmp_path, monkeypatch, nam
     ended, record = record_of(tmp_path)
     assert (ended, record.status, record.failed_pass) == (Status.FAILED, Status.FAILED, name)
     assert record.reason == "RuntimeError: broken"
+
+
+def test_a_step_that_a_technique_cannot_go_with_is_skipped_with_the_reason(tmp_path, monkeypatch) -> None:
+    said = "torch.compile with aot_autograd does not currently support double backward"
+    Passes(monkeypatch, {"warm-up": RuntimeError(said)})
+    ended, record = record_of(tmp_path)
+    assert (ended, record.status, record.traceback) == (Status.SKIPPED, Status.SKIPPED, "")
+    assert record.reason.startswith("compile cannot act on this step: torch.compile makes no backward pass")
 
 
 def test_of_several_ranks_one_that_leaves_a_pass_takes_no_further_part(tmp_path, monkeypatch) -> None:

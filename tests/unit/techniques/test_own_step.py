@@ -9,6 +9,7 @@ from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.own_step import rehearse, run_step
+from perfkit.techniques.technique import refused
 from perfkit.workloads.workload import Workload, built_model
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.facts import ProductDtypes
@@ -283,3 +284,45 @@ def test_several_models_need_a_step() -> None:
 def test_a_loss_beside_a_step_is_refused() -> None:
     with pytest.raises(UsageError, match="the workload tiny has a loss and a step of its own"):
         replace(WORKLOAD, step=gan.step)
+
+
+def penalised() -> Workload:
+    """A gradient penalty, as in WGAN-GP: what a technique leaves of a backward pass is differentiated again."""
+
+    def step(training, batch):
+        x = batch["x"].requires_grad_(True)
+        (gradient,) = torch.autograd.grad(training.model(x).square().sum(), x, create_graph=True)
+        loss = (gradient.norm(2, dim=-1) - 1).square().mean()
+        training.backward(loss)
+        training.optimizers[""].step()
+        training.optimizers[""].zero_grad()
+        return loss
+
+    return replace(WORKLOAD, loss=None, step=step)
+
+
+@pytest.mark.parametrize("variant", ["ckpt", "amp", "offload:what=optimizer:to=disk"])
+def test_a_gradient_penalty_keeps_its_losses(variant: str) -> None:
+    made = applied(variant, new_state(penalised()))
+    made.state.close()
+    expected = losses_of("baseline", penalised(), steps=2)
+    assert relative_difference(losses_of(variant, penalised(), steps=2), expected) <= made.parity.relative
+
+
+def test_attention_that_cannot_be_differentiated_twice_is_found_out_before_training() -> None:
+    with pytest.raises(
+        UnavailableError, match="flash cannot act on this step: fused attention has no"
+    ):
+        applied("flash", new_state(penalised()))
+
+
+@pytest.mark.parametrize("variant", ["ckpt:mode=selective", pytest.param("compile", marks=pytest.mark.slow)])
+def test_what_torch_cannot_differentiate_twice_is_a_refusal_and_no_crash(variant: str) -> None:
+    made = applied(variant, new_state(penalised()))
+    with pytest.raises(RuntimeError) as caught:
+        run_step(made.state, batches(made.state, 0)[0])
+    made.state.close()
+    name = made.techniques[0].name
+    assert refused(caught.value, made.techniques).startswith(f"{name} cannot act on this step: ")
+    assert refused(caught.value, ()) == ""
+    assert refused(RuntimeError("the user's own"), made.techniques) == ""
