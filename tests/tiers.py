@@ -97,9 +97,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """A test that starts Python and is not marked as slow fails."""
     if item.get_closest_marker("slow"):
-        if _ZYGOTE in item.config.stash:
-            item.config.stash[_ZYGOTE].starts.warm = item.get_closest_marker("cold") is None
-        return (yield)
+        if _ZYGOTE not in item.config.stash:
+            return (yield)
+        starts = item.config.stash[_ZYGOTE].starts
+        starts.warm = item.get_closest_marker("cold") is None
+        try:
+            return (yield)
+        finally:
+            starts.warm = False
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subprocess.Popen, "__init__", _start_unless_python)
         patch.setattr(multiprocessing.process.BaseProcess, "start", _refuse)

@@ -22,7 +22,9 @@ _PROGRAM = """#!{python}
 import subprocess, sys
 sys.path.insert(0, {root!r})
 from tests.warm.starts import Starts
-Starts(lambda: {address!r}, {environment!r}).install()
+starts = Starts(lambda: {address!r}, {environment!r})
+starts.warm = True
+starts.install()
 sys.exit(subprocess.run([{perfkit!r}, *sys.argv[1:]]).returncode)
 """
 
@@ -33,12 +35,15 @@ _arguments_of = inspect.signature(_execute_child)
 
 
 class Starts:
-    """What `subprocess` does in this process: asks at the zygote's `address`, which was loaded with `environment`."""
+    """What `subprocess` does in this process: asks at the zygote's `address`, which was loaded with `environment`.
+
+    Only while `warm`: a process that runs tests is started by another one, between them.
+    """
 
     def __init__(self, address: Callable[[], str], environment: Mapping[str, str]) -> None:
         self._address = address
         self._environment = environment
-        self.warm = True
+        self.warm = False
 
     def install(self) -> None:
         """From here on `subprocess.Popen` starts warm what it can."""
