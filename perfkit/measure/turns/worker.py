@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Entry point of the worker process."""
-    # Importing torch makes millions of objects that stay: looking through them for garbage is a third of the start.
-    gc.disable()
     commands = command_channel()
     work(lambda report: _passes(report, commands))
 
@@ -31,12 +29,11 @@ def _passes(report: Callable[[str], None], commands: Iterator[str]) -> Mapping[s
 
 
 def _obey(session: "Session", say: Callable[[str], None], commands: Iterator[str]) -> None:
-    """Collect garbage as any training does, then run the steps that are asked for until told to end."""
+    """Run the steps that are asked for until told to end."""
     from perfkit.instruments.clock import joined
     from perfkit.instruments.warmup import is_warm_by_turns
 
     gc.collect()  # what set-up left, which a step would have to look through
-    gc.enable()
     warm, turns = Samples(), Samples()
     say(ready_line())
     for command in commands:
