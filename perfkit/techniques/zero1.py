@@ -1,11 +1,12 @@
 """`zero1`: optimizer state is sharded over the ranks (ZeRO stage 1, arXiv 1910.02054, section 5.1)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.optim import Optimizer
 
+from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.ddp import averages_gradients, replicate
 from perfkit.techniques.state import TrainState
@@ -45,6 +46,19 @@ class Zero1(Technique):
         )
 
 
+class _Sharded(ZeroRedundancyOptimizer):
+    """Not for an optimizer that evaluates the loss itself: ranks with different parameters would not do so equally
+    often, and wait for each other's gradients."""
+
+    def step(self, closure: Callable[[], Any] | None = None, **options: Any) -> Any:  # type: ignore[override]
+        if closure is not None:
+            raise UnavailableError(
+                f"zero1 gives each rank a part of the parameters, and {type(self.optim).__name__} asks for the loss of "
+                "all"
+            )
+        return super().step(**options)
+
+
 def sharded(optimizer: Optimizer) -> Optimizer:
     """ZeroRedundancyOptimizer around an optimizer, which keeps this rank's part of each of its parameter groups.
 
@@ -63,7 +77,7 @@ def sharded(optimizer: Optimizer) -> Optimizer:
     groups = [{key: value for key, value in group.items() if key != "param_names"} for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group.pop("param_names", None)
-    return ZeroRedundancyOptimizer(groups, optimizer_class=keep)  # type: ignore[arg-type]
+    return _Sharded(groups, optimizer_class=keep)  # type: ignore[arg-type]
 
 
 def largest_share(groups: Iterable[Iterable[int]], ranks: int) -> float:

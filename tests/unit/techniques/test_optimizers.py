@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from perfkit.errors import UsageError
+from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.zero1 import sharded
 from perfkit.workloads.workload import built_optimizers
 from tests.fixtures.workloads import grouped
@@ -93,6 +93,12 @@ def test_zero1_of_named_parameters(rank: int) -> None:
     model(torch.ones(1, 3)).sum().backward()
     whole.step()
     assert len(whole.optim.state) == 2
+
+
+def test_zero1_of_an_optimizer_that_evaluates_the_loss_is_refused(rank: int) -> None:
+    whole = sharded(torch.optim.LBFGS(tensors(8, 6)))
+    with pytest.raises(UnavailableError, match="zero1 gives each rank a part of the parameters, and LBFGS asks"):
+        whole.step(lambda: torch.tensor(0.0))
 
 
 def two(model: nn.Module) -> dict[str, torch.optim.Optimizer]:

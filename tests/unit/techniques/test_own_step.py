@@ -310,9 +310,7 @@ def test_a_gradient_penalty_keeps_its_losses(variant: str) -> None:
 
 
 def test_attention_that_cannot_be_differentiated_twice_is_found_out_before_training() -> None:
-    with pytest.raises(
-        UnavailableError, match="flash cannot act on this step: fused attention has no"
-    ):
+    with pytest.raises(UnavailableError, match="flash cannot act on this step: fused attention has no"):
         applied("flash", new_state(penalised()))
 
 
