@@ -37,9 +37,19 @@ _TESTS = Path(__file__).parent
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where all of a folder is left out, what its files import (frameworks, trackers) need not be."""
-    left_out = config.option.markexpr == "not slow" and collection_path.parent == _TESTS
-    return True if left_out and collection_path.name in SLOW_FOLDERS else None
+    """Where all of a folder or file is left out, what it imports (frameworks, trackers) need not be."""
+    if config.option.markexpr == "not slow" and collection_path.parent == _TESTS:
+        return True if collection_path.name in SLOW_FOLDERS else None
+    if config.option.markexpr == "slow" and collection_path.name.startswith("test_"):
+        return None if has_slow_tests(collection_path) else True
+    return None
+
+
+def has_slow_tests(path: Path) -> bool:
+    """Whether a folder or file may have any: a file elsewhere than in `SLOW_FOLDERS` names the marker."""
+    if path.is_dir() or _TESTS not in path.parents or path.relative_to(_TESTS).parts[0] in SLOW_FOLDERS:
+        return True
+    return "pytest.mark.slow" in path.read_text(encoding="utf-8")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the markers
@@ -49,6 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.relative_to(_TESTS).parts[0] in SLOW_FOLDERS:
             item.add_marker("slow")
     long = {item.path for item in items if item.get_closest_marker("slow")}
+    unsaid = [str(path) for path in long if not has_slow_tests(path)]
+    if unsaid:
+        raise pytest.UsageError(f"has slow tests and does not name pytest.mark.slow: {', '.join(unsaid)}")
     items.sort(key=lambda item: item.path not in long)
 
 
