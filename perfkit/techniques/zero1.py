@@ -50,7 +50,7 @@ class _Sharded(ZeroRedundancyOptimizer):
     """Not for an optimizer that evaluates the loss itself: ranks with different parameters would not do so equally
     often, and wait for each other's gradients."""
 
-    def step(self, closure: Callable[[], Any] | None = None, **options: Any) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None, **options: Any) -> Any:
         if closure is not None:
             raise UnavailableError(
                 f"zero1 gives each rank a part of the parameters, and {type(self.optim).__name__} asks for the loss of "
