@@ -22,9 +22,7 @@ _PROGRAM = """#!{python}
 import subprocess, sys
 sys.path.insert(0, {root!r})
 from tests.warm.starts import Starts
-starts = Starts(lambda: {address!r}, {environment!r})
-starts.warm = True
-starts.install()
+Starts(lambda: {address!r}, {environment!r}).install()
 sys.exit(subprocess.run([{perfkit!r}, *sys.argv[1:]]).returncode)
 """
 
@@ -37,13 +35,13 @@ _arguments_of = inspect.signature(_execute_child)
 class Starts:
     """What `subprocess` does in this process: asks at the zygote's `address`, which was loaded with `environment`.
 
-    Only while `warm`: a process that runs tests is started by another one, between them.
+    Only while `warm`, which a process that runs tests is within tests: it starts others that run them.
     """
 
-    def __init__(self, address: Callable[[], str], environment: Mapping[str, str]) -> None:
+    def __init__(self, address: Callable[[], str], environment: Mapping[str, str], *, warm: bool = True) -> None:
         self._address = address
         self._environment = environment
-        self.warm = False
+        self.warm = warm
 
     def install(self) -> None:
         """From here on `subprocess.Popen` starts warm what it can."""
@@ -110,7 +108,7 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="perfkit-zygote-")
         self._environment = zygote_environment(os.environ)
-        self.starts = Starts(self._started, self._environment)
+        self.starts = Starts(self._started, self._environment, warm=False)
 
     def end(self) -> None:
         if self._process is not None:
