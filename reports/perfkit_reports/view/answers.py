@@ -147,8 +147,8 @@ class Site:
             {"label": _log_label(path, alone), "api": _address("api", "live", *steps, *path.split("/"))}
             for path in item.live
         ]
-        addresses = {"report": _address("report", *steps), "trace": _address("api", "trace", *steps)}
-        return _page("live.html.j2", title=item.name, item=item, **addresses, data=embedded(logs))
+        report, trace = _address("report", *steps), _address("api", "trace", *steps)
+        return _page("live.html.j2", title=item.name, item=item, report=report, trace=trace, data=embedded(logs))
 
     def _report(self, steps: tuple[str, ...], query: str) -> Answer:
         item = self._runs.find(steps)
