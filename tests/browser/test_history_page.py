@@ -27,11 +27,10 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     return read_history(folder)
 
 
-@pytest.fixture(scope="module", params=[1440, 390])
+@pytest.fixture(params=[1440, 390])
 def opened(
     request: pytest.FixtureRequest, browser: Browser, history: History, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Opened]:
-    """One page for all tests, each of which looks at another part of it."""
     report, *_ = write(document(history), tmp_path_factory.mktemp("report"))
     page = browser.new_page(viewport={"width": request.param, "height": 900}, accept_downloads=True)
     yield follow(page, report)
