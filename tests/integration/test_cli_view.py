@@ -18,9 +18,9 @@ def started(perfkit: Any, *arguments: str) -> tuple[subprocess.Popen[str], str]:
     """The process and the address that it prints."""
     process = perfkit.start("view", *arguments)
     line = process.stdout.readline()
-    found = re.search(r"http://\S+", line)
+    found = re.search(r"(http://\S+)#token=[\w-]{16,}", line)
     assert found, (line, process.stderr.read() if process.poll() is not None else "")
-    return process, found[0]
+    return process, found[1]
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
