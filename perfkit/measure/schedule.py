@@ -119,9 +119,9 @@ def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int)
     if threads is None and request.device == "cpu":
         threads = max(1, request.cores // size)
     schedule = request.schedule
-    if request.by_turns:  # the rounds tell the time: as many steps as losses are compared of
+    if request.by_turns:  # the rounds tell the time: as many steps as losses are compared of, steady or not
         enough = max(1, schedule.parity - schedule.warmup)
-        schedule = msgspec.structs.replace(schedule, timed=min(schedule.timed, enough))
+        schedule = msgspec.structs.replace(schedule, max_warmup=schedule.warmup, timed=min(schedule.timed, enough))
     return RunSpec(
         workload=request.workload,
         techniques=tuple(techniques),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from perfkit.analysis.findings.memory import allocator, categories, failure, tensors
 from perfkit.analysis.findings.memory.view import AccountView
-from perfkit.analysis.findings.suite import loops, measurement, outcomes
+from perfkit.analysis.findings.suite import loops, measurement, outcomes, slow_dtypes
 from perfkit.analysis.findings.suite.view import SuiteView
 from perfkit.analysis.findings.trace import (
     data,
@@ -55,6 +55,7 @@ RULES = (
     Rule(outcomes.parity_broken, SuiteView, About.OUTCOME),
     Rule(outcomes.out_of_memory, SuiteView, About.OUTCOME),
     Rule(outcomes.pays, SuiteView, About.OUTCOME),
+    Rule(slow_dtypes.bf16_in_software, SuiteView, About.OUTCOME),
     Rule(outcomes.does_not_pay, SuiteView, About.OUTCOME),
     Rule(outcomes.trades_time_for_memory, SuiteView, About.OUTCOME),
     Rule(outcomes.graph_breaks, SuiteView, About.OUTCOME),

@@ -15,9 +15,10 @@ from perfkit.record import Samples
 
 # Of a round, at most and at least. More turns make a round more precise, more rounds the result: a round steps for as
 # long as it took to get ready, which is near the best division of a budget where a round's own spread (memory layout)
-# and that of the median of its turns are alike (two-stage sampling: Cochran, Sampling Techniques, section 10.6).
+# and that of the median of its turns are alike (two-stage sampling: Cochran, Sampling Techniques, section 10.6). Where
+# steps take seconds, few turns leave time for more rounds.
 TURNS = 60
-LEAST_TURNS = 10
+LEAST_TURNS = 4
 
 # A turn is one step, or as many as this takes. Where a step takes milliseconds, the first after another's finds cold
 # caches, which is not what training does, and costs each process differently, by where its memory lies.

@@ -116,5 +116,7 @@ def test_where_rounds_tell_the_time_the_first_runs_take_only_the_steps_whose_los
         ("cpu", None): 5, ("cpu", 0): 20, ("cpu", 3): 5,  # 10 losses less 5 steps of warm-up
         ("cuda", None): 20, ("cuda", 0): 20, ("cuda", 3): 20,
     }  # fmt: skip
-    few = request("amp", schedule=Schedule(timed=2, warmup=30))
-    assert bench_schedule(few, least).runs[0].spec.schedule.timed == 1
+    few = bench_schedule(request("amp", schedule=Schedule(timed=2, warmup=7)), least).runs[0].spec.schedule
+    assert (few.timed, few.warmup, few.max_warmup) == (2, 7, 7)  # nor do they wait until steps are steady
+    many = request("amp", schedule=Schedule(warmup=30))
+    assert bench_schedule(many, least).runs[0].spec.schedule.timed == 1

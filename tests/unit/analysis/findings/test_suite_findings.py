@@ -287,3 +287,18 @@ def test_gains_in_a_traced_step_that_lost_kernels_are_at_least_so_much(analysis:
         (fused,) = [finding for finding in found if finding.title.startswith("Attention is not fused")]
         assert fused.gain_bound == bound
         assert ("50.0 % of the kernels that were launched are not in the trace" in titles(found)) == bool(lost)
+
+
+@pytest.mark.parametrize(
+    ("capability", "verdict", "told_of"),
+    [("AVX2", "slower", True), ("AVX512", "slower", False), ("AVX2", "faster", False), (None, "slower", False)],
+)
+def test_mixed_precision_without_instructions_for_it(
+    analysis: Analysis, monkeypatch: pytest.MonkeyPatch, capability: str | None, verdict: str, told_of: bool
+) -> None:
+    monkeypatch.setitem(globals(), "ENVIRONMENT", changed(ENVIRONMENT, cpu_capability=capability))
+    found = told(analysis, difference=difference(verdict, 24.0 if verdict == "slower" else 0.5))
+    slow = [finding for finding in found if "no instructions for 16-bit floats" in finding.title]
+    assert bool(slow) == told_of
+    if told_of:
+        assert "24 times as long; torch uses AVX2" in slow[0].evidence
