@@ -22,7 +22,7 @@ def bf16_in_software(suite: SuiteView) -> Iterator[Finding]:
                 severity="warning",
                 title=f"{variant.name} is slow because this CPU has no instructions for 16-bit floats",
                 variant=variant.name,
-                evidence=f"a step takes {variant.difference.ratio:.3g} times as long; torch uses {capability} here, and "
-                "its fast kernels for bf16 begin with AVX-512",
-                action="Judge mixed precision on the machine that you train on: a GPU, or a CPU with AVX-512 BF16 or AMX.",
+                evidence=f"a step takes {variant.difference.ratio:.3g} times as long; torch uses {capability} here, "
+                "and its fast kernels for bf16 begin with AVX-512",
+                action="Judge mixed precision where you train: on a GPU, or on a CPU with bf16 instructions.",
             )
