@@ -18,6 +18,7 @@ from perfkit.check.sides.side import SideFailedError, side_of
 from perfkit.check.sides.suites import measure_sides
 from perfkit.files import read_json
 from perfkit.measure.schedule import BenchRequest
+from perfkit.measure.turns.lockstep import LEAST_TURNS
 from perfkit.record import RankRecord, Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pairs
@@ -133,13 +134,13 @@ def test_each_side_runs_its_own_code(repository, tmp_path, turns):
 def test_a_side_against_itself(tmp_path):
     same = side_of(working_tree(tmp_path))
     pairs = measure(same, same, spec(GPT), tmp_path / "pairs")
-    assert len(pairs.pairs[0].before.wall_s) == len(pairs.pairs[0].after.wall_s) >= 10
+    assert len(pairs.pairs[0].before.wall_s) == len(pairs.pairs[0].after.wall_s) >= LEAST_TURNS
 
 
 def test_several_ranks_step_together(repository, tmp_path):
     with sides(repository) as (before, after):
         pairs = measure(before, after, spec(world_size=2), tmp_path / "pairs")
-    assert len(pairs.pairs[0].before.wall_s) >= 10
+    assert len(pairs.pairs[0].before.wall_s) >= LEAST_TURNS
     assert [record(tmp_path / "pairs" / "000" / "after", rank).status for rank in (0, 1)] == [Status.OK] * 2
 
 
