@@ -26,6 +26,10 @@ BUDGET_S = 300.0
 # Where no budget was named, so many rounds are measured however long they take: fewer decide nothing.
 _LEAST_ROUNDS = 3
 
+# A variant whose steps take so many times as long as its baseline's is measured apart from the others, which would have
+# to wait for each of its turns.
+_SLOW = 4.0
+
 # What is free is not all taken: the page cache is what a workload's data is read from.
 _MEMORY_SHARE = 0.8
 
@@ -41,7 +45,8 @@ def sample(
 @dataclass
 class _Rounds:
     """`references` has for each variant what it is compared with: itself where that is nothing, and its own step time
-    is to be precise. `logs` has a log ratio (or the log of a step time) a round, `round_s` what the rounds took."""
+    is to be precise. `logs` has a log ratio (or the log of a step time) a round, `round_s` what the rounds took, and
+    `cost_s` what each variant's last took with those it was measured beside."""
 
     making: SuiteInMaking
     schedule: BenchSchedule
@@ -53,6 +58,7 @@ class _Rounds:
     logs: dict[str, list[float]] = field(init=False)
     specs: dict[str, RunSpec] = field(init=False)
     round_s: list[float] = field(init=False, default_factory=list)
+    cost_s: dict[str, float] = field(init=False, default_factory=dict)
     repeat: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -103,10 +109,14 @@ class _Rounds:
             return f"every interval is within {percent(self.request.precision)}"
         if rounds is not None:
             return "" if done < rounds else f"{rounds} rounds were asked for"
+        return "" if self._next(spent_s) else f"the budget of {seconds(self._budget_s)} is used up"
+
+    def _next(self, spent_s: float) -> list[str]:
+        """Who is in the next round: what is not precise yet, and as far as it fits into the budget."""
         least = _LEAST_ROUNDS if self.request.budget_s is None else 1
-        if done >= least and spent_s + self.round_s[-1] > self._budget_s:
-            return f"the budget of {seconds(self._budget_s)} is used up"
-        return ""
+        if self.request.rounds is not None or len(self.round_s) < least:
+            return self._open()
+        return [name for name in self._open() if spent_s + self.cost_s.get(name, 0.0) <= self._budget_s]
 
     def _left_s(self, spent_s: float) -> float | None:
         """How long the rounds to come will take, as far as those so far tell."""
@@ -117,12 +127,12 @@ class _Rounds:
             return (self.request.rounds - len(self.round_s)) * each
         needed = [
             (rounds_for(self.logs[name], self.request.precision) or LEAST_ROUNDS) - len(self.logs[name])
-            for name in self._open()
+            for name in self._next(spent_s)
         ]
         return min(max(needed, default=0) * each, max(self._budget_s - spent_s, each))
 
     def _round(self, spent_s: float) -> None:
-        number, begun, going_on = len(self.round_s) + 1, self.clock(), self._open()
+        number, begun, going_on = len(self.round_s) + 1, self.clock(), self._next(spent_s)
         references = dict.fromkeys(self.references[name] for name in going_on)
         names = tuple(dict.fromkeys((*references, *going_on)))
         self.progress(RoundStarted(number, names, self._left_s(spent_s)))
@@ -130,8 +140,10 @@ class _Rounds:
             members = [name for name in going_on if self.references[name] == reference]
             for group, together in self._groups(reference, members):
                 self.repeat += 1
+                before = self.clock()
                 if self._measure(group, together=together):
                     self._learn([name for name in members if name in group], self.repeat, together=together)
+                self.cost_s |= dict.fromkeys(group, self.clock() - before)
         self.round_s.append(self.clock() - begun)
         widths = {name: half_width(self.logs[name]) for name in going_on}
         self.progress(RoundFinished(number, self.round_s[-1], widths))
@@ -141,6 +153,19 @@ class _Rounds:
         others = [name for name in members if name != reference]
         if not self.request.by_turns:
             return [([reference, *others], False)]
+        slow = [name for name in others if self._step_s(name) > _SLOW * self._step_s(reference)]
+        quick = [name for name in others if name not in slow]
+        kinds = [kind for kind in (quick, slow) if kind] or [others]
+        return [group for kind in kinds for group in self._fitting(reference, kind)]
+
+    def _step_s(self, name: str) -> float:
+        """What a step of the first run took; 0 where it recorded none."""
+        samples = self.making.samples(self.specs[name], 0)
+        steps, _ = same_clock(samples, samples)
+        return median(steps) if steps else 0.0
+
+    def _fitting(self, reference: str, others: Sequence[str]) -> list[tuple[list[str], bool]]:
+        """Groups that fit into memory; False for one that does not, which is two."""
         free = _MEMORY_SHARE * self.available()
         need = {name: self.making.resident_bytes(self.specs[name]) or math.inf for name in (reference, *others)}
         groups = [[reference]]

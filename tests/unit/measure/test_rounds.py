@@ -36,7 +36,7 @@ class FakeMaking:
     def by_turns(self, specs, repeat, progress, *, round_index, turns):
         names = [spec.variant for spec in specs]
         self.log.append(" ".join(names))
-        self.now += self._process_s * len(names)
+        self.now += sum(self._process_s(name) if callable(self._process_s) else self._process_s for name in names)
         failed = {name for name in names if (name, repeat) in self._fails}
         self.ended |= failed
         return not failed
@@ -118,6 +118,18 @@ def test_as_many_rounds_as_are_asked_for():
         workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=0, cores=1, rounds=0,
     ), print)  # fmt: skip
     assert none.suite.sampling is None
+
+
+def test_a_variant_that_is_slow_is_measured_apart_and_the_others_go_on_when_it_no_longer_fits_into_the_budget():
+    def steps(name, repeat):
+        return math.exp({"amp": 0.5, "ckpt": 0.06}.get(name, 0.0) * (-1) ** repeat) * (24 if name == "amp" else 1)
+
+    making = FakeMaking(steps, process_s=lambda name: 80.0 if name == "amp" else 5.0)
+    measure(making, budget_s=300.0)
+    assert [set(group.split()) for group in making.log[:6]] == [{"baseline", "ckpt"}, {"baseline", "amp"}] * 3
+    assert all(set(group.split()) == {"baseline", "ckpt"} for group in making.log[6:])
+    assert making.suite.sampling.ended == "the budget of 5 min 0 s is used up"
+    assert 290 < making.suite.sampling.seconds <= 300
 
 
 def test_what_does_not_fit_into_memory_together_is_measured_in_groups_that_share_the_baseline():
