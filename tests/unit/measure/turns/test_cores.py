@@ -64,6 +64,7 @@ os.write(1, f"{sorted(os.sched_getaffinity(0))}\\n".encode())
 
 
 @pytest.mark.slow
+@pytest.mark.cold  # a fork's number is kept until its parent has heard that it was waited for
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bind threads to cores")
 def test_all_threads_of_a_process_are_bound_and_those_that_come() -> None:
     core = usable_cpus()[-1]
