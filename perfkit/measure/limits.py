@@ -32,4 +32,4 @@ def check_sampling(rounds: int | None, precision: float, budget_s: float | None)
     if not 0 < precision < 1:
         raise UsageError(f"a precision of {precision:g}: expected more than 0 and less than 100 %, such as 3%")
     if budget_s is not None and not 0 < budget_s < math.inf:
-        raise UsageError(f"a budget of {budget_s:g} seconds: expected more than none, such as 5m")
+        raise UsageError(f"a budget of {budget_s:g} seconds: expected more than none, such as 5min")

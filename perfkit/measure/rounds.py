@@ -46,7 +46,8 @@ def sample(
 class _Rounds:
     """`references` has for each variant what it is compared with: itself where that is nothing, and its own step time
     is to be precise. `logs` has a log ratio (or the log of a step time) a round, `round_s` what the rounds took, and
-    `cost_s` what each variant's last took with those it was measured beside."""
+    `cost_s` what each variant's last took with those it was measured beside. Of a variant's first run, `step_s` is what
+    a step took, and `resident_bytes` what it held."""
 
     making: SuiteInMaking
     schedule: BenchSchedule
@@ -57,6 +58,8 @@ class _Rounds:
     references: dict[str, str] = field(init=False)
     logs: dict[str, list[float]] = field(init=False)
     specs: dict[str, RunSpec] = field(init=False)
+    step_s: dict[str, float] = field(init=False)
+    resident_bytes: dict[str, float] = field(init=False)
     round_s: list[float] = field(init=False, default_factory=list)
     cost_s: dict[str, float] = field(init=False, default_factory=dict)
     repeat: int = field(init=False, default=0)
@@ -67,6 +70,8 @@ class _Rounds:
             for run in self.schedule.runs
             if run.spec.variant not in self.making.ended
         }
+        self.step_s = {name: self._first_step_s(name) for name in self.specs}
+        self.resident_bytes = {name: self.making.resident_bytes(spec) or math.inf for name, spec in self.specs.items()}
         against = {name: self.schedule.baselines[name] for name in self.specs}
         compared = {name: other for name, other in against.items() if other != name and other in self.specs}
         alone = {name: name for name in self.specs if name not in compared and name not in compared.values()}
@@ -153,13 +158,13 @@ class _Rounds:
         others = [name for name in members if name != reference]
         if not self.request.by_turns:
             return [([reference, *others], False)]
-        slow = [name for name in others if self._step_s(name) > _SLOW * self._step_s(reference)]
+        slow = [name for name in others if self.step_s[name] > _SLOW * self.step_s[reference]]
         quick = [name for name in others if name not in slow]
         kinds = [kind for kind in (quick, slow) if kind] or [others]
         return [group for kind in kinds for group in self._fitting(reference, kind)]
 
-    def _step_s(self, name: str) -> float:
-        """What a step of the first run took; 0 where it recorded none."""
+    def _first_step_s(self, name: str) -> float:
+        """0 where the first run recorded no step."""
         samples = self.making.samples(self.specs[name], 0)
         steps, _ = same_clock(samples, samples)
         return median(steps) if steps else 0.0
@@ -167,7 +172,7 @@ class _Rounds:
     def _fitting(self, reference: str, others: Sequence[str]) -> list[tuple[list[str], bool]]:
         """Groups that fit into memory; False for one that does not, which is two."""
         free = _MEMORY_SHARE * self.available()
-        need = {name: self.making.resident_bytes(self.specs[name]) or math.inf for name in (reference, *others)}
+        need = self.resident_bytes
         groups = [[reference]]
         for name in others:
             if len(groups[-1]) > 1 and sum(need[member] for member in (*groups[-1], name)) > free:

@@ -126,13 +126,14 @@ class VariantRuns:
     def warnings(self) -> tuple[str, ...]:
         """What the ranks warned of, which ranks are missing, and whether steps were steady; each once."""
         warnings: dict[str, None] = {}
+        timed = {run.repeat for run in self.timed}
         for run in self.runs:
             for rank in run.ranks:
                 warnings.update(dict.fromkeys(rank.record.warnings))
                 if rank.record.flops is not None and rank.record.flops.uncounted:
                     calls = ", ".join(f"{count} x {name}" for name, count in rank.record.flops.uncounted.items())
                     warnings[f"no FLOPs are counted for ops without a formula: {calls}"] = None
-                if run in self.timed and rank.record.samples.wall_s and not rank.record.steady:
+                if run.repeat in timed and rank.record.samples.wall_s and not rank.record.steady:
                     warnings["step times were not steady when the timed steps began; add warm-up steps"] = None
             if run.ranks and not run.complete:
                 have = {rank.record.rank for rank in run.ranks}
