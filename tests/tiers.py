@@ -47,16 +47,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def has_slow_tests(path: Path) -> bool:
     """Whether a folder or file may have any: a file elsewhere than in `SLOW_FOLDERS` names the marker."""
-    if path.is_dir() or _TESTS not in path.parents or path.relative_to(_TESTS).parts[0] in SLOW_FOLDERS:
-        return True
-    return "pytest.mark.slow" in path.read_text(encoding="utf-8")
+    return path.is_dir() or _in_slow_folder(path) or "pytest.mark.slow" in path.read_text(encoding="utf-8")
+
+
+def _in_slow_folder(path: Path) -> bool:
+    return any(_TESTS / folder in path.parents for folder in SLOW_FOLDERS)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow, and put it first: what takes long is dealt first, so that nobody waits for it alone."""
     for item in items:
-        if item.path.relative_to(_TESTS).parts[0] in SLOW_FOLDERS:
+        if _in_slow_folder(item.path):
             item.add_marker("slow")
     long = {item.path for item in items if item.get_closest_marker("slow")}
     unsaid = [str(path) for path in long if not has_slow_tests(path)]

@@ -17,7 +17,7 @@ COMPARISONS = 400
 
 @pytest.fixture(scope="module")
 def recorded() -> Recorded:
-    return read_series(Path(__file__).parents[2] / "fixtures" / "check_series.parquet")
+    return read_series(Path(__file__).parents[2] / "tests" / "fixtures" / "check_series.parquet")
 
 
 def told(recorded: Recorded, kind: str, gate: str) -> list[set[Verdict]]:
