@@ -82,6 +82,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) -e .
 	@touch $@
 
+# 150 packages, which pip takes minutes for.
 $(DEV): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt uv
+	$(BIN)/uv pip install --quiet --python $(VENV) -c constraints.txt $(PIP_ARGS) -e '.[dev]'
 	@touch $@
