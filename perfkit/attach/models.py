@@ -3,12 +3,13 @@
 Not by hooks on all modules: these slow every call down, and torch.compile would trace them.
 """
 
-import gc
 from collections.abc import Iterable
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
+
+from perfkit.instruments.objects import instances
 
 
 def trained_roots(optimizers: Iterable[Optimizer]) -> tuple[nn.Module, ...]:
@@ -27,8 +28,7 @@ def roots_of(parameters: Iterable[torch.Tensor]) -> tuple[nn.Module, ...]:
     trained = {id(parameter) for parameter in parameters}
     if not trained:
         return ()
-    # By the type, not by isinstance: proxies answer for what they stand for, and may import or raise to do so.
-    modules = [item for item in gc.get_objects() if issubclass(type(item), nn.Module) and "_modules" in item.__dict__]
+    modules = [item for item in instances(nn.Module) if "_modules" in item.__dict__]
     within = {id(child) for module in modules for child in module._modules.values()}
     sizes = []
     for module in modules:

@@ -1,9 +1,10 @@
 """Loops that update without an optimizer: told by their backward passes, and what they train by its gradients."""
 
-import gc
 import weakref
 
 import torch
+
+from perfkit.instruments.objects import instances
 
 # So many backward passes without an optimizer's step are waited for one, before they are looked into.
 _PATIENCE = 10
@@ -62,9 +63,8 @@ class BackwardPasses:
 
 
 def _with_gradients() -> list[torch.Tensor]:
-    # By the type, not by isinstance: proxies answer for what they stand for. Subclasses may answer in their own way.
-    with torch._C.DisableTorchFunctionSubclass():
-        tensors = [item for item in gc.get_objects() if issubclass(type(item), torch.Tensor)]
+    with torch._C.DisableTorchFunctionSubclass():  # subclasses may answer in their own way
+        tensors: list[torch.Tensor] = instances(torch.Tensor)
         return [each for each in tensors if each.is_leaf and each.requires_grad and each.grad is not None]
 
 

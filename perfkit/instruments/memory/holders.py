@@ -4,7 +4,6 @@ Frozen models and averages of weights are modules that no optimizer updates; dat
 be stepped in a way of their own.
 """
 
-import gc
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -15,6 +14,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset
 
 from perfkit.allocations import BUFFER, INPUT, OPTIMIZER_STATE, PARAMETER
+from perfkit.instruments.objects import instances
 
 # How deep datasets hold others or containers (splits of a concatenation), and how much of a container is looked at.
 _DEEPEST = 5
@@ -25,8 +25,7 @@ Held = tuple[str, str, torch.Tensor]
 
 def held_tensors() -> Iterator[Held]:
     """Category, name and tensor: what modules, optimizers and datasets hold."""
-    # By the type, not by isinstance: proxies answer for what they stand for, and may import or raise to do so.
-    for item in gc.get_objects():
+    for item in instances(nn.Module, Optimizer, Dataset, DataLoader):
         kind = type(item)
         if issubclass(kind, nn.Module):
             yield from _of_module(item)

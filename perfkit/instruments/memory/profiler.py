@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import PurePath
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -241,9 +242,15 @@ def _node(name: str) -> str:
 
 def _line(frame: Any) -> str:
     """`gpt.py:135 forward`; "" for frames of torch, compiled code, Python's own library and the recorder."""
-    path = PurePath(frame.file_name)
+    file = _shown_file(frame.file_name)
+    return f"{file}:{frame.line_number} {frame.function_name}" if file else ""
+
+
+@cache  # few files, and each frame of a step asks
+def _shown_file(name: str) -> str:
+    path = PurePath(name)
     first = path.parts[0].removesuffix(".py") if path.parts else ""
     ours = any(part in path.as_posix() for part in _RECORDER)  # torch cuts the search path off where it knows it
     if first in _LIBRARIES or first.startswith("<") or ours or _COMPILED in str(path):
         return ""
-    return f"{'/'.join(path.parts[-2:])}:{frame.line_number} {frame.function_name}"
+    return "/".join(path.parts[-2:])

@@ -1,6 +1,5 @@
 """What of the memory is the training state: its storages now, and its tensors wherever their storages move."""
 
-import gc
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from torch.optim import Optimizer
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
 from perfkit.instruments.memory.holders import held_tensors
 from perfkit.instruments.memory.labels import Gradients, Owner, Seen
+from perfkit.instruments.objects import instances
 from perfkit.instruments.tensors import add_block, has_storage, optimizer_tensors, plain_parts
 from perfkit.instruments.trained import Trained
 from perfkit.record import Block
@@ -88,7 +88,7 @@ def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset
 
     for category, name, tensor in held_tensors():
         add(tensor, category, name)
-    for item in gc.get_objects():
+    for item in instances(torch.Tensor):
         add(item, UNKNOWN, "a tensor outside of the training state")
     return list(blocks.values())
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from perfkit.instruments import trace
 from perfkit.instruments.marks import step_mark
 from perfkit.instruments.recording import drive
 from perfkit.instruments.trace import CUT_STEP, LEAD_STEP, traced
@@ -138,3 +139,11 @@ def test_a_folder_that_cannot_be_written_ends_the_profiler(tmp_path: Path) -> No
     with pytest.raises(OSError, match="rank0"):
         drive(traced(1, tmp_path / "rank0" / "trace.json.gz", device=CPU), step, 0)
     assert off()
+
+
+def test_marks_are_renamed_wherever_a_part_of_the_file_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "_PART_BYTES", 7)
+    path = tmp_path / "trace.json.gz"
+    drive(traced(2, path, device=CPU, lead=1), step, 5)
+    assert steps(path) == [6, 7]
+    assert names(path).count(LEAD_STEP) == 1
