@@ -1,6 +1,9 @@
-"""Which rank a launcher says this process is; known before torch is imported."""
+"""What is known before torch is imported: which rank a launcher says this process is, and defaults."""
 
 import os
+
+# How often a second Python stacks are sampled, and how often at most: docs/attach.md says what it costs.
+STACKS_HZ, MOST_HZ = 100.0, 1000.0
 
 # What torchrun, MPI and Slurm call a rank.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")

@@ -13,14 +13,14 @@ class PhaseMarks:
     """One phase after the other: each lasts until the next begins, so that the loss, computed between a module's
     forward and the backward pass, is in the forward pass.
 
-    Ranges are marked only while `on`. An optimizer that runs forward and backward itself (a closure) goes on with its
+    Ranges are marked only while `on`, and `current` is always the phase of now, "" for none. An optimizer that runs forward and backward itself (a closure) goes on with its
     own phase after them. What the program marks itself goes before what hooks see.
     """
 
     def __init__(self) -> None:
         self.on = False
+        self.current = ""
         self._open: AbstractContextManager[None] | None = None
-        self._name = ""
         self._stepping = False
         self._by_hand: list[str] = []
         self._thread: int | None = None
@@ -30,14 +30,13 @@ class PhaseMarks:
         self._thread = threading.get_ident()
         if name == "optimizer":
             self._stepping = True
-        if self.on:
-            self._change(self._by_hand[-1] if self._by_hand else name)
+        self._change(self._by_hand[-1] if self._by_hand else name)
 
     def leave(self, name: str) -> None:
         """The phase `name` has ended; what follows is in none, or in the optimizer's where that is still stepping."""
         if name == "optimizer":
             self._stepping = False
-        if self._name == name and not self._by_hand:
+        if self.current == name and not self._by_hand:
             self._close()
             if self._stepping:
                 self.enter("optimizer")
@@ -47,14 +46,13 @@ class PhaseMarks:
         if self._thread not in (None, threading.get_ident()):
             return False
         self._by_hand.append(name)
-        if self.on:
-            self._change(name)
+        self._change(name)
         return True
 
     def unmark(self) -> None:
         """The phase that was marked last has ended; the one around it, if any, goes on."""
         self._by_hand.pop()
-        if self.on and self._by_hand:
+        if self._by_hand:
             self._change(self._by_hand[-1])
         else:
             self._close()
@@ -64,15 +62,18 @@ class PhaseMarks:
         self._close()
 
     def _change(self, name: str) -> None:
-        if name != self._name:
-            self._close()
-            self._open, self._name = phase(name), name
+        if name == self.current and (self._open is not None or not self.on):
+            return
+        self._close()
+        self.current = name
+        if self.on:
+            self._open = phase(name)
             self._open.__enter__()
 
     def _close(self) -> None:
         if self._open is not None:
             self._open.__exit__(None, None, None)
-        self._open, self._name = None, ""
+        self._open, self.current = None, ""
 
 
 def follow(marks: PhaseMarks | None) -> None:

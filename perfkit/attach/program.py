@@ -42,9 +42,7 @@ def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks)
     yield from _warm_up(session, recording, hooks)
     recording.first_timed = session.steps
     session.profiler.seen = session.profiler.theirs
-    recording.begin_timing()
-    yield from timed(session.loop, session.trained.device, schedule.timed, recording.series)
-    recording.end_timing()
+    yield from _timed(session, recording)
     if session.profiler.seen:
         recording.warnings.append("the program's own torch profiler was on during timed steps, which takes time")
     session.write_timing(recording)
@@ -64,6 +62,7 @@ def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks)
             recording.warnings.append(f"no memory was recorded: {_BEGAN}")
         except OpenRangeError as error:
             recording.warnings.append(f"no memory was recorded: {error}")
+    session.stacks.end()
     recording.recorder.update(status=Status.OK, reason="")
 
 
@@ -98,14 +97,20 @@ def watched(
             watch.start(time.perf_counter_ns(), session.steps)
 
 
+def _timed(session: LoopSession, recording: VariantRecording) -> Recording[None]:
+    """The timed steps, with nothing on but the clock and samples of the stack."""
+    recording.begin_timing()
+    with session.stacks.sampled(recording.recorder.folder, session.loop.phases, recording.warnings.append):
+        yield from timed(session.loop, session.trained.device, session.schedule.timed, recording.series)
+    recording.end_timing()
+
+
 def _capture(session: LoopSession, reason: str) -> Recording[None]:
     """A recording of its own of the next steps: some timed, some traced."""
     recording = session.begin(f"{session.wishes.name}@step{session.steps}", reason)
     session.loop.sizing = True
     recording.steady, recording.first_timed = True, session.steps
-    recording.begin_timing()
-    yield from timed(session.loop, session.trained.device, session.schedule.timed, recording.series)
-    recording.end_timing()
+    yield from _timed(session, recording)
     session.write_timing(recording)
     yield from _trace(session, recording)
     session.loop.sizing = False

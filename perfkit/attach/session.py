@@ -21,6 +21,7 @@ from perfkit.attach.loop import Loop
 from perfkit.attach.models import distinct, named, roots_of, trained_roots
 from perfkit.attach.profilers import ProfilerTurn
 from perfkit.attach.report import refuted
+from perfkit.attach.stacks import LoopStacks
 from perfkit.attach.units import Units
 from perfkit.attach.variant import VariantRecording
 from perfkit.attach.world import current_world, first_ranks
@@ -40,7 +41,7 @@ from perfkit.techniques.state import World
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What the program's author asked for. `ranks` are traced and their memory is recorded; None: those of all."""
+    """What the program's author asked for. Stacks are sampled `stacks_hz` times a second. `ranks` are traced and their memory is recorded; None: those of all."""
 
     folder: Path
     name: str
@@ -49,6 +50,7 @@ class Wishes:
     units_per_step: float | None
     unit: str
     ranks: tuple[int, ...] | None = None
+    stacks_hz: float = 0.0
 
 
 class LoopSession:
@@ -56,6 +58,7 @@ class LoopSession:
 
     Attributes:
         steps: how many boundaries there were.
+        stacks: what samples the loop's thread and its loaders' workers.
         profiler: whose turn it is with torch's profiler.
         main: the recording that begins with the loop; None until the first boundary.
         watch: of a loop that is watched all the time.
@@ -67,6 +70,7 @@ class LoopSession:
         self.wishes = wishes
         self.loop = loop
         self.profiler = ProfilerTurn()
+        self.stacks = LoopStacks(wishes.stacks_hz)
         self.steps = 0
         self.main: VariantRecording | None = None
         self.watch: LiveWatch | None = None

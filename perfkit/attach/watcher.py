@@ -81,6 +81,7 @@ class Watcher:
         self._hooks.install()
         self.session.profiler.install(self.guard, self._give_way)
         follow(self.session.loop.phases)
+        self.session.stacks.begin()
         atexit.register(self._at_exit)
 
     def finish(self, error: BaseException | None, *, elsewhere: bool = False) -> None:
@@ -91,6 +92,7 @@ class Watcher:
             session.loop.settle()
         unfinished = (self._unfinished or self._program is not None) and session.watch is None
         self._close_program()
+        session.stacks.end()
         recording = session.main
         if recording is None:
             remove_unused(self._order.wishes.folder)
@@ -223,6 +225,7 @@ class Watcher:
             self._hooks.remove()
             self.session.profiler.remove()
             follow(None)
+            self.session.stacks.end()
         self.active = False
 
 

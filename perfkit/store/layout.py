@@ -6,6 +6,7 @@
     spec.json  run.json
     rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.parquet  rank<k>/output.log  rank0/counters.csv
     rank<k>/history.json.gz         on CUDA: the allocator's own history of the memory pass
+    rank<k>/stacks.json             sampled Python stacks of a loop: `perfkit.store.stacks`
     rank<k>/live.jsonl              of a loop that is watched all the time: `perfkit.store.live`
 <suite>/<variant>/counters/         the launch under Nsight Compute, whose counts the first run's `counters.csv` holds
 <suite>/report.html, report.json, ... what `perfkit report` renders; notebook.html where a notebook asked for it

@@ -28,12 +28,13 @@ from perfkit.store.layout import (
     rank_folder,
 )
 from perfkit.store.live import LIVE_FILE
+from perfkit.store.stacks import STACKS_FILE
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRank:
     """What one rank left: its record, and the paths of what else was written: its trace, memory events, counters,
-    the history of its CUDA allocator, and the log of a loop that is watched all the time."""
+    the history of its CUDA allocator, the log of a loop that is watched all the time, and sampled Python stacks."""
 
     record: RankRecord
     trace: Path | None
@@ -41,6 +42,7 @@ class StoredRank:
     counters: Path | None = None
     history: Path | None = None
     live: Path | None = None
+    stacks: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +142,7 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
         counters=_existing(folder / COUNTERS_FILE),
         history=_existing(folder / HISTORY_FILE),
         live=_existing(folder / LIVE_FILE),
+        stacks=_existing(folder / STACKS_FILE),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from perfkit.attach.launched import MOST_HZ, STACKS_HZ
 from perfkit.attach.live.triggers import REASONS
 from perfkit.errors import UsageError, unknown_name
 from perfkit.integrations.table import LOGGERS
@@ -58,6 +59,7 @@ class RunOptions:
     always_on: bool
     trace_on: tuple[str, ...]
     log: tuple[str, ...]
+    stacks: float | None
     report: bool
     quiet: bool
 
@@ -124,6 +126,7 @@ def checked(
     always_on: bool,
     trace_on: str,
     log: tuple[str, ...],
+    stacks: str,
     no_report: bool,
     quiet: bool,
 ) -> RunOptions:
@@ -165,6 +168,7 @@ def checked(
         always_on=always_on,
         trace_on=reasons,
         log=log,
+        stacks=_hz(stacks),
         report=not no_report,
         quiet=quiet,
     )
@@ -175,6 +179,18 @@ def _ranks(text: str) -> tuple[int, ...] | None:
     if not all(word.isdecimal() for word in words):
         raise UsageError(f"--ranks {text!r}: expected numbers from 0 on, separated by commas, such as 0,8")
     return tuple(map(int, words)) or None
+
+
+def _hz(text: str) -> float | None:
+    if text == "off":
+        return None
+    try:
+        hz = float(text)
+    except ValueError:
+        hz = 0.0
+    if not 0 < hz <= MOST_HZ:
+        raise UsageError(f"--stacks {text!r}: expected off, or samples a second of at most {MOST_HZ:g}")
+    return hz
 
 
 def _parameters() -> list[click.Parameter]:
@@ -259,6 +275,13 @@ def _parameters() -> list[click.Parameter]:
             default="",
             metavar="LIST",
             help=f"What lets the next steps be traced under --always-on: {', '.join(REASONS)}.",
+        ),
+        click.Option(
+            ["--stacks"],
+            default=f"{STACKS_HZ:g}",
+            show_default=True,
+            metavar="HZ|off",
+            help="How often a second the Python stacks of the loop and of its DataLoaders' workers are sampled.",
         ),
         click.Option(
             ["--log"],

@@ -27,6 +27,7 @@ def profile_of(options: RunOptions, folder: Path, name: str, *, logs: bool) -> "
         unit=options.unit,
         report=options.report,
         always_on=options.always_on,
+        stacks=options.stacks,
         trace_on=options.trace_on,
         loggers=_loggers(options, name) if logs else [],
     )

@@ -1,5 +1,6 @@
 """A loop that perfkit was attached to."""
 
+from perfkit.analysis.model.stacks import LoopStacks
 from perfkit.spec import Struct
 
 # Not at the top: the results of traces are made of what stands above.
@@ -67,7 +68,8 @@ class Loop(Struct):
     are the backward passes of an optimizer step, None where they need not be of a microbatch each. `left_out_s` are
     steps that were not timed since an evaluation ran in them. `data_waits_s` are the waits of the timed steps of the
     slowest rank, whose steps are the variant's samples; empty where they are not known. `units_per_step` is what all
-    ranks train on in a step, 0 where nobody knows. `watched` is there where the loop was watched all the time.
+    ranks train on in a step, 0 where nobody knows. `watched` is there where the loop was watched all the time,
+    `stacks` where its Python stacks were sampled.
     """
 
     steps_by: str
@@ -93,3 +95,4 @@ class Loop(Struct):
     units_per_step: float = 0.0
     unit: str = ""
     watched: Watched | None = None
+    stacks: LoopStacks | None = None

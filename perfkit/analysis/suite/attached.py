@@ -6,9 +6,11 @@ from pathlib import Path
 from statistics import fmean, median
 
 from perfkit.analysis.model.loop import Loop, LoopRank, Outliers, PerStep, Slowdown, Watched
+from perfkit.analysis.stacks.hot import hot_stacks
 from perfkit.analysis.suite.runs import step_series
 from perfkit.record import Attached, RankRecord
 from perfkit.store.live import LiveEvent, LiveLine, LiveWindow, read_live
+from perfkit.store.stacks import SampledThread
 
 # A step of more than this many medians is an outlier.
 _FAR = 2.0
@@ -17,9 +19,11 @@ _FAR = 2.0
 _END = 0.1
 
 
-def loop_of(records: Sequence[RankRecord], log: Path | None = None) -> Loop | None:
+def loop_of(
+    records: Sequence[RankRecord], log: Path | None = None, stacks: Iterable[SampledThread] = ()
+) -> Loop | None:
     """The loop behind a run's records; None for runs of perfkit's own loop. `log` is that of a loop that was watched
-    all the time."""
+    all the time, `stacks` what was sampled of it."""
     watched = [(record, record.attached) for record in records if record.attached is not None]
     if not watched:
         return None
@@ -49,6 +53,7 @@ def loop_of(records: Sequence[RankRecord], log: Path | None = None) -> Loop | No
         units_per_step=sum(facts.units_per_batch for facts in counted) if len(counted) == len(watched) else 0.0,
         unit=counted[0].unit if counted else "",
         watched=None if log is None else watched_all_the_time(read_live(log)),
+        stacks=hot_stacks(stacks),
         units_source=told.units_source,
         trigger=told.trigger,
         ranks=ranks,

@@ -1,10 +1,15 @@
 """One row of the report: everything known of a variant, put together."""
 
+from collections.abc import Iterator
+
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.attached import loop_of
 from perfkit.analysis.suite.engagement import engaged
+from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import Subject, Verdicts
 from perfkit.analysis.trace.tables import with_longest_rows
+from perfkit.files import read_json
+from perfkit.store.stacks import SampledThread, Stacks
 
 
 def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Variant:
@@ -50,5 +55,12 @@ def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Va
         memory=passes.account,
         warnings=runs.warnings,
         trace=None if passes.trace is None else with_longest_rows(passes.trace),
-        loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live),
+        loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live, _stacks(runs)),
     )
+
+
+def _stacks(runs: VariantRuns) -> Iterator[SampledThread]:
+    """What was sampled on all ranks of the main run."""
+    for rank in () if runs.main is None else runs.main.ranks:
+        if rank.stacks is not None:
+            yield from read_json(rank.stacks, Stacks).threads

@@ -199,5 +199,5 @@ def test_another_thread_has_ranges_of_its_own(marks: PhaseMarks) -> None:
     thread = threading.Thread(target=prefetch)
     thread.start()
     thread.join()
-    assert marks._name == "forward"
+    assert marks.current == "forward"
     marks.end()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
+from perfkit.analysis.findings.trace.lines import in_data
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, FETCHING, Told, TraceView
 from perfkit.analysis.model.finding import Finding
@@ -55,7 +56,7 @@ def timed_wait(loop: Loop, step_s: float, owner: str, idle_s: float | None) -> F
         title=f"{_TITLE}, {percent(loop.data_wait_share, 0)} of the time",
         variant=owner,
         evidence=f"{seconds(loop.data_wait_mean_s)} a step on average in next() of its DataLoaders{_worst(loop)}, "
-        f"{seconds(loop.data_wait_s or 0.0)} in the median step{meanwhile}",
+        f"{seconds(loop.data_wait_s or 0.0)} in the median step{meanwhile}{in_data(loop)}",
         action=LOAD_SOONER,
         gain_s=gain_s,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, number, shown_calls
+from perfkit.analysis.findings.trace.lines import in_python
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import ALLOCATIONS, CPU, GAPS, LATE, QUEUED, WAITS, Told, TraceView
 from perfkit.analysis.model.launches import GapRow, Launches
@@ -68,10 +69,10 @@ def host_bound(view: TraceView) -> Iterator[Told]:
         what = "Python and dispatch" if fetching else "Python, dispatch and waiting"
         title = f"{percent(view.share(idle), 0)} of the {view.whole} is {what}"
         beside = " beside fetching data" if fetching else ""
-        evidence, action = f"no op works for {view.took(idle)}{beside}", _FEWER_CALLS
+        evidence, action = f"no op works for {view.took(idle)}{beside}{in_python(view.loop)}", _FEWER_CALLS
     else:
         title = f"The device waits for the CPU {percent(view.share(idle), 0)} of the {view.whole}"
-        evidence = f"idle between launches, with nothing queued, for {view.took(idle)}; {_feeding(launches)}"
+        evidence = f"idle between launches, with nothing queued, for {view.took(idle)}; {_feeding(launches)}{in_python(view.loop)}"
         without = _FEWER_LAUNCHES if view.torch_device == "cuda" else _FEWER_LAUNCHES_WITHOUT_GRAPHS
         action = _MORE_IN_GRAPHS if launches.graph_launches else without
     yield view.gain(

@@ -1,0 +1,67 @@
+"""Where sampled Python stacks were."""
+
+from perfkit.spec import Struct
+
+
+class HotLine(Struct):
+    """A line of a function, `function` at `place` (`train.py:88`), with shares of all samples.
+
+    `share` are those in which it was the program's innermost line, be it in it or in what it calls of libraries;
+    `itself` those with no Python call below it; `total` those in which it was anywhere in the stack. `held` is the part
+    of `share` in which the interpreter's lock was held, None where that is not known. `inside` is the function of a
+    library that most of `share` were in, "" for none.
+    """
+
+    function: str
+    place: str
+    share: float
+    itself: float
+    total: float
+    held: float | None = None
+    inside: str = ""
+
+
+class HotPlace(Struct):
+    """A share of all samples at a line of the program: what findings name."""
+
+    function: str
+    place: str
+    share: float
+
+
+class ThreadStacks(Struct):
+    """Samples of one thread of each of `processes`, together.
+
+    Shares are of `samples`, those in which it worked: workers that waited for the next batch to be asked of them
+    (`idle`) are none. `held` is the share in which the interpreter's lock was held, so that Python ran or native code
+    that keeps it; in the others native code ran that lets go of it, or it waited. `ours` was in perfkit's own hooks,
+    `unnamed` in no line of the program. `lines` are the program's, `libraries` the innermost lines of others. Of the
+    samples in Python outside of fetching data, `python` are the lines with most, and `data` those of fetching.
+    `cost` is the CPU time of the sampling and `lock` how long it kept the lock, both of the sampled time; `late` is the
+    share of samples that are of up to `late_s` after they were due.
+    """
+
+    processes: int
+    samples: int
+    idle: int
+    seconds: float
+    hz: float
+    held: float | None
+    ours: float
+    unnamed: float
+    phases: dict[str, float]
+    lines: tuple[HotLine, ...]
+    libraries: tuple[HotLine, ...]
+    python: tuple[HotPlace, ...]
+    data: tuple[HotPlace, ...]
+    cost: float
+    lock: float
+    late: float
+    late_s: float
+
+
+class LoopStacks(Struct):
+    """The thread that trains, of all ranks together, and the workers of its loaders; None where none was sampled."""
+
+    loop: ThreadStacks | None = None
+    workers: ThreadStacks | None = None

@@ -1,0 +1,1 @@
+"""Samples of the Python stack of a thread, taken by another thread of the same process."""
