@@ -13,8 +13,9 @@ class PhaseMarks:
     """One phase after the other: each lasts until the next begins, so that the loss, computed between a module's
     forward and the backward pass, is in the forward pass.
 
-    Ranges are marked only while `on`, and `current` is always the phase of now, "" for none. An optimizer that runs forward and backward itself (a closure) goes on with its
-    own phase after them. What the program marks itself goes before what hooks see.
+    Ranges are marked only while `on`, and `current` is always the phase of now, "" for none. An optimizer that runs
+    forward and backward itself (a closure) goes on with its own phase after them. What the program marks itself goes
+    before what hooks see.
     """
 
     def __init__(self) -> None:

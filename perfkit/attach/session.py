@@ -41,7 +41,8 @@ from perfkit.techniques.state import World
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What the program's author asked for. Stacks are sampled `stacks_hz` times a second. `ranks` are traced and their memory is recorded; None: those of all."""
+    """What the program's author asked for. Stacks are sampled `stacks_hz` times a second, 0 for never. `ranks` are traced
+    and their memory is recorded; None: those of all."""
 
     folder: Path
     name: str

@@ -1,6 +1,7 @@
 """Samples of a stack, kept as a tree of calls whose size is bounded."""
 
 import os
+from pathlib import Path
 from types import CodeType, FrameType
 
 from perfkit.instruments.stacks.owners import owner_of
@@ -85,7 +86,7 @@ class StackTree:
         return SampledThread(
             thread=thread,
             pid=os.getpid(),
-            directory=os.getcwd(),
+            directory=str(Path.cwd()),
             hz=hz,
             seconds=seconds,
             functions=tuple(

@@ -72,7 +72,8 @@ def host_bound(view: TraceView) -> Iterator[Told]:
         evidence, action = f"no op works for {view.took(idle)}{beside}{in_python(view.loop)}", _FEWER_CALLS
     else:
         title = f"The device waits for the CPU {percent(view.share(idle), 0)} of the {view.whole}"
-        evidence = f"idle between launches, with nothing queued, for {view.took(idle)}; {_feeding(launches)}{in_python(view.loop)}"
+        fed = f"{_feeding(launches)}{in_python(view.loop)}"
+        evidence = f"idle between launches, with nothing queued, for {view.took(idle)}; {fed}"
         without = _FEWER_LAUNCHES if view.torch_device == "cuda" else _FEWER_LAUNCHES_WITHOUT_GRAPHS
         action = _MORE_IN_GRAPHS if launches.graph_launches else without
     yield view.gain(
