@@ -41,8 +41,8 @@ from perfkit.techniques.state import World
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What the program's author asked for. Stacks are sampled `stacks_hz` times a second, 0 for never. `ranks` are traced
-    and their memory is recorded; None: those of all."""
+    """What the program's author asked for. `ranks` are traced and their memory is recorded; None: those of all. Stacks
+    are sampled `stacks_hz` times a second, 0 for never."""
 
     folder: Path
     name: str

@@ -31,7 +31,7 @@ class StackFunction(Struct):
 
 
 class Call(Struct, array_like=True):
-    """A node of the tree: in `function` (an index) at `line`, called from the node `parent`, -1 for a thread's first."""
+    """A node of the tree: in `function` (an index) at `line`, called from the node `parent`, -1 for the outermost."""
 
     parent: int
     function: int

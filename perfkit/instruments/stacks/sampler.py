@@ -18,6 +18,8 @@ from perfkit.store.stacks import UNTOLD, SampledThread
 # Steps of equal length and samples at equal distances could meet at the same place for ever: the distances vary, by the
 # golden ratio, which visits all parts of a step evenly and needs no random numbers.
 _GOLDEN = 0.6180339887498949
+# Where threads wait that have little to do: those that feed queues move at every batch.
+_WAITING = ("/threading.py", "/queue.py", "/selectors.py", "/multiprocessing/connection.py")
 _MOST_MISSED = 1000  # so many samples one stands for: a process may have been stopped
 
 
@@ -151,10 +153,11 @@ class Sampler:
         self._tree.add(path, self._phase(), lock if alone else UNTOLD, missed)
 
     def _alone(self, frames: dict[int, FrameType]) -> bool:
-        """Whether all other threads are where they were at the last sample: waiting, not running Python."""
-        others = {ident: (id(frame), frame.f_lasti) for ident, frame in frames.items()}
+        """Whether all other threads wait, or are where they were at the last sample: none runs Python."""
+        running = {ident: frame for ident, frame in frames.items() if not frame.f_code.co_filename.endswith(_WAITING)}
+        others = {ident: (id(frame), frame.f_lasti) for ident, frame in running.items()}
         before, self._others = self._others, others
-        return others == before
+        return all(before.get(ident) == place for ident, place in others.items())
 
     def _distance(self) -> float:
         self._number += 1

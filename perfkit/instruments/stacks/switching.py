@@ -1,8 +1,8 @@
 """How long the sampling thread waits for the interpreter's lock before it asks for it.
 
 A thread that wants the lock gets it where the other lets go of it, at the latest after the switch interval, 5 ms. A
-thread that trains lets go of it in every op of torch: with 5 ms samples hardly ever show the Python between ops, but the
-next op (of a stretch of plain Python that took 53 % of the time 7 % of the samples, with 0.1 ms 49 % of 54 %).
+thread that trains lets go of it in every op of torch: with 5 ms samples hardly ever show the Python between ops,
+but the next op (of a stretch of plain Python that took 53 % of the time 7 % of the samples, with 0.1 ms 49 % of 54 %).
 """
 
 import sys

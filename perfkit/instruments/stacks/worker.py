@@ -49,7 +49,7 @@ class SampledWorker:
 
     def _begin(self) -> Sampler | None:
         try:
-            if len(os.listdir(self.folder)) >= MOST_WORKERS:
+            if len(list(Path(self.folder).iterdir())) >= MOST_WORKERS:
                 return None
         except OSError:
             return None  # nobody wants it

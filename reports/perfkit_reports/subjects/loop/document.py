@@ -6,7 +6,7 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Text, Tile
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.loop import headline, watched
+from perfkit_reports.subjects.loop import headline, stacks, watched
 from perfkit_reports.subjects.suite import cells, columns, sections
 from perfkit_reports.subjects.tables import listed, table
 
@@ -40,6 +40,7 @@ def document(analysis: Analysis) -> Document:
                 *(["A hollow dot at its height is how much of it was waiting for data."] if waits else []),
                 *(["They are those of the slowest rank."] if first.world_size > 1 else []),
             ),
+            *stacks.section(analysis),
             _watched(analysis),
         ],
     )

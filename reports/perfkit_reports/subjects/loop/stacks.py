@@ -1,0 +1,116 @@
+"""The Python stacks that were sampled of a loop and of its loaders' workers."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.model.stacks import HotLine, LoopStacks, ThreadStacks
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.stacks.hot import LEAST_SAMPLES
+from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
+from perfkit.units import percent, seconds
+from perfkit_reports.document.blocks import Block, Details, Facts, Group, Section, Table, Text
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import NOTHING, Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.loop import watched
+from perfkit_reports.wording import plural
+
+_INTRO = (
+    "A thread looks at where the loop is, many times a second while steps are timed, and in the worker processes of "
+    "DataLoaders from their beginning until all is recorded.",
+    "A line that calls native code looks the same as one that runs Python: what is known of it is whether the "
+    "interpreter's lock was held.",
+)
+_HELD = "Python, or native code that keeps the lock; else ops of torch, or waiting for data, a device or a lock"
+
+
+def _share(value: float) -> Cell:
+    return Cell(percent(value), value=value)
+
+
+def _held(line: HotLine) -> Cell:
+    return Cell(NOTHING) if line.held is None else _share(line.held)
+
+
+_NAMES: tuple[Column[HotLine], ...] = (
+    Column("Function", lambda line: Cell(line.function), numeric=False, code=True, wrap=True, weight=Weight.BRIEF),
+    Column("Line", lambda line: Cell(line.place), numeric=False, code=True, wrap=True, weight=Weight.BRIEF),
+)
+_LINES: tuple[Column[HotLine], ...] = (
+    *_NAMES,
+    Column(
+        "Share",
+        lambda line: _share(line.share),
+        meter=True,
+        weight=Weight.BRIEF,
+        help="samples in this line, or in what it calls of libraries",
+    ),
+    Column("Self", lambda line: _share(line.itself), help="samples in this line, in no Python function that it calls"),
+    Column("Total", lambda line: _share(line.total), help="samples in this line, or in anything that it calls"),
+    Column("Lock held", _held, help="part of the share in which the interpreter's lock was held: " + _HELD),
+    Column("Mostly in", lambda line: Cell(line.inside or NOTHING), numeric=False, code=True, wrap=True),
+)
+_LIBRARIES: tuple[Column[HotLine], ...] = (
+    *_NAMES,
+    Column("Self", lambda line: _share(line.itself), meter=True, weight=Weight.BRIEF),
+    Column("Total", lambda line: _share(line.total)),
+)
+
+
+def section(analysis: Analysis) -> Iterator[Section]:
+    """Hot lines of every recording that was sampled; nothing where none was."""
+    groups = []
+    sampled = [(variant.name, loop.stacks) for variant, loop in watched.loops(analysis) if loop.stacks is not None]
+    for place, (name, stacks) in enumerate(sampled):
+        title = name if len(analysis.variants) > 1 else ""
+        groups.append(Group(id=f"stacks-{place}", title=title, blocks=tuple(_threads(stacks, place))))
+    if groups:
+        files = (
+            f"Flame graphs: rank0/{SPEEDSCOPE_FILE} (speedscope.app) and rank0/{COLLAPSED_FILE} in the run's folder."
+        )
+        where = Text(id="stacks-files", lines=(files,), style="caption")
+        yield Section("stacks", "Python stacks", (*groups, where), intro=_INTRO)
+
+
+def _threads(stacks: LoopStacks, place: int) -> Iterator[Block]:
+    if stacks.loop is not None:
+        yield from _thread(stacks.loop, f"stacks-{place}-loop", "The loop", "timed steps")
+    if stacks.workers is not None:
+        count = plural(stacks.workers.processes, "worker process", "worker processes")
+        yield from _thread(stacks.workers, f"stacks-{place}-workers", f"{count} of DataLoaders", "their lives")
+
+
+def _thread(found: ThreadStacks, name: str, title: str, of: str) -> Iterator[Block]:
+    yield Facts(id=f"{name}-facts", title=title, items=tuple(_facts(found, of)))
+    if found.samples < LEAST_SAMPLES:
+        few = f"Only {plural(found.samples, 'sample')}: shares may be far off. More timed steps (--timed) tell more."
+        yield Text(id=f"{name}-few", lines=(few,), style="callout")
+    if found.lines:
+        yield _table(f"{name}-lines", f"{title}: lines of the program", _LINES, found.lines)
+    if found.libraries:
+        table = _table(f"{name}-libraries", f"{title}: lines of libraries", _LIBRARIES, found.libraries)
+        yield Details(id=f"{name}-more", title=f"{title}: lines of libraries", blocks=(table,), weight=Weight.DETAIL)
+
+
+def _table(name: str, title: str, columns: tuple[Column[HotLine], ...], rows: tuple[HotLine, ...]) -> Table:
+    return Table(id=name, title=title, columns=columns, rows=rows, what="line", limit=10)
+
+
+def _facts(found: ThreadStacks, of: str) -> Iterator[tuple[str, Cell]]:
+    yield "Samples", Cell(f"{found.samples:,}, {found.hz:g} a second", detail=f"{seconds(found.seconds)} of {of}")
+    if found.idle:
+        share = found.idle / (found.idle + found.samples)
+        yield "Waited to be asked for a batch", Cell(percent(share, 0), detail="left out of the shares")
+    if found.held is not None:
+        yield "Interpreter's lock held", Cell(percent(found.held, 0), detail=_HELD)
+    phases = sorted(found.phases.items(), key=lambda phase: -phase[1])
+    if any(phase for phase, _ in phases):
+        yield "Phases", Cell(", ".join(f"{phase or 'between them'} {percent(share, 0)}" for phase, share in phases))
+    if found.ours:
+        yield "In perfkit's own hooks", Cell(percent(found.ours))
+    if found.unnamed:
+        yield "In no line of the program", Cell(percent(found.unnamed))
+    lock = f"the lock was kept for {percent(found.lock)} of the time"
+    yield "Taking them cost", Cell(f"{percent(found.cost)} of a core", detail=lock)
+    if found.late:
+        late = f"of where the lock was let go of next, up to {seconds(found.late_s)} later: other threads ran Python"
+        yield "Late samples", Cell(percent(found.late), detail=late)
