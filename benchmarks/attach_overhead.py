@@ -132,8 +132,33 @@ def idle(trained: Trained, folder: Path, _steps: int) -> Iterator[StepEnd]:
     from perfkit.attach.profile import profile
 
     schedule = Schedule(warmup=SETTLE, timed=FOREVER)
-    with profile(folder, model=trained.model, optimizer=trained.optimizer, schedule=schedule, report=False):
+    with profile(
+        folder, model=trained.model, optimizer=trained.optimizer, schedule=schedule, report=False, stacks=None
+    ):
         yield lambda: None
+
+
+def _sampled(hz: float | None, end: StepEnd) -> "Instrument":
+    """Attached with all hooks, and stacks sampled so often; `end` is what a step does besides."""
+
+    @contextmanager
+    def attached(trained: Trained, folder: Path, _steps: int) -> Iterator[StepEnd]:
+        from perfkit.attach.profile import profile
+
+        schedule = Schedule(warmup=SETTLE // 2, max_warmup=SETTLE // 2, timed=FOREVER)
+        with profile(
+            folder, model=trained.model, optimizer=trained.optimizer, schedule=schedule, report=False, stacks=hz
+        ):
+            yield end
+
+    return attached
+
+
+def _python() -> None:
+    """Some 20 ms of plain Python."""
+    total = 0
+    for number in range(300_000):
+        total += number % 3
 
 
 @contextmanager
@@ -169,6 +194,8 @@ CASES = {
     "watch alone": Case(watch_alone, nothing, {}),
     "always-on": Case(always_on, nothing, {20: 1.005}),
     "idle": Case(idle, nothing, {20: 1.01, 100: 1.01}),
+    "stacks": Case(_sampled(100.0, lambda: None), _sampled(None, lambda: None), {20: 1.01}),
+    "stacks, Python": Case(_sampled(100.0, _python), _sampled(None, _python), {20: 1.01}),
     "tracing": Case(tracing, torch_profiler, {20: 1.0, 100: 1.0}, steps=TRACED_STEPS, block_s=0),
 }
 

@@ -96,7 +96,7 @@ class Sampler:
         self._thread = None
 
     def sampled(self, thread: str) -> SampledThread:
-        """What there is so far."""
+        """What there is so far: asked on the sampling thread, or when that has ended."""
         found = self._tree.sampled(thread=thread, hz=self._hz, seconds=self._seconds)
         return replace(found, cost_s=self._cost_s, lock_s=self._lock_s, late=self._late, late_s=self._late_s)
 
@@ -124,6 +124,7 @@ class Sampler:
             self._seconds = before[0] + now - began
             if now >= self._next_second:
                 self._next_second = now + 1.0
+                self._cost_s = before[1] + time.thread_time() - cpu
                 wanted = self._each_second(self)
             self._lock_s += time.monotonic() - now
             self._waits.look()

@@ -4,6 +4,7 @@ import json
 import time
 from pathlib import Path
 
+import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data._utils import worker
@@ -30,6 +31,7 @@ class Spinning(Dataset[torch.Tensor]):
         return torch.zeros(1)
 
 
+@pytest.mark.slow
 def test_the_loop_and_its_workers(tmp_path: Path) -> None:
     warnings: list[str] = []
     phases = PhaseMarks()

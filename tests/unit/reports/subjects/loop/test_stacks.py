@@ -1,0 +1,57 @@
+"""The section of sampled Python stacks."""
+
+from perfkit.analysis.model.stacks import HotLine, LoopStacks, ThreadStacks
+from perfkit_reports.document.blocks import Facts, Table, within
+from perfkit_reports.subjects.loop.stacks import section
+from tests.fixtures import sample_loops
+from tests.fixtures.suites import changed
+
+COLLATE = HotLine(function="collate", place="train.py:88", share=0.41, itself=0.4, total=0.5, held=1.0, inside="")
+STACKS = ThreadStacks(
+    processes=1,
+    samples=20,
+    idle=0,
+    seconds=0.2,
+    hz=100.0,
+    held=0.7,
+    ours=0.02,
+    unnamed=0.0,
+    phases={"": 0.2, "forward": 0.8},
+    lines=(COLLATE,),
+    libraries=(),
+    python=(),
+    data=(),
+    cost=0.009,
+    lock=0.005,
+    late=0.1,
+    late_s=0.005,
+)
+
+
+def test_nothing_is_said_where_nothing_was_sampled() -> None:
+    assert list(section(sample_loops.alone())) == []
+
+
+def test_hot_lines_and_what_is_known_of_the_samples() -> None:
+    analysis = sample_loops.alone()
+    first = analysis.variants[0]
+    workers = changed(STACKS, processes=2, samples=60, idle=20)
+    loop = changed(first.loop, stacks=LoopStacks(loop=STACKS, workers=workers))
+    [made] = section(changed(analysis, variants=(changed(first, loop=loop),)))
+    blocks = list(within(made.blocks))
+    own, theirs = (block for block in blocks if isinstance(block, Facts))
+    assert own.title == "The loop"
+    assert theirs.title == "2 worker processes of DataLoaders"
+    told = {name: cell.text for name, cell in own.items}
+    assert told == {
+        "Samples": "20, 100 a second",
+        "Interpreter's lock held": "70 %",
+        "Phases": "forward 80 %, between them 20 %",
+        "In perfkit's own hooks": "2.0 %",
+        "Taking them cost": "0.9 % of a core",
+        "Late samples": "10.0 %",
+    }
+    assert dict(theirs.items)["Waited to be asked for a batch"].text == "25 %"
+    table = next(block for block in blocks if isinstance(block, Table))
+    assert [column.cell(COLLATE).text for column in table.columns][:3] == ["collate", "train.py:88", "41.0 %"]
+    assert [block.id for block in blocks if block.id.endswith("few")] == ["stacks-0-loop-few"]
