@@ -24,7 +24,8 @@ def test_it_writes_where_it_was(tmp_path: Path) -> None:
     found = decode_json(file, file.read_bytes(), SampledThread)
     assert found.thread == WORKER
     outermost = {found.functions[list(found.stack(taken.node))[-1].function].name for taken in found.taken}
-    assert outermost == {"loop"}  # nothing of what started it
+    assert "loop" in outermost
+    assert outermost <= {"loop", "Thread.start"}  # of its own sampler; nothing of what started the worker
 
 
 def test_what_fails_in_it_fails(tmp_path: Path) -> None:
