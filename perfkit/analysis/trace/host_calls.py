@@ -44,13 +44,18 @@ class Calls(NamedTuple):
         return events
 
 
+def is_allocation(name: str) -> bool:
+    """Whether a call of the runtime takes or releases memory."""
+    return _ALLOCATION.fullmatch(name) is not None
+
+
 def host_calls(ops: Ops, windows: Windows) -> Calls:
     """The calls of each kind."""
     trace = ops.trace
     loading = fetches(trace)
     return Calls(
         runtime_calls(trace, windows, synchronises),
-        runtime_calls(trace, windows, lambda name: _ALLOCATION.fullmatch(name) is not None),
+        runtime_calls(trace, windows, is_allocation),
         loading[windows.at(trace.start_ns[loading]) != NONE],
     )
 

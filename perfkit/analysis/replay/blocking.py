@@ -1,0 +1,149 @@
+"""Calls of the runtime that block: which kernel each waited for, and what it costs by itself.
+
+A trace tells neither which stream a call waited for nor why it took long. What it shows is what ended just before the call
+returned.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfkit.analysis.replay.device import Device
+from perfkit.analysis.replay.edges import Flags
+from perfkit.analysis.trace.host_calls import is_allocation
+from perfkit.analysis.trace.work.launches import synchronises
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category, Ints
+
+# What a call that waits takes by itself, at most.
+_OWN_NS = 10_000
+# A call returns within this after what it waited for.
+_RETURNS_NS = 20_000
+
+_OF_ALL = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize|(cuda|hip)Free\w*|cuMem(Unmap|Free)\w*|.*QueueFinish.*")
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """Columns, one row a call in the order of time; `waits_for` is a row of `Device`, NONE where nothing is known.
+
+    `own_ns` is what it takes without waiting, `tail_ns` from the end of what it waits for (from its beginning, where
+    `at_begin`) to its return. `row` is the row of the copy that it started, NONE for a call that only waits.
+    """
+
+    event: Ints
+    thread: Ints
+    begin: Ints
+    end: Ints
+    waits_for: Ints
+    own_ns: Ints
+    tail_ns: Ints
+    at_begin: Flags
+    row: Ints
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+def blocking(ops: Ops, device: Device, threads: Ints) -> Blocking:
+    """The calls of these threads that blocked, or may when the device is later."""
+    trace = ops.trace
+    calls = trace.of(Category.LAUNCH)
+    calls = calls[np.isin(trace.thread[calls], threads)]
+    started = device.launch[device.launched]
+    waiting = calls[named(trace, calls, synchronises)]
+    waiting = np.setdiff1d(waiting, started)
+    releasing = calls[named(trace, calls, is_allocation)]
+    longer = trace.end_ns[releasing] - trace.start_ns[releasing] > _RETURNS_NS
+    waiting = np.union1d(waiting, np.setdiff1d(releasing[longer], started))
+    copies = np.flatnonzero(device.launched & device.leads & (device.kind != Category.KERNEL))
+    copy_waits, in_begin = _blocking_copies(device, copies)
+    copies = copies[copy_waits | in_begin]
+    in_begin = in_begin[copy_waits | in_begin]
+    event = np.concatenate([waiting, device.launch[copies]])
+    row = np.concatenate([np.full(len(waiting), NONE, np.int64), copies])
+    waits_for = np.concatenate([_waited_for(ops, device, waiting), copies])
+    at_begin = np.concatenate([np.zeros(len(waiting), np.bool_), in_begin])
+    begin, end = trace.start_ns[event], trace.end_ns[event]
+    outer = _outermost(trace.thread[event].astype(np.int64), begin, end)
+    event, row, waits_for, at_begin = event[outer], row[outer], waits_for[outer], at_begin[outer]
+    begin, end = begin[outer], end[outer]
+    until = np.where(at_begin, np.append(device.begun, 0)[waits_for], np.append(device.ended, 0)[waits_for])
+    known = (waits_for != NONE) & (until <= end)
+    # A call that released memory and waited for nothing that is known is host work.
+    keep = known | (row != NONE) | named(trace, event, synchronises)
+    waited = known & (until > begin)
+    tails = (end - until)[waited & (end - until <= _RETURNS_NS)]
+    usual = int(np.median(tails)) if len(tails) else 0
+    tail = np.where(waited, end - until, np.minimum(usual, end - until))
+    own = np.where(waited, np.minimum(end - begin, _OWN_NS), end - begin)
+    return Blocking(
+        event[keep],
+        trace.thread[event].astype(np.int64)[keep],
+        begin[keep],
+        end[keep],
+        np.where(known, waits_for, NONE)[keep],
+        own[keep],
+        tail[keep],
+        at_begin[keep],
+        row[keep],
+    )
+
+
+def _blocking_copies(device: Device, rows: Ints) -> tuple[Flags, Flags]:
+    """Which copies returned after their work had ended, and which long calls only after it had begun."""
+    begun, ended, returned = device.begun[rows], device.ended[rows], device.returned[rows]
+    to_end = ended <= returned
+    long = returned - device.called[rows] > _RETURNS_NS
+    return to_end, ~to_end & long & (begun >= device.called[rows]) & (begun <= returned)
+
+
+def _waited_for(ops: Ops, device: Device, calls: Ints) -> Ints:
+    trace = ops.trace
+    begin, end, thread = trace.start_ns[calls], trace.end_ns[calls], trace.thread[calls].astype(np.int64)
+    rows = np.flatnonzero(device.launched)
+    rows = rows[np.argsort(device.called[rows], kind="stable")]
+    result = np.full(len(calls), NONE, np.int64)
+    if not len(rows) or not len(calls):
+        return result
+    of_all = named(trace, calls, lambda name: _OF_ALL.fullmatch(name) is not None)
+    # Everything that was launched before: what of it ended last.
+    latest = _holders(device.ended[rows])
+    count = np.searchsorted(device.called[rows], begin)
+    result[of_all] = np.where(count[of_all] > 0, rows[latest[np.maximum(count[of_all] - 1, 0)]], NONE)
+    for number in np.unique(thread).tolist():
+        its = rows[device.thread[rows] == number]
+        mine = np.flatnonzero(~of_all & (thread == number))
+        count = np.searchsorted(device.called[its], begin[mine])
+        some = count > 0
+        last = its[np.maximum(count - 1, 0)] if len(its) else np.full(len(mine), NONE)
+        result[mine] = np.where(some, last, NONE)
+    until = np.append(device.ended, np.iinfo(np.int64).min)[result]
+    unexplained = (end - begin > _OWN_NS) & ((until > end) | (until < begin) | (end - until > _RETURNS_NS))
+    order = device.by_end
+    found = np.searchsorted(device.ended[order], end, side="right") - 1
+    candidate = np.where(found >= 0, order[np.maximum(found, 0)], NONE)
+    ended = np.append(device.ended, 0)[candidate]
+    called = np.append(np.where(device.launched, device.called, np.iinfo(np.int64).max), 0)[candidate]
+    fits = unexplained & (candidate != NONE) & (ended >= begin) & (end - ended <= _RETURNS_NS) & (called < begin)
+    return np.where(fits, candidate, result)
+
+
+def _holders(values: Ints) -> Ints:
+    """For each place the last one up to it with the largest value so far."""
+    latest = np.maximum.accumulate(values)
+    return np.maximum.accumulate(np.where(values == latest, np.arange(len(values)), 0))
+
+
+def _outermost(thread: Ints, begin: Ints, end: Ints) -> Ints:
+    """Rows in the order of time that lie in no other row of their thread."""
+    order = np.lexsort((-end, begin))
+    keep = []
+    for number in np.unique(thread).tolist():
+        mine = order[thread[order] == number]
+        until = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(end[mine])[:-1])
+        keep.append(mine[begin[mine] >= until])
+    rows = np.concatenate(keep) if keep else np.empty(0, np.int64)
+    return rows[np.argsort(begin[rows], kind="stable")]

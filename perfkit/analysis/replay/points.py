@@ -1,0 +1,70 @@
+"""The moments of host threads that matter: where work is handed to a device, where a call blocks, where a thread wakes.
+
+Between two moments of a thread lies host time. What is in it (ops, Python) needs no node: a change to it is a change to the
+length of the stretch.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.trace.read import Ints
+
+
+class Role(IntEnum):
+    """What happens at a moment, in the order of what happens at once."""
+
+    MARK = 0  # a step begins or ends, a thread wakes another
+    WAKES = 1  # the end of idle time that another thread ended
+    BEGIN = 2  # a call that may block begins
+    POINT = 3  # work is handed to the device
+    END = 4  # the call returns
+    SLEEPS = 5  # the beginning of idle time
+
+
+@dataclass(frozen=True)
+class Points:
+    """Columns, one row a moment, ordered by thread and time. `about` is the row of what it is about, by its role."""
+
+    thread: Ints
+    at_ns: Ints
+    role: NDArray[np.int8]
+    about: Ints
+
+    def __len__(self) -> int:
+        return len(self.thread)
+
+    def rows_of(self, role: Role, count: int) -> Ints:
+        """For each `about` below `count` its row in this role, -1 where there is none."""
+        result = np.full(count, -1, np.int64)
+        rows = np.flatnonzero(self.role == role)
+        result[self.about[rows]] = rows
+        return result
+
+
+@dataclass
+class Collected:
+    """Moments as rules find them."""
+
+    threads: list[Ints]
+    times: list[Ints]
+    roles: list[NDArray[np.int8]]
+    abouts: list[Ints]
+
+    @classmethod
+    def empty(cls) -> "Collected":
+        return cls([], [], [], [])
+
+    def add(self, role: Role, thread: Ints, at_ns: Ints, about: Ints) -> None:
+        self.threads.append(np.asarray(thread, np.int64))
+        self.times.append(np.asarray(at_ns, np.int64))
+        self.roles.append(np.full(len(at_ns), role, np.int8))
+        self.abouts.append(np.asarray(about, np.int64))
+
+    def ordered(self) -> Points:
+        thread, at_ns = np.concatenate(self.threads), np.concatenate(self.times)
+        role, about = np.concatenate(self.roles), np.concatenate(self.abouts)
+        order = np.lexsort((role, at_ns, thread))
+        return Points(thread[order], at_ns[order], role[order], about[order])

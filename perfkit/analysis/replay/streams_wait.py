@@ -1,0 +1,79 @@
+"""Streams that wait for each other: by events that were recorded, and by what the recording shows without a reason."""
+
+import re
+
+import numpy as np
+
+from perfkit.analysis.replay.device import Device
+from perfkit.analysis.replay.edges import Edge, Edges, Flags, Floats, edges
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import Category
+
+# A kernel that begins this soon after one of another stream ended, for no reason that is known, waited for it.
+_SOON_NS = {"rocm": 30_000, "": 12_000}
+# Starts within this of what is known need no further reason.
+_EXPLAINED_NS = 3_000
+
+_RECORDS = re.compile(r"(cuda|hip)EventRecord(WithFlags)?|cuEventRecord(WithFlags)?(_ptsz)?")
+_WAITS = re.compile(r"(cuda|hip)StreamWaitEvent|cuStreamWaitEvent(_ptsz)?")
+
+
+def by_events(ops: Ops, device: Device) -> Edges:
+    """Edges from the last kernel before an event's record to the first after the wait for it, where these fit.
+
+    Calls name neither event nor stream. A wait is for the event that its thread recorded last, which stands behind
+    what was launched last before; it holds up what is launched next. Where the recording contradicts that, or both
+    are of one stream, there is no edge.
+    """
+    trace = ops.trace
+    calls = trace.of(Category.LAUNCH)
+    records, waits = (
+        calls[named(trace, calls, lambda name, of=of: of.fullmatch(name) is not None)] for of in (_RECORDS, _WAITS)
+    )
+    sources, targets = [], []
+    order = device.by_call
+    for thread in np.unique(trace.thread[waits]).tolist():
+        its = order[device.thread[order] == thread]
+        called = device.called[its]
+        at = trace.start_ns[waits[trace.thread[waits] == thread]]
+        recorded = trace.start_ns[records[trace.thread[records] == thread]]
+        last = np.searchsorted(recorded, at) - 1
+        at, last = at[last >= 0], last[last >= 0]
+        before = np.searchsorted(called, recorded[last]) - 1
+        after = np.searchsorted(called, at)
+        good = (before >= 0) & (after < len(its))
+        sources.append(its[before[good]])
+        targets.append(its[after[good]])
+    if not sources:
+        return edges(Edge.EVENT, np.empty(0, np.int64), np.empty(0, np.int64), 0)
+    source, target = np.unique(np.stack([np.concatenate(sources), np.concatenate(targets)]), axis=1)
+    fits = (device.lane[source] != device.lane[target]) & (device.ended[source] <= device.begun[target])
+    source, target = source[fits], target[fits]
+    lag = device.begun[target] - device.ended[source]
+    near = lag[lag <= _SOON_NS[""]]
+    usual = float(np.median(near)) if len(near) else 0.0
+    return edges(Edge.EVENT, source, target, np.minimum(lag, usual), carries=True)
+
+
+def inferred(ops: Ops, device: Device, explained: Floats) -> Edges:
+    """Edges to kernels that begin later than all that is known (`explained`), just after another stream's kernel."""
+    soon = _SOON_NS["rocm" if _is_amd(ops) else ""]
+    order = device.by_end
+    late = np.flatnonzero(device.begun > explained + _EXPLAINED_NS)
+    found = np.searchsorted(device.ended[order], device.begun[late], side="right") - 1
+    late, found = late[found >= 0], found[found >= 0]
+    source = order[found]
+    fits: Flags = (
+        (device.lane[source] != device.lane[late])
+        & (device.begun[late] - device.ended[source] <= soon)
+        & (device.ended[source] > explained[late])
+    )
+    source, late = source[fits], late[fits]
+    return edges(Edge.INFERRED, source, late, device.begun[late] - device.ended[source], carries=True)
+
+
+def _is_amd(ops: Ops) -> bool:
+    trace = ops.trace
+    calls = trace.of(Category.LAUNCH)
+    return bool(named(trace, calls, lambda name: name.startswith("hip")).any())
