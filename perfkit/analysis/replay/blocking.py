@@ -1,7 +1,7 @@
 """Calls of the runtime that block: which kernel each waited for, and what it costs by itself.
 
-A trace tells neither which stream a call waited for nor why it took long. What it shows is what ended just before the call
-returned.
+A trace tells neither which stream a call waited for nor why it took long. What it shows is what ended just before the
+call returned.
 """
 
 import re
@@ -22,7 +22,9 @@ _OWN_NS = 10_000
 # A call returns within this after what it waited for.
 _RETURNS_NS = 20_000
 
-_OF_ALL = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize|(cuda|hip)Free\w*|cuMem(Unmap|Free)\w*|.*QueueFinish.*")
+_OF_ALL = re.compile(
+    r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize|(cuda|hip)Free\w*|cuMem(Unmap|Free)\w*|.*QueueFinish.*"
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def blocking(ops: Ops, device: Device, threads: Ints) -> Blocking:
     until = np.where(at_begin, np.append(device.begun, 0)[waits_for], np.append(device.ended, 0)[waits_for])
     known = (waits_for != NONE) & (until <= end)
     # A call that released memory and waited for nothing that is known is host work.
-    keep = known | (row != NONE) | named(trace, event, synchronises)
+    keep = (end > begin) & (known | (row != NONE) | named(trace, event, synchronises))
     waited = known & (until > begin)
     tails = (end - until)[waited & (end - until <= _RETURNS_NS)]
     usual = int(np.median(tails)) if len(tails) else 0
@@ -103,20 +105,23 @@ def _blocking_copies(device: Device, rows: Ints) -> tuple[Flags, Flags]:
 def _waited_for(ops: Ops, device: Device, calls: Ints) -> Ints:
     trace = ops.trace
     begin, end, thread = trace.start_ns[calls], trace.end_ns[calls], trace.thread[calls].astype(np.int64)
-    rows = np.flatnonzero(device.launched)
-    rows = rows[np.argsort(device.called[rows], kind="stable")]
+    # What was launched before the recording began has no launch in it, and all else without one began after its own.
+    launched = device.launched
+    backlog = device.begun < device.begun[launched].min(initial=np.iinfo(np.int64).max)
+    called = np.where(launched, device.called, np.where(backlog, np.iinfo(np.int64).min, device.begun))
+    rows = np.argsort(called, kind="stable")
     result = np.full(len(calls), NONE, np.int64)
     if not len(rows) or not len(calls):
         return result
     of_all = named(trace, calls, lambda name: _OF_ALL.fullmatch(name) is not None)
     # Everything that was launched before: what of it ended last.
     latest = _holders(device.ended[rows])
-    count = np.searchsorted(device.called[rows], begin)
+    count = np.searchsorted(called[rows], begin)
     result[of_all] = np.where(count[of_all] > 0, rows[latest[np.maximum(count[of_all] - 1, 0)]], NONE)
     for number in np.unique(thread).tolist():
         its = rows[device.thread[rows] == number]
         mine = np.flatnonzero(~of_all & (thread == number))
-        count = np.searchsorted(device.called[its], begin[mine])
+        count = np.searchsorted(called[its], begin[mine])
         some = count > 0
         last = its[np.maximum(count - 1, 0)] if len(its) else np.full(len(mine), NONE)
         result[mine] = np.where(some, last, NONE)
@@ -126,8 +131,8 @@ def _waited_for(ops: Ops, device: Device, calls: Ints) -> Ints:
     found = np.searchsorted(device.ended[order], end, side="right") - 1
     candidate = np.where(found >= 0, order[np.maximum(found, 0)], NONE)
     ended = np.append(device.ended, 0)[candidate]
-    called = np.append(np.where(device.launched, device.called, np.iinfo(np.int64).max), 0)[candidate]
-    fits = unexplained & (candidate != NONE) & (ended >= begin) & (end - ended <= _RETURNS_NS) & (called < begin)
+    before = np.append(called, 0)[candidate] < begin
+    fits = unexplained & (candidate != NONE) & (ended >= begin) & (end - ended <= _RETURNS_NS) & before
     return np.where(fits, candidate, result)
 
 

@@ -91,6 +91,8 @@ def device_of(ops: Ops) -> Device:
         leads=leads,
         before=_before(begun, ended, lane),
     )
+
+
 def _before(begun: Ints, ended: Ints, lane: Ints) -> Ints:
     """For each row the one of its stream that began before it and ended last."""
     order = np.lexsort((begun, lane))

@@ -1,7 +1,7 @@
 """The graph of a recording: what happened, and what had to happen before.
 
-Nodes are moments of the host's threads (`points`) and starts of kernels, edges what the rules of this package find. All are
-columns; the largest graph that was tried (4 million events) takes a few hundred megabytes.
+Nodes are moments of the host's threads (`points`) and starts of kernels, edges what the rules of this package find. All
+are columns.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,9 @@ def graph_of(ops: Ops, windows: Windows) -> Graph:
     full = throttled(device)
     woken = handoffs(ops, threads)
     points = _points(ops, windows, device, space, blocks, full, woken, threads)
-    origin = min(int(points.at_ns.min(initial=np.iinfo(np.int64).max)), int(device.begun.min(initial=np.iinfo(np.int64).max)))
+    origin = min(
+        int(points.at_ns.min(initial=np.iinfo(np.int64).max)), int(device.begun.min(initial=np.iinfo(np.int64).max))
+    )
     first_kernel = 1 + len(points)
     count = first_kernel + len(device)
     table = together(
@@ -121,7 +123,7 @@ def _points(
     numbers = np.arange(len(woken.thread))
     found.add(Role.SLEEPS, woken.thread, np.maximum(woken.slept, windows.span[0]), numbers)
     found.add(Role.WAKES, woken.thread, woken.woke, numbers)
-    found.add(Role.MARK, woken.by, woken.at, numbers)
+    found.add(Role.MARK, woken.by, _outside(blocks, woken.by, woken.at), numbers)
     marks = np.concatenate([ops.steps.start_ns, ops.steps.end_ns])
     on = np.concatenate([ops.steps.thread, ops.steps.thread])
     if not ops.steps.on_device:
@@ -137,7 +139,7 @@ def _points(
 
 
 def _outside(blocks: Blocking, thread: Ints, at: Ints) -> Ints:
-    """Moments within a call that blocks are moved to its beginning."""
+    """Moments within a call that blocks are moved to its beginning: between the two lies nothing else."""
     moved = at.copy()
     for number in np.unique(blocks.thread).tolist():
         its = np.flatnonzero(blocks.thread == number)
@@ -150,7 +152,9 @@ def _outside(blocks: Blocking, thread: Ints, at: Ints) -> Ints:
 
 def _host_edges(points: Points, blocks: Blocking, full: Throttled, woken: Handoffs, origin: int) -> list[Edges]:
     node = 1 + np.arange(len(points))
-    follows = np.concatenate(([False], points.thread[1:] == points.thread[:-1])) if len(points) else np.empty(0, np.bool_)
+    follows = (
+        np.concatenate(([False], points.thread[1:] == points.thread[:-1])) if len(points) else np.empty(0, np.bool_)
+    )
     lag = np.diff(points.at_ns, prepend=points.at_ns[:1]).astype(np.float64)
     kind = np.full(len(points), Edge.HOST, np.int8)
     ends = points.role == Role.END
@@ -164,10 +168,8 @@ def _host_edges(points: Points, blocks: Blocking, full: Throttled, woken: Handof
     by = points.rows_of(Role.WAKES, len(woken.thread))
     mark = np.full(len(woken.thread), -1, np.int64)
     if len(woken.thread):
-        for thread in np.unique(woken.by).tolist():
-            its = np.flatnonzero(points.thread == thread)
-            mine = np.flatnonzero(woken.by == thread)
-            mark[mine] = its[np.searchsorted(points.at_ns[its], woken.at[mine])]
+        marks = np.flatnonzero((points.role == Role.MARK) & (points.about != NONE))
+        mark[points.about[marks]] = marks
     handed = edges(Edge.HANDOFF, 1 + mark, 1 + by, woken.woke - woken.at)
     fresh = node[~follows & ~wakes]
     started = edges(Edge.START, np.zeros(len(fresh), np.int64), fresh, points.at_ns[fresh - 1] - origin)

@@ -1,7 +1,7 @@
 """The moments of host threads that matter: where work is handed to a device, where a call blocks, where a thread wakes.
 
-Between two moments of a thread lies host time. What is in it (ops, Python) needs no node: a change to it is a change to the
-length of the stretch.
+Between two moments of a thread lies host time. What is in it (ops, Python) needs no node: a change to it is a change to
+the length of the stretch.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from perfkit.trace.read import Ints
 class Role(IntEnum):
     """What happens at a moment, in the order of what happens at once."""
 
-    MARK = 0  # a step begins or ends, a thread wakes another
+    END = 0  # a call that may block returns
     WAKES = 1  # the end of idle time that another thread ended
-    BEGIN = 2  # a call that may block begins
-    POINT = 3  # work is handed to the device
-    END = 4  # the call returns
+    MARK = 2  # a step begins or ends, a thread wakes another
+    BEGIN = 3  # a call that may block begins
+    POINT = 4  # work is handed to the device
     SLEEPS = 5  # the beginning of idle time
 
 

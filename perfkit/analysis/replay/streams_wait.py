@@ -28,9 +28,8 @@ def by_events(ops: Ops, device: Device) -> Edges:
     """
     trace = ops.trace
     calls = trace.of(Category.LAUNCH)
-    records, waits = (
-        calls[named(trace, calls, lambda name, of=of: of.fullmatch(name) is not None)] for of in (_RECORDS, _WAITS)
-    )
+    records = calls[named(trace, calls, lambda name: _RECORDS.fullmatch(name) is not None)]
+    waits = calls[named(trace, calls, lambda name: _WAITS.fullmatch(name) is not None)]
     sources, targets = [], []
     order = device.by_call
     for thread in np.unique(trace.thread[waits]).tolist():

@@ -1,0 +1,98 @@
+"""A recording replayed: how well that reproduces it, what its critical path is, and what a change would gain."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfkit.analysis.model.replay import Replay, Simulated
+from perfkit.analysis.replay.change import WhatIf, parse
+from perfkit.analysis.replay.critical_path import HOST, critical_path
+from perfkit.analysis.replay.edges import Floats
+from perfkit.analysis.replay.graph import Graph, graph_of
+from perfkit.analysis.replay.modify import Modified, modified, unmodified
+from perfkit.analysis.replay.simulate import simulate
+from perfkit.analysis.replay.work import Work, work_of
+from perfkit.analysis.trace.intervals import length, union
+from perfkit.analysis.trace.work.windows import Windows
+from perfkit.trace.ops import Ops
+
+# With more of the span unexplained no figure is given.
+MOST_UNEXPLAINED = 0.10
+# A device that is this busy is not held up by the host.
+BUSY, MOSTLY = 0.90, 0.50
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A graph and its unmodified simulation."""
+
+    graph: Graph
+    work: Work
+    times: Floats
+    result: Replay
+
+
+def replay(ops: Ops, windows: Windows) -> Replayed | None:
+    """Replay a trace as it was recorded; None where no thread and no kernel tells what followed what."""
+    graph = graph_of(ops, windows)
+    if len(graph) < 3:
+        return None
+    work, same = work_of(ops), unmodified(graph)
+    times = simulate(graph.order, same.weights(graph))
+    recorded = float((graph.at_ns + graph.duration_ns).max())
+    simulated = _span(graph, same, times)
+    path = critical_path(graph, work, same, times)
+    device = graph.device
+    busy = length(union(device.begun, device.ended)) / recorded if recorded else 0.0
+    error = simulated / recorded - 1 if recorded else 0.0
+    reason = _refused(error, busy, path.seconds.get(HOST, 0.0) * 1e9 / recorded if recorded else 0.0)
+    result = Replay(
+        recorded_s=recorded / 1e9,
+        replayed_s=simulated / 1e9,
+        error=error,
+        nodes=len(graph),
+        busy=busy,
+        refused=reason,
+        critical_path=dict(sorted(path.seconds.items(), key=lambda item: -item[1])),
+    )
+    return Replayed(graph, work, times, result)
+
+
+def what_if(replayed: Replayed, text: str) -> Simulated:
+    """What the recording would have taken with the changes that a text names: see `change.parse`."""
+    graph = replayed.graph
+    change = modified(graph, replayed.work, parse(text))
+    times = simulate(graph.order, change.weights(graph))
+    span = _span(graph, change, times) / 1e9
+    path = critical_path(graph, replayed.work, change, times)
+    result = replayed.result
+    gain = result.replayed_s - span
+    return Simulated(
+        what=text,
+        gain_s=None if result.refused else gain,
+        share=None if result.refused else gain / result.replayed_s,
+        summed_s=_summed(replayed, parse(text)),
+        refused=result.refused,
+        critical_path=dict(sorted(path.seconds.items(), key=lambda item: -item[1])),
+    )
+
+
+def _span(graph: Graph, change: Modified, times: Floats) -> float:
+    return float((times[graph.order.place] + change.duration_ns).max())
+
+
+def _summed(replayed: Replayed, change: WhatIf) -> float | None:
+    """What the changed kernels take less, added up: the most that can be gained; None without a sum to make."""
+    graph, work = replayed.graph, replayed.work
+    if not work.on_device or not change.factors or change.host != 1 or change.graphs or change.fused:
+        return None
+    duration = modified(graph, work, WhatIf(change.factors)).duration_ns
+    return float(np.sum(graph.duration_ns - duration)) / 1e9
+
+
+def _refused(error: float, busy: float, host: float) -> str:
+    if abs(error) > MOST_UNEXPLAINED:
+        return f"the replay takes {error:+.0%} against the recording: more than {MOST_UNEXPLAINED:.0%} is not explained"
+    if busy >= BUSY and host > MOSTLY:
+        return f"the device is busy {busy:.0%} of the time, but {host:.0%} of the critical path is the host"
+    return ""

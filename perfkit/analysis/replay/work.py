@@ -1,0 +1,155 @@
+"""What the work of a graph is, in the words in which a change names it: by op, kernel, class, module and phase."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.replay.edges import Flags
+from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.record import PHASES
+from perfkit.trace.kernels import is_collective_kernel
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category, Ints
+
+# Words for several classes at once, and what people call one.
+WORDS: dict[str, tuple[OpClass, ...]] = {
+    "gemm": (OpClass.MATMUL, OpClass.CONVOLUTION),
+    "attention": (OpClass.ATTENTION,),
+    "elementwise": (OpClass.POINTWISE,),
+    "pointwise": (OpClass.POINTWISE,),
+    "norm": (OpClass.NORM,),
+    "softmax": (OpClass.SOFTMAX,),
+    "reduction": (OpClass.REDUCTION,),
+    "loss": (OpClass.LOSS,),
+    "optimizer": (OpClass.OPTIMIZER,),
+    "indexing": (OpClass.INDEX,),
+    "convolution": (OpClass.CONVOLUTION,),
+    "compiled": (OpClass.COMPILED,),
+}
+KERNELS, COMMUNICATION, COPIES = "kernels", "comm", "copies"
+
+# Of a kernel that no op is known for, by its own name; the first that it contains.
+_BY_KERNEL: tuple[tuple[str, OpClass], ...] = (
+    ("attention", OpClass.ATTENTION),
+    ("flash", OpClass.ATTENTION),
+    ("fmha", OpClass.ATTENTION),
+    ("softmax", OpClass.SOFTMAX),
+    ("norm", OpClass.NORM),
+    ("gemm", OpClass.MATMUL),
+    ("cublas", OpClass.MATMUL),
+    ("cutlass", OpClass.MATMUL),
+    ("cijk_", OpClass.MATMUL),
+    ("conv", OpClass.CONVOLUTION),
+    ("multi_tensor", OpClass.OPTIMIZER),
+    ("reduce", OpClass.REDUCTION),
+    ("elementwise", OpClass.POINTWISE),
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Columns, one row a piece of work: kernels of `Ops` on a device, without one its ops.
+
+    `name` and `op` index the trace's names (`op` NONE where no op is known), `owner` is the row of that op.
+    """
+
+    ops: Ops
+    on_device: bool
+    name: Ints
+    op: Ints
+    owner: Ints
+    phase: Ints
+    module: Ints
+    category: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def fits(self, what: str) -> Flags:
+        """Which pieces `what` names: a word, `module:` or `phase:` and a pattern, or one of ops' or kernels' names."""
+        collective: Flags = self._by_name(self.name, is_collective_kernel) | self._by_name(self.op, _is_communication)
+        copies: Flags = (self.category == Category.COPY) | (self.category == Category.FILL)
+        if what == COMMUNICATION:
+            return collective
+        if what == COPIES:
+            return copies
+        if what == KERNELS:
+            both: Flags = ~(collective | copies)
+            return both
+        if what in WORDS:
+            of_kind: Flags = np.isin(self.classes, [_CLASSES.index(kind) for kind in WORDS[what]])
+            return of_kind & ~(collective | copies)
+        label, _, pattern = what.partition(":")
+        if label == "phase":
+            chosen = [number for number, phase in enumerate(PHASES) if fnmatchcase(phase, pattern)]
+            in_phase: Flags = np.isin(self.phase, chosen)
+            return in_phase
+        if label == "module":
+            within = (fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*") for path in self.ops.modules)
+            of_module = np.asarray([*within, False])
+            inside: Flags = of_module[self.module]
+            return inside
+        return self._by_name(self.op, lambda name: fnmatchcase(name, what)) | self._by_name(
+            self.name, lambda name: fnmatchcase(name, what)
+        )
+
+    @property
+    def classes(self) -> NDArray[np.int8]:
+        """The class of each piece, as an index into `OpClass`: of its op, where that tells nothing of its kernel."""
+        of_op = self._table(self.op, op_class)
+        other = of_op == _CLASSES.index(OpClass.OTHER)
+        by_kernel = self._table(self.name, _class_of_kernel)
+        result: NDArray[np.int8] = np.where(other, by_kernel, of_op)
+        return result
+
+    def _table(self, column: Ints, of: Callable[[str], OpClass]) -> NDArray[np.int8]:
+        names = self.ops.trace.names
+        used = np.unique(column[column != NONE])
+        table = np.full(len(names) + 1, _CLASSES.index(OpClass.OTHER), np.int8)
+        table[used] = [_CLASSES.index(of(names[index])) for index in used.tolist()]
+        return table[column]
+
+    def _by_name(self, column: Ints, fits: Callable[[str], bool]) -> Flags:
+        names = self.ops.trace.names
+        used = np.unique(column[column != NONE])
+        table = np.zeros(len(names) + 1, np.bool_)
+        table[used] = [fits(names[index]) for index in used.tolist()]
+        return table[column]
+
+
+_CLASSES = list(OpClass)
+
+
+def class_of(number: int) -> OpClass:
+    return _CLASSES[number]
+
+
+def work_of(ops: Ops) -> Work:
+    """The pieces of a trace."""
+    trace, kernels = ops.trace, ops.kernels
+    names = trace.name[ops.event].astype(np.int64)
+    if len(kernels):
+        event = kernels.event
+        owner = ops.kernel_owner.astype(np.int64)
+        return Work(
+            ops, True, trace.name[event].astype(np.int64), np.append(names, NONE)[owner], owner,
+            ops.kernel_phase.astype(np.int64), ops.kernel_module.astype(np.int64), trace.category[event],
+        )  # fmt: skip
+    return Work(
+        ops, False, names, names, np.arange(len(ops)), ops.phase.astype(np.int64), ops.module.astype(np.int64),
+        trace.category[ops.event],
+    )  # fmt: skip
+
+
+def _is_communication(name: str) -> bool:
+    return op_class(name) == OpClass.COMMUNICATION
+
+
+def _class_of_kernel(name: str) -> OpClass:
+    if is_collective_kernel(name):
+        return OpClass.COMMUNICATION
+    lower = name.lower()
+    return next((kind for part, kind in _BY_KERNEL if part in lower), op_class(name))
