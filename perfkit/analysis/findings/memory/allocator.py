@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.memory.thresholds import FREE, IN_ONE_PIECE, KEPT, SMALL_BYTES
+from perfkit.analysis.findings.memory.thresholds import FREE, IN_ONE_PIECE, KEPT, SEGMENT, SMALL_BYTES
 from perfkit.analysis.findings.memory.view import AccountView
 from perfkit.analysis.memory.outside import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
@@ -77,7 +77,7 @@ def kept(view: AccountView) -> Iterator[Finding]:
         return
     free = held.free_bytes if held is not None else _beside(view)
     reserved = held.reserved_bytes if held is not None else view.account.peak_bytes + free
-    if free < SMALL_BYTES or free < KEPT * reserved:
+    if free < SEGMENT or free < KEPT * reserved:
         return
     piece = (
         "" if held is None or held.largest_free_bytes is None else f", {nbytes(held.largest_free_bytes)} in one piece"

@@ -137,7 +137,8 @@ def _large(view: AccountView, category: str, subject: str, remedies: Sequence[Re
     logits = [row for row in logits_of(view) if row.category == category]
     size = view.bytes_of(category) - sum(row.bytes for row in logits)
     won, action = min(view.winnable(category), size), view.advice(remedies)
-    if view.share(size) < LARGE or view.share(won) < NOTABLE or won < SMALL_BYTES or not action:
+    small = SMALL_ON_HOST if view.on_cpu else SMALL_BYTES
+    if view.share(size) < LARGE or view.share(won) < NOTABLE or won < small or not action:
         return
     rows = [row for row in view.account.rows if row.category == category]
     made = origins([*rows, *(msgspec.structs.replace(row, bytes=-row.bytes) for row in logits)])

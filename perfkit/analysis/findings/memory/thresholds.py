@@ -21,5 +21,8 @@ IN_ONE_PIECE = 0.5
 # Bytes: gaps and categories below this are nobody's problem, whatever their share.
 SMALL_BYTES = 2**20
 
-# Bytes: state of an optimizer below this is no matter where the memory is the host's.
+# Bytes: a category below this is no matter where the memory is the host's.
 SMALL_ON_HOST = 64 * 2**20
+
+# Bytes: what an allocator asks the device for at a time. Less than that can be free of itself.
+SEGMENT = 20 * 2**20

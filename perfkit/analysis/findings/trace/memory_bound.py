@@ -30,14 +30,15 @@ _FLOATS = frozenset(("fp64", "fp32", "fp16", "bf16"))
 def optimizer_not_fused(view: TraceView) -> Iterator[Told]:
     """An update in many ops reads and writes the state once for each of them."""
     rows = [row for row in view.ops() if row.phase == _OPTIMIZER or row.name.startswith("aten::_foreach_")]
-    rows = [row for row in rows if op_class(row.name) in (OpClass.OPTIMIZER, OpClass.POINTWISE, OpClass.COPY)]
+    classes = (OpClass.OPTIMIZER, OpClass.POINTWISE, OpClass.COPY)
+    rows = [row for row in rows if op_class(row.name) in classes and not _clips(row)]
     took = total_s(rows)
-    classes = view.trace.optimizers
-    action = fusing(classes)
+    optimizers = view.trace.optimizers
+    action = fusing(optimizers)
     if view.share(took) < NOTABLE or any("_fused_" in row.name for row in rows) or len(rows) < 2 or not action:
         return
     way = "foreach ops" if any("_foreach_" in row.name for row in rows) else "ops for one parameter at a time"
-    least = _fused_s(view, rows) if ADAM_LIKE.issuperset(classes) else None
+    least = _fused_s(view, rows) if ADAM_LIKE.issuperset(optimizers) else None
     floor = (
         "what they take beyond their own roofs; fusing wins more"
         if least is None
@@ -51,6 +52,12 @@ def optimizer_not_fused(view: TraceView) -> Iterator[Told]:
         basis=floor,
         rows=rows,
     )
+
+
+def _clips(row: OpRow) -> bool:
+    """Whether gradients are scaled by a number that lies in a tensor, as clip_grad_norm_ does: no part of an update."""
+    tensors = shapes(row)
+    return row.name == "aten::_foreach_mul_" and bool(tensors) and not tensors[-1].dims
 
 
 def _fused_s(view: TraceView, rows: list[OpRow]) -> float | None:

@@ -176,6 +176,17 @@ def test_a_little_state_on_a_cpu_is_no_finding() -> None:
     assert len(memory_findings(account({"optimizer state": 90}, peak=180, device="cpu"))) == 1
 
 
+@pytest.mark.parametrize("category", ["gradient", "parameter", "activation"])
+def test_nobody_deals_a_few_mib_of_a_host_out_over_ranks(category: str) -> None:
+    assert memory_findings(account({category: 9}, peak=18, device="cpu")) == ()
+    assert len(memory_findings(account({category: 9}, peak=18))) == 1
+    assert len(memory_findings(account({category: 90}, peak=180, device="cpu"))) == 1
+
+
+def test_less_than_an_allocator_reserves_at_a_time_is_not_told_as_kept() -> None:
+    assert memory_findings(account({}, peak=5, fragmentation=held(9, 4, None))) == ()
+
+
 def scores(op: str, mib: int, shape: str) -> LiveBlock:
     return LiveBlock(bytes=mib * MIB, category="temporary", name=op, op=op, module="blocks.0.attn", shape=shape)
 

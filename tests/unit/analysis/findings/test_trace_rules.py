@@ -245,6 +245,12 @@ def test_fused_is_advised_where_torch_has_it(optimizers: tuple[str, ...], advice
 def test_clipping_is_not_the_optimizer() -> None:
     norm = row("aten::_foreach_norm", 0.3, phase="optimizer")
     assert of(ops(norm, foreach("mul", 0.1, 0.02e12)), "optimizer is not fused") is None
+    scaled = row("aten::_foreach_mul_", 0.1, phase="optimizer", shapes="fp32[64,64] x27 fp32[]")
+    updates = [row(f"aten::{name}_", 0.1, phase="optimizer", shapes="fp32[64,64]") for name in ("mul", "add")]
+    finding = of(ops(scaled, *updates), "optimizer is not fused")
+    assert finding is not None
+    assert "2 calls of ops for one parameter at a time" in finding.evidence
+    assert "_foreach_mul_" not in finding.evidence
 
 
 def pointwise(name: str, seconds: float, **fields: Any) -> Any:
