@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.trace.tables import LONGEST_ROWS
+from perfkit.record import value_of
 from perfkit.store.layout import REPORT_JSON
 from perfkit.store.summary import SUMMARY_FILE
 from perfkit_reports.charts import curves, step_times
@@ -54,6 +55,17 @@ def assembled(
     )
 
 
+def _utilization(analysis: Analysis) -> Iterator[str]:
+    """What the two shares count, where they are beside each other."""
+    yield "MFU counts the model's own FLOPs, HFU also recomputed ones."
+    pairs = ((value_of(variant.model_flops), value_of(variant.hardware_flops)) for variant in analysis.variants)
+    if any(model is not None and run is not None and run < model for model, run in pairs):
+        yield (
+            "MFU counts all pairs of positions in attention; a kernel for causal attention leaves masked ones out, "
+            "which puts HFU below MFU."
+        )
+
+
 def table(analysis: Analysis, title: str, columns: Sequence[Column[Variant]], what: str, *caption: str) -> Table:
     """A row a variant, that unfolds to what lies behind it."""
     unfolded = {variant.name: details.blocks(variant, place) for place, variant in enumerate(analysis.variants)}
@@ -64,7 +76,7 @@ def table(analysis: Analysis, title: str, columns: Sequence[Column[Variant]], wh
         rows=analysis.variants,
         what=what,
         data="variants",
-        caption=" ".join((*caption, "MFU counts the model's own FLOPs, HFU also recomputed ones.")),
+        caption=" ".join((*caption, *_utilization(analysis))),
         details=lambda variant: unfolded[variant.name],
         weight=Weight.BRIEF,
     )

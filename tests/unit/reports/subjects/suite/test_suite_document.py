@@ -222,3 +222,12 @@ def test_a_step_without_an_interval_has_no_error_bar(realistic: Analysis) -> Non
     bars = [trace["error_y"] for trace in chart.figure["data"] if "error_y" in trace]
     assert bars[0] == {"visible": False}
     assert bars[1]["array"][0] == pytest.approx(16508 / 0.985 - 16508, rel=1e-3)
+
+
+def test_hfu_below_mfu_says_why(realistic: Analysis) -> None:
+    first = realistic.variants[0]
+    causal = msgspec.structs.replace(first, model_flops=known(8e9, "FLOP"), hardware_flops=known(7.6e9, "FLOP"))
+    for variant, told in ((causal, True), (first, False)):
+        table = blocks(document(msgspec.structs.replace(realistic, variants=(variant,))))["variants"]
+        assert isinstance(table, Table)
+        assert ("puts HFU below MFU" in table.caption) == told
