@@ -108,13 +108,19 @@ def parse(arguments: Sequence[str]) -> RunOptions:
     return options
 
 
+def _schedule(warmup: int | None, *, timed: int, trace: int, memory: int) -> Schedule:
+    """A warm-up that is asked for is as long as asked: a short program has no steps to give away."""
+    least, most = (_DEFAULTS.warmup, _DEFAULTS.max_warmup) if warmup is None else (warmup, warmup)
+    return Schedule(warmup=least, max_warmup=most, timed=timed, trace=trace, memory=memory)
+
+
 def checked(
     *,
     module: bool,
     program: tuple[str, ...],
     out: Path | None,
     name: str,
-    warmup: int,
+    warmup: int | None,
     timed: int,
     trace: int,
     memory: int,
@@ -157,9 +163,7 @@ def checked(
         module=module,
         out=out,
         name=name,
-        schedule=Schedule(
-            warmup=warmup, max_warmup=max(warmup, _DEFAULTS.max_warmup), timed=timed, trace=trace, memory=memory
-        ),
+        schedule=_schedule(warmup, timed=timed, trace=trace, memory=memory),
         step_every=step_every,
         step_function=step_function,
         unit=unit,
@@ -205,12 +209,10 @@ def _parameters() -> list[click.Parameter]:
         click.Option(["--name"], default="", help="What the run is called in reports.  [default: as the script]"),
         click.Option(
             ["--warmup"],
-            default=_DEFAULTS.warmup,
-            show_default=True,
             metavar="N",
             type=_COUNT,
-            help="Steps before timing, at least; on a single rank it goes on until steps are steady, for at most "
-            f"{_DEFAULTS.max_warmup}.",
+            help=f"Steps before timing.  [default: {_DEFAULTS.warmup}, on a single rank until steps are steady, for at "
+            f"most {_DEFAULTS.max_warmup}]",
         ),
         click.Option(
             ["--timed"],

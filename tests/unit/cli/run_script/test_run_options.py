@@ -36,6 +36,10 @@ def test_without_options_everything_is_recorded() -> None:
 
 def test_a_long_warm_up_is_allowed_to_be_that_long() -> None:
     assert parse(["--warmup", "100", "train.py"]).schedule.max_warmup == 100
+    short = parse(["--warmup", "1", "train.py"]).schedule
+    assert (short.warmup, short.max_warmup) == (1, 1)  # a program of ten steps is not over before it is timed
+    left = parse(["train.py"]).schedule
+    assert (left.warmup, left.max_warmup) == (5, 30)
 
 
 def test_lists() -> None:
