@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 # Batches are nested at most so deep in tuples, lists and mappings.
 _DEEPEST = 4
@@ -49,6 +50,18 @@ def called_with(inputs: Any) -> torch.Tensor | None:
             return tensor
         first = tensor if first is None else first
     return first
+
+
+def sequence_first(models: Iterable[nn.Module]) -> str:
+    """The first layer in `models` that reads [sequence, batch, ...], such as `nn.LSTM`; "" where none does.
+
+    Recurrent layers and attention of torch do so unless they are built with batch_first=True.
+    """
+    for model in models:
+        for module in model.modules():
+            if isinstance(module, nn.RNNBase | nn.MultiheadAttention) and not module.batch_first:
+                return f"nn.{type(module).__name__}"
+    return ""
 
 
 def units_of(fetched: list[int], given: list[int], *, stated: float | None, unit: str, doubt: str = "") -> Units:

@@ -1,17 +1,18 @@
 """What is recorded of a loop in one go, written as one variant of the run's suite."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import torch
+from torch import nn
 
 from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.models import unwrapped_module
 from perfkit.attach.timing import StepSeries
-from perfkit.attach.units import Units, units_of
+from perfkit.attach.units import Units, sequence_first, units_of
 from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
 from perfkit.instruments.environment import environment, with_fp32
 from perfkit.instruments.graph_capture import capturing
@@ -146,7 +147,13 @@ class VariantRecording:
         # Of several models (a critic, called several times for a batch) no one's calls tell the samples of a step.
         given = [count.given for count in counts] if len(self._trained.models) == 1 else []
         fetched = [count.fetched for count in counts]
-        units = units_of(fetched, given, stated=units_per_step, unit=unit, doubt=_doubt(counts) if given else "")
+        units = units_of(
+            fetched,
+            given,
+            stated=units_per_step,
+            unit=unit,
+            doubt=_doubt(counts, self._trained.models.values()) if given else "",
+        )
         fetching = any(count.fetches for count in counts)
         captures = sum(1 for count in self.series.counts if count.captures)
         if captures:
@@ -213,12 +220,15 @@ class VariantRecording:
         )
 
 
-def _doubt(counts: Sequence[StepCounts]) -> str:
+def _doubt(counts: Sequence[StepCounts], models: Iterable[nn.Module]) -> str:
     """Why what the model was called with may not be the samples of a step; "" where nothing speaks against it."""
     if any(count.closures for count in counts):
         return "an optimizer had the model evaluated several times in one step, on what may be the same samples"
     if any(count.single for count in counts):
         return "the model was called with vectors, each of which may be one sample"
+    layer = sequence_first(models)
+    if layer:
+        return f"the model has {layer} with batch_first=False, so that a first dimension may be that of the sequence"
     return ""
 
 

@@ -99,6 +99,18 @@ def test_samples_that_are_not_sure_are_not_known(doubtful: dict[str, int], why: 
     assert found.attached.again == (doubtful.get("closures", 0),)
 
 
+@pytest.mark.parametrize(("batch_first", "samples"), [(False, 0), (True, 35)])
+def test_a_first_dimension_that_may_be_the_sequence_is_no_batch(
+    batch_first: bool, samples: int, tmp_path: Path
+) -> None:
+    watched = Watched(tmp_path, nn.Sequential(nn.Embedding(9, 4), nn.LSTM(4, 4, batch_first=batch_first)))
+    watched.timed(StepCounts(optimizer_steps=1, forwards=1, backwards=1, given=35))
+    watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
+    found = watched.record()
+    assert found.workload.units_per_batch == samples
+    assert ("nn.LSTM with batch_first=False" in found.attached.units_source) == (not batch_first)
+
+
 def test_without_a_loader_waiting_is_unknown(watched: Watched) -> None:
     watched.timed(StepCounts(optimizer_steps=1))
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
