@@ -142,15 +142,21 @@ def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks
     hooks.listen(_down_to(session.roots, _DEEPEST))
     narrowed = False
     while len(warmup) < most and not recording.steady:
-        if not narrowed and loop.called:
-            narrowed = True
-            called = [module for module in _down_to(session.roots, _DEEPEST) if id(module) in loop.called]
-            hooks.listen(list(dict.fromkeys([*session.roots, *called])))
-            loop.largest = max(called, key=_size, default=None)
+        narrowed = narrowed or _narrow(session, hooks)
         yield from timed(loop, session.trained.device, 1, warmup)
         recording.steady = len(warmup) >= schedule.warmup and is_steady(warmup.wall_s())
-    if not narrowed:
+    if not narrowed and not _narrow(session, hooks):
         hooks.listen(session.roots)
+
+
+def _narrow(session: LoopSession, hooks: LoopHooks) -> bool:
+    """Listen to no more modules than the program calls itself; False where it has called none yet."""
+    if not session.loop.called:
+        return False
+    called = [module for module in _down_to(session.roots, _DEEPEST) if id(module) in session.loop.called]
+    hooks.listen(list(dict.fromkeys([*session.roots, *called])))
+    session.loop.largest = max(called, key=_size, default=None)
+    return True
 
 
 def _down_to(roots: Iterable[nn.Module], depth: int) -> list[nn.Module]:

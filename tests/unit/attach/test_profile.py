@@ -121,6 +121,17 @@ def test_without_an_optimizer_backward_passes_are_steps(tmp_path: Path) -> None:
     assert found.attached.instrumented_s.keys() == {"trace", "memory"}
 
 
+def test_one_step_of_warm_up_is_enough_to_count_samples(tmp_path: Path) -> None:
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with short(tmp_path / "run"):
+        for _ in range(8):
+            optimizer.zero_grad()
+            model(torch.ones(8, 4)).sum().backward()
+            optimizer.step()
+    assert record(tmp_path / "run").workload.units_per_batch == 8
+
+
 def test_gradients_that_are_accumulated_wait_for_whoever_clears_them(tmp_path: Path) -> None:
     with short(tmp_path / "run") as prof:
         update_by_hand(8, accumulate=5)
