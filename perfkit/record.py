@@ -283,7 +283,8 @@ class Attached(Struct):
     timed steps that are not among the samples since an evaluation ran in them. `instrumented_s` are the wall times of
     the steps under each instrument (`trace`, `memory`), which slow a step down. `fetches` are the batches asked of
     DataLoaders, empty where none was used; `again` the forward passes on what is, or may be, a batch that an earlier
-    one of the same step was on.
+    one of the same step was on. Of each instrument `pauses_s` is how long the loop stood still for it, `peak_bytes` how
+    much the process's largest resident set grew by it, and `ended_early` why it ended before all its steps.
     """
 
     steps_by: str
@@ -299,6 +300,9 @@ class Attached(Struct):
     data_wait_s: tuple[float, ...] = ()
     left_out_s: tuple[float, ...] = ()
     instrumented_s: dict[str, tuple[float, ...]] = {}
+    pauses_s: dict[str, float] = {}
+    peak_bytes: dict[str, int] = {}
+    ended_early: dict[str, str] = {}
     units_source: str = ""
     trigger: str = ""
 

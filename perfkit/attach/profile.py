@@ -12,6 +12,8 @@ import msgspec
 from torch import nn
 from torch.optim import Optimizer
 
+from perfkit.amounts import parse_amount
+from perfkit.attach.budget import OVERHEAD
 from perfkit.attach.folder import default_folder
 from perfkit.attach.guard import LOG
 from perfkit.attach.hooks import without_our_frames
@@ -120,6 +122,8 @@ def profile(
     units_per_step: float | None = None,
     unit: str = "samples",
     ranks: Collection[int] | None = None,
+    overhead: float | str = OVERHEAD,
+    max_memory: float | str | None = None,
     report: bool = True,
     loggers: Sequence[Logger] = (),
     always_on: bool = False,
@@ -148,6 +152,10 @@ def profile(
         units_per_step: what a step trains on, of this rank, in units called `unit`; else samples are counted in the
             batches of DataLoaders, or in what the model is called with.
         ranks: those of several that are traced and whose allocations are recorded, by default all; others are timed.
+        overhead: the share of the time since the loop began that recordings may take, such as 0.05 or "5%"; 10 s in
+            any case. A recording that would take more ends early or does not begin, and the report says so.
+        max_memory: bytes of the host's memory that a recording may take, or such as "2GiB"; by default a quarter of
+            what is available. Near the end of the host's memory none begins and one under way ends.
         report: write `report.html` and its like into the folder at the end, in a process of its own.
         loggers: where figures and the report go beside the folder (`perfkit.integrations`).
         always_on: instead of a few steps watch all of them, lightly: their times, what they wait for data, memory, MFU
@@ -194,6 +202,8 @@ def profile(
         unit=unit,
         ranks=None if ranks is None else tuple(ranks),
         stacks_hz=stacks or 0.0,
+        overhead=parse_amount(str(overhead), "1"),
+        max_memory=None if max_memory is None else _bytes(max_memory),
     )
     live = LiveWishes(trace_on=trace_on, on_outlier=on_outlier, on_drift=on_drift, flops_per_step=flops_per_step)
     return Profile(
@@ -206,6 +216,10 @@ def profile(
             live=live if always_on else None,
         )
     )
+
+
+def _bytes(size: float | str) -> float:
+    return parse_amount(size if isinstance(size, str) else f"{size}B", "bytes")
 
 
 def _script_name() -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 
+from perfkit.attach.budget import memory_cost_s
 from perfkit.attach.hooks import LoopHooks
 from perfkit.attach.live.flops import StepFlops, counted
 from perfkit.attach.live.triggers import Triggers
@@ -20,7 +21,7 @@ from perfkit.instruments.memory.allocator import unreported
 from perfkit.instruments.memory.history import allocator_history
 from perfkit.instruments.memory.record import recorded
 from perfkit.instruments.open_ranges import OpenRangeError
-from perfkit.instruments.recording import Recording
+from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.tensors import trained_blocks
 from perfkit.instruments.trace import lead_steps, traced
 from perfkit.instruments.warmup import is_steady
@@ -54,10 +55,16 @@ def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks)
         recording.warnings.append(f"no memory was recorded: {OpenRangeError(still_open)}")
     elif schedule.memory and unseen is not None:
         recording.warnings.append(f"no memory was recorded: {unseen}")
+    elif schedule.memory and (reason := _too_dear(session, recording)):
+        recording.warnings.append(f"no memory was recorded: {reason}")
     elif schedule.memory and _profiler_is_free(session, recording, "memory"):
         try:
             with session.profiler.taken():
-                yield from recording.instrumented("memory", _memory(session, recording), phases=True)
+                yield from recording.instrumented(
+                    "memory", _memory(session, recording), phases=True, steps=schedule.memory + 3
+                )
+        except EndNow:
+            recording.warnings.append(f"no memory was recorded: {recording.ended_early['memory']}")
         except ProfilerTaken:
             recording.warnings.append(f"no memory was recorded: {_BEGAN}")
         except OpenRangeError as error:
@@ -179,13 +186,19 @@ def _trace(session: LoopSession, recording: VariantRecording) -> Recording[tuple
     if not count or not _profiler_is_free(session, recording, "trace"):
         return ()
     lead = lead_steps(session.trained.device, session.world.size)
+    reason = recording.budget.may_begin()
+    if reason:
+        recording.warnings.append(f"no trace was recorded: {reason}")
+        return ()
     steps = traced(count, path, device=session.trained.device, lead=lead)
     try:
         with session.profiler.taken():
-            trace = yield from recording.instrumented("trace", steps, lead=lead)
+            trace = yield from recording.instrumented("trace", steps, lead=lead, steps=count + lead)
     except ProfilerTaken:
         recording.warnings.append(f"the trace was cut short: {_BEGAN}")
         return ()
+    if "trace" in recording.ended_early:
+        recording.warnings.append(f"the trace has fewer steps than {count}: {recording.ended_early['trace']}")
     recording.warnings += remarks(trace.kernels, trace.session)  # only told: the loop is not ours to trace again
     return trace.open_ranges
 
@@ -200,6 +213,13 @@ def _memory(session: LoopSession, recording: VariantRecording) -> Recording[None
             history=allocator_history(folder / HISTORY_FILE, trained.device, tell=recording.warnings.append),
         )
     write_allocations(folder / MEMORY_FILE, allocations)
+
+
+def _too_dear(session: LoopSession, recording: VariantRecording) -> str:
+    """Why memory must not be recorded, from what the trace has cost; "" where it may."""
+    traced_steps = len(recording.instrumented_s.get("trace", ()))
+    close_s = recording.pauses_s.get("trace", 0.0)
+    return recording.budget.may_begin(memory_cost_s(close_s, traced_steps, session.schedule.memory))
 
 
 def _profiler_is_free(session: LoopSession, recording: VariantRecording, purpose: str) -> bool:

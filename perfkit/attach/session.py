@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import perfkit
+from perfkit.attach.budget import OVERHEAD, Budget
 from perfkit.attach.folder import claim
 from perfkit.attach.guard import LOG
 from perfkit.attach.live.scalars import SCALARS
@@ -42,7 +43,8 @@ from perfkit.techniques.state import World
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
     """What the program's author asked for. `ranks` are traced and their memory is recorded; None: those of all. Stacks
-    are sampled `stacks_hz` times a second, 0 for never."""
+    are sampled `stacks_hz` times a second, 0 for never. `overhead` and `max_memory` (bytes) are what recordings may
+    cost (`perfkit.attach.budget`)."""
 
     folder: Path
     name: str
@@ -52,6 +54,8 @@ class Wishes:
     unit: str
     ranks: tuple[int, ...] | None = None
     stacks_hz: float = 0.0
+    overhead: float = OVERHEAD
+    max_memory: float | None = None
 
 
 class LoopSession:
@@ -60,6 +64,7 @@ class LoopSession:
     Attributes:
         steps: how many boundaries there were.
         stacks: what samples the loop's thread and its loaders' workers.
+        budget: what recordings may cost.
         profiler: whose turn it is with torch's profiler.
         main: the recording that begins with the loop; None until the first boundary.
         watch: of a loop that is watched all the time.
@@ -72,6 +77,7 @@ class LoopSession:
         self.loop = loop
         self.profiler = ProfilerTurn()
         self.stacks = LoopStacks(wishes.stacks_hz)
+        self.budget = Budget(wishes.overhead, wishes.max_memory)
         self.steps = 0
         self.main: VariantRecording | None = None
         self.watch: LiveWatch | None = None
@@ -170,7 +176,9 @@ class LoopSession:
             self._write_suite(variant, path)
             write_json(self.folder / path / SPEC_FILE, self._spec())
         self._began = datetime.now(UTC), time.monotonic()
-        return VariantRecording(self.folder / path, self.loop, self.trained, self.world, trigger=trigger)
+        return VariantRecording(
+            self.folder / path, self.loop, self.trained, self.world, trigger=trigger, budget=self.budget
+        )
 
     def write_timing(self, recording: VariantRecording) -> Units:
         wishes = self.wishes

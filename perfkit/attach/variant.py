@@ -1,14 +1,18 @@
 """What is recorded of a loop in one go, written as one variant of the run's suite."""
 
+import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import TypeVar
 
 import msgspec
 import torch
 from torch import nn
 
+from perfkit.attach.budget import Budget
 from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.models import unwrapped_module
 from perfkit.attach.timing import StepSeries
@@ -17,8 +21,9 @@ from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
 from perfkit.instruments.environment import environment, with_fp32
 from perfkit.instruments.graph_capture import capturing
 from perfkit.instruments.peaks import memory_peaks
+from perfkit.instruments.process_memory import give_back_free_pages, peak_resident_bytes
 from perfkit.instruments.recorder import Recorder
-from perfkit.instruments.recording import Recording
+from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors import Sensors, open_sensors
 from perfkit.instruments.tensors import compute_dtype, short_dtype
 from perfkit.instruments.trained import Trained
@@ -41,11 +46,27 @@ class VariantRecording:
         series: the timed steps; `warmup` those before them, and `steady` whether they had become so.
         first_timed: the step after which timing began.
         instrumented_s: wall times of the steps under each instrument.
+        budget: what recordings may cost.
+        pauses_s: how long the loop stood still for each instrument.
+        ended_early: why an instrument ended before all its steps.
         warnings: what the report should say beside the numbers.
     """
 
-    def __init__(self, folder: Path, loop: Loop, trained: Trained, world: World, *, trigger: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        loop: Loop,
+        trained: Trained,
+        world: World,
+        *,
+        trigger: str = "",
+        budget: Budget | None = None,
+    ) -> None:
         self.folder = folder
+        self.budget = budget or Budget()
+        self.pauses_s: dict[str, float] = {}
+        self.ended_early: dict[str, str] = {}
+        self._peak_bytes: dict[str, int] = {}
         self.trigger = trigger
         self.warnings: list[str] = []
         self._loop = loop
@@ -74,7 +95,7 @@ class VariantRecording:
         self.warmup = StepSeries()
         self.steady = False
         self.first_timed = 0
-        self.instrumented_s = {}
+        self.instrumented_s, self.pauses_s, self.ended_early, self._peak_bytes = {}, {}, {}, {}
         self._window = None
         self._energy = _NOT_TIMED
 
@@ -82,30 +103,59 @@ class VariantRecording:
         """All is written: what was trained is not held any longer."""
         self._trained = nothing
 
-    def instrumented(self, name: str, recording: Recording[T], *, phases: bool = False, lead: int = 0) -> Recording[T]:
+    def instrumented(
+        self, name: str, recording: Recording[T], *, phases: bool = False, lead: int = 0, steps: int = 0
+    ) -> Recording[T]:
         """`recording`, with the wall time of each step under it after the first `lead` written down, and phases marked
-        if asked for."""
+        if asked for. Where it costs too much before it has had `steps` steps it is told to end (`EndNow`)."""
         walls: list[float] = []
         evaluations = 0
+        timed = self.series.wall_s()
+        usual = median(timed) if timed else math.inf
+        peak = peak_resident_bytes()
         self._loop.phases.on = phases
         self._loop.take()
         try:
             while True:
                 try:
-                    next(recording)
+                    with self._pausing(name):
+                        if name in self.ended_early:
+                            recording.throw(EndNow())
+                        else:
+                            next(recording)
                 except StopIteration as ended:
                     result: T = ended.value
                     return result
                 start = time.perf_counter()
                 yield
                 walls.append(time.perf_counter() - start)
+                self.budget.spent_s += max(0.0, walls[-1] - usual)
+                reason = self.budget.goes_on() if len(walls) < steps else ""
+                if reason:
+                    self.ended_early[name] = reason
                 evaluations += self._loop.take().evaluations
         finally:
-            recording.close()
+            with self._pausing(name):
+                recording.close()
+                give_back_free_pages()
+            after = peak_resident_bytes()
+            if peak is not None and after is not None:
+                self._peak_bytes[name] = max(0, after - peak)
             self._loop.phases.on = False
             self.instrumented_s[name] = tuple(walls[lead:] or walls)
             if evaluations and not self.series.evaluates:
                 self.warnings.append(f"an evaluation ran in a step under the {name} recording, and is in its figures")
+
+    @contextmanager
+    def _pausing(self, name: str) -> Iterator[None]:
+        """The loop stands still for this instrument while entered."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            paused = time.perf_counter() - start
+            self.pauses_s[name] = self.pauses_s.get(name, 0.0) + paused
+            self.budget.spent_s += paused
 
     def begin_timing(self) -> None:
         """The timed steps begin now.
@@ -216,7 +266,14 @@ class VariantRecording:
             traceback=traceback,
             failed_step=None if status == Status.OK else steps,
             warnings=tuple(self.warnings),
-            attached=msgspec.structs.replace(attached, steps_seen=steps, instrumented_s=self.instrumented_s),
+            attached=msgspec.structs.replace(
+                attached,
+                steps_seen=steps,
+                instrumented_s=self.instrumented_s,
+                pauses_s=self.pauses_s,
+                peak_bytes=self._peak_bytes,
+                ended_early=self.ended_early,
+            ),
         )
 
 

@@ -80,7 +80,7 @@ def peak_rss_during(proc: Path = PROC) -> Iterator[ResidentPeak]:
     What was freed before and is still held by the C library's allocator is given back to the system first, so that
     it is not counted. The kernel's own high-water mark is used, which misses nothing between two readings.
     """
-    _give_back_free_pages()
+    give_back_free_pages()
     reset = _reset_peak(proc)
     resident = ResidentPeak()
     try:
@@ -94,6 +94,11 @@ def _first_collective(device: torch.device, sensors: Sensors | None) -> DeviceMo
     """The device after the first collective, for which NCCL sets up its communicator and buffers."""
     dist.all_reduce(torch.zeros(1, device=device))
     return device_moment(device, sensors)
+
+
+def peak_resident_bytes(proc: Path = PROC) -> int | None:
+    """The largest resident set so far, or since it was last reset; None where the system does not tell."""
+    return _status(proc).get(_PEAK)
 
 
 def _resident(proc: Path, when: str) -> Quantity:
@@ -141,7 +146,8 @@ def _no_status(proc: Path) -> Unknown:
     return Unknown(reason=f"the system does not tell it ({proc / 'status'}, Linux)")
 
 
-def _give_back_free_pages() -> None:
+def give_back_free_pages() -> None:
+    """What was freed and is still held by the C library's allocator goes back to the system."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it
     if trim is not None:
         trim(0)

@@ -20,6 +20,10 @@ T = TypeVar("T")
 Recording = Generator[None, None, T]
 
 
+class EndNow(Exception):  # noqa: N818 - no error: it has cost enough
+    """Thrown into a recording after a whole step, which is to be its last. It keeps what it can, or lets this pass."""
+
+
 def drive(recording: Recording[T], step: Step, first: int) -> T:
     """Run `step(first)`, `step(first + 1)`, ... as often as `recording` wants, and return its result."""
     index = first

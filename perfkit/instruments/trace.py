@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from perfkit.instruments.lost_kernels import KernelCount, count_kernels
 from perfkit.instruments.open_ranges import lasting, spans_of
-from perfkit.instruments.recording import Recording, same_thread
+from perfkit.instruments.recording import EndNow, Recording, same_thread
 from perfkit.instruments.sessions import session_begins
 from perfkit.record import MARK_PREFIX, STEP_MARK
 
@@ -64,6 +64,8 @@ def traced(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Re
     Of a loop that ends earlier the steps that were whole by then are written, and no file if there was none. The step
     is whole after which the recording is resumed; what began after that is marked as `CUT_STEP`.
 
+    `EndNow` ends it with the steps until then.
+
     `lead` more steps are recorded before (`lead_steps`), which are marked as `LEAD_STEP`. They count as steps where no
     other was whole.
     """
@@ -77,6 +79,8 @@ def traced(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Re
             while whole < count:
                 yield
                 whole += 1
+        except EndNow:
+            whole += 1
         except GeneratorExit:
             if not whole:
                 raise

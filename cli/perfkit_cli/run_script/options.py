@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from perfkit.amounts import parse_amount
 from perfkit.attach.launched import MOST_HZ, STACKS_HZ
 from perfkit.attach.live.triggers import REASONS
 from perfkit.errors import UsageError, unknown_name
@@ -56,6 +57,8 @@ class RunOptions:
     unit: str
     units_per_step: float | None
     ranks: tuple[int, ...] | None
+    overhead: float
+    max_memory: float | None
     always_on: bool
     trace_on: tuple[str, ...]
     log: tuple[str, ...]
@@ -129,6 +132,8 @@ def checked(
     unit: str,
     units_per_step: float | None,
     ranks: str,
+    overhead: str,
+    max_memory: str,
     always_on: bool,
     trace_on: str,
     log: tuple[str, ...],
@@ -169,6 +174,8 @@ def checked(
         unit=unit,
         units_per_step=units_per_step,
         ranks=_ranks(ranks),
+        overhead=parse_amount(overhead, "1"),
+        max_memory=parse_amount(max_memory, "bytes") if max_memory else None,
         always_on=always_on,
         trace_on=reasons,
         log=log,
@@ -266,6 +273,21 @@ def _parameters() -> list[click.Parameter]:
             metavar="LIST",
             help="Of several ranks, those that are traced and whose memory is recorded, such as 0,8; the others are "
             "timed.  [default: all]",
+        ),
+        click.Option(
+            ["--overhead"],
+            default="5%",
+            show_default=True,
+            metavar="SHARE",
+            help="Of the time since the loop began that recordings may take, 10 s in any case; one that would take "
+            "more ends early or does not begin.",
+        ),
+        click.Option(
+            ["--max-memory"],
+            default="",
+            metavar="SIZE",
+            help="Of the host's memory that a recording may take, such as 2GiB.  [default: a quarter of what is "
+            "available]",
         ),
         click.Option(
             ["--always-on"],

@@ -24,6 +24,8 @@ def profile_of(options: RunOptions, folder: Path, name: str, *, logs: bool) -> "
         step_every=options.step_every,
         units_per_step=options.units_per_step,
         ranks=options.ranks,
+        overhead=options.overhead,
+        max_memory=options.max_memory,
         unit=options.unit,
         report=options.report,
         always_on=options.always_on,

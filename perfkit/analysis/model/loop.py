@@ -15,12 +15,16 @@ class PerStep(Struct):
 
 
 class Slowdown(Struct):
-    """How long the steps took under an instrument, the median, and how many times as long as timed steps that is."""
+    """How long the steps took under an instrument, the median, and how many times as long as timed steps that is. The
+    loop stood still for it for `pause_s`, and the process's largest resident set grew by `peak_bytes`; None where that
+    is not known."""
 
     instrument: str
     seconds: float
     ratio: float
     steps: int
+    pause_s: float | None = None
+    peak_bytes: int | None = None
 
 
 class Outliers(Struct):

@@ -135,8 +135,17 @@ def _slowdowns(watched: Sequence[tuple[RankRecord, Attached]]) -> tuple[Slowdown
         for instrument, steps in attached.instrumented_s.items():
             if steps:
                 slowest[instrument] = max(slowest.get(instrument, (0.0, 0)), (median(steps), len(steps)))
+    paused = [attached.pauses_s for _, attached in watched]
+    grown = [attached.peak_bytes for _, attached in watched]
     return tuple(
-        Slowdown(instrument=instrument, seconds=took, ratio=took / timed, steps=count)
+        Slowdown(
+            instrument=instrument,
+            seconds=took,
+            ratio=took / timed,
+            steps=count,
+            pause_s=max((pauses[instrument] for pauses in paused if instrument in pauses), default=None),
+            peak_bytes=max((peaks[instrument] for peaks in grown if instrument in peaks), default=None),
+        )
         for instrument, (took, count) in slowest.items()
     )
 

@@ -21,7 +21,7 @@ from torch._C._profiler import (
 )
 from torch.profiler import ProfilerActivity
 
-from perfkit.instruments.recording import same_thread
+from perfkit.instruments.recording import EndNow, same_thread
 
 # Ops that only obtain memory for the op around them, which is the one worth naming.
 ALLOCATORS = ("aten::empty", "aten::resize_", "aten::new_empty", "aten::zeros", "aten::set_")
@@ -144,7 +144,9 @@ class AllocationProfiler:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         same_thread(self._thread)
-        self._recorded = _flatten(_disable_profiler().experimental_event_tree())
+        result = _disable_profiler()
+        if not isinstance(error, EndNow):  # nobody is going to ask
+            self._recorded = _flatten(result.experimental_event_tree())
 
 
 class _Around(NamedTuple):

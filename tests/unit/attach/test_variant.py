@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 from perfkit.attach import variant as variants
+from perfkit.attach.budget import FLOOR_S, Budget
 from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.timing import Stamp, StepSeries
 from perfkit.attach.variant import VariantRecording
 from perfkit.files import read_json
 from perfkit.instruments.energy import EnergyWindow
-from perfkit.instruments.recording import Recording
+from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.trained import Trained
 from perfkit.record import Quantity, RankRecord, Status, Unknown, value_of
 from perfkit.store.layout import RECORD_FILE, rank_folder
@@ -165,6 +166,44 @@ def test_an_instrument_that_is_closed_in_the_middle(watched: Watched) -> None:
     running.close()
     assert (ended, watched.loop.phases.on) == (["ended"], False)
     assert len(watched.recording.instrumented_s["trace"]) == 1
+
+
+def test_an_instrument_that_costs_too_much_ends_after_a_whole_step_and_its_cost_is_written(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.recording.budget = Budget(clock=lambda: 0.0)
+    told: list[int] = []
+
+    def recording() -> Recording[str]:
+        try:
+            for number in range(3):
+                yield
+                told.append(number)
+        except EndNow:
+            return "cut short"
+        return "found"
+
+    running = watched.recording.instrumented("trace", recording(), steps=3)
+    next(running)
+    watched.recording.budget.spent_s = 2 * FLOOR_S
+    with pytest.raises(StopIteration) as stopped:
+        next(running)
+    assert (stopped.value.value, told) == ("cut short", [])
+    watched.timed(StepCounts())
+    watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
+    watched.recording.close(1, Status.OK)
+    attached = watched.record().attached
+    assert attached is not None
+    assert "--overhead" in attached.ended_early["trace"]
+    assert attached.pauses_s["trace"] > 0
+    assert attached.peak_bytes["trace"] >= 0
+
+
+def test_an_instrument_is_not_told_to_end_after_its_last_step(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.recording.budget = Budget(clock=lambda: 0.0)
+    watched.recording.budget.spent_s = 2 * FLOOR_S
+    assert len(list(watched.recording.instrumented("trace", three_steps([]), steps=1))) == 3
+    assert watched.recording.ended_early == {}
 
 
 def test_an_evaluation_under_an_instrument_is_told_unless_every_step_has_one(watched: Watched) -> None:

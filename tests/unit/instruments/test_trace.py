@@ -11,7 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from perfkit.instruments import trace
 from perfkit.instruments.marks import step_mark
-from perfkit.instruments.recording import drive
+from perfkit.instruments.recording import EndNow, drive
 from perfkit.instruments.trace import CUT_STEP, LEAD_STEP, traced
 
 CPU = torch.device("cpu")
@@ -147,3 +147,15 @@ def test_marks_are_renamed_wherever_a_part_of_the_file_ends(tmp_path: Path, monk
     drive(traced(2, path, device=CPU, lead=1), step, 5)
     assert steps(path) == [6, 7]
     assert names(path).count(LEAD_STEP) == 1
+
+
+def test_a_trace_that_is_told_to_end_has_the_steps_until_then(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    recording = traced(5, path, device=CPU)
+    for index in range(2):
+        next(recording)
+        step(index)
+    with pytest.raises(StopIteration):
+        recording.throw(EndNow())
+    assert steps(path) == [0, 1]
+    assert off()

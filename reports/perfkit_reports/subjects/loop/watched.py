@@ -49,7 +49,12 @@ def steps(loop: Loop) -> str:
 def slowdown(found: Slowdown) -> str:
     """Stated, since no figure is corrected for it."""
     of = f", median of {found.steps:,}" if found.steps > 1 else ""
-    return f"{times(found.ratio)} the time of a timed step: {units.seconds(found.seconds)}{of}"
+    told = f"{times(found.ratio)} the time of a timed step: {units.seconds(found.seconds)}{of}"
+    if found.pause_s is not None:
+        told += f"; the loop stood still for {units.seconds(found.pause_s)}"
+    if found.peak_bytes is not None:
+        told += f", the process's peak memory rose by {units.nbytes(found.peak_bytes)}"
+    return told
 
 
 def _units(loop: Loop) -> Cell:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
+from perfkit.attach.budget import OVERHEAD
 from perfkit.errors import UsageError
 from perfkit.spec import Schedule
 from perfkit_cli.run_script.options import parse
@@ -81,3 +82,12 @@ def test_click_refuses_the_rest(arguments: list[str]) -> None:
 @pytest.mark.parametrize("name", ["step", "Trainer.step", "package.module:step", "package:Trainer.step"])
 def test_names_of_functions(name: str) -> None:
     assert parse(["--step-function", name, "x.py"]).step_function == name
+
+
+def test_what_recordings_may_cost() -> None:
+    options = parse(["--overhead", "20%", "--max-memory", "2GiB", "x.py"])
+    assert (options.overhead, options.max_memory) == (0.2, 2 * 2**30)
+    default = parse(["x.py"])
+    assert (default.overhead, default.max_memory) == (OVERHEAD, None)
+    with pytest.raises(UsageError, match="no unit"):
+        parse(["--max-memory", "6", "x.py"])

@@ -115,6 +115,9 @@ def test_counts_that_vary_are_a_span_and_a_gan_accumulates_nothing() -> None:
     assert facts["In a step"].text == "2 to 4 backward passes, 1 optimizer step"
     assert facts["In a step"].detail == ""
     assert watched.slowdown(Slowdown(instrument="trace", seconds=0.1, ratio=2.0, steps=1)).endswith("100 ms")
+    costly = Slowdown(instrument="trace", seconds=0.1, ratio=2.0, steps=1, pause_s=4.6, peak_bytes=3 * 2**20)
+    assert "the loop stood still for 4.6" in watched.slowdown(costly)
+    assert "peak memory rose by 3" in watched.slowdown(costly)
 
 
 def test_it_has_a_section_on_the_watching_and_none_on_trade_offs() -> None:

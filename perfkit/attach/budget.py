@@ -1,0 +1,133 @@
+"""What recordings may cost the program that they are made in: seconds, and bytes of the host's memory."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from perfkit.units import nbytes, percent, seconds
+
+# Recordings may take so much of the time that has passed since the watching began, and in any case so many seconds:
+# they come early, when a share of the time that has passed is next to nothing.
+OVERHEAD = 0.05
+FLOOR_S = 10.0
+# Without a limit recordings may take this part of the memory that is available when they begin.
+_PART = 0.25
+# With less than this part of the host's memory available, and at most so much, none begins and one under way ends.
+_RESERVE = 0.05
+_MOST_RESERVED = 2 * 2**30
+# What torch holds when it closes a recording, in bytes that the process grew by while it went on. Measured: 167 MB
+# became 837 MB.
+_CLOSING = 5.0
+# And how long that takes it, in seconds a byte: 4.6 s.
+_CLOSING_S = 28.0 / 2**30
+# What recording memory takes, in times of closing a trace of one step: 7.6 s of the step that is taken apart and 0.55 s
+# of each other, where three traced steps of 20 evaluations took 4.6 s to close.
+_DETAILED_STEP = 5.0
+_LIGHT_STEP = 0.4
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class HostMemory:
+    """Bytes: of this process, and what is available of all that it may have."""
+
+    resident: int
+    available: int
+    total: int
+
+
+def host_memory(cgroup: Path = CGROUP) -> HostMemory:
+    """Now. Where a control group has a limit, what is left of that counts; file pages that it can drop are left."""
+    host = psutil.virtual_memory()
+    available, total = int(host.available), int(host.total)
+    limit = _number(cgroup / "memory.max")
+    used = _number(cgroup / "memory.current")
+    if limit is not None and used is not None:
+        total = min(total, limit)
+        available = min(available, limit - used + _inactive_files(cgroup))
+    return HostMemory(psutil.Process().memory_info().rss, max(0, available), total)
+
+
+def _number(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None  # "max" where there is no limit
+
+
+def _inactive_files(cgroup: Path) -> int:
+    try:
+        lines = (cgroup / "memory.stat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
+
+
+class Budget:
+    """Keeps account of what recordings have cost so far, and says when one must not begin or has to end.
+
+    Attributes:
+        spent_s: seconds that the loop stood still, and that its steps were slower by.
+    """
+
+    def __init__(
+        self,
+        overhead: float = OVERHEAD,
+        max_memory: float | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        memory: Callable[[], HostMemory] = host_memory,
+    ) -> None:
+        self._overhead = overhead
+        self._max_memory = max_memory
+        self._clock = clock
+        self._memory = memory
+        self._began = clock()
+        self._at_start = memory()
+        self.spent_s = 0.0
+
+    def may_begin(self, expected_s: float = 0.0) -> str:
+        """Why a recording that is expected to cost so much must not begin; "" where it may."""
+        self._at_start = self._memory()
+        return self._near_the_end(self._at_start) or self._too_long(expected_s)
+
+    def goes_on(self) -> str:
+        """Why the recording that is under way has to end; "" where it may go on. Steps' costs are in `spent_s`."""
+        now = self._memory()
+        allowed = self._max_memory
+        said = f"--max-memory {nbytes(allowed)}" if allowed is not None else "a quarter of what was available"
+        if allowed is None:
+            allowed = _PART * self._at_start.available
+        needed = _CLOSING * (now.resident - self._at_start.resident)
+        if needed > allowed:
+            return f"it would have taken about {nbytes(needed)} of memory to its end, more than {said} (--max-memory)"
+        return self._near_the_end(now) or self._too_long(_CLOSING_S * (now.resident - self._at_start.resident))
+
+    def _near_the_end(self, now: HostMemory) -> str:
+        reserve = min(_RESERVE * now.total, _MOST_RESERVED)
+        if now.available >= reserve:
+            return ""
+        return f"the host had {nbytes(now.available)} of memory left, of {nbytes(now.total)}"
+
+    def _too_long(self, more_s: float) -> str:
+        more_s = max(0.0, more_s)
+        allowed = max(FLOOR_S, self._overhead * (self._clock() - self._began))
+        if self.spent_s + more_s <= allowed:
+            return ""
+        costs = f"{seconds(self.spent_s)} were spent" + (f", and about {seconds(more_s)} more needed" if more_s else "")
+        return (
+            f"{costs}, of {seconds(allowed)} that recordings may take (--overhead {percent(self._overhead, 0)}; at "
+            f"least {seconds(FLOOR_S)})"
+        )
+
+
+def memory_cost_s(trace_close_s: float, trace_steps: int, memory_steps: int) -> float:
+    """What recording memory is expected to cost, in seconds, from what it took to close the trace; 0 without one."""
+    if not trace_steps:
+        return 0.0
+    return trace_close_s / trace_steps * (_DETAILED_STEP + _LIGHT_STEP * (memory_steps + 1))

@@ -1,0 +1,90 @@
+"""What recordings may cost: the rules, on a clock and a host that stand still unless told."""
+
+from pathlib import Path
+
+import pytest
+
+from perfkit.attach.budget import FLOOR_S, Budget, HostMemory, host_memory, memory_cost_s
+
+GIB = 2**30
+
+
+class Host:
+    """A clock and a memory."""
+
+    def __init__(self, resident: float = 1.0, available: float = 16.0, total: float = 32.0) -> None:
+        self.now_s = 0.0
+        self.resident, self.available, self.total = resident, available, total
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def memory(self) -> HostMemory:
+        return HostMemory(int(self.resident * GIB), int(self.available * GIB), int(self.total * GIB))
+
+    def budget(self, overhead: float = 0.05, max_memory: float | None = None) -> Budget:
+        return Budget(overhead, max_memory, clock=self.clock, memory=self.memory)
+
+
+def test_the_floor_holds_until_the_share_is_more() -> None:
+    host = Host()
+    budget = host.budget()
+    budget.spent_s = FLOOR_S
+    assert budget.goes_on() == ""
+    budget.spent_s = FLOOR_S + 1
+    assert "--overhead 5" in budget.goes_on()
+    host.now_s = 20 * (FLOOR_S + 1)
+    assert budget.goes_on() == ""
+
+
+def test_what_is_expected_counts_before_it_begins() -> None:
+    host = Host()
+    budget = host.budget()
+    budget.spent_s = FLOOR_S / 2
+    assert budget.may_begin(FLOOR_S / 2) == ""
+    assert "more needed" in budget.may_begin(FLOOR_S)
+    host.now_s = 3600.0
+    assert budget.may_begin(FLOOR_S) == ""
+
+
+def test_a_recording_ends_before_its_closing_needs_more_than_a_quarter_of_what_there_is() -> None:
+    host = Host(available=4.0)
+    budget = host.budget()
+    assert budget.may_begin() == ""
+    host.resident += 0.19
+    assert budget.goes_on() == ""
+    host.resident += 0.02
+    assert "a quarter of what was available" in budget.goes_on()
+
+
+def test_a_limit_of_memory_is_kept() -> None:
+    host = Host()
+    budget = host.budget(max_memory=GIB / 2)
+    assert budget.may_begin() == ""
+    host.resident += 0.11
+    assert "--max-memory 512 MiB" in budget.goes_on()
+
+
+@pytest.mark.parametrize(("available", "said"), [(1.7, False), (1.5, True)])
+def test_near_the_hosts_limit_none_begins_and_one_under_way_ends(available: float, said: bool) -> None:
+    host = Host()
+    budget = host.budget(max_memory=100 * GIB)
+    assert budget.may_begin() == ""
+    host.available = available
+    assert ("memory left" in budget.goes_on()) is said
+    assert ("memory left" in budget.may_begin()) is said
+
+
+def test_the_limit_of_a_control_group_counts(tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("900000\n")
+    (tmp_path / "memory.stat").write_text("file 80000\ninactive_file 50000\n")
+    found = host_memory(tmp_path)
+    assert (found.available, found.total) == (150_000, 1_000_000)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host_memory(tmp_path).total > 1_000_000
+
+
+def test_memory_is_expected_to_cost_a_multiple_of_the_traces_end() -> None:
+    assert memory_cost_s(4.6, 3, 3) == pytest.approx(10.1, abs=0.1)
+    assert memory_cost_s(4.6, 0, 3) == 0.0
