@@ -25,6 +25,7 @@ Examples:
   perfkit analyze trace.json --device here             recorded on this machine: use what `perfkit calibrate` measured
   perfkit analyze trace.json --counters ncu.csv        counted FLOPs and bytes instead of modelled ones
   perfkit analyze replay.json --capture capture/       ops for the kernels of replayed CUDA graphs
+  perfkit analyze trace.json --what-if gemm=0.8 --what-if comm=0    simulated on its dependencies, not added up
   perfkit analyze gs://bucket/run/ --engine ray        hundreds of ranks, on a Ray cluster
   perfkit analyze trace.json --json | jq .traces[0].time_split
 \b
@@ -59,6 +60,14 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     multiple=True,
     help="Traces of the captures of the CUDA graphs that TRACE replays: a file or a folder. Their ops tell what the "
     "replayed kernels are.  [default: those beside TRACE, by the names that servers give them]",
+)
+@click.option(
+    "--what-if",
+    "what_ifs",
+    metavar="CHANGES",
+    multiple=True,
+    help="Simulate changes, such as 'aten::mm=0.8,elementwise=0.5,comm=0,host=0.5,sync=none,graphs,fuse=elementwise': "
+    "what then takes which part of its time. Several times for a table.",
 )
 @click.option(
     "--out",
@@ -99,6 +108,7 @@ def command(
     device: str | None,
     counters: Path | None,
     capture: tuple[str, ...],
+    what_ifs: tuple[str, ...],
     out: Path | None,
     static: bool,
     engine: str,
@@ -132,6 +142,7 @@ def command(
             device=device,
             counters=counters,
             capture=capture,
+            what_ifs=what_ifs,
             engine=engine,
             jobs=jobs,
             limits=Limits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit),

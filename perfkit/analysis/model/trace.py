@@ -9,6 +9,7 @@ from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.products import AttentionRow, GemmRow
+from perfkit.analysis.model.replay import Replay, Simulated
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
 from perfkit.devices.ceiling import DeviceCeilings
@@ -172,6 +173,8 @@ class RankTrace(Struct):
         model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `computed_in` splits the
             latter by what they were computed in, `matrix_unit` and `matrix_dtype` are those of most of them, all empty
             where that is not known.
+        replay: how well the trace is reproduced by replaying it, and its critical path; None where nothing can be
+            replayed. `what_ifs` are gains of the changes that were asked for, of the whole trace.
         level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
             `memory`): the same FLOP/s at several intensities.
     """
@@ -223,6 +226,8 @@ class RankTrace(Struct):
     gemms: tuple[GemmRow, ...] = ()
     attentions: tuple[AttentionRow, ...] = ()
     optimizers: tuple[str, ...] = ()
+    replay: Replay | None = None
+    what_ifs: tuple[Simulated, ...] = ()
 
     @property
     def modelled_share(self) -> float | None:

@@ -14,6 +14,7 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.parallel.processes import default_jobs
 from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.replay.change import parse
 from perfkit.analysis.trace.difference import difference
 from perfkit.analysis.trace.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
 from perfkit.analysis.trace.labels import labelled, sides
@@ -55,6 +56,7 @@ def analyse_traces(
     device: str | None = None,
     counters: str | Path | None = None,
     capture: Named = (),
+    what_ifs: Sequence[str] = (),
     engine: str = engines.PROCESSES,
     jobs: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -71,6 +73,7 @@ def analyse_traces(
         counters: a CSV export of Nsight Compute for the trace, of which there must be one only.
         capture: traces of captures of the graphs that the traces replay, likewise; of several ranks each takes its own.
             Where none are given, those that lie beside a trace are taken, by the names that servers give them.
+        what_ifs: changes whose gain is simulated on each trace: see `perfkit.analysis.replay.change.parse`.
         engine, jobs: see `engines.run`.
         limits: how much a trace may hold.
         command: the command line, for the report.
@@ -79,6 +82,8 @@ def analyse_traces(
     A file that cannot be read becomes a warning where others can be; where none can, its error is raised
     (`RunFormatError`). A wrong request is a `UsageError`.
     """
+    for text in what_ifs:
+        parse(text)
     sources = expand(traces)
     others = expand(against) if against else ()
     captures = expand(capture) if capture else ()
@@ -100,6 +105,7 @@ def analyse_traces(
             number,
             tuple(map(place, captures)),
             must_fit=len(sources) == 1,
+            what_ifs=tuple(what_ifs),
         )
         for number, source in enumerate(sources)
     ]

@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
+from perfkit.analysis.replay.replay import replay, what_if
 from perfkit.analysis.trace.captures import with_captures
 from perfkit.analysis.trace.device import trace_device
 from perfkit.analysis.trace.memory import trace_memory
 from perfkit.analysis.trace.rank_trace import analyse_ops
+from perfkit.analysis.trace.work.windows import windows
 from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
 from perfkit.errors import RunFormatError
 from perfkit.trace.counters.match import read_counters
@@ -25,7 +27,7 @@ class Job(NamedTuple):
     """One file to analyse; what a process or a Ray task is given. `readers` is how many processes decode it.
 
     `number` is its place among those that were asked for. `captures` are traces of captures for the graphs that it
-    replays, of which some `must_fit`.
+    replays, of which some `must_fit`. `what_ifs` are changes to simulate.
     """
 
     source: str
@@ -36,6 +38,7 @@ class Job(NamedTuple):
     number: int = 0
     captures: tuple[str, ...] = ()
     must_fit: bool = True
+    what_ifs: tuple[str, ...] = ()
 
     def __fspath__(self) -> str:
         return self.source
@@ -68,12 +71,15 @@ def analyse_file(job: Job) -> Outcome:
     )
     rank = analyse_ops(ops, device_ceilings.ceilings, device_name=device_ceilings.device_name, counters=counted)
     memory, remarks = trace_memory(ops)
+    replayed = replay(ops, windows(ops))
     rank = replace(
         rank,
         reading=replace(rank.reading, events=len(trace)),
         device_basis=device_ceilings.basis,
         memory=memory,
         graphs=graphs,
+        replay=None if replayed is None else replayed.result,
+        what_ifs=() if replayed is None else tuple(what_if(replayed, text) for text in job.what_ifs),
         notes=(*rank.notes, *found, *remarks),
     )
     if rank.unseen_device:

@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings, Kind
 from perfkit.record import Measurement, Quantity
-from perfkit.units import nbytes
+from perfkit.units import nbytes, seconds
 
 
 def trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
@@ -28,6 +28,7 @@ def trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
         *of_quantity("MFU", (trace.mfu for trace in traces)),
         *of_quantity("HFU", (trace.hfu for trace in traces)),
     ]
+    entries += _replays(traces)
     if any(trace.collectives for trace in traces):
         entries.append(
             Provenance(
@@ -42,6 +43,23 @@ def trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
             Provenance(figure="memory account", how="recorded", detail="the allocator's events in the trace, replayed")
         )
     return tuple(entries)
+
+
+def _replays(traces: Sequence[RankTrace]) -> list[Provenance]:
+    """How well a trace is replayed; of several the one that is replayed worst."""
+    replays = [trace.replay for trace in traces if trace.replay is not None]
+    if not replays:
+        return []
+    worst = max(replays, key=lambda replay: abs(replay.error))
+    refused = f"; no gain is simulated: {worst.refused}" if worst.refused else ""
+    return [
+        Provenance(
+            figure="replay",
+            how="simulated",
+            detail=f"replay error {worst.error:+.2%}: the trace's dependencies, replayed unmodified, take "
+            f"{seconds(worst.replayed_s)} where {seconds(worst.recorded_s)} were recorded{refused}",
+        )
+    ]
 
 
 def _files(traces: Sequence[RankTrace]) -> str:

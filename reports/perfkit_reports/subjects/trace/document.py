@@ -5,7 +5,7 @@ from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.document import Document
 from perfkit_reports.subjects import findings, memory
-from perfkit_reports.subjects.trace import costs, device, explained, headline, products, ranks, step
+from perfkit_reports.subjects.trace import costs, device, explained, headline, products, ranks, replayed, step
 from perfkit_reports.subjects.trace.data import data
 from perfkit_reports.subjects.trace.series import memory_holders
 from perfkit_reports.subjects.trace.summary import summary
@@ -20,6 +20,7 @@ def _memory(analysis: TraceAnalysis) -> Section | None:
 _SECTIONS = (
     step.changes,
     step.time,
+    replayed.replayed,
     step.roofline,
     costs.savings,
     products.products,
