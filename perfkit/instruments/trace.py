@@ -108,7 +108,10 @@ def _export(write: Write, path: Path, wanted: slice) -> None:
         write(plain)
         _check_end(plain)
         other = _other_names(plain, wanted) if wanted != slice(0, None) else {}
-        with plain.open("rb") as file, igzip.open(path, "wb", compresslevel=_COMPRESSION) as packed:
+        with (
+            plain.open("rb") as file,
+            igzip.open(path, "wb", compresslevel=_COMPRESSION) as packed,  # type: ignore[no-untyped-call]
+        ):
             if other:
                 for part in _parts(file):
                     packed.write(_STEP.sub(lambda mark: other.get(mark[0], mark[0]), part))

@@ -11,6 +11,7 @@ from torch import nn
 
 from perfkit.allocations import Allocations, allocations
 from perfkit.attach import program as programs
+from perfkit.attach.budget import FLOOR_S, Budget, HostMemory
 from perfkit.attach.loop import Loop
 from perfkit.attach.program import program
 from perfkit.attach.session import LoopSession, Wishes
@@ -201,3 +202,22 @@ def test_a_loop_that_ends_within_a_pass_ends_its_instrument(tmp_path: Path, monk
     running.close()
     assert driven.on == "nothing"
     assert driven.recording.recorder.record.status == Status.CRASHED  # until the session says how it ended
+
+
+def test_memory_that_would_cost_more_than_recordings_may_take_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = Driven(tmp_path, monkeypatch)
+    monkeypatch.setattr(programs, "memory_cost_s", lambda *_: 2 * FLOOR_S)
+    assert "memory" not in driven.run()
+    assert any("no memory was recorded" in line and "--overhead" in line for line in driven.recording.warnings)
+
+
+def test_nothing_is_recorded_near_the_hosts_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driven = Driven(tmp_path, monkeypatch)
+    driven.recording.budget = Budget(memory=lambda: HostMemory(resident=1, available=1, total=2**30))
+    assert {"trace", "memory"}.isdisjoint(driven.run())
+    assert [line.partition(":")[0] for line in driven.recording.warnings] == [
+        "no trace was recorded",
+        "no memory was recorded",
+    ]
