@@ -3,12 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.analysis.replay.edges import Edge, Floats
 from perfkit.analysis.replay.graph import Graph
 from perfkit.analysis.replay.modify import Modified
 from perfkit.analysis.replay.work import COMMUNICATION, COPIES, Work
-from perfkit.trace.read import Ints
+from perfkit.trace.read import NONE, Ints
 
 HOST, LAUNCH, GEMM, ATTENTION, OTHER_KERNELS = "host", "launch", "GEMM", "attention", "other kernels"
 WAITS, GAPS, BEFORE = "waits", "gaps between kernels", "before the first recorded work"
@@ -41,49 +42,35 @@ def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> 
     weight = np.append(change.weights(graph), 0.0)
     ends = times[order.place] + change.duration_ns
     last = int(ends.argmax())
-    kind_of = _kinds(work)
-    node_of = np.full(len(order), -1, np.int64)
-    node_of[order.place] = np.arange(len(graph))
-    spent: dict[str, float] = {}
-    kernels: list[int] = []
-
-    def spend(kind: str, nanoseconds: float) -> None:
-        spent[kind] = spent.get(kind, 0.0) + nanoseconds / 1e9
-
-    def run(node: int) -> None:
-        row = node - graph.first_kernel
-        kernels.append(row)
-        spend(kind_of[row], float(change.duration_ns[node]))
-
-    if last >= graph.first_kernel:
-        run(last)
+    by_first = times[order.first] + weight[order.first_edge] >= times[order.second] + weight[order.second_edge]
+    before = np.where(by_first, order.first, order.second).tolist()
     place = int(order.place[last])
+    walked = []
     while place:
-        choices = (
-            (times[order.first[place]] + weight[order.first_edge[place]], order.first_edge[place], order.first[place]),
-            (
-                times[order.second[place]] + weight[order.second_edge[place]],
-                order.second_edge[place],
-                order.second[place],
-            ),
-        )
-        _, edge, before = max(choices, key=lambda choice: float(choice[0]))
-        if edge >= 0:
-            taken = float(times[place] - times[before])
-            source = int(table.source[edge])
-            if table.carries[edge]:
-                run(source)
-                taken -= float(change.duration_ns[source])
-            spend(_OF_EDGE[Edge(int(table.kind[edge]))], taken)
-        place = int(before)
-    return CriticalPath(spent, np.asarray(sorted(set(kernels)), np.int64))
+        walked.append(place)
+        place = before[place]
+    path = np.asarray(walked, np.int64)
+    edge = np.where(by_first, order.first_edge, order.second_edge)[path]
+    came = np.where(by_first, order.first, order.second)[path]
+    path, came, edge = path[edge != NONE], came[edge != NONE], edge[edge != NONE]
+    carries, source = table.carries[edge], table.source[edge]
+    taken = times[path] - times[came] - np.where(carries, change.duration_ns[source], 0.0)
+    spent: dict[str, float] = {}
+    for kind in np.unique(table.kind[edge]).tolist():
+        name = _OF_EDGE[Edge(kind)]
+        spent[name] = spent.get(name, 0.0) + float(taken[table.kind[edge] == kind].sum()) / 1e9
+    nodes = source[carries]
+    if last >= graph.first_kernel:
+        nodes = np.append(nodes, last)
+    kernels = nodes - graph.first_kernel
+    kinds = _kinds(work)[kernels] if work.on_device else np.empty(0, object)
+    for name in sorted(set(kinds.tolist())):
+        spent[name] = spent.get(name, 0.0) + float(change.duration_ns[nodes[kinds == name]].sum()) / 1e9
+    return CriticalPath(spent, np.unique(kernels))
 
 
-def _kinds(work: Work) -> list[str]:
-    if not work.on_device:
-        return []
+def _kinds(work: Work) -> NDArray[np.object_]:
     kinds = np.full(len(work), OTHER_KERNELS, object)
     for what, kind in (("gemm", GEMM), ("attention", ATTENTION), (COMMUNICATION, "communication"), (COPIES, "copies")):
         kinds[work.fits(what)] = kind
-    names: list[str] = kinds.tolist()
-    return names
+    return kinds
