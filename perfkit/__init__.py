@@ -24,6 +24,7 @@ _API = {
     "analyse_memory": "perfkit.analysis.memory.file",
     "analyse_traces": "perfkit.analysis.trace.analyse",
     "read_trace": "perfkit.trace.read",
+    "what_if": "perfkit.analysis.replay.ask",
 }
 
 __all__ = ["__version__", *_API]

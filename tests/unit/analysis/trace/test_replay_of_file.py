@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.replay.ask import what_if
 from perfkit.analysis.trace.analyse import analyse_traces
 from perfkit.errors import UsageError
 from tests.fixtures.synthetic_machine.kineto import write
@@ -25,6 +26,7 @@ def test_an_analysis_tells_the_replay_error_and_what_was_asked_for(trace: Path) 
     assert rank.replay is not None
     assert abs(rank.replay.error) < 0.001
     halved, host = rank.what_ifs
+    assert what_if(analysis, "kernels=0.5") == (halved,)
     assert halved.share == pytest.approx(0.49, abs=0.01)
     assert halved.summed_s == pytest.approx(50 * 50e-6)
     assert host.share == pytest.approx(0.0, abs=0.01)
