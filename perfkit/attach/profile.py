@@ -17,7 +17,7 @@ from perfkit.attach.budget import OVERHEAD
 from perfkit.attach.folder import default_folder
 from perfkit.attach.guard import LOG
 from perfkit.attach.hooks import without_our_frames
-from perfkit.attach.launched import MOST_HZ, STACKS_HZ
+from perfkit.attach.launched import MOST_HZ
 from perfkit.attach.live.open import LiveWishes
 from perfkit.attach.live.triggers import REASONS
 from perfkit.attach.live.watch import Callback
@@ -131,7 +131,7 @@ def profile(
     on_outlier: Callback | None = None,
     on_drift: Callback | None = None,
     flops_per_step: float | None = None,
-    stacks: float | None = STACKS_HZ,
+    stacks: float | None = None,
 ) -> Profile:
     """Watch the training loop in a `with` block (or between `start()` and `stop()`) and record a few of its steps.
 
@@ -166,7 +166,7 @@ def profile(
         on_outlier, on_drift: called when a step takes unusually long, and when all have become slower.
         flops_per_step: of this rank, for the MFU; else they are counted in one step, where that can be done.
         stacks: how often a second the Python stack is sampled while steps are timed, and those of DataLoaders' workers;
-            None for never.
+            None for never; 100 is usual. It slows a loop of plain Python down (docs/attach.md).
 
     Raises:
         UsageError: an option that makes no sense.

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from perfkit.amounts import parse_amount
-from perfkit.attach.launched import MOST_HZ, STACKS_HZ
+from perfkit.attach.launched import MOST_HZ
 from perfkit.attach.live.triggers import REASONS
 from perfkit.errors import UsageError, unknown_name
 from perfkit.integrations.table import LOGGERS
@@ -302,7 +302,7 @@ def _parameters() -> list[click.Parameter]:
         ),
         click.Option(
             ["--stacks"],
-            default=f"{STACKS_HZ:g}",
+            default="off",
             show_default=True,
             metavar="HZ|off",
             help="How often a second the Python stacks of the loop and of its DataLoaders' workers are sampled.",
