@@ -126,9 +126,11 @@ class StepTrace:
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
             train(self._state, steps=1)
         self._state.backward = backward
-        assert profiler.profiler is not None and profiler.profiler.kineto_results is not None
+        assert profiler.profiler is not None
+        results = profiler.profiler.kineto_results
+        assert results is not None
         # As recorded: profiler.events() builds a tree of objects first, a quarter of what the ranks' tests take.
-        events = [(event.name(), event.start_ns(), event.end_ns()) for event in profiler.profiler.kineto_results.events()]
+        events = [(event.name(), event.start_ns(), event.end_ns()) for event in results.events()]
         ranges = [(start, end) for name, start, end in events if name == "backward of the test"]
         inside = [name for name, start, end in events if any(first <= start and end <= last for first, last in ranges)]
         return [name for name, _, _ in events], inside
