@@ -9,6 +9,7 @@ from perfkit.analysis.model.fleet import RankRow, SkewRow
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.products import AttentionRow, GemmRow
+from perfkit.analysis.model.replay import Simulated
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
     CollectiveRow,
@@ -56,8 +57,10 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "unlike_steps": (StepRow, lambda trace: trace.unlike),
     "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
     "uncovered": (Uncovered, lambda trace: trace.coverage.uncovered),
+    "what_ifs": (Simulated, lambda trace: trace.what_ifs),
 }
 _TIME = schema_of(TimeShare, trace=str, scope=str)
+_PATH: Schema = {"trace": str, "kind": str, "seconds": float}
 _TRACES: Schema = {
     **schema_of(RankTrace),
     "mfu": float,
@@ -76,6 +79,7 @@ def data(analysis: TraceAnalysis) -> tuple[Data, ...]:
         *of_costs(traces, "trace"),
         *(owned(name, struct, {"trace": str}, named, pick) for name, (struct, pick) in _OF_TRACES.items()),
         Data("time", _TIME, lambda: [row for trace in traces for row in _time(trace)]),
+        Data("critical_path", _PATH, lambda: [row for trace in traces for row in _path(trace)]),
         Data("traces", _TRACES, lambda: [_trace(trace) for trace in traces]),
         plain("ranks", RankRow, fleet.ranks if fleet else ()),
         plain("skew", SkewRow, fleet.skew if fleet else ()),
@@ -103,6 +107,11 @@ def _time(trace: RankTrace) -> list[dict[str, Any]]:
         *((f"stream {stream.device}/{stream.stream}", stream.split) for stream in trace.streams),
     ]
     return [fields(_TIME, share, trace=trace.label, scope=scope) for scope, shares in scopes for share in shares]
+
+
+def _path(trace: RankTrace) -> list[dict[str, Any]]:
+    kinds = trace.replay.critical_path if trace.replay else {}
+    return [{"trace": trace.label, "kind": kind, "seconds": spent} for kind, spent in kinds.items()]
 
 
 def _trace(trace: RankTrace) -> dict[str, Any]:

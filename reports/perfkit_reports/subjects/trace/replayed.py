@@ -1,6 +1,7 @@
 """What the replay of a trace says: what its length is made of, and what the changes that were asked for would gain."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from perfkit.analysis.model.replay import Simulated
 from perfkit.analysis.model.trace import RankTrace
@@ -9,6 +10,7 @@ from perfkit_reports.cells import seconds, share, text
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.document.cells import unknown
 from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.tables import table
 from perfkit_reports.subjects.trace.parts import by_trace
 from perfkit_reports.subjects.trace.series import detailed
@@ -19,7 +21,7 @@ _PATH: tuple[Column[tuple[str, float, float]], ...] = (
     Column("Of the trace", lambda row: share(row[1] / row[2]), meter=True),
 )
 _NO_SUM = "what is changed is no duration of kernels"
-_WHAT_IFS: tuple[Column[Simulated], ...] = (
+_COLUMNS: tuple[Column[Simulated], ...] = (
     Column("What if", lambda row: text(row.what), numeric=False, code=True, wrap=True),
     Column(
         "Gain",
@@ -33,6 +35,8 @@ _WHAT_IFS: tuple[Column[Simulated], ...] = (
         help="what the kernels take less, added up: an upper bound",
     ),
 )
+# Whoever asks sees the answer first, on a terminal too.
+_WHAT_IFS = tuple(replace(column, weight=Weight.BRIEF) for column in _COLUMNS)
 
 
 def replayed(analysis: TraceAnalysis) -> Section | None:
@@ -47,6 +51,6 @@ def _replayed(trace: RankTrace, end: str) -> Sequence[Block]:
     whole = trace.replay.replayed_s
     path = [(kind, spent, whole) for kind, spent in trace.replay.critical_path.items() if spent >= 1e-4 * whole]
     return (
-        *table(f"what_ifs{end}", "What if", _WHAT_IFS, trace.what_ifs, "change"),
+        *table(f"what_ifs{end}", "What if", _WHAT_IFS, trace.what_ifs, "change", weight=Weight.BRIEF),
         *table(f"critical_path{end}", "Critical path", _PATH, path, "kind"),
     )

@@ -1,0 +1,50 @@
+"""What a report says of a replay: the path that a trace's length is made of, and what was asked for."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from perfkit.analysis.model.replay import Replay, Simulated
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit_reports.render import terminal
+from perfkit_reports.render.parquet import arrow
+from perfkit_reports.subjects.trace import document
+from perfkit_reports.subjects.trace.data import data
+from tests.fixtures import sample_trace_analysis as sample
+
+PATH = {"GEMM": 0.0060, "host": 0.0030, "before the first recorded work": 0.0}
+TOO_FAR = "the replay misses the recording by 12 %"
+
+
+@pytest.fixture
+def asked() -> TraceAnalysis:
+    replayed = Replay(
+        recorded_s=0.00905, replayed_s=0.0090, error=-0.005, nodes=42, busy=0.7, refused="", critical_path=PATH
+    )
+    what_ifs = (
+        Simulated(what="gemm=0.8", gain_s=0.0012, share=0.1333, summed_s=0.0015, refused="", critical_path=PATH),
+        Simulated(what="comm=0", gain_s=None, share=None, summed_s=0.0004, refused=TOO_FAR, critical_path={}),
+    )
+    return sample.alone(replay=replayed, what_ifs=what_ifs)
+
+
+def test_who_asks_on_a_terminal_reads_the_answer_there(asked: TraceAnalysis) -> None:
+    stream = io.StringIO()
+    terminal.render(document(asked), Console(file=stream, width=100, no_color=True))
+    rows = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
+    assert "gemm=0.8 1.20 ms 13.3 % 1.50 ms" in rows
+    assert "comm=0 n/a n/a 400 us" in rows
+
+
+def test_path_and_answers_are_raw_tables(asked: TraceAnalysis) -> None:
+    tables = {each.name: arrow(each).to_pylist() for each in data(asked)}
+    assert [(row["kind"], row["seconds"]) for row in tables["critical_path"]] == list(PATH.items())
+    assert [(row["what"], row["gain_s"], row["refused"]) for row in tables["what_ifs"]] == [
+        ("gemm=0.8", 0.0012, ""),
+        ("comm=0", None, TOO_FAR),
+    ]
+
+
+def test_a_trace_that_was_not_replayed_has_no_section() -> None:
+    assert "replay" not in [section.id for section in document(sample.alone(replay=None)).sections]
