@@ -32,9 +32,8 @@ def main() -> None:
             if len(program(seed).ranks) > 1:
                 left_out += 1
             else:
-                for text, change in CASES.items():
-                    for error in errors(seed, Path(folder), {text: change}):
-                        found[text or "unmodified"].append(error)
+                for text, error in errors(seed, Path(folder), CASES).items():
+                    found[text or "unmodified"].append(error)
                 done += 1
             seed += 1
     print(f"{done} programs, {left_out} of several ranks left out")

@@ -6,10 +6,12 @@ import numpy as np
 
 from perfkit.analysis.replay.device import Device
 from perfkit.analysis.replay.edges import Flags
-from perfkit.trace.read import NONE, Ints
+from perfkit.trace.read import Ints
 
 # CUDA's queues take 1024; what the profiler itself launches and lacks makes it appear a little less.
 _LEAST, _MOST = 900, 1100
+# Kernels that begin within this after a launch returned made room for it: times are rounded.
+_ROUNDED_NS = 10
 # As many launches at the limit are no chance.
 _PLATEAU = 20
 
@@ -38,13 +40,15 @@ def throttled(device: Device) -> Throttled:
             continue
         begun = np.sort(device.begun[its])
         number = np.arange(len(its))
-        depth = number - np.searchsorted(begun, device.returned[its], side="right")
+        depth = number - np.searchsorted(begun, device.returned[its] + _ROUNDED_NS, side="right")
         limit = int(depth.max())
         full = depth >= limit - 2
         if not _LEAST <= limit <= _MOST or int(full.sum()) < _PLATEAU:
             continue
-        after = number >= limit
-        waits_for = np.where(after, its[np.maximum(number - limit, 0)], NONE)[after]
+        # At the limit `limit` kernels had not begun: the one before them is what made room, if it had begun by then.
+        after = number > limit
+        begun_by = np.searchsorted(begun, device.returned[its], side="right")
+        waits_for = its[np.minimum(number - limit, begun_by)[after] - 1]
         free = its[~full]
         usual = int(np.median(took[free])) if len(free) else int(took[its].min())
         rows.append(its[after])
