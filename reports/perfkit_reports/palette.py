@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfkit import allocations
-from perfkit.analysis.model import time_split
+from perfkit.analysis.model import replay, time_split
 
 NEUTRAL = "#7d848f"
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
@@ -58,6 +58,15 @@ _FILLS = {
     "idle": Fill(SKY, "."),
     time_split.NO_ESTIMATE: Fill("#b4b9c1", "x"),
     time_split.NO_CEILING: Fill("#b4b9c1", "/"),
+    # critical path
+    replay.GEMM: Fill(BLUE),
+    replay.ATTENTION: Fill(GREEN),
+    replay.OTHER_KERNELS: Fill(ORANGE),
+    replay.HOST: Fill(SKY, "."),
+    replay.LAUNCH: Fill(YELLOW, "|"),
+    replay.WAITS: Fill("#d9dce1", "-"),
+    replay.GAPS: Fill("#d9dce1", "+"),
+    replay.BEFORE: Fill("#eceef1", "x"),
     # memory: what stays through a step lies at the bottom of a stack; a family shares a colour and differs in pattern
     allocations.PARAMETER: Fill(BLUE),
     allocations.OPTIMIZER_STATE: Fill(GREEN),

@@ -2,6 +2,10 @@
 
 from perfkit.spec import Struct
 
+# What a critical path is made of, beside communication and copies (`time_split`).
+HOST, LAUNCH, GEMM, ATTENTION, OTHER_KERNELS = "host", "launch", "GEMM", "attention", "other kernels"
+WAITS, GAPS, BEFORE = "waits", "gaps between kernels", "before the first recorded work"
+
 
 class Replay(Struct):
     """A recording replayed unmodified.
@@ -22,6 +26,7 @@ class Replay(Struct):
 class Simulated(Struct):
     """What a change would gain of the whole recording; None where `refused` says why not.
 
+    `step_gain_s` is what it would gain of a step, the mean over all of them; None also where the host marks no steps.
     `summed_s` is what its kernels would take less, added up: an upper bound. None where there is no such sum.
     """
 
@@ -31,3 +36,4 @@ class Simulated(Struct):
     summed_s: float | None
     refused: str
     critical_path: dict[str, float]
+    step_gain_s: float | None = None

@@ -5,14 +5,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.analysis.model.replay import ATTENTION, BEFORE, GAPS, GEMM, HOST, LAUNCH, OTHER_KERNELS, WAITS
+from perfkit.analysis.model.time_split import COMMUNICATION, COPIES
 from perfkit.analysis.replay.edges import Edge, Floats
 from perfkit.analysis.replay.graph import Graph
 from perfkit.analysis.replay.modify import Modified
-from perfkit.analysis.replay.work import COMMUNICATION, COPIES, Work
+from perfkit.analysis.replay.work import COMMUNICATION as COLLECTIVES
+from perfkit.analysis.replay.work import COPIES as COPIED
+from perfkit.analysis.replay.work import Work
 from perfkit.trace.read import NONE, Ints
-
-HOST, LAUNCH, GEMM, ATTENTION, OTHER_KERNELS = "host", "launch", "GEMM", "attention", "other kernels"
-WAITS, GAPS, BEFORE = "waits", "gaps between kernels", "before the first recorded work"
 
 _OF_EDGE = {
     Edge.START: BEFORE,
@@ -25,7 +26,7 @@ _OF_EDGE = {
     Edge.SYNC: WAITS,
     Edge.QUEUE: WAITS,
     Edge.HANDOFF: WAITS,
-    Edge.PEERS: "communication",
+    Edge.PEERS: COMMUNICATION,
 }
 
 
@@ -71,6 +72,7 @@ def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> 
 
 def _kinds(work: Work) -> NDArray[np.object_]:
     kinds = np.full(len(work), OTHER_KERNELS, object)
-    for what, kind in (("gemm", GEMM), ("attention", ATTENTION), (COMMUNICATION, "communication"), (COPIES, "copies")):
+    named = (("gemm", GEMM), ("attention", ATTENTION), (COLLECTIVES, COMMUNICATION), (COPIED, COPIES))
+    for what, kind in named:
         kinds[work.fits(what)] = kind
     return kinds

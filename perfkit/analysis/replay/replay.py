@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfkit.analysis.model.replay import Replay, Simulated
+from perfkit.analysis.model.replay import HOST, Replay, Simulated
 from perfkit.analysis.replay.change import WhatIf, parse
-from perfkit.analysis.replay.critical_path import HOST, critical_path
+from perfkit.analysis.replay.critical_path import critical_path
 from perfkit.analysis.replay.edges import Floats
 from perfkit.analysis.replay.graph import Graph, graph_of
 from perfkit.analysis.replay.modify import Modified, modified, unmodified
+from perfkit.analysis.replay.points import Role
 from perfkit.analysis.replay.simulate import simulate
 from perfkit.analysis.replay.work import Work, work_of
 from perfkit.analysis.trace.intervals import length, union
@@ -67,6 +68,8 @@ def what_if(replayed: Replayed, text: str) -> Simulated:
     path = critical_path(graph, replayed.work, change, times)
     result = replayed.result
     gain = result.replayed_s - span
+    step = _step_ns(graph, unmodified(graph), replayed.times)
+    new_step = _step_ns(graph, change, times)
     return Simulated(
         what=text,
         gain_s=None if result.refused else gain,
@@ -74,7 +77,25 @@ def what_if(replayed: Replayed, text: str) -> Simulated:
         summed_s=_summed(replayed, parse(text)),
         refused=result.refused,
         critical_path=dict(sorted(path.seconds.items(), key=lambda item: -item[1])),
+        step_gain_s=None if result.refused or step is None or new_step is None else (step - new_step) / 1e9,
     )
+
+
+def _step_ns(graph: Graph, change: Modified, times: Floats) -> float | None:
+    """The mean step: from the beginning of the first to the end of the last and of what was launched in them."""
+    steps, device, points = graph.ops.steps, graph.device, graph.points
+    if not len(steps) or steps.on_device:
+        return None
+    begin, end = int(steps.start_ns[0]), int(steps.end_ns[-1])
+    marks = 1 + np.flatnonzero(points.role == Role.MARK)
+    first, last = marks[points.at_ns[marks - 1] == begin], marks[points.at_ns[marks - 1] == end]
+    if not len(first) or not len(last):
+        return None
+    handed = np.where(device.launched, device.called, device.begun)
+    inside = graph.first_kernel + np.flatnonzero((handed >= begin) & (handed <= end))
+    happens = times[graph.order.place]
+    until = max(float(happens[last].max()), float((happens[inside] + change.duration_ns[inside]).max(initial=0.0)))
+    return (until - float(happens[first].min())) / len(steps)
 
 
 def _span(graph: Graph, change: Modified, times: Floats) -> float:

@@ -1,17 +1,20 @@
 """What the replay of a trace says: what its length is made of, and what the changes that were asked for would gain."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from perfkit.analysis.model.replay import Simulated
+from perfkit import units
+from perfkit.analysis.model.replay import Replay, Simulated
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.time_split import COMMUNICATION
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.cells import seconds, share, text
-from perfkit_reports.document.blocks import Block, Section
-from perfkit_reports.document.cells import unknown
+from perfkit_reports.document.blocks import Bar, Bars, Block, Details, Section, Text
+from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.tables import table
+from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.subjects.trace.parts import by_trace
 from perfkit_reports.subjects.trace.series import detailed
 
@@ -20,7 +23,14 @@ _PATH: tuple[Column[tuple[str, float, float]], ...] = (
     Column("On the critical path", lambda row: seconds(row[1])),
     Column("Of the trace", lambda row: share(row[1] / row[2]), meter=True),
 )
+_NO_STEPS = "the host marks no steps"
 _NO_SUM = "what is changed is no duration of kernels"
+
+
+def _step_gain(row: Simulated) -> Cell:
+    return unknown(row.refused or _NO_STEPS) if row.step_gain_s is None else seconds(row.step_gain_s)
+
+
 _COLUMNS: tuple[Column[Simulated], ...] = (
     Column("What if", lambda row: text(row.what), numeric=False, code=True, wrap=True),
     Column(
@@ -28,6 +38,7 @@ _COLUMNS: tuple[Column[Simulated], ...] = (
         lambda row: unknown(row.refused) if row.gain_s is None else seconds(row.gain_s),
         help="simulated, of the whole trace",
     ),
+    Column("Per step", _step_gain, help="simulated, of a step: the mean over all of them"),
     Column("Of the trace", lambda row: unknown(row.refused) if row.share is None else share(row.share)),
     Column(
         "Summed",
@@ -48,9 +59,55 @@ def replayed(analysis: TraceAnalysis) -> Section | None:
 def _replayed(trace: RankTrace, end: str) -> Sequence[Block]:
     if trace.replay is None or not trace.replay.replayed_s:
         return ()
-    whole = trace.replay.replayed_s
-    path = [(kind, spent, whole) for kind, spent in trace.replay.critical_path.items() if spent >= 1e-4 * whole]
+    replay = trace.replay
+    whole = replay.replayed_s
+    path = [(kind, spent, whole) for kind, spent in replay.critical_path.items() if spent >= 1e-4 * whole]
+    bars = [
+        _bar("as recorded", replay.critical_path),
+        *(_bar(one.what, one.critical_path) for one in trace.what_ifs if not one.refused),
+    ]
+    rows = table(f"critical_path{end}", "Critical path", _PATH, path, "kind", show_title=False)
     return (
+        *_refused(replay, end),
         *table(f"what_ifs{end}", "What if", _WHAT_IFS, trace.what_ifs, "change", weight=Weight.BRIEF),
-        *table(f"critical_path{end}", "Critical path", _PATH, path, "kind"),
+        Bars(
+            id=f"critical-path-bars{end}",
+            title="Critical path",
+            bars=tuple({bar.name: bar for bar in bars}.values()),
+            label="Shares of the critical path by kind of work",
+            whole="of the critical path",
+            caption="What the trace's length is made of: from its end back along what each thing waited for last. "
+            f"Replay error {replay.error * 100:+.2f} %.",
+        ),
+        *listed(f"replay-assumes{end}", _assumed(replay), "What the replay assumes", style="list"),
+        Details(id=f"critical-path-table{end}", title="The critical path as a table", blocks=rows),
     )
+
+
+def _bar(name: str, path: Mapping[str, float]) -> Bar:
+    whole = sum(path.values())
+    spent = {kind: max(0.0, taken) for kind, taken in path.items()}
+    return Bar(
+        f"{name}, {units.seconds(whole)}",
+        tuple(
+            TimeShare(category=kind, seconds=taken, share=taken / whole if whole else 0.0)
+            for kind, taken in spent.items()
+        ),
+    )
+
+
+def _refused(replay: Replay, end: str) -> tuple[Text, ...]:
+    """Why no gain is simulated; nothing where gains are."""
+    if not replay.refused:
+        return ()
+    told = f"No gain is simulated: {replay.refused}. Sums of what kernels would take less are upper bounds only."
+    return (Text(id=f"replay-refused{end}", lines=(told,), style="callout"),)
+
+
+def _assumed(replay: Replay) -> list[str]:
+    waits = "A collective's time holds the lateness of the other ranks: without communication that goes, too."
+    return [
+        *([waits] if COMMUNICATION in replay.critical_path else []),
+        "Kernels keep their durations when others run beside them.",
+        "A profiler slows the host: the trace may be more host-bound than the program without one.",
+    ]

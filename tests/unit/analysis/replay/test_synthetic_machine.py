@@ -22,6 +22,7 @@ from tests.fixtures.synthetic_machine.kineto import write
 from tests.fixtures.synthetic_machine.machine import run, span_ns
 from tests.fixtures.synthetic_machine.program import Instruction, Program, Work
 from tests.fixtures.synthetic_machine.random_programs import program
+from tests.fixtures.synthetic_machine.replayed import replayed_program
 
 CASES: dict[str, changes.Change] = {
     "": lambda same: same,
@@ -113,3 +114,21 @@ def test_a_name_that_the_trace_lacks(tmp_path: Path) -> None:
     assert replayed is not None
     with pytest.raises(UsageError, match="nothing in the trace"):
         what_if(replayed, "aten::conv2d=0.5")
+
+
+def test_the_gain_of_a_step_is_its_own(tmp_path: Path) -> None:
+    steps = [
+        one
+        for number in range(4)
+        for one in (Instruction("step", number=number), *(_op(100_000) for _ in range(20)), Instruction("end"))
+    ]
+    setup = Instruction("python", before=50_000_000)
+    made = Program([[[_op(1_000), setup, *steps, Instruction("sync", stream=0)]]])
+    half = what_if(replayed_program(made, tmp_path), "kernels=0.5")
+    assert half.gain_s == pytest.approx(4 * 20 * 50e-6, rel=0.02)
+    assert half.step_gain_s == pytest.approx(20 * 50e-6, rel=0.02)
+
+
+def test_without_steps_no_gain_of_a_step_is_known(tmp_path: Path) -> None:
+    made = Program([[[_op(100_000) for _ in range(20)]]])
+    assert what_if(replayed_program(made, tmp_path), "kernels=0.5").step_gain_s is None

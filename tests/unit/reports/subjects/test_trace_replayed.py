@@ -3,10 +3,12 @@
 import io
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.analysis.model.replay import Replay, Simulated
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit_reports.document.blocks import Bars, Text, within
 from perfkit_reports.render import terminal
 from perfkit_reports.render.parquet import arrow
 from perfkit_reports.subjects.trace import document
@@ -23,7 +25,15 @@ def asked() -> TraceAnalysis:
         recorded_s=0.00905, replayed_s=0.0090, error=-0.005, nodes=42, busy=0.7, refused="", critical_path=PATH
     )
     what_ifs = (
-        Simulated(what="gemm=0.8", gain_s=0.0012, share=0.1333, summed_s=0.0015, refused="", critical_path=PATH),
+        Simulated(
+            what="gemm=0.8",
+            gain_s=0.0012,
+            share=0.1333,
+            summed_s=0.0015,
+            refused="",
+            critical_path=PATH,
+            step_gain_s=0.0006,
+        ),
         Simulated(what="comm=0", gain_s=None, share=None, summed_s=0.0004, refused=TOO_FAR, critical_path={}),
     )
     return sample.alone(replay=replayed, what_ifs=what_ifs)
@@ -33,8 +43,37 @@ def test_who_asks_on_a_terminal_reads_the_answer_there(asked: TraceAnalysis) -> 
     stream = io.StringIO()
     terminal.render(document(asked), Console(file=stream, width=100, no_color=True))
     rows = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
-    assert "gemm=0.8 1.20 ms 13.3 % 1.50 ms" in rows
-    assert "comm=0 n/a n/a 400 us" in rows
+    assert "gemm=0.8 1.20 ms 600 us 13.3 % 1.50 ms" in rows
+    assert "comm=0 n/a n/a n/a 400 us" in rows
+
+
+def _told(analysis: TraceAnalysis) -> dict[str, tuple[str, ...]]:
+    blocks = within(block for section in document(analysis).sections for block in section.blocks)
+    return {block.id: block.lines for block in blocks if isinstance(block, Text)}
+
+
+def test_why_there_is_no_gain_stands_beside_the_path(asked: TraceAnalysis) -> None:
+    assert "replay-refused-0" not in _told(asked)
+    replayed = asked.traces[0].replay
+    assert replayed is not None
+    refused = _told(sample.alone(replay=replace(replayed, refused=TOO_FAR)))["replay-refused-0"]
+    assert TOO_FAR in refused[0]
+    assert "upper bounds" in refused[0]
+
+
+def test_what_a_replay_assumes_stands_beside_the_path(asked: TraceAnalysis) -> None:
+    replayed = asked.traces[0].replay
+    assert replayed is not None
+    assert len(_told(asked)["replay-assumes-0"]) == 2
+    with_others = sample.alone(replay=replace(replayed, critical_path={**PATH, "communication": 0.001}))
+    assert "lateness of the other ranks" in _told(with_others)["replay-assumes-0"][0]
+
+
+def test_the_path_is_a_bar_for_the_recording_and_for_each_change(asked: TraceAnalysis) -> None:
+    blocks = within(block for section in document(asked).sections for block in section.blocks)
+    (bars,) = [block for block in blocks if isinstance(block, Bars) and block.id == "critical-path-bars-0"]
+    assert [bar.name for bar in bars.bars] == ["as recorded, 9.00 ms", "gemm=0.8, 9.00 ms"]
+    assert [part.share for part in bars.bars[0].shares] == pytest.approx([2 / 3, 1 / 3, 0.0])
 
 
 def test_path_and_answers_are_raw_tables(asked: TraceAnalysis) -> None:
