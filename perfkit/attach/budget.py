@@ -1,5 +1,6 @@
 """What recordings may cost the program that they are made in: seconds, and bytes of the host's memory."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ _MOST_RESERVED = 2 * 2**30
 # What torch holds when it closes a recording, in bytes that the process grew by while it went on. Measured: 167 MB
 # became 837 MB.
 _CLOSING = 5.0
-# And how long that takes it, in seconds a byte: 4.6 s.
+# Within a step it is looked so often, at most: it takes some 50 us.
+_PERIOD_S = 0.02
+# And how long closing takes, in seconds a byte: 4.6 s.
 _CLOSING_S = 28.0 / 2**30
 # What recording memory takes, in times of closing a trace of one step: 7.6 s of the step that is taken apart and 0.55 s
 # of each other, where three traced steps of 20 evaluations took 4.6 s to close.
@@ -89,6 +92,7 @@ class Budget:
         self._memory = memory
         self._began = clock()
         self._at_start = memory()
+        self._looked = -math.inf
         self.spent_s = 0.0
 
     def may_begin(self, expected_s: float = 0.0) -> str:
@@ -99,6 +103,27 @@ class Budget:
     def goes_on(self) -> str:
         """Why the recording that is under way has to end; "" where it may go on. Steps' costs are in `spent_s`."""
         now = self._memory()
+        return self._too_large(now) or self._too_long(_CLOSING_S * (now.resident - self._at_start.resident))
+
+    def goes_on_within(self) -> str:
+        """The same in the middle of a step, of memory alone: what the step takes is known when it is over."""
+        now_s = self._clock()
+        if now_s - self._looked < _PERIOD_S:
+            return ""
+        self._looked = now_s
+        return self._too_large(self._memory())
+
+    def fits_in_s(self, expected_s: float) -> float:
+        """In how many seconds a recording that is expected to cost so much may begin, as far as time is concerned."""
+        if self._overhead <= 0:
+            return math.inf
+        return max(0.0, (self.spent_s + expected_s) / self._overhead - (self._clock() - self._began))
+
+    def share_for(self, expected_s: float) -> float:
+        """The share of time (`--overhead`) with which it might begin now."""
+        return (self.spent_s + expected_s) / max(self._clock() - self._began, 1e-9)
+
+    def _too_large(self, now: HostMemory) -> str:
         allowed = self._max_memory
         said = f"--max-memory {nbytes(allowed)}" if allowed is not None else "a quarter of what was available"
         if allowed is None:
@@ -106,11 +131,11 @@ class Budget:
         needed = _CLOSING * (now.resident - self._at_start.resident)
         if needed > allowed:
             return f"it would have taken about {nbytes(needed)} of memory to its end, more than {said} (--max-memory)"
-        return self._near_the_end(now) or self._too_long(_CLOSING_S * (now.resident - self._at_start.resident))
+        return self._near_the_end(now, max(0.0, needed * (1 - 1 / _CLOSING)))
 
-    def _near_the_end(self, now: HostMemory) -> str:
+    def _near_the_end(self, now: HostMemory, needed: float = 0.0) -> str:
         reserve = min(_RESERVE * now.total, _MOST_RESERVED)
-        if now.available >= reserve:
+        if now.available - needed >= reserve:
             return ""
         return f"the host had {nbytes(now.available)} of memory left, of {nbytes(now.total)}"
 

@@ -55,6 +55,7 @@ class Loop:
         called: the identities of the modules that were.
         largest: the module whose calls tell how many samples a step has.
         passes: the backward passes of a loop in which no optimizer has stepped.
+        within: called before each forward and backward pass, in the middle of a step.
         autocast: the dtype that the last training forward pass was autocast to on `device`, None for none.
     """
 
@@ -74,6 +75,7 @@ class Loop:
         self.sizing = True
         self.fetches = False
         self.largest: nn.Module | None = None
+        self.within: Callable[[], None] = _nothing
         self._on_step = on_step
         self._clock_ns = clock_ns
         self._since_ns = 0
@@ -146,6 +148,7 @@ class Loop:
             self.counts.fetches += 1
             self._since_ns = self._clock_ns()
         else:
+            self.within()
             self.counts.backwards += 1
             if self._without_optimizer:
                 self.passes.begins()
@@ -171,6 +174,7 @@ class Loop:
     def forward(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         if self._ending:
             self._end()
+        self.within()
         self.heard = True
         self.called.add(id(module))
         if not module.training and not torch.is_grad_enabled():
@@ -220,3 +224,7 @@ class Loop:
         self._ending = False
         self.phases.end()
         self._on_step()
+
+
+def _nothing() -> None:
+    pass

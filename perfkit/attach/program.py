@@ -1,5 +1,6 @@
 """What is done to a loop, step by step: one generator over all of its passes, resumed at every boundary."""
 
+import math
 import time
 from collections.abc import Callable, Iterable
 
@@ -28,9 +29,13 @@ from perfkit.instruments.warmup import is_steady
 from perfkit.record import Status
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
+from perfkit.units import percent, seconds
 
 # How deep the modules that a program calls may lie below the outermost (Lightning calls what is inside of its module).
 _DEEPEST = 4
+
+# So long a recording waits for the loop to have lasted long enough: its hooks take some 0.1 ms a step meanwhile.
+_LONGEST_WAIT_S = 900.0
 
 _BEGAN = "the program's own torch profiler began meanwhile"
 
@@ -47,16 +52,18 @@ def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks)
     if session.profiler.seen:
         recording.warnings.append("the program's own torch profiler was on during timed steps, which takes time")
     session.write_timing(recording)
+    begun = session.steps
     still_open = yield from _trace(session, recording)
+    yield from _as_the_other_ranks(session, begun)
     if schedule.trace and schedule.memory:
         yield  # between two profilers
     unseen = unreported(session.trained.device)
     if still_open:
-        recording.warnings.append(f"no memory was recorded: {OpenRangeError(still_open)}")
+        _tell(session, recording, f"no memory was recorded: {OpenRangeError(still_open)}")
     elif schedule.memory and unseen is not None:
-        recording.warnings.append(f"no memory was recorded: {unseen}")
-    elif schedule.memory and (reason := _too_dear(session, recording)):
-        recording.warnings.append(f"no memory was recorded: {reason}")
+        _tell(session, recording, f"no memory was recorded: {unseen}")
+    elif schedule.memory and (reason := (yield from _too_dear(session, recording))):
+        _tell(session, recording, f"no memory was recorded: {reason}")
     elif schedule.memory and _profiler_is_free(session, recording, "memory"):
         try:
             with session.profiler.taken():
@@ -64,11 +71,11 @@ def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks)
                     "memory", _memory(session, recording), phases=True, steps=schedule.memory + 3
                 )
         except EndNow:
-            recording.warnings.append(f"no memory was recorded: {recording.ended_early['memory']}")
+            _tell(session, recording, f"no memory was recorded: {recording.ended_early['memory']}")
         except ProfilerTaken:
-            recording.warnings.append(f"no memory was recorded: {_BEGAN}")
+            _tell(session, recording, f"no memory was recorded: {_BEGAN}")
         except OpenRangeError as error:
-            recording.warnings.append(f"no memory was recorded: {error}")
+            _tell(session, recording, f"no memory was recorded: {error}")
     session.stacks.end()
     recording.recorder.update(status=Status.OK, reason="")
 
@@ -188,17 +195,21 @@ def _trace(session: LoopSession, recording: VariantRecording) -> Recording[tuple
     lead = lead_steps(session.trained.device, session.world.size)
     reason = recording.budget.may_begin()
     if reason:
-        recording.warnings.append(f"no trace was recorded: {reason}")
+        _tell(session, recording, f"no trace was recorded: {reason}")
         return ()
     steps = traced(count, path, device=session.trained.device, lead=lead)
     try:
         with session.profiler.taken():
             trace = yield from recording.instrumented("trace", steps, lead=lead, steps=count + lead)
     except ProfilerTaken:
-        recording.warnings.append(f"the trace was cut short: {_BEGAN}")
+        _tell(session, recording, f"the trace was cut short: {_BEGAN}")
+        return ()
+    except EndNow:
+        what = f"the trace has fewer steps than {count}" if path.exists() else "no trace was recorded"
+        _tell(session, recording, f"{what}: in the middle of a step {recording.cut}")
         return ()
     if "trace" in recording.ended_early:
-        recording.warnings.append(f"the trace has fewer steps than {count}: {recording.ended_early['trace']}")
+        _tell(session, recording, f"the trace has fewer steps than {count}: {recording.ended_early['trace']}")
     recording.warnings += remarks(trace.kernels, trace.session)  # only told: the loop is not ours to trace again
     return trace.open_ranges
 
@@ -215,16 +226,51 @@ def _memory(session: LoopSession, recording: VariantRecording) -> Recording[None
     write_allocations(folder / MEMORY_FILE, allocations)
 
 
-def _too_dear(session: LoopSession, recording: VariantRecording) -> str:
-    """Why memory must not be recorded, from what the trace has cost; "" where it may."""
+def _too_dear(session: LoopSession, recording: VariantRecording) -> Recording[str]:
+    """Why memory must not be recorded, from what the trace has cost; "" where it may.
+
+    What only wants for time is waited for, since the share of it that recordings may take grows with the loop. Not by
+    several ranks, each of which would begin at a step of its own.
+    """
+    budget = recording.budget
+    if recording.cut:
+        return "the trace did not fit into the memory that recordings may take (--max-memory)"
     traced_steps = len(recording.instrumented_s.get("trace", ()))
-    close_s = recording.pauses_s.get("trace", 0.0)
-    return recording.budget.may_begin(memory_cost_s(close_s, traced_steps, session.schedule.memory))
+    expected_s = memory_cost_s(recording.pauses_s.get("trace", 0.0), traced_steps, session.schedule.memory)
+    reason = budget.may_begin(expected_s)
+    wait_s = budget.fits_in_s(expected_s)
+    if not reason or not wait_s:
+        return reason
+    share = math.ceil(100 * budget.share_for(expected_s)) / 100
+    ways = [f"with --overhead {percent(share, 0)}"] if share <= 1 else []
+    ways += [f"{seconds(wait_s)} later"] if math.isfinite(wait_s) else []
+    reason += f"; it would have begun {' or '.join(ways)}" if ways else ""
+    if session.world.size > 1 or wait_s > _LONGEST_WAIT_S:
+        return reason
+    recording.waiting = f"no memory was recorded: {reason}, when the loop had ended"
+    while budget.fits_in_s(expected_s):
+        yield
+    recording.waiting = ""
+    return budget.may_begin(expected_s)
+
+
+def _as_the_other_ranks(session: LoopSession, begun: int) -> Recording[None]:
+    """Of several ranks one whose trace ended early waits out its steps, so that all record memory in the same ones.
+    Ranks decide alone and ask nobody: a question would be one more thing that the program's ranks wait for."""
+    if session.world.size > 1 and session.schedule.trace:
+        end = begun + session.schedule.trace + lead_steps(session.trained.device, session.world.size)
+        while session.steps < end:
+            yield
+
+
+def _tell(session: LoopSession, recording: VariantRecording, warning: str) -> None:
+    """Ranks may fare differently: of several the warning names its own."""
+    recording.warnings.append(f"rank {session.world.rank}: {warning}" if session.world.size > 1 else warning)
 
 
 def _profiler_is_free(session: LoopSession, recording: VariantRecording, purpose: str) -> bool:
     """torch has one profiler; the program's own goes first."""
     busy = session.profiler.theirs or torch._C._autograd._profiler_enabled()
     if busy:
-        recording.warnings.append(f"no {purpose} was recorded: the program's own torch profiler was on")
+        _tell(session, recording, f"no {purpose} was recorded: the program's own torch profiler was on")
     return not busy

@@ -48,7 +48,8 @@ class VariantRecording:
         instrumented_s: wall times of the steps under each instrument.
         budget: what recordings may cost.
         pauses_s: how long the loop stood still for each instrument.
-        ended_early: why an instrument ended before all its steps.
+        ended_early: why an instrument ended before all its steps, and `cut` why one ended in the middle of one.
+        waiting: what the report says should the loop end while a recording waits until there is time for it.
         warnings: what the report should say beside the numbers.
     """
 
@@ -64,20 +65,10 @@ class VariantRecording:
     ) -> None:
         self.folder = folder
         self.budget = budget or Budget()
-        self.pauses_s: dict[str, float] = {}
-        self.ended_early: dict[str, str] = {}
-        self._peak_bytes: dict[str, int] = {}
         self.trigger = trigger
         self.warnings: list[str] = []
         self._loop = loop
-        self._trained = trained
-        self.series = StepSeries()
-        self.warmup = StepSeries()
-        self.steady = False
-        self.first_timed = 0
-        self.instrumented_s: dict[str, tuple[float, ...]] = {}
-        self._window: EnergyWindow | None = None
-        self._energy = _NOT_TIMED
+        self.forget(trained)
         record = RankRecord(
             rank=world.rank,
             world_size=world.size,
@@ -95,8 +86,12 @@ class VariantRecording:
         self.warmup = StepSeries()
         self.steady = False
         self.first_timed = 0
-        self.instrumented_s, self.pauses_s, self.ended_early, self._peak_bytes = {}, {}, {}, {}
-        self._window = None
+        self.instrumented_s: dict[str, tuple[float, ...]] = {}
+        self.pauses_s: dict[str, float] = {}
+        self.ended_early: dict[str, str] = {}
+        self.cut = self.waiting = ""
+        self._peak_bytes: dict[str, int] = {}
+        self._window: EnergyWindow | None = None
         self._energy = _NOT_TIMED
 
     def let_go(self, nothing: Trained) -> None:
@@ -107,7 +102,8 @@ class VariantRecording:
         self, name: str, recording: Recording[T], *, phases: bool = False, lead: int = 0, steps: int = 0
     ) -> Recording[T]:
         """`recording`, with the wall time of each step under it after the first `lead` written down, and phases marked
-        if asked for. Where it costs too much before it has had `steps` steps it is told to end (`EndNow`)."""
+        if asked for. Where it costs too much before its `steps` are through it is told to end (`EndNow`); one that is
+        thrown into this closes it."""
         walls: list[float] = []
         evaluations = 0
         timed = self.series.wall_s()
@@ -127,7 +123,11 @@ class VariantRecording:
                     result: T = ended.value
                     return result
                 start = time.perf_counter()
-                yield
+                try:
+                    yield
+                except EndNow as now:
+                    self.cut = self.ended_early[name] = str(now)
+                    raise
                 walls.append(time.perf_counter() - start)
                 self.budget.spent_s += max(0.0, walls[-1] - usual)
                 reason = self.budget.goes_on() if len(walls) < steps else ""

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from perfkit.attach.delivery import Delivery
 from perfkit.attach.folder import remove_unused
 from perfkit.attach.guard import LOG, Guard
-from perfkit.attach.hooks import LoopHooks
+from perfkit.attach.hooks import LoopHooks, in_backward
 from perfkit.attach.launched import launched_rank
 from perfkit.attach.live.open import LiveWishes, watch_of
 from perfkit.attach.logger import Logger
@@ -27,7 +27,7 @@ from perfkit.attach.steps import StepFinder
 from perfkit.attach.thread_end import ThreadEnd
 from perfkit.attach.variant import VariantRecording
 from perfkit.instruments.failure import first_line, status_of
-from perfkit.instruments.recording import Recording
+from perfkit.instruments.recording import EndNow, Recording
 from perfkit.record import Status
 
 _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
@@ -61,6 +61,7 @@ class Watcher:
         self._at_exit = at_exit
         loop = Loop(StepFinder(order.step_every), self._boundary)
         loop.by_hand = by_hand
+        loop.within = self._within
         self.session = LoopSession(order.wishes, loop)
         self._hooks = LoopHooks(loop, self.guard)
         self._deliveries: tuple[Delivery, ...] = ()
@@ -107,7 +108,7 @@ class Watcher:
         status = Status.OK if error is None or regular else status_of(error)
         reason = "" if error is None or regular else first_line(error)
         if unfinished and regular:
-            recording.warnings.append(_too_short(session, recording))
+            recording.warnings.append(recording.waiting or _too_short(session, recording))
         text = "" if error is None or regular else "".join(traceback.format_exception(error)).rstrip()
         if session.watch is not None:
             session.watch.close(reason or "the loop ended")
@@ -151,9 +152,23 @@ class Watcher:
 
     def _give_way(self) -> None:
         """The program's own profiler is about to begin, and one of ours is on."""
+        self._cut(ProfilerTaken())
+
+    def _within(self) -> None:
+        """In the middle of a step a recording ends that outgrows the memory that it may take. Not where ending a
+        profiler would void what goes on: a backward pass, the capture of a CUDA graph."""
+        session = self.session
+        if not session.profiler.ours or in_backward() or session.capturing():
+            return
+        reason = session.budget.goes_on_within()
+        if reason:
+            self._cut(EndNow(reason))
+
+    def _cut(self, error: Exception) -> None:
+        """Have the recording that is under way end in the middle of a step."""
         self.session.loop.phases.end()
         if self._program is not None:
-            self._resume(self._program, ProfilerTaken())
+            self._resume(self._program, error)
         self.session.unmark_step()
 
     def _resume(self, program: Recording[None], error: Exception | None) -> bool:

@@ -21,7 +21,10 @@ Recording = Generator[None, None, T]
 
 
 class EndNow(Exception):  # noqa: N818 - no error: it has cost enough
-    """Thrown into a recording after a whole step, which is to be its last. It keeps what it can, or lets this pass."""
+    """Thrown into a recording after a whole step, which is to be its last. It keeps what it can, or lets this pass.
+
+    Into a loop's recordings it is thrown in the middle of a step too, with the reason; they keep the steps before.
+    """
 
 
 def drive(recording: Recording[T], step: Step, first: int) -> T:

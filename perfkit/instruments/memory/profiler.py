@@ -145,7 +145,7 @@ class AllocationProfiler:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         same_thread(self._thread)
         result = _disable_profiler()
-        if not isinstance(error, EndNow):  # nobody is going to ask
+        if not isinstance(error, EndNow | GeneratorExit):  # nobody is going to ask
             self._recorded = _flatten(result.experimental_event_tree())
 
 

@@ -75,6 +75,41 @@ def test_near_the_hosts_limit_none_begins_and_one_under_way_ends(available: floa
     assert ("memory left" in budget.may_begin()) is said
 
 
+def test_what_closing_takes_must_be_there_too() -> None:
+    host = Host(available=8.0)
+    host.now_s = -10_000.0
+    budget = host.budget(max_memory=100 * GIB)
+    host.now_s = 0.0
+    assert budget.may_begin() == ""
+    host.resident += 1.0
+    assert budget.goes_on() == ""  # 4 GiB more to its end, of 8
+    host.available = 5.0
+    assert "memory left" in budget.goes_on()
+
+
+def test_within_a_step_memory_is_looked_at_now_and_then() -> None:
+    host = Host()
+    budget = host.budget(max_memory=GIB / 2)
+    budget.spent_s = 2 * FLOOR_S
+    assert budget.may_begin() != ""
+    assert budget.goes_on_within() == ""  # time is counted between steps
+    host.resident += 1.0
+    assert budget.goes_on_within() == ""  # it has just looked
+    host.now_s += 1.0
+    assert "--max-memory" in budget.goes_on_within()
+
+
+def test_when_it_fits_and_with_which_share() -> None:
+    host = Host()
+    budget = host.budget()
+    budget.spent_s, host.now_s = 5.0, 100.0
+    assert budget.fits_in_s(10.0) == pytest.approx(200.0)
+    assert budget.share_for(10.0) == pytest.approx(0.15)
+    host.now_s = 300.0
+    assert budget.fits_in_s(10.0) == 0.0
+    assert host.budget(overhead=0.0).fits_in_s(1.0) == float("inf")
+
+
 def test_the_limit_of_a_control_group_counts(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("1000000\n")
     (tmp_path / "memory.current").write_text("900000\n")

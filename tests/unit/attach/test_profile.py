@@ -16,8 +16,10 @@ import torch
 from torch import nn
 
 import perfkit
+from perfkit.attach import budget as budgets
 from perfkit.attach import profile as profiles
 from perfkit.attach import watcher
+from perfkit.attach.budget import HostMemory
 from perfkit.attach.profile import Profile
 from perfkit.errors import UsageError
 from perfkit.record import RankRecord, Status
@@ -477,3 +479,53 @@ def test_a_program_that_is_killed_leaves_what_can_be_read(kill: int, timed: int,
     run = the_run(tmp_path / "run")
     assert run.run.status == Status.INTERRUPTED
     assert len(run.ranks[0].record.samples.wall_s) == timed
+
+
+def train_by_evaluations(steps: int, each: int, on_evaluation: Callable[[], object] = lambda: None) -> list[float]:
+    """As LBFGS does: an optimizer whose step runs the passes, `each` times."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=each, max_eval=each, tolerance_change=0.0)
+    losses = []
+
+    def closure() -> torch.Tensor:
+        on_evaluation()
+        optimizer.zero_grad()
+        loss = model(torch.ones(8, 4)).square().sum()
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    for _ in range(steps):
+        optimizer.step(closure)  # type: ignore[arg-type]  # torch's own example
+    return losses
+
+
+@pytest.mark.parametrize("room", [1.0, 0.0], ids=["fits", "does not"])
+def test_a_recording_that_outgrows_its_memory_ends_in_the_middle_of_a_step(
+    room: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resident = 0
+    on: list[bool] = []
+
+    def grows() -> None:
+        nonlocal resident
+        resident += 2**30 * torch._C._autograd._profiler_enabled()
+        on.append(torch._C._autograd._profiler_enabled())
+
+    alone = train_by_evaluations(ENOUGH, 6)
+    monkeypatch.setattr(budgets, "_PERIOD_S", 0.0)
+    with short(tmp_path / "run", max_memory=2**30 * (0.5 + 1000 * room)) as prof:
+        prof._watcher.session.budget._memory = lambda: HostMemory(resident, 2**40, 2**40)  # type: ignore[union-attr]
+        losses = train_by_evaluations(ENOUGH, 6, grows)
+    found = record(tmp_path / "run")
+    assert losses == alone
+    assert found.status == Status.OK
+    assert (prof.failure, torch._C._autograd._profiler_enabled()) == ("", False)
+    assert found.attached is not None
+    cut = [line for line in found.warnings if "in the middle of a step" in line]
+    assert ("trace" in found.attached.ended_early, bool(cut)) == (not room, not room)
+    if not room:
+        assert sum(on) == 1, "it ended before the second evaluation"
+        assert found.attached.instrumented_s["trace"] == ()
+        assert any("no memory was recorded" in line for line in found.warnings)

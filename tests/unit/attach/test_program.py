@@ -18,7 +18,7 @@ from perfkit.attach.session import LoopSession, Wishes
 from perfkit.attach.steps import StepFinder
 from perfkit.instruments.lost_kernels import KernelCount
 from perfkit.instruments.open_ranges import OpenRangeError
-from perfkit.instruments.recording import Recording
+from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.trace import Traced
 from perfkit.instruments.trained import Trained
 from perfkit.record import Status
@@ -60,11 +60,14 @@ class Driven:
         self.recording = self.session.open()
 
         def traced(count: int, *_: Any, **__: Any) -> Recording[Traced]:
-            yield from self._instrument("trace", count)
-            return Traced(lasting, kernels, session=2)
+            return (yield from self._instrument_and("trace", count, Traced(lasting, kernels, session=2)))
 
         monkeypatch.setattr(programs, "traced", traced)
         monkeypatch.setattr(programs, "_memory", lambda session, _: self._instrument("memory", schedule.memory))
+
+    def _instrument_and(self, name: str, count: int, found: Traced = Traced()) -> Recording[Traced]:  # noqa: B008
+        yield from self._instrument(name, count)
+        return found
 
     def _instrument(self, name: str, count: int) -> Recording[None]:
         self.on = name
@@ -208,9 +211,82 @@ def test_memory_that_would_cost_more_than_recordings_may_take_is_not_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driven = Driven(tmp_path, monkeypatch)
-    monkeypatch.setattr(programs, "memory_cost_s", lambda *_: 2 * FLOOR_S)
+    monkeypatch.setattr(programs, "memory_cost_s", lambda *_: 10 * FLOOR_S)
     assert "memory" not in driven.run()
     assert any("no memory was recorded" in line and "--overhead" in line for line in driven.recording.warnings)
+    assert any("s later" in line for line in driven.recording.warnings), "it says when it would have fit"
+
+
+def passing(driven: Driven, monkeypatch: pytest.MonkeyPatch, step_s: float) -> None:
+    """Each step takes so long, and recording memory 20 s."""
+    monkeypatch.setattr(programs, "memory_cost_s", lambda *_: 2 * FLOOR_S)
+    roomy = HostMemory(resident=1, available=2**40, total=2**40)
+    driven.recording.budget = Budget(clock=lambda: driven.session.steps * step_s, memory=lambda: roomy)
+
+
+def test_memory_is_recorded_once_the_loop_has_lasted_long_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = Driven(tmp_path, monkeypatch)
+    passing(driven, monkeypatch, step_s=10.0)
+    log = driven.run()
+    assert 40 <= log.index("memory") <= 42  # 20 s are 5 % of 400 s
+    assert (driven.recording.warnings, driven.recording.waiting) == ([], "")
+
+
+def test_a_loop_that_ends_while_memory_waits_for_time_says_when_it_would_have_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = Driven(tmp_path, monkeypatch)
+    passing(driven, monkeypatch, step_s=10.0)
+    running = program(driven.session, driven.recording, driven.hooks)
+    for _ in range(9):
+        next(running)
+        driven.session.steps += 1
+    running.close()
+    assert "would have begun with --overhead" in driven.recording.waiting
+    assert "later" in driven.recording.waiting
+
+
+def test_several_ranks_do_not_wait_each_for_itself_and_name_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = Driven(tmp_path, monkeypatch)
+    driven.session.world = World(rank=1, size=2)
+    passing(driven, monkeypatch, step_s=10.0)
+    assert "memory" not in driven.run()
+    (warning,) = driven.recording.warnings
+    assert warning.startswith("rank 1: no memory was recorded: ")
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_all_ranks_record_memory_in_the_same_steps_also_where_ones_trace_ended_early(
+    early: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = Driven(tmp_path, monkeypatch, trace=4)
+    driven.session.world = World(rank=0, size=2)
+    short = lambda count, *_, **__: driven._instrument_and("trace", 1 if early else count + 1)  # noqa: E731 - lead
+    monkeypatch.setattr(programs, "traced", short)
+    log = driven.run()
+    assert log.count("trace") == (1 if early else 5)
+    assert log.index("memory") == 1 + 2 + 5 + 1
+
+
+def test_a_trace_that_is_cut_in_the_middle_of_a_step_is_told_and_memory_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = Driven(tmp_path, monkeypatch, trace=3)
+    running = program(driven.session, driven.recording, driven.hooks)
+    while driven.on != "trace":
+        next(running)
+    running.throw(EndNow("it was too large"))
+    assert driven.on == "nothing"
+    assert list(running) == []
+    assert driven.recording.warnings == [
+        "no trace was recorded: in the middle of a step it was too large",
+        "no memory was recorded: the trace did not fit into the memory that recordings may take (--max-memory)",
+    ]
+    assert driven.recording.recorder.record.status == Status.OK
 
 
 def test_nothing_is_recorded_near_the_hosts_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
