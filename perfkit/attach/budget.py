@@ -125,12 +125,12 @@ class Budget:
 
     def _too_large(self, now: HostMemory) -> str:
         allowed = self._max_memory
-        said = f"--max-memory {nbytes(allowed)}" if allowed is not None else "a quarter of what was available"
+        said = f"--max-memory {nbytes(allowed)}" if allowed is not None else "a quarter of what was available (--max-memory)"
         if allowed is None:
             allowed = _PART * self._at_start.available
         needed = _CLOSING * (now.resident - self._at_start.resident)
         if needed > allowed:
-            return f"it would have taken about {nbytes(needed)} of memory to its end, more than {said} (--max-memory)"
+            return f"it would have taken about {nbytes(needed)} of memory to its end, more than {said}"
         return self._near_the_end(now, max(0.0, needed * (1 - 1 / _CLOSING)))
 
     def _near_the_end(self, now: HostMemory, needed: float = 0.0) -> str:

@@ -11,6 +11,8 @@ from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
+from perfkit_reports.render import markdown
+from perfkit_reports.subjects.suite.document import document
 from tests.fixtures import train_workload
 from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, UNDER_PERFKIT, bare, finished, watched
 from tests.fixtures.made_once import made_once
@@ -110,6 +112,22 @@ def test_an_optimizer_that_calls_the_model_itself(tmp_path: Path) -> None:
     assert loop.optimizers[0].startswith("LBFGS")
     assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (1, 1)
     assert loop.backwards.most > 1
+
+
+def test_recordings_that_do_not_fit_their_budget_end_within_a_step_and_the_report_says_so(tmp_path: Path) -> None:
+    """Of memory so little that the first look ends the trace; of time next to nothing."""
+    budget = ("--overhead", "0.1%", "--max-memory", "1KiB")
+    loop = compared(tmp_path, "lbfgs.py", "--steps", "40", options=(*SMALL, "--no-report", *budget))
+    assert loop.steps_timed == 12
+    variant = the_variant(tmp_path / "run")
+    assert variant.status == Status.OK
+    assert (variant.time_split, variant.memory) == ((), None)
+    trace, memory, *_ = variant.warnings
+    assert trace.startswith("no trace was recorded: in the middle of a step it would have taken about ")
+    assert trace.endswith("more than --max-memory 1.00 KiB")
+    assert memory.startswith("no memory was recorded: the trace did not fit into the memory")
+    report = document(perfkit.analyse(tmp_path / "run"))
+    assert "o trace was recorded: in the middle of a step" in markdown.render(report)
 
 
 def test_optimizers_that_step_in_the_backward_pass(tmp_path: Path) -> None:

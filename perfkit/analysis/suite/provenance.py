@@ -79,8 +79,11 @@ def _static(variants: Sequence[Variant]) -> list[Provenance]:
 
 def _slow_down(variants: Sequence[Variant]) -> str:
     """How much longer a step took under the profiler."""
-    factors = [f"{variant.name} {ratio:.2f}" for variant in variants if (ratio := _traced_ratio(variant)) is not None]
-    return f"; traced steps took this many times as long as timed ones: {', '.join(factors)}" if factors else ""
+    ratios = {variant.name: ratio for variant in variants if (ratio := _traced_ratio(variant)) is not None}
+    slower = [f"{name} {ratio:.2f}" for name, ratio in ratios.items() if ratio >= 1]
+    shorter = [name for name, ratio in ratios.items() if ratio < 1]
+    told = f"; traced steps took this many times as long as timed ones: {', '.join(slower)}" if slower else ""
+    return f"{told}; traced steps took no longer than timed ones: {', '.join(shorter)}" if shorter else told
 
 
 def _traced_ratio(variant: Variant) -> float | None:

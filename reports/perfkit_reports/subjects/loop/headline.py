@@ -36,6 +36,21 @@ def headline(variant: Variant) -> str:
     return f"{told}; it {ended} {_after(variant.loop.steps_seen if variant.loop else 0)}." if ended else f"{told}."
 
 
+def _traced(ratio: float) -> str:
+    """What the parts are parts of, from how long traced steps took in timed ones. Tracing makes no step shorter."""
+    if ratio >= _SLOWED:
+        return (
+            f"While traced, steps took {times(ratio)} as long: the parts are those of traced steps, and gains are "
+            "scaled down to timed ones."
+        )
+    if ratio * _SLOWED <= 1:
+        return (
+            f"The traced steps were shorter than timed ones ({times(ratio)}): steps of this loop differ in length, and "
+            "the parts are those of the traced ones."
+        )
+    return "The parts are those of traced steps."
+
+
 def remarks(variants: Sequence[Variant]) -> list[str]:
     """How it ended, what the passes lack, and what was captured later."""
     first = variants[0]
@@ -45,10 +60,7 @@ def remarks(variants: Sequence[Variant]) -> list[str]:
         lines += map(sentence, first.warnings[:1])
     if loop is not None and isinstance(first.step_time, Estimate):
         lines += [
-            f"While traced, steps took {times(slowdown.ratio)} as long: the parts are those of traced steps, and "
-            "gains are scaled down to timed ones."
-            if slowdown.ratio >= _SLOWED
-            else "The parts are those of traced steps."
+            _traced(slowdown.ratio)
             for slowdown in loop.slowdowns
             if slowdown.instrument == "trace" and first.time_split
         ]

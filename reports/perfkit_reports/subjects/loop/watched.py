@@ -49,7 +49,13 @@ def steps(loop: Loop) -> str:
 def slowdown(found: Slowdown) -> str:
     """Stated, since no figure is corrected for it."""
     of = f", median of {found.steps:,}" if found.steps > 1 else ""
-    told = f"{times(found.ratio)} the time of a timed step: {units.seconds(found.seconds)}{of}"
+    took = f"{units.seconds(found.seconds)}{of}"
+    if found.ratio >= 1:
+        told = f"{times(found.ratio)} the time of a timed step: {took}"
+    else:  # no recording makes a program faster
+        told = (
+            f"{took}, less than a timed step ({units.seconds(found.seconds / found.ratio)}): its steps differ in length"
+        )
     if found.pause_s is not None:
         told += f"; the loop stood still for {units.seconds(found.pause_s)}"
     if found.peak_bytes is not None:

@@ -52,6 +52,17 @@ def test_the_headline_tells_step_time_waiting_and_the_largest_parts() -> None:
     ]
 
 
+def test_recording_is_never_said_to_make_steps_faster() -> None:
+    """L-BFGS evaluates as often as it likes: steps differ in length."""
+    (slowdown, *others) = sample_loops.LOOP.slowdowns
+    shorter = msgspec.structs.replace(slowdown, seconds=0.008, ratio=0.34)
+    loop = msgspec.structs.replace(sample_loops.LOOP, slowdowns=(shorter, *others))
+    (lead,) = document(first_with(loop=loop)).lead
+    assert lead.startswith("The traced steps were shorter than timed ones (0.34×): steps of this loop differ in length")
+    told = watched.slowdown(shorter)
+    assert told.startswith("8.00 ms, median of 3, less than a timed step (23.5 ms): its steps differ in length")
+
+
 def test_the_headline_of_a_loop_that_waits_for_nothing_and_was_not_traced() -> None:
     idle = msgspec.structs.replace(sample_loops.LOOP, data_wait_share=0.01)
     assert document(first_with(loop=idle)).headline.startswith(
