@@ -125,9 +125,10 @@ class Budget:
 
     def _too_large(self, now: HostMemory) -> str:
         allowed = self._max_memory
-        said = f"--max-memory {nbytes(allowed)}" if allowed is not None else "a quarter of what was available (--max-memory)"
         if allowed is None:
-            allowed = _PART * self._at_start.available
+            allowed, said = _PART * self._at_start.available, "a quarter of what was available (--max-memory)"
+        else:
+            said = f"--max-memory {nbytes(allowed)}"
         needed = _CLOSING * (now.resident - self._at_start.resident)
         if needed > allowed:
             return f"it would have taken about {nbytes(needed)} of memory to its end, more than {said}"

@@ -132,14 +132,25 @@ def _capture(session: LoopSession, reason: str) -> Recording[None]:
 
 
 def _skipped(watch: LiveWatch, recording: Recording[None]) -> Recording[None]:
-    """`recording`, whose steps the watch does not measure."""
+    """`recording`, whose steps the watch does not measure; what is thrown in the middle of one is for the recording."""
+    thrown: Exception | None = None
     while True:
         try:
-            next(recording)
+            if thrown is None:
+                next(recording)
+            else:
+                recording.throw(thrown)
         except StopIteration:
+            if thrown is not None:
+                yield  # the rest of that step
             return
-        yield
-        watch.skip(time.perf_counter_ns())
+        try:
+            yield
+        except (EndNow, ProfilerTaken) as error:
+            thrown = error
+        else:
+            thrown = None
+            watch.skip(time.perf_counter_ns())
 
 
 def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:

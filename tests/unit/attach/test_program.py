@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from perfkit.allocations import Allocations, allocations
 from perfkit.attach import program as programs
 from perfkit.attach.budget import FLOOR_S, Budget, HostMemory
 from perfkit.attach.loop import Loop
+from perfkit.attach.profilers import ProfilerTaken
 from perfkit.attach.program import program
 from perfkit.attach.session import LoopSession, Wishes
 from perfkit.attach.steps import StepFinder
@@ -297,3 +299,24 @@ def test_nothing_is_recorded_near_the_hosts_limit(tmp_path: Path, monkeypatch: p
         "no trace was recorded",
         "no memory was recorded",
     ]
+
+
+@pytest.mark.parametrize("thrown", [EndNow("too large"), ProfilerTaken()], ids=["outgrown", "taken"])
+def test_a_capture_of_a_loop_that_is_watched_can_be_cut_in_the_middle_of_a_step(thrown: Exception) -> None:
+    skipped: list[int] = []
+    watch: Any = SimpleNamespace(skip=skipped.append)
+    caught: list[Exception] = []
+
+    def capture() -> Recording[None]:
+        try:
+            yield
+            yield
+        except (EndNow, ProfilerTaken) as error:
+            caught.append(error)
+
+    running = programs._skipped(watch, capture())
+    next(running)
+    next(running)
+    running.throw(thrown)
+    assert (caught, len(skipped)) == ([thrown], 1)
+    assert list(running) == [], "the next boundary is where the watch goes on"
