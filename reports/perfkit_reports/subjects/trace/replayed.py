@@ -23,6 +23,7 @@ _PATH: tuple[Column[tuple[str, float, float]], ...] = (
     Column("On the critical path", lambda row: seconds(row[1])),
     Column("Of the trace", lambda row: share(row[1] / row[2]), meter=True),
 )
+_LEAST = 1e-4  # of the path, what is shown
 _NO_STEPS = "the host marks no steps"
 _NO_SUM = "what is changed is no duration of kernels"
 
@@ -61,7 +62,7 @@ def _replayed(trace: RankTrace, end: str) -> Sequence[Block]:
         return ()
     replay = trace.replay
     whole = replay.replayed_s
-    path = [(kind, spent, whole) for kind, spent in replay.critical_path.items() if spent >= 1e-4 * whole]
+    path = [(kind, spent, whole) for kind, spent in _shown(replay.critical_path, whole).items()]
     bars = [
         _bar("as recorded", replay.critical_path),
         *(_bar(one.what, one.critical_path) for one in trace.what_ifs if not one.refused),
@@ -86,14 +87,17 @@ def _replayed(trace: RankTrace, end: str) -> Sequence[Block]:
 
 def _bar(name: str, path: Mapping[str, float]) -> Bar:
     whole = sum(path.values())
-    spent = {kind: max(0.0, taken) for kind, taken in path.items()}
     return Bar(
         f"{name}, {units.seconds(whole)}",
         tuple(
-            TimeShare(category=kind, seconds=taken, share=taken / whole if whole else 0.0)
-            for kind, taken in spent.items()
+            TimeShare(category=kind, seconds=spent, share=spent / whole) for kind, spent in _shown(path, whole).items()
         ),
     )
+
+
+def _shown(path: Mapping[str, float], whole: float) -> dict[str, float]:
+    """Without what would not be seen."""
+    return {kind: spent for kind, spent in path.items() if spent > 0 and spent >= _LEAST * whole}
 
 
 def _refused(replay: Replay, end: str) -> tuple[Text, ...]:

@@ -15,7 +15,7 @@ from perfkit_reports.subjects.trace import document
 from perfkit_reports.subjects.trace.data import data
 from tests.fixtures import sample_trace_analysis as sample
 
-PATH = {"GEMM": 0.0060, "host": 0.0030, "before the first recorded work": 0.0}
+PATH = {"GEMM": 0.0060, "host": 0.0030, "before the first recorded work": 2e-7}
 TOO_FAR = "the replay misses the recording by 12 %"
 
 
@@ -73,7 +73,21 @@ def test_the_path_is_a_bar_for_the_recording_and_for_each_change(asked: TraceAna
     blocks = within(block for section in document(asked).sections for block in section.blocks)
     (bars,) = [block for block in blocks if isinstance(block, Bars) and block.id == "critical-path-bars-0"]
     assert [bar.name for bar in bars.bars] == ["as recorded, 9.00 ms", "gemm=0.8, 9.00 ms"]
-    assert [part.share for part in bars.bars[0].shares] == pytest.approx([2 / 3, 1 / 3, 0.0])
+    # What took no time to speak of is in no legend.
+    assert bars.bars[0].categories == ["GEMM", "host"]
+    assert [part.share for part in bars.bars[0].shares] == pytest.approx([2 / 3, 1 / 3], abs=1e-4)
+
+
+def test_a_change_that_leaves_nothing_is_an_empty_bar(asked: TraceAnalysis) -> None:
+    (trace,) = asked.traces
+    gone = replace(trace.what_ifs[0], what="all=0", critical_path={"host": 0.0})
+    blocks = within(
+        block
+        for section in document(sample.alone(replay=trace.replay, what_ifs=(gone,))).sections
+        for block in section.blocks
+    )
+    (bars,) = [block for block in blocks if isinstance(block, Bars) and block.id == "critical-path-bars-0"]
+    assert bars.bars[1].shares == ()
 
 
 def test_path_and_answers_are_raw_tables(asked: TraceAnalysis) -> None:
