@@ -497,7 +497,7 @@ def train_by_evaluations(steps: int, each: int, on_evaluation: Callable[[], obje
         return loss
 
     for _ in range(steps):
-        optimizer.step(closure)  # type: ignore[arg-type]  # torch's own example
+        optimizer.step(closure)
     return losses
 
 
