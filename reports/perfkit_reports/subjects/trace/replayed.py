@@ -7,7 +7,7 @@ from perfkit import units
 from perfkit.analysis.model.replay import Replay, Simulated
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION
-from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace import CollectiveRow, RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.cells import seconds, share, text
 from perfkit_reports.document.blocks import Bar, Bars, Block, Details, Section, Text
@@ -80,7 +80,7 @@ def _replayed(trace: RankTrace, end: str) -> Sequence[Block]:
             caption="What the trace's length is made of: from its end back along what each thing waited for last. "
             f"Replay error {replay.error * 100:+.2f} %.",
         ),
-        *listed(f"replay-assumes{end}", _assumed(replay), "What the replay assumes", style="list"),
+        *listed(f"replay-assumes{end}", _assumed(trace.collectives, replay), "What the replay assumes", style="list"),
         Details(id=f"critical-path-table{end}", title="The critical path as a table", blocks=rows),
     )
 
@@ -108,10 +108,10 @@ def _refused(replay: Replay, end: str) -> tuple[Text, ...]:
     return (Text(id=f"replay-refused{end}", lines=(told,), style="callout"),)
 
 
-def _assumed(replay: Replay) -> list[str]:
+def _assumed(collectives: Sequence[CollectiveRow], replay: Replay) -> list[str]:
     waits = "A collective's time holds the lateness of the other ranks: without communication that goes, too."
     return [
-        *([waits] if COMMUNICATION in replay.critical_path else []),
+        *([waits] if collectives or COMMUNICATION in replay.critical_path else []),
         "Kernels keep their durations when others run beside them.",
         "A profiler slows the host: the trace may be more host-bound than the program without one.",
     ]

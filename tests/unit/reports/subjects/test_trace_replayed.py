@@ -64,8 +64,10 @@ def test_why_there_is_no_gain_stands_beside_the_path(asked: TraceAnalysis) -> No
 def test_what_a_replay_assumes_stands_beside_the_path(asked: TraceAnalysis) -> None:
     replayed = asked.traces[0].replay
     assert replayed is not None
-    assert len(_told(asked)["replay-assumes-0"]) == 2
-    with_others = sample.alone(replay=replace(replayed, critical_path={**PATH, "communication": 0.001}))
+    assert len(_told(sample.alone(replay=replayed, collectives=()))["replay-assumes-0"]) == 2
+    assert "lateness of the other ranks" in _told(asked)["replay-assumes-0"][0]
+    path = {**PATH, "communication": 0.001}
+    with_others = sample.alone(replay=replace(replayed, critical_path=path), collectives=())
     assert "lateness of the other ranks" in _told(with_others)["replay-assumes-0"][0]
 
 
