@@ -13,6 +13,7 @@ from perfkit.errors import PerfkitError, RunFormatError, Terminated, UsageError,
 COMMANDS = {
     "bench": "perfkit_cli.bench",
     "run": "perfkit_cli.run",
+    "attach": "perfkit_cli.attach",
     "analyze": "perfkit_cli.analyze",
     "memory": "perfkit_cli.memory",
     "check": "perfkit_cli.check",
@@ -33,6 +34,7 @@ EXAMPLES = """\b
 Examples:
   perfkit bench --technique amp,ckpt        is it worth switching these on?
   perfkit run train.py                      where does the time of my own training go?
+  perfkit attach 4711                       what does this running process do?
   perfkit analyze trace.json.gz             where did the time of this trace go?
   perfkit memory snapshot.pickle            what filled the memory?
   perfkit check --against-ref origin/main   did this change make it worse?

@@ -21,6 +21,7 @@ from perfkit.store.suite_state import State, ended_state, last_written, suite_st
 from perfkit.store.summary import (
     CHECK_FILE,
     MEMORY_REPORT_FILE,
+    PROCESS_FILE,
     REPORT_FILE,
     SUMMARY_FILE,
     TRACE_REPORT_FILE,
@@ -32,7 +33,13 @@ from perfkit.store.summary import (
 )
 
 # What a folder is, by the file that it is told by.
-KINDS = {SUITE_FILE: "suite", TRACE_REPORT_FILE: "trace", MEMORY_REPORT_FILE: "memory", CHECK_FILE: "check"}
+KINDS = {
+    SUITE_FILE: "suite",
+    TRACE_REPORT_FILE: "trace",
+    MEMORY_REPORT_FILE: "memory",
+    CHECK_FILE: "check",
+    PROCESS_FILE: "process",
+}
 
 
 class Listed(Struct):

@@ -12,6 +12,7 @@ SUMMARY_FILE = "summary.json"
 TRACE_REPORT_FILE = "analysis.json"  # the whole of a report on traces
 MEMORY_REPORT_FILE = "memory.json"  # and of one on memory
 CHECK_FILE = "check.json"  # and of a comparison
+PROCESS_FILE = "process.json"  # and of a running process
 SUMMARY_VERSION = 2
 
 _NOT_TOLD = Unknown(reason="not measured")
@@ -38,7 +39,8 @@ class Outcome(Struct):
 
 
 class Summary(Struct):
-    """One report in short. `kind` is `suite`, `trace`, `memory` or `check`; `runs` how many runs of a suite it holds.
+    """One report in short. `kind` is `suite`, `trace`, `memory`, `check` or `process`; `runs` how many runs of a
+    suite it holds.
 
     `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit. `verdict` is
     that of a check, with its `reason` in words; "" for all else. `sources` is the `digest_of` the files that were read

@@ -4,7 +4,10 @@
 """
 
 import re
+import shutil
 import signal
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +29,21 @@ for _ in range(40):
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
+"""
+
+
+RUNNING = """
+import ctypes, sys, time
+
+if sys.platform == "linux":  # any process may look: PR_SET_PTRACER, PR_SET_PTRACER_ANY
+    ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)
+
+def busy():
+    while True:
+        sum(range(1000))
+
+print("running", flush=True)
+busy()
 """
 
 
@@ -56,6 +74,21 @@ def bench(perfkit: Any, suite: Path) -> None:
 def run(perfkit: Any, suite: Path) -> None:
     (perfkit.folder / "train.py").write_text(TRAIN)
     reported(perfkit, "watched", "run", "--out", "watched", "train.py")
+
+
+def attach(perfkit: Any, suite: Path) -> None:
+    (perfkit.folder / "running.py").write_text(RUNNING)
+    with subprocess.Popen([sys.executable, perfkit.folder / "running.py"], stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            arguments = ("attach", str(process.pid), "--duration", "1s", "--out", "process")
+            if shutil.which("py-spy") is None and not Path(sys.executable).with_name("py-spy").exists():
+                assert "pip install 'perfkit[attach]'" in perfkit(*arguments).stderr
+                return
+            reported(perfkit, "process", *arguments)
+        finally:
+            process.kill()
+    assert "running.py:" in (perfkit.folder / "process/report.md").read_text()
 
 
 def analyze(perfkit: Any, suite: Path) -> None:
@@ -99,6 +132,7 @@ def calibrate(perfkit: Any, suite: Path) -> None:
 ONCE: dict[str, Callable[..., None]] = {
     "bench": bench,
     "run": run,
+    "attach": attach,
     "analyze": analyze,
     "memory": memory,
     "check": check,

@@ -4,7 +4,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from perfkit.store.layout import SUITE_FILE
-from perfkit.store.summary import CHECK_FILE, MEMORY_REPORT_FILE, TRACE_REPORT_FILE
+from perfkit.store.summary import CHECK_FILE, MEMORY_REPORT_FILE, PROCESS_FILE, TRACE_REPORT_FILE
 from perfkit_reports.document.document import Document
 
 # The marker, what reads a folder's analysis, and the subject that says it: imported when they are needed.
@@ -12,6 +12,7 @@ SUBJECTS = {
     TRACE_REPORT_FILE: ("perfkit.analysis.trace.read:read_trace_analysis", "trace.document"),
     MEMORY_REPORT_FILE: ("perfkit.analysis.memory.read:read_memory_analysis", "memory.document"),
     CHECK_FILE: ("perfkit.check.judge.read:read_check", "check.document"),
+    PROCESS_FILE: ("perfkit.analysis.stacks.process:read_process", "process.document"),
     SUITE_FILE: ("perfkit.analysis.suite.analyse:analyse", "suite.document"),
 }
 

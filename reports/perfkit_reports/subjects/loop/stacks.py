@@ -23,36 +23,36 @@ _INTRO = (
 _HELD = "Python, or native code that keeps the lock; else ops of torch, or waiting for data, a device or a lock"
 
 
-def _share(value: float) -> Cell:
+def share(value: float) -> Cell:
     return Cell(percent(value), value=value)
 
 
 def _held(line: HotLine) -> Cell:
-    return Cell(NOTHING) if line.held is None else _share(line.held)
+    return Cell(NOTHING) if line.held is None else share(line.held)
 
 
 _NAMES: tuple[Column[HotLine], ...] = (
     Column("Function", lambda line: Cell(line.function), numeric=False, code=True, wrap=True, weight=Weight.BRIEF),
     Column("Line", lambda line: Cell(line.place), numeric=False, code=True, wrap=True, weight=Weight.BRIEF),
 )
-_LINES: tuple[Column[HotLine], ...] = (
+LINES: tuple[Column[HotLine], ...] = (
     *_NAMES,
     Column(
         "Share",
-        lambda line: _share(line.share),
+        lambda line: share(line.share),
         meter=True,
         weight=Weight.BRIEF,
         help="samples in this line, or in what it calls of libraries",
     ),
-    Column("Self", lambda line: _share(line.itself), help="samples in this line, in no Python function that it calls"),
-    Column("Total", lambda line: _share(line.total), help="samples in this line, or in anything that it calls"),
+    Column("Self", lambda line: share(line.itself), help="samples in this line, in no Python function that it calls"),
+    Column("Total", lambda line: share(line.total), help="samples in this line, or in anything that it calls"),
     Column("Lock held", _held, help="part of the share in which the interpreter's lock was held: " + _HELD),
     Column("Mostly in", lambda line: Cell(line.inside or NOTHING), numeric=False, code=True, wrap=True),
 )
 _LIBRARIES: tuple[Column[HotLine], ...] = (
     *_NAMES,
-    Column("Self", lambda line: _share(line.itself), meter=True, weight=Weight.BRIEF),
-    Column("Total", lambda line: _share(line.total)),
+    Column("Self", lambda line: share(line.itself), meter=True, weight=Weight.BRIEF),
+    Column("Total", lambda line: share(line.total)),
 )
 
 
@@ -85,7 +85,7 @@ def _thread(found: ThreadStacks, name: str, title: str, of: str) -> Iterator[Blo
         few = f"Only {plural(found.samples, 'sample')}: shares may be far off. More timed steps (--timed) tell more."
         yield Text(id=f"{name}-few", lines=(few,), style="callout")
     if found.lines:
-        yield _table(f"{name}-lines", f"{title}: lines of the program", _LINES, found.lines)
+        yield _table(f"{name}-lines", f"{title}: lines of the program", LINES, found.lines)
     if found.libraries:
         table = _table(f"{name}-libraries", f"{title}: lines of libraries", _LIBRARIES, found.libraries)
         yield Details(id=f"{name}-more", title=f"{title}: lines of libraries", blocks=(table,), weight=Weight.DETAIL)

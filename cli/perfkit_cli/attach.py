@@ -1,0 +1,72 @@
+"""`perfkit attach`: what does a running Python process do?"""
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from perfkit_cli.folders import refuse_foreign
+from perfkit_cli.values import duration
+
+OUT = Path("perfkit-attach")
+
+EXAMPLES = """\b
+Examples:
+  perfkit attach 4711                              ten seconds of a training that runs
+  perfkit attach 4711 --duration 1min --rate 50
+  perfkit attach $(pgrep -of train.py)
+\b
+Needs py-spy: pip install 'perfkit[attach]'. Another user's process needs sudo, a container --cap-add SYS_PTRACE.
+\b
+Exit codes: 0 done, 1 it could not be done, 2 there is no such process or the request is wrong, 130 interrupted.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="See what a running Python process does, without preparation.")
+@click.argument("pid", metavar="PID", type=click.IntRange(min=1))
+@click.option("--duration", "seconds", default="10s", callback=duration, help="How long.  [default: 10s]")
+@click.option(
+    "--rate",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="Samples a second; the process stands still while one is taken.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Folder to write the report to.  [default: {OUT}/PID]",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+def command(*, pid: int, seconds: float, rate: int, out: Path | None, verbose: bool, quiet: bool) -> None:
+    """Look at the running Python process PID and its children: the lines that each of their threads is in.
+
+    The process was not prepared and does not notice, other than by standing still for each sample.
+    """
+    from perfkit.analysis.stacks.process import analyse_process
+    from perfkit.errors import PerfkitError, UsageError
+    from perfkit.files import write_bytes
+    from perfkit.instruments.process import look, running
+    from perfkit.store.stack_formats import speedscope
+    from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
+    from perfkit.store.summary import PROCESS_FILE
+    from perfkit_cli.show import write_and_show
+    from perfkit_reports.subjects.process.document import document
+
+    if seconds < 1:
+        raise UsageError("--duration: give at least 1s")
+    process = running(pid)
+    folder = out or OUT / str(pid)
+    refuse_foreign(folder, PROCESS_FILE, "perfkit attach")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        facts, threads = look(process, folder / COLLAPSED_FILE, seconds=seconds, hz=rate)
+    except PerfkitError:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    write_bytes(folder / SPEEDSCOPE_FILE, speedscope(threads))
+    analysis = analyse_process(facts, threads, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)

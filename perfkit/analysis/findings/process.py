@@ -1,0 +1,105 @@
+"""What the frames of a main thread tell by their names, and by the text of their lines."""
+
+import linecache
+from collections.abc import Callable
+from typing import NamedTuple
+
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.stacks.hot import LEAST_SAMPLES
+from perfkit.store.stacks import PROGRAM, SampledThread
+from perfkit.units import percent
+
+_LEAST = 0.1  # of the samples: less is not worth a change
+
+
+class _Told(NamedTuple):
+    """Frames of a function or method of one of these names, in a file whose path has one of these parts, tell this."""
+
+    title: str
+    functions: tuple[str, ...]
+    files: tuple[str, ...]
+    action: str
+
+
+_TOLD = (
+    _Told(
+        "The main thread fetches or waits for data",
+        ("_next_data", "_try_get_data"),
+        ("torch/utils/data/",),
+        "Give the DataLoader more workers (num_workers, prefetch_factor), or make a sample cheaper: the lines below "
+        "say what takes the time.",
+    ),
+    _Told(
+        "The main thread waits for the device",
+        ("synchronize",),
+        ("torch/cuda/", "torch/xpu/", "torch/mps/", "torch/accelerator/"),
+        "Ask for results of the device every some steps only; the device idles while the next work is not queued.",
+    ),
+    _Told(
+        "The main thread is in an optimizer's step",
+        ("step",),
+        ("torch/optim/",),
+        "Where the optimizer has it, foreach=True or fused=True updates all parameters in few calls.",
+    ),
+    _Told(
+        "The main thread saves checkpoints",
+        ("save", "_save", "_legacy_save", "async_save"),
+        ("torch/serialization.py", "torch/distributed/checkpoint/", "safetensors/"),
+        "Save less often, to a local disk first, or beside the training (torch.distributed.checkpoint.async_save).",
+    ),
+)
+
+
+# Methods of tensors have no frame of their own: the line that calls them is the innermost.
+_READS = (".item()", ".tolist()", ".cpu()", ".numpy()")
+_READ = _Told(
+    "The main thread waits for values of tensors",
+    (),
+    (),
+    "On a GPU each of these calls waits for all that is queued: keep what is only logged on the device, and read it "
+    "every some steps.",
+)
+
+
+def found(main: SampledThread, source: Callable[[str, int], str] = linecache.getline) -> tuple[Finding, ...]:
+    """Findings on a main thread; none of few samples. The share of those that tell it is the evidence.
+
+    `source` gives the text of a line of a file, "" where it is not here.
+    """
+    samples = main.samples
+    if samples < LEAST_SAMPLES:
+        return ()
+    counts = [(_count(main, told), told) for told in _TOLD] + [(_reading(main, source), _READ)]
+    counts.sort(key=lambda counted: -counted[0])
+    return tuple(
+        Finding(
+            severity="warning",
+            title=told.title,
+            variant="",
+            evidence=f"{percent(count / samples, 0)} of {samples:,} samples",
+            action=told.action,
+        )
+        for count, told in counts
+        if count >= _LEAST * samples
+    )
+
+
+def _count(main: SampledThread, told: _Told) -> int:
+    own = {
+        place
+        for place, function in enumerate(main.functions)
+        if function.name.rpartition(".")[2] in told.functions
+        and any(part in function.file.replace("\\", "/") for part in told.files)
+    }
+    return sum(taken.count for taken in main.taken if any(call.function in own for call in main.stack(taken.node)))
+
+
+def _reading(main: SampledThread, source: Callable[[str, int], str]) -> int:
+    """Samples whose innermost line is the program's and reads a tensor."""
+    count = 0
+    for taken in main.taken:
+        call = next(iter(main.stack(taken.node)), None)
+        if call is not None and main.functions[call.function].owner == PROGRAM:
+            text = source(main.functions[call.function].file, call.line)
+            count += taken.count * any(read in text for read in _READS)
+    return count

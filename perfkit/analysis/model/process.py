@@ -1,0 +1,29 @@
+"""What was seen of a running process."""
+
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.stacks import ThreadStacks
+from perfkit.spec import Struct
+from perfkit.store.process import ProcessFacts
+
+PROCESS_VERSION = 1
+
+
+class WatchedThread(Struct):
+    """A thread of a process: `main` is the one that the process began with, of the process that was asked for."""
+
+    pid: int
+    name: str
+    main: bool
+    stacks: ThreadStacks
+
+
+class ProcessAnalysis(Struct):
+    """A report on a running process. The main thread comes first, then those with most samples in the program."""
+
+    schema_version: int = PROCESS_VERSION
+    created_at: str
+    perfkit: str
+    command: str
+    process: ProcessFacts
+    threads: tuple[WatchedThread, ...]
+    findings: tuple[Finding, ...]

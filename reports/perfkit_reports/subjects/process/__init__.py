@@ -1,0 +1,1 @@
+"""What a running process does, seen from outside."""

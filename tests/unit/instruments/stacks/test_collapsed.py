@@ -1,0 +1,51 @@
+"""What py-spy writes, recorded once, and lines that are made to be hard."""
+
+from perfkit.instruments.stacks.collapsed import read_collapsed
+from perfkit.store.stacks import LIBRARY, PROGRAM, UNTOLD, WORKER, SampledThread
+from tests.fixtures.spied_process import PID, RECORDED, threads
+
+
+def read(text: str) -> tuple[SampledThread, ...]:
+    return read_collapsed(text, hz=100.0, seconds=1.0, directory="/home/me")
+
+
+def test_threads_of_all_processes_are_told_apart_and_no_sample_is_lost() -> None:
+    found = threads()
+    assert {(thread.pid == PID, thread.thread) for thread in found} == {
+        (True, "MainThread"),
+        (True, "QueueFeederThread"),
+        (False, WORKER),
+        (False, "QueueFeederThread"),
+        (False, "Thread-1 (_serve)"),
+    }
+    counted = sum(int(line.rpartition(" ")[2]) for line in RECORDED.read_text().splitlines())
+    assert sum(thread.samples for thread in found) == counted
+
+
+def test_a_stack_is_outermost_first_and_says_whose_code_it_is() -> None:
+    main = next(thread for thread in threads() if (thread.pid, thread.thread) == (PID, "MainThread"))
+    calls = [main.functions[call.function] for call in main.stack(main.taken[0].node)][::-1]
+    assert [call.name for call in calls[:2]] == ["<module>", "train"]
+    assert [call.owner for call in calls[:3]] == [PROGRAM, PROGRAM, LIBRARY]
+    assert {taken.lock for taken in main.taken} == {UNTOLD}
+    standard = [call for call in main.functions if call.file.endswith("/queues.py")]
+    assert standard
+    assert {call.owner for call in standard} == {LIBRARY}
+
+
+def test_commands_and_names_with_separators_in_them() -> None:
+    [thread] = read('process 7:"python -c a;b (c:1) 5";thread (0x1F): T;f (/a b/c (1).py:3) 12\n')
+    assert (thread.pid, thread.thread, thread.samples) == (7, "T", 12)
+    assert [(each.name, each.file) for each in thread.functions] == [("f", "/a b/c (1).py")]
+    assert thread.calls[0].line == 3
+
+
+def test_a_thread_without_a_name_and_lines_that_are_no_stacks() -> None:
+    [thread] = read('process 7:"x";thread (0x1F);f (a.py:3) 2\nwarning: something 5\n\n')
+    assert thread.thread == "thread 1F"
+
+
+def test_equal_stacks_of_several_lines_share_their_calls() -> None:
+    [thread] = read('process 7:"x";thread (7): T;f (a.py:3);g (a.py:5) 2\nprocess 7:"x";thread (7): T;f (a.py:3) 1\n')
+    assert len(thread.calls) == 2
+    assert [taken.count for taken in thread.taken] == [2, 1]

@@ -1,0 +1,53 @@
+"""The report on a running process, from what py-spy recorded."""
+
+from pathlib import Path
+
+from perfkit.analysis.model.process import ProcessAnalysis
+from perfkit.analysis.stacks.process import analyse_process
+from perfkit_reports.document.blocks import Table
+from perfkit_reports.render.write import write
+from perfkit_reports.subjects.process.document import document
+from perfkit_reports.subjects.registry import document_of
+from tests.fixtures.spied_process import PID, facts, threads
+from tests.fixtures.suites import changed
+
+
+def analysis() -> ProcessAnalysis:
+    return analyse_process(facts(), threads())
+
+
+def test_the_headline_is_the_main_threads_top_line() -> None:
+    made = document(analysis())
+    assert made.headline.startswith("The main thread spends ")
+    assert " of its time at train.py:11, in train, mostly in " in made.headline
+    assert made.lead == ("python train.py --lr 1e-3",)
+    assert not made.warnings
+    tiles = {tile.title: tile.cell.text for tile in made.tiles}
+    assert tiles == {
+        "CPU": "12 %",
+        "Resident memory": "256 MiB",
+        "GPU memory": "n/a",
+        "Running for": "90.0 s",
+        "Threads": "2",
+    }
+
+
+def test_lines_are_by_process_and_thread_the_main_one_first() -> None:
+    made = document(analysis())
+    table = next(block for block in made.blocks if isinstance(block, Table) and block.id == "stacks-lines")
+    rows = [[column.cell(row).text for column in table.columns] for row in table.rows]
+    assert rows[0][:2] == ["train.py:11", f"MainThread {PID}"]
+    assert any(row[:2] == ["train.py:6", "loader worker 21475"] for row in rows)
+
+
+def test_what_casts_doubt_is_said() -> None:
+    [told] = document(analyse_process(changed(facts(), ended=True), threads())).warnings
+    assert told == "The process ended while it was looked at: this is what was seen in 2.00 s."
+    assert "was not seen" in document(analyse_process(facts(), threads()[1:])).headline
+
+
+def test_it_is_drawn_again_from_its_folder(tmp_path: Path) -> None:
+    made = document(analysis())
+    write(made, tmp_path)
+    again = document_of(tmp_path)
+    assert (again.kind, again.headline, list(again.raw)) == ("process", made.headline, list(made.raw))
