@@ -38,9 +38,14 @@ def read_collapsed(text: str, *, hz: float, seconds: float, directory: str) -> t
             calls = tuple(_call(call) for call in stack[thread.end() :].split(";"))
             stacks.setdefault(named, Counter())[calls] += int(count)
     return tuple(
-        _sampled(pid, name or f"thread {ident}", found, hz=hz, seconds=seconds, directory=directory)
+        _sampled(pid, _name(pid, ident, name), found, hz=hz, seconds=seconds, directory=directory)
         for (pid, ident, name), found in stacks.items()
     )
+
+
+def _name(pid: int, ident: str, name: str) -> str:
+    """Threads have names where a program has imported threading; Linux gives the main one the process's id."""
+    return MAIN if ident == str(pid) else name or f"thread {ident}"
 
 
 def _call(text: str) -> tuple[str, str, int]:

@@ -45,7 +45,12 @@ def test_a_thread_without_a_name_and_lines_that_are_no_stacks() -> None:
     assert thread.thread == "thread 1F"
 
 
+def test_the_main_thread_of_a_program_without_threading_has_no_name() -> None:
+    [thread] = read('process 7:"x";thread (7);f (a.py:3) 2\n')
+    assert thread.thread == "MainThread"
+
+
 def test_equal_stacks_of_several_lines_share_their_calls() -> None:
-    [thread] = read('process 7:"x";thread (7): T;f (a.py:3);g (a.py:5) 2\nprocess 7:"x";thread (7): T;f (a.py:3) 1\n')
+    [thread] = read('process 7:"x";thread (8): T;f (a.py:3);g (a.py:5) 2\nprocess 7:"x";thread (8): T;f (a.py:3) 1\n')
     assert len(thread.calls) == 2
     assert [taken.count for taken in thread.taken] == [2, 1]
