@@ -38,6 +38,7 @@ def spy(pid: int, file: Path, *, seconds: float, hz: int) -> Spied:
     """
     command = [_found(), "record", "--pid", str(pid), "--subprocesses", "--threads", "--idle", "--full-filenames"]
     command += ["--format", "raw", "--rate", str(hz), "--duration", f"{max(1, round(seconds))}", "--output", str(file)]
+    file.unlink(missing_ok=True)  # of an earlier look
     began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:

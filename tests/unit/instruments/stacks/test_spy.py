@@ -74,6 +74,14 @@ def test_its_failure_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         spy(5, tmp_path / "stacks", seconds=60.0, hz=10)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake is a shell script")
+def test_what_an_earlier_look_left_is_not_taken_for_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fake(tmp_path, monkeypatch, "exit 0")
+    (tmp_path / "stacks").write_text("a 1")
+    with pytest.raises(PerfkitError, match="saw nothing of process 5"):
+        spy(5, tmp_path / "stacks", seconds=60.0, hz=10)
+
+
 def test_no_such_process() -> None:
     with pytest.raises(UsageError, match="there is no running process 2147483647: `ps aux"):
         running(2**31 - 1)
