@@ -88,7 +88,8 @@ def test_five_steps_of_a_critic_and_one_of_the_generator_are_a_step(tmp_path: Pa
 def test_a_loop_that_ends_before_all_is_recorded(tmp_path: Path) -> None:
     loop = compared(tmp_path, "short.py")
     assert loop.steps_seen == 7
-    (warning,) = the_variant(tmp_path / "run").warnings
+    # On a busy machine so few steps are not steady either.
+    (warning,) = [said for said in the_variant(tmp_path / "run").warnings if "not steady" not in said]
     assert "before all was recorded" in warning
 
 

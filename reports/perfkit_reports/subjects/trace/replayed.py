@@ -54,7 +54,7 @@ _WHAT_IFS = tuple(replace(column, weight=Weight.BRIEF) for column in _COLUMNS)
 def replayed(analysis: TraceAnalysis) -> Section | None:
     """The critical path of each trace and its what-ifs; None where nothing was replayed."""
     blocks = by_trace("replay", detailed(analysis), _replayed)
-    return Section("replay", "What it depends on", blocks) if blocks else None
+    return Section("replay", "Critical path", blocks) if blocks else None
 
 
 def _replayed(trace: RankTrace, end: str) -> Sequence[Block]:
