@@ -19,7 +19,9 @@ Examples:
 \b
 Needs py-spy: pip install 'perfkit[attach]'. Another user's process needs sudo, a container --cap-add SYS_PTRACE.
 \b
-Exit codes: 0 done, 1 it could not be done, 2 there is no such process or the request is wrong, 130 interrupted.
+Ctrl-C ends the look early: what was seen until then is drawn.
+\b
+Exit codes: 0 done, 1 it could not be done, 2 there is no such process or the request is wrong.
 """
 
 

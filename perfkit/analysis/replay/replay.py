@@ -54,7 +54,7 @@ def replay(ops: Ops, windows: Windows) -> Replayed | None:
         nodes=len(graph),
         busy=busy,
         refused=reason,
-        critical_path=dict(sorted(path.seconds.items(), key=lambda item: -item[1])),
+        critical_path=_longest_first(path.seconds),
     )
     return Replayed(graph, work, times, result)
 
@@ -62,7 +62,8 @@ def replay(ops: Ops, windows: Windows) -> Replayed | None:
 def what_if(replayed: Replayed, text: str) -> Simulated:
     """What the recording would have taken with the changes that a text names: see `change.parse`."""
     graph = replayed.graph
-    change = modified(graph, replayed.work, parse(text))
+    asked = parse(text)
+    change = modified(graph, replayed.work, asked)
     times = simulate(graph.order, change.weights(graph))
     span = _span(graph, change, times) / 1e9
     path = critical_path(graph, replayed.work, change, times)
@@ -74,11 +75,15 @@ def what_if(replayed: Replayed, text: str) -> Simulated:
         what=text,
         gain_s=None if result.refused else gain,
         share=None if result.refused else gain / result.replayed_s,
-        summed_s=_summed(replayed, parse(text)),
+        summed_s=_summed(replayed, asked),
         refused=result.refused,
-        critical_path=dict(sorted(path.seconds.items(), key=lambda item: -item[1])),
+        critical_path=_longest_first(path.seconds),
         step_gain_s=None if result.refused or step is None or new_step is None else (step - new_step) / 1e9,
     )
+
+
+def _longest_first(kinds: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(kinds.items(), key=lambda item: -item[1]))
 
 
 def _step_ns(graph: Graph, change: Modified, times: Floats) -> float | None:
