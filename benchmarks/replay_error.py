@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 from perfkit.analysis.replay.replay import Replayed, replay, what_if
-from perfkit.analysis.trace.work.windows import windows
 from perfkit.errors import UsageError
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -27,7 +26,7 @@ def main() -> None:
     for path in parser.parse_args().traces:
         ops = read_ops(read_trace(path))
         started = time.perf_counter()
-        replayed = replay(ops, windows(ops))
+        replayed = replay(ops)
         built = time.perf_counter() - started
         if replayed is None:
             continue

@@ -4,7 +4,6 @@ from perfkit.analysis.model.replay import Simulated
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.replay.replay import replay
 from perfkit.analysis.replay.replay import what_if as simulated
-from perfkit.analysis.trace.work.windows import windows
 from perfkit.errors import UsageError
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -17,7 +16,7 @@ def what_if(analysis: TraceAnalysis, *changes: str) -> tuple[Simulated, ...]:
     """
     path = analysis.traces[0].reading.path
     ops = read_ops(read_trace(path))
-    replayed = replay(ops, windows(ops))
+    replayed = replay(ops)
     if replayed is None:
         raise UsageError(f"{path}: nothing in it tells what followed what, so that nothing can be simulated")
     return tuple(simulated(replayed, change) for change in changes)

@@ -14,7 +14,7 @@ from perfkit.analysis.replay.points import Role
 from perfkit.analysis.replay.simulate import simulate
 from perfkit.analysis.replay.work import Work, work_of
 from perfkit.analysis.trace.intervals import length, union
-from perfkit.analysis.trace.work.windows import Windows
+from perfkit.analysis.trace.work.windows import windows
 from perfkit.trace.ops import Ops
 
 # With more of the span unexplained no figure is given.
@@ -33,9 +33,9 @@ class Replayed:
     result: Replay
 
 
-def replay(ops: Ops, windows: Windows) -> Replayed | None:
+def replay(ops: Ops) -> Replayed | None:
     """Replay a trace as it was recorded; None where no thread and no kernel tells what followed what."""
-    graph = graph_of(ops, windows)
+    graph = graph_of(ops, windows(ops))
     if len(graph) < 3:
         return None
     work, same = work_of(ops), unmodified(graph)

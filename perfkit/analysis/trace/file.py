@@ -12,7 +12,6 @@ from perfkit.analysis.trace.captures import with_captures
 from perfkit.analysis.trace.device import trace_device
 from perfkit.analysis.trace.memory import trace_memory
 from perfkit.analysis.trace.rank_trace import analyse_ops
-from perfkit.analysis.trace.work.windows import windows
 from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
 from perfkit.errors import RunFormatError
 from perfkit.trace.counters.match import read_counters
@@ -71,7 +70,7 @@ def analyse_file(job: Job) -> Outcome:
     )
     rank = analyse_ops(ops, device_ceilings.ceilings, device_name=device_ceilings.device_name, counters=counted)
     memory, remarks = trace_memory(ops)
-    replayed = replay(ops, windows(ops))
+    replayed = replay(ops)
     rank = replace(
         rank,
         reading=replace(rank.reading, events=len(trace)),

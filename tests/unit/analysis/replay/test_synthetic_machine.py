@@ -13,7 +13,6 @@ from perfkit.analysis.replay.change import parse
 from perfkit.analysis.replay.modify import modified, unmodified
 from perfkit.analysis.replay.replay import replay, what_if
 from perfkit.analysis.replay.simulate import simulate
-from perfkit.analysis.trace.work.windows import windows
 from perfkit.errors import UsageError
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -43,7 +42,7 @@ SEEDS = [seed for seed in range(10_000, 10_016) if len(program(seed).ranks) == 1
 def errors(seed: int, folder: Path, cases: dict[str, changes.Change]) -> dict[str, float]:
     made = program(seed)
     ops = read_ops(read_trace(write(run(made)[0], folder / f"{seed}.json")))
-    replayed = replay(ops, windows(ops))
+    replayed = replay(ops)
     assert replayed is not None
     graph, work = replayed.graph, replayed.work
     found = {}
@@ -79,7 +78,7 @@ def _op(ns: int, stream: int = 0, kind: str = "gemm") -> Instruction:
 def test_what_does_not_limit_gains_nothing(ns: int, text: str, share: float, tmp_path: Path) -> None:
     _, path = _traced([_op(ns) for _ in range(100)], tmp_path)
     ops = read_ops(read_trace(path))
-    replayed = replay(ops, windows(ops))
+    replayed = replay(ops)
     assert replayed is not None
     simulated = what_if(replayed, text)
     assert simulated.share == pytest.approx(share, abs=0.01)
@@ -91,7 +90,7 @@ def test_a_device_that_waits_for_a_call_that_waits_for_it(tmp_path: Path) -> Non
     loop: Callable[[], list[Instruction]] = lambda: [_op(100_000), Instruction("sync", stream=0)]  # noqa: E731
     made, path = _traced([one for _ in range(50) for one in loop()], tmp_path)
     ops = read_ops(read_trace(path))
-    replayed = replay(ops, windows(ops))
+    replayed = replay(ops)
     assert replayed is not None
     half = what_if(replayed, "kernels=0.5")
     true = 1 - span_ns(run(changes.kernels(0.5)(made))) / span_ns(run(made))
@@ -110,7 +109,7 @@ def test_a_what_if_that_says_nothing(text: str) -> None:
 def test_a_name_that_the_trace_lacks(tmp_path: Path) -> None:
     _, path = _traced([_op(1_000) for _ in range(10)], tmp_path)
     ops = read_ops(read_trace(path))
-    replayed = replay(ops, windows(ops))
+    replayed = replay(ops)
     assert replayed is not None
     with pytest.raises(UsageError, match="nothing in the trace"):
         what_if(replayed, "aten::conv2d=0.5")
