@@ -5,6 +5,8 @@ PIP_ARGS ?=
 ARGS ?=
 # Processes that run the tests.
 WORKERS ?= 2
+# Slow tests wait for a quarter of their time: for processes that start, sleep and end.
+SLOW_WORKERS ?= 3
 
 # Hundreds of processes import perfkit in the tests: compiled once, even where the environment asks for it anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -27,7 +29,7 @@ help:
 	@echo 'make fuzz    feed the readers of traces and of memory with damaged bytes for a minute'
 	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
 	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit or pytest;'
-	@echo 'WORKERS=... is how many processes run tests (2).'
+	@echo 'WORKERS=... is how many processes run quick tests (2), SLOW_WORKERS=... the others (3).'
 
 setup: $(READY)
 
@@ -40,16 +42,16 @@ bench: $(READY)
 	$(BIN)/perfkit bench --technique amp,ckpt $(ARGS)
 
 # A thread for each: what is tested is small, and the workers share the cores. tests/tiers.py deals them.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadscope --no-loadscope-reorder
 
 test: $(DEV)
-	$(PYTEST) -m 'not slow' $(ARGS)
+	$(PYTEST) -n $(WORKERS) -m 'not slow' $(ARGS)
 
 test-slow: $(DEV)
-	$(PYTEST) -m slow $(ARGS)
+	$(PYTEST) -n $(SLOW_WORKERS) -m slow $(ARGS)
 
 test-all: $(DEV)
-	$(PYTEST) $(ARGS)
+	$(PYTEST) -n $(SLOW_WORKERS) $(ARGS)
 
 fuzz: fuzz-traces fuzz-memory
 

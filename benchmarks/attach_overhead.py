@@ -33,9 +33,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.suite.compare import compare
+from perfkit.attach.launched import STACKS_HZ
 from perfkit.attach.live.triggers import REASONS, Triggers
 from perfkit.attach.live.watch import open_watch
 from perfkit.files import read_json, write_json
+from perfkit.instruments.stacks.own import sampled
 from perfkit.spec import Schedule, Struct
 from perfkit.store.live import LIVE_FILE, LiveStart
 
@@ -121,7 +123,13 @@ def always_on(trained: Trained, folder: Path, _steps: int) -> Iterator[StepEnd]:
 
     schedule = Schedule(warmup=SETTLE // 3, max_warmup=SETTLE // 3, timed=SETTLE // 3)
     with profile(
-        folder, model=trained.model, optimizer=trained.optimizer, schedule=schedule, always_on=True, report=False
+        folder,
+        model=trained.model,
+        optimizer=trained.optimizer,
+        schedule=schedule,
+        always_on=True,
+        report=False,
+        stacks=None,
     ):
         yield lambda: None
 
@@ -138,20 +146,24 @@ def idle(trained: Trained, folder: Path, _steps: int) -> Iterator[StepEnd]:
         yield lambda: None
 
 
-def _sampled(hz: float | None, end: StepEnd) -> "Instrument":
-    """Attached with all hooks, and stacks sampled so often; `end` is what a step does besides."""
+@contextmanager
+def stacks(_trained: Trained, folder: Path, _steps: int) -> Iterator[StepEnd]:
+    """While stacks are sampled from outside; nothing else is attached."""
+    folder.mkdir(parents=True)
+    with sampled(folder, STACKS_HZ, lambda _: None):
+        yield lambda: None
 
-    @contextmanager
-    def attached(trained: Trained, folder: Path, _steps: int) -> Iterator[StepEnd]:
-        from perfkit.attach.profile import profile
 
-        schedule = Schedule(warmup=SETTLE // 2, max_warmup=SETTLE // 2, timed=FOREVER)
-        with profile(
-            folder, model=trained.model, optimizer=trained.optimizer, schedule=schedule, report=False, stacks=hz
-        ):
-            yield end
+@contextmanager
+def stacks_python(trained: Trained, folder: Path, steps: int) -> Iterator[StepEnd]:
+    """The same, of steps that do some plain Python besides."""
+    with stacks(trained, folder, steps):
+        yield _python
 
-    return attached
+
+@contextmanager
+def python(_trained: Trained, _folder: Path, _steps: int) -> Iterator[StepEnd]:
+    yield _python
 
 
 def _python() -> None:
@@ -194,8 +206,8 @@ CASES = {
     "watch alone": Case(watch_alone, nothing, {}),
     "always-on": Case(always_on, nothing, {20: 1.005}),
     "idle": Case(idle, nothing, {20: 1.01, 100: 1.01}),
-    "stacks": Case(_sampled(100.0, lambda: None), _sampled(None, lambda: None), {20: 1.01}),
-    "stacks, Python": Case(_sampled(100.0, _python), _sampled(None, _python), {20: 1.01}),
+    "stacks": Case(stacks, nothing, {20: 1.02}),
+    "stacks, Python": Case(stacks_python, python, {20: 1.02}),
     "tracing": Case(tracing, torch_profiler, {20: 1.0, 100: 1.0}, steps=TRACED_STEPS, block_s=0),
 }
 

@@ -33,12 +33,18 @@ def main() -> None:
         page.locator("#roofline .main-svg").first.wait_for()
         page.locator("#roofline").screenshot(path=IMAGES / "trace_roofline.png")
         page.locator("#savings").screenshot(path=IMAGES / "trace_win.png")
+        page.locator("#flame").scroll_into_view_if_needed()
+        page.locator("#flame").screenshot(path=IMAGES / "flame.png")
+        page.locator("#timeline").scroll_into_view_if_needed()
+        page.locator("#timeline [data-step]").wait_for()
+        page.wait_for_timeout(500)  # drawn with the next frames
+        page.locator("#timeline").screenshot(path=IMAGES / "timeline.png")
         beginning(IMAGES / "trace_win.png", 700)
-        page.evaluate("""() => document.querySelectorAll("main section:not(#summary):not(#roofline)")
+        page.evaluate("""() => document.querySelectorAll("main section:not(#summary):not(#timeline):not(#roofline)")
             .forEach((section) => { section.style.display = "none"; })""")
         page.evaluate("scrollTo(0, 0)")
         page.locator("main").screenshot(path=IMAGES / "analyze.png")
-        beginning(IMAGES / "analyze.png", 1370)
+        beginning(IMAGES / "analyze.png", 1900)
         chromium.close()
 
 

@@ -23,6 +23,7 @@ _API = {
     "analyse": "perfkit.analysis.suite.analyse",
     "analyse_memory": "perfkit.analysis.memory.file",
     "analyse_traces": "perfkit.analysis.trace.analyse",
+    "compare_runs": "perfkit.analysis.compare.runs",
     "read_trace": "perfkit.trace.read",
     "what_if": "perfkit.analysis.replay.ask",
 }

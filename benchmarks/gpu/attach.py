@@ -100,7 +100,7 @@ def triggered(setting: Setting) -> Found:
     folder = setting.folder / "watched"
     with profile(
         folder, model=trained.model, optimizer=trained.optimizer, report=False, always_on=True, trace_on=("file",),
-        schedule=Schedule(warmup=3, max_warmup=3, timed=5, trace=3),
+        schedule=Schedule(warmup=3, max_warmup=3, timed=5, trace=3), stacks=None,
     ):  # fmt: skip
         end = time.monotonic() + 3
         asked = False

@@ -12,6 +12,7 @@ from perfkit_cli.folders import folder_for
 from perfkit_cli.values import amount, duration, one_of
 
 ENGINES = ("processes", "ray")
+EXPORTS = ("perfetto", "speedscope")
 OUT = Path("perfkit-analyze")
 
 EXAMPLES = """\b
@@ -26,6 +27,7 @@ Examples:
   perfkit analyze trace.json --counters ncu.csv        counted FLOPs and bytes instead of modelled ones
   perfkit analyze replay.json --capture capture/       ops for the kernels of replayed CUDA graphs
   perfkit analyze trace.json --what-if gemm=0.8 --what-if comm=0    simulated on its dependencies, not added up
+  perfkit analyze trace.json --export perfetto         the trace with bounds, causes and findings for ui.perfetto.dev
   perfkit analyze gs://bucket/run/ --engine ray        hundreds of ranks, on a Ray cluster
   perfkit analyze trace.json --json | jq .traces[0].time_split
 \b
@@ -76,6 +78,15 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
 )
 @click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too.")
 @click.option(
+    "--export",
+    "exports",
+    multiple=True,
+    metavar=f"[{'|'.join(EXPORTS)}]",
+    type=click.Choice(EXPORTS),
+    help="Write each trace into the report's folder for another tool too: with what was found as tracks for "
+    "ui.perfetto.dev, or its ops by phase and module for speedscope.app.",
+)
+@click.option(
     "--engine",
     default=ENGINES[0],
     show_default=True,
@@ -111,6 +122,7 @@ def command(
     what_ifs: tuple[str, ...],
     out: Path | None,
     static: bool,
+    exports: tuple[str, ...],
     engine: str,
     jobs: int | None,
     max_bytes: int | None,
@@ -134,6 +146,9 @@ def command(
     from perfkit_cli.trace_progress import show_reading
 
     sources = expand(traces)
+    if exports:
+        _check_exports(exports, sources, as_json=as_json)
+    limits = Limits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit)
     folder = None if as_json else folder_for(sources, out, OUT / _name(sources), TRACE_REPORT_FILE, "perfkit analyze")
     with show_reading(Console(stderr=True, quiet=quiet or as_json)) as progress:
         analysis = analyse_traces(
@@ -145,7 +160,7 @@ def command(
             what_ifs=what_ifs,
             engine=engine,
             jobs=jobs,
-            limits=Limits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit),
+            limits=limits,
             command=shlex.join(["perfkit", *sys.argv[1:]]),
             progress=progress,
         )
@@ -158,6 +173,25 @@ def command(
     from perfkit_reports.subjects.trace import document
 
     write_and_show(document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
+    if exports:
+        from perfkit.analysis.export.files import write_exports
+
+        for path in write_exports(
+            analysis, folder, exports, captures=expand(capture) if capture else (), counted=counters, limits=limits
+        ):
+            if not quiet:
+                click.echo(f"export: {path}")
+
+
+def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_json: bool) -> None:
+    """What cannot be exported is known before anything is read."""
+    from perfkit.errors import UsageError
+    from perfkit.trace.reading.source import STANDARD_INPUT
+
+    if as_json:
+        raise UsageError("--export writes into the report's folder, and --json writes no report")
+    if "perfetto" in exports and STANDARD_INPUT in sources:
+        raise UsageError("--export perfetto reads the trace twice: name a file instead of -")
 
 
 def _name(sources: tuple[str, ...]) -> str:

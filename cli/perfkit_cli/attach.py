@@ -17,11 +17,12 @@ Examples:
   perfkit attach 4711 --duration 1min --rate 50
   perfkit attach $(pgrep -of train.py)
 \b
-Needs py-spy: pip install 'perfkit[attach]'. Another user's process needs sudo, a container --cap-add SYS_PTRACE.
+Another user's process needs sudo, a container --cap-add SYS_PTRACE.
 \b
-Ctrl-C ends the look early: what was seen until then is drawn.
+Ctrl-C ends the look early: what was seen until then is drawn, and the exit code is 130.
 \b
-Exit codes: 0 done, 1 it could not be done, 2 there is no such process or the request is wrong.
+Exit codes: 0 done, 1 it could not be done, 2 there is no such process or the request is wrong,
+130 interrupted (what was seen is kept).
 """
 
 
@@ -42,7 +43,10 @@ Exit codes: 0 done, 1 it could not be done, 2 there is no such process or the re
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
-def command(*, pid: int, seconds: float, rate: int, out: Path | None, verbose: bool, quiet: bool) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context, *, pid: int, seconds: float, rate: int, out: Path | None, verbose: bool, quiet: bool
+) -> None:
     """Look at the running Python process PID and its children: the lines that each of their threads is in.
 
     The process was not prepared and does not notice, other than by standing still for each sample.
@@ -54,6 +58,7 @@ def command(*, pid: int, seconds: float, rate: int, out: Path | None, verbose: b
     from perfkit.store.stack_formats import speedscope
     from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
     from perfkit.store.summary import PROCESS_FILE
+    from perfkit_cli.main import EXIT_INTERRUPTED
     from perfkit_cli.show import write_and_show
     from perfkit_reports.subjects.process.document import document
 
@@ -72,3 +77,6 @@ def command(*, pid: int, seconds: float, rate: int, out: Path | None, verbose: b
     write_bytes(folder / SPEEDSCOPE_FILE, speedscope(threads))
     analysis = analyse_process(facts, threads, command=shlex.join(["perfkit", *sys.argv[1:]]))
     write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)
+    if facts.interrupted:
+        click.echo("interrupted", err=True)
+        ctx.exit(EXIT_INTERRUPTED)

@@ -16,6 +16,7 @@ COMMANDS = {
     "attach": "perfkit_cli.attach",
     "analyze": "perfkit_cli.analyze",
     "memory": "perfkit_cli.memory",
+    "compare": "perfkit_cli.compare",
     "check": "perfkit_cli.check",
     "report": "perfkit_cli.report",
     "view": "perfkit_cli.view",
@@ -37,6 +38,7 @@ Examples:
   perfkit attach 4711                       what does this running process do?
   perfkit analyze trace.json.gz             where did the time of this trace go?
   perfkit memory snapshot.pickle            what filled the memory?
+  perfkit compare runs/A runs/B             how do two runs differ?
   perfkit check --against-ref origin/main   did this change make it worse?
   perfkit report runs/NAME                  draw a report again
   perfkit view runs                         all reports and running jobs, in a browser

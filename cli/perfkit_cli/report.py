@@ -26,8 +26,8 @@ Examples:
 def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, verbose: bool, quiet: bool) -> None:
     """Draw a report again.
 
-    FOLDER was written by `perfkit bench`, `perfkit run`, `perfkit analyze`, `perfkit memory`, `perfkit check` or
-    `perfkit attach`.
+    FOLDER was written by `perfkit bench`, `perfkit run`, `perfkit analyze`, `perfkit memory`, `perfkit check`,
+    `perfkit compare` or `perfkit attach`.
     Nothing is measured and none of your code is run: the folder is all that is needed, on any machine.
     """
     from perfkit_cli.show import write_and_show

@@ -2,8 +2,8 @@
 
 import os
 
-# How often a second Python stacks are sampled at most: docs/attach.md says what it costs.
-MOST_HZ = 1000.0
+# How often a second Python stacks are sampled, by default and at most: docs/attach.md says what it costs.
+STACKS_HZ, MOST_HZ = 100, 1000
 
 # What torchrun, MPI and Slurm call a rank.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")

@@ -17,7 +17,7 @@ from perfkit.attach.budget import OVERHEAD
 from perfkit.attach.folder import default_folder
 from perfkit.attach.guard import LOG
 from perfkit.attach.hooks import without_our_frames
-from perfkit.attach.launched import MOST_HZ
+from perfkit.attach.launched import MOST_HZ, STACKS_HZ
 from perfkit.attach.live.open import LiveWishes
 from perfkit.attach.live.triggers import REASONS
 from perfkit.attach.live.watch import Callback
@@ -131,7 +131,7 @@ def profile(
     on_outlier: Callback | None = None,
     on_drift: Callback | None = None,
     flops_per_step: float | None = None,
-    stacks: float | None = None,
+    stacks: int | None = STACKS_HZ,
 ) -> Profile:
     """Watch the training loop in a `with` block (or between `start()` and `stop()`) and record a few of its steps.
 
@@ -165,8 +165,8 @@ def profile(
             to compare with.
         on_outlier, on_drift: called when a step takes unusually long, and when all have become slower.
         flops_per_step: of this rank, for the MFU; else they are counted in one step, where that can be done.
-        stacks: how often a second the Python stack is sampled while steps are timed, and those of DataLoaders' workers;
-            None for never; 100 is usual. It slows a loop of plain Python down (docs/attach.md).
+        stacks: how often a second the Python stacks of the loop and of DataLoaders' workers are sampled, from outside
+            and for some seconds after all else; None for never.
 
     Raises:
         UsageError: an option that makes no sense.
@@ -176,8 +176,8 @@ def profile(
             raise unknown_name("reason to trace", reason, REASONS)
     if ranks is not None and (not ranks or min(ranks) < 0):
         raise UsageError(f"ranks must name one at least, from 0 on, got {sorted(ranks)}")
-    if stacks is not None and not 0 < stacks <= MOST_HZ:
-        raise UsageError(f"stacks must be more than 0 and at most {MOST_HZ:g} a second, or None, got {stacks!r}")
+    if stacks is not None and stacks not in range(1, MOST_HZ + 1):
+        raise UsageError(f"stacks must be a whole number of samples a second, 1 to {MOST_HZ}, or None, got {stacks!r}")
     only_always = {
         "trace_on": trace_on,
         "on_outlier": on_outlier,
@@ -201,7 +201,7 @@ def profile(
         units_per_step=units_per_step,
         unit=unit,
         ranks=None if ranks is None else tuple(ranks),
-        stacks_hz=stacks or 0.0,
+        stacks_hz=int(stacks or 0),
         overhead=parse_amount(str(overhead), "1"),
         max_memory=None if max_memory is None else _bytes(max_memory),
     )

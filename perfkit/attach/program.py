@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable
+from statistics import median
 
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from perfkit.attach.live.watch import LiveWatch
 from perfkit.attach.profilers import ProfilerTaken
 from perfkit.attach.quiet import only_errors
 from perfkit.attach.session import LoopSession
+from perfkit.attach.stacks import stacks
 from perfkit.attach.timing import timed
 from perfkit.attach.variant import VariantRecording
 from perfkit.instruments.lost_kernels import remarks
@@ -43,7 +45,7 @@ OpenWatch = Callable[[LoopSession, StepFlops | None], tuple[LiveWatch, Triggers]
 
 
 def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
-    """Warm-up, timed steps, traced steps, steps whose allocations are recorded; then the record is complete."""
+    """Warm-up, timed steps, traced steps, steps whose allocations are recorded, and some whose stacks are sampled."""
     schedule = session.schedule
     yield from _warm_up(session, recording, hooks)
     recording.first_timed = session.steps
@@ -76,8 +78,8 @@ def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks)
             _tell(session, recording, f"no memory was recorded: {_BEGAN}")
         except OpenRangeError as error:
             _tell(session, recording, f"no memory was recorded: {error}")
-    session.stacks.end()
     recording.recorder.update(status=Status.OK, reason="")
+    yield from _stacks(session, recording)
 
 
 def watched(
@@ -112,11 +114,24 @@ def watched(
 
 
 def _timed(session: LoopSession, recording: VariantRecording) -> Recording[None]:
-    """The timed steps, with nothing on but the clock and samples of the stack."""
+    """The timed steps, with nothing on but the clock."""
     recording.begin_timing()
-    with session.stacks.sampled(recording.recorder.folder, session.loop.phases, recording.warnings.append):
-        yield from timed(session.loop, session.trained.device, session.schedule.timed, recording.series)
+    yield from timed(session.loop, session.trained.device, session.schedule.timed, recording.series)
     recording.end_timing()
+
+
+def _stacks(session: LoopSession, recording: VariantRecording) -> Recording[None]:
+    """Sample Python's stacks, once, while nothing else is recorded."""
+    if session.wishes.stacks_hz and not recording.sampled:
+        recording.sampled = True
+        timed_s = recording.series.wall_s()
+        yield from stacks(
+            recording.recorder.folder,
+            session.wishes.stacks_hz,
+            session.loop,
+            median(timed_s) if timed_s else math.inf,
+            evaluates=recording.series.evaluates,
+        )
 
 
 def _capture(session: LoopSession, reason: str) -> Recording[None]:
@@ -128,6 +143,7 @@ def _capture(session: LoopSession, reason: str) -> Recording[None]:
     session.write_timing(recording)
     yield from _trace(session, recording)
     session.loop.sizing = False
+    yield from _stacks(session, recording)
     session.end(recording, Status.OK)
 
 
@@ -259,6 +275,7 @@ def _too_dear(session: LoopSession, recording: VariantRecording) -> Recording[st
     if session.world.size > 1 or wait_s > _LONGEST_WAIT_S:
         return reason
     recording.waiting = f"no memory was recorded: {reason}, when the loop had ended"
+    yield from _stacks(session, recording)
     while budget.fits_in_s(expected_s):
         yield
     recording.waiting = ""

@@ -22,7 +22,6 @@ from perfkit.attach.loop import Loop
 from perfkit.attach.models import distinct, named, roots_of, trained_roots
 from perfkit.attach.profilers import ProfilerTurn
 from perfkit.attach.report import refuted
-from perfkit.attach.stacks import LoopStacks
 from perfkit.attach.units import Units
 from perfkit.attach.variant import VariantRecording
 from perfkit.attach.world import current_world, first_ranks
@@ -53,7 +52,7 @@ class Wishes:
     units_per_step: float | None
     unit: str
     ranks: tuple[int, ...] | None = None
-    stacks_hz: float = 0.0
+    stacks_hz: int = 0
     overhead: float = OVERHEAD
     max_memory: float | None = None
 
@@ -63,7 +62,6 @@ class LoopSession:
 
     Attributes:
         steps: how many boundaries there were.
-        stacks: what samples the loop's thread and its loaders' workers.
         budget: what recordings may cost.
         profiler: whose turn it is with torch's profiler.
         main: the recording that begins with the loop; None until the first boundary.
@@ -76,7 +74,6 @@ class LoopSession:
         self.wishes = wishes
         self.loop = loop
         self.profiler = ProfilerTurn()
-        self.stacks = LoopStacks(wishes.stacks_hz)
         self.budget = Budget(wishes.overhead, wishes.max_memory)
         self.steps = 0
         self.main: VariantRecording | None = None

@@ -1,62 +1,87 @@
-"""The Python stacks of a loop: its own thread while steps are timed, and its loaders' workers until all is recorded."""
+"""The Python stacks of a loop: those of its own thread, and of its loaders' workers."""
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from perfkit.attach.loader_workers import LoaderWorkers
-from perfkit.attach.phases import PhaseMarks
+from msgspec.structs import replace
+
+from perfkit.attach.loop import Loop
 from perfkit.files import write_bytes, write_json
-from perfkit.instruments.stacks.sampler import Sampler
-from perfkit.store.stack_formats import collapsed, speedscope
-from perfkit.store.stacks import COLLAPSED_FILE, LOOP, SPEEDSCOPE_FILE, STACKS_FILE, SampledThread, Stacks
+from perfkit.instruments.recording import Recording
+from perfkit.instruments.stacks.own import sampled
+from perfkit.store.stack_formats import speedscope
+from perfkit.store.stacks import SPEEDSCOPE_FILE, STACKS_FILE, Stacks
+
+SAMPLED_S = 3.0  # at 100 a second a share of 10 % is then known to 2 %
+_UNLIKE = 5.0  # so many usual steps: one that compiles, evaluates, saves a checkpoint, or waits for loaders that start
+_OF_OTHERS = 0.5  # of the time, which such steps may take
+_MOST_LOOKS = 5
+
+Clock = Callable[[], float]
 
 
-class LoopStacks:
-    """Samples `hz` times a second; with 0 nothing is done."""
+class _Steps:
+    """Those of one look, held against the timed ones."""
 
-    def __init__(self, hz: float) -> None:
-        self._hz = hz
-        self._workers: LoaderWorkers | None = None
-        self._first: tuple[Path, tuple[SampledThread, ...]] | None = None
+    def __init__(self, loop: Loop, usual_s: float, evaluates: bool, clock: Clock) -> None:
+        self._loop = loop
+        self._usual_s = usual_s
+        self._evaluates = evaluates
+        self._clock = clock
+        self._began = self._before = clock()
+        self._others_s = 0.0
+        loop.take()
 
-    def begin(self) -> None:
-        """Workers that are started from now on sample themselves."""
-        if self._hz:
-            self._workers = LoaderWorkers(self._hz)
+    def end(self) -> float:
+        """A step is over; how long all of them took."""
+        counts, now = self._loop.take(), self._clock()
+        took = now - self._before
+        if took > _UNLIKE * self._usual_s or counts.captures or (counts.evaluations and not self._evaluates):
+            self._others_s += took
+        self._before = now
+        return now - self._began
 
-    @contextmanager
-    def sampled(self, folder: Path, phases: PhaseMarks, warn: Callable[[str], None]) -> Iterator[None]:
-        """Sample the calling thread meanwhile, and write it to `folder`."""
-        if not self._hz:
-            yield
-            return
-        sampler = Sampler(threading.get_ident(), self._hz, phase=lambda: phases.current)
-        sampler.start()
+    def others(self) -> float:
+        """The part of the time that was that of other steps; one that is not over counts when it has become long."""
+        now = self._clock()
+        begun = now - self._before
+        others_s = self._others_s + (begun if begun > _UNLIKE * self._usual_s else 0.0)
+        return others_s / (now - self._began) if others_s else 0.0
+
+
+def stacks(
+    folder: Path, hz: int, loop: Loop, usual_s: float, *, evaluates: bool, clock: Clock = time.monotonic
+) -> Recording[None]:
+    """Sample for some seconds, one whole step at least, and write what was seen to `folder`, or why nothing was.
+
+    What is kept is mostly of steps like the timed ones, which take `usual_s`: where others took more of the time it is
+    looked again. `evaluates` says that evaluations are a part of all steps.
+    """
+    for _ in range(_MOST_LOOKS):
+        found: list[Stacks] = []
+        steps = _Steps(loop, usual_s, evaluates, clock)
         try:
-            yield
-        finally:
-            sampler.stop()
-            if sampler.failure:
-                warn(f"the sampling of Python stacks ended early: {sampler.failure}")
-            threads = (sampler.sampled(LOOP),)
-            self._first = self._first or (folder, threads)
-            write_stacks(folder, threads)
-
-    def end(self) -> None:
-        """The workers sample no more; what they have is written to the folder that was sampled first."""
-        workers, self._workers = self._workers, None
-        if workers is None:
-            return
-        found = workers.end()
-        if found and self._first is not None:
-            folder, threads = self._first
-            write_stacks(folder, (*threads, *found))
+            with sampled(folder, hz, found.append):
+                yield
+                while steps.end() < SAMPLED_S:
+                    yield
+                others = steps.others()
+        except GeneratorExit:
+            _write(folder, _told(found[0], steps.others()))
+            raise
+        if found[0].reason or others <= _OF_OTHERS:
+            break
+    _write(folder, _told(found[0], others))
 
 
-def write_stacks(folder: Path, threads: tuple[SampledThread, ...]) -> None:
-    """Write `stacks.json`, and the same for those who draw flame graphs."""
-    write_json(folder / STACKS_FILE, Stacks(threads=threads))
-    write_bytes(folder / COLLAPSED_FILE, collapsed(threads).encode())
-    write_bytes(folder / SPEEDSCOPE_FILE, speedscope(threads))
+def _told(seen: Stacks, others: float) -> Stacks:
+    if seen.reason or others <= _OF_OTHERS:
+        return replace(seen, others=others)
+    return Stacks(reason="steps unlike the timed ones (compiling, evaluating) took most of the time that was looked")
+
+
+def _write(folder: Path, seen: Stacks) -> None:
+    write_json(folder / STACKS_FILE, seen)
+    if seen.threads:
+        write_bytes(folder / SPEEDSCOPE_FILE, speedscope(seen.threads))

@@ -49,6 +49,7 @@ class VariantRecording:
         budget: what recordings may cost.
         pauses_s: how long the loop stood still for each instrument.
         ended_early: why an instrument ended before all its steps, and `cut` why one ended in the middle of one.
+        sampled: whether Python's stacks were, or are being.
         waiting: what the report says should the loop end while a recording waits until there is time for it.
         warnings: what the report should say beside the numbers.
     """
@@ -90,6 +91,7 @@ class VariantRecording:
         self.pauses_s: dict[str, float] = {}
         self.ended_early: dict[str, str] = {}
         self.cut = self.waiting = ""
+        self.sampled = False
         self._peak_bytes: dict[str, int] = {}
         self._window: EnergyWindow | None = None
         self._energy = _NOT_TIMED

@@ -82,7 +82,6 @@ class Watcher:
         self._hooks.install()
         self.session.profiler.install(self.guard, self._give_way)
         follow(self.session.loop.phases)
-        self.session.stacks.begin()
         atexit.register(self._at_exit)
 
     def finish(self, error: BaseException | None, *, elsewhere: bool = False) -> None:
@@ -93,7 +92,6 @@ class Watcher:
             session.loop.settle()
         unfinished = (self._unfinished or self._program is not None) and session.watch is None
         self._close_program()
-        session.stacks.end()
         recording = session.main
         if recording is None:
             remove_unused(self._order.wishes.folder)
@@ -107,7 +105,7 @@ class Watcher:
         regular = error is None or _is_regular(error)
         status = Status.OK if error is None or regular else status_of(error)
         reason = "" if error is None or regular else first_line(error)
-        if unfinished and regular:
+        if unfinished and regular and recording.recorder.record.status != Status.OK:  # else but stacks are missing
             recording.warnings.append(recording.waiting or _too_short(session, recording))
         text = "" if error is None or regular else "".join(traceback.format_exception(error)).rstrip()
         if session.watch is not None:
@@ -197,7 +195,7 @@ class Watcher:
             self._program = self._passes(recording)
             if threading.current_thread() is not threading.main_thread():
                 self._thread_end.call(self._on_thread_end)
-        else:
+        elif not recording.sampled:
             recording.warnings.append("an optimizer that had not stepped before did so while steps were recorded")
         self._searches = searches
 
@@ -240,7 +238,6 @@ class Watcher:
             self._hooks.remove()
             self.session.profiler.remove()
             follow(None)
-            self.session.stacks.end()
         self.active = False
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from perfkit.check.judge.environments import Differing, differences
+from perfkit.analysis.compare.environments import Differing, differences
 from perfkit.check.judge.judge import Evidence, judge_variant
 from perfkit.check.judge.looks import Looks
 from perfkit.check.judge.outcome import judge_outcome

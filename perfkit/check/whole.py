@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import perfkit
-from perfkit.check.judge.environments import differences
+from perfkit.analysis.compare.environments import differences
 from perfkit.check.judge.judge import overall_of
 from perfkit.check.result import Check, CheckedVariant, Side, Verdict
 from perfkit.record import Environment

@@ -57,8 +57,9 @@ def look(process: psutil.Process, file: Path, *, seconds: float, hz: int) -> tup
         seconds=spied.seconds,
         ended=ended,
         failed=spied.failed,
+        interrupted=spied.interrupted,
     )
-    return facts, list(read_collapsed(spied.text, hz=hz, seconds=spied.seconds, directory=directory))
+    return facts, list(read_collapsed(spied.text, pid=process.pid, hz=hz, seconds=spied.seconds, directory=directory))
 
 
 def _cpu_s(family: list[psutil.Process]) -> dict[int, float]:

@@ -20,6 +20,7 @@ from perfkit.store.live_tail import LogEnd, log_end
 from perfkit.store.suite_state import State, ended_state, last_written, suite_state, variant_outcomes, written
 from perfkit.store.summary import (
     CHECK_FILE,
+    COMPARISON_FILE,
     MEMORY_REPORT_FILE,
     PROCESS_FILE,
     REPORT_FILE,
@@ -39,6 +40,7 @@ KINDS = {
     MEMORY_REPORT_FILE: "memory",
     CHECK_FILE: "check",
     PROCESS_FILE: "process",
+    COMPARISON_FILE: "comparison",
 }
 
 

@@ -9,7 +9,8 @@ class ProcessFacts(Struct):
 
     `age_s` is since its start; `cpu` in cores, itself and its children while it was looked at; `resident` in bytes,
     itself alone, at the beginning, as are `threads` and `children` (all below it); `device_memory` in bytes, of it and
-    its children. `ended` says that it ended meanwhile. `failed` samples could not be taken.
+    its children. `ended` says that it ended meanwhile. `failed` samples could not be taken. `interrupted` says that a
+    Ctrl-C ended the look.
     """
 
     pid: int
@@ -25,3 +26,4 @@ class ProcessFacts(Struct):
     seconds: float
     ended: bool = False
     failed: int = 0
+    interrupted: bool = False

@@ -1,6 +1,7 @@
-"""Sampled stacks in the two formats that tools for flame graphs read."""
+"""Sampled stacks in the format that tools for flame graphs read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,47 +10,52 @@ from perfkit.store.stacks import Call, SampledThread
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def collapsed(threads: Iterable[SampledThread]) -> str:
-    """A line a stack, the outermost call first, with its samples: what flamegraph.pl and speedscope read.
+class Stack(NamedTuple):
+    """Frames, the outermost first, each a name or (name, file, line), and what the stack weighs."""
 
-    The first frame is the thread, the second the phase of the step, where there is one.
-    """
-    lines = []
-    for thread in threads:
-        for taken in thread.taken:
-            calls = [_named(thread, call) for call in reversed(list(thread.stack(taken.node)))]
-            frames = [f"{thread.thread} {thread.pid}", *([f"[{taken.phase}]"] if taken.phase else []), *calls]
-            lines.append(f"{';'.join(frame.replace(';', ':') for frame in frames)} {taken.count}\n")
-    return "".join(lines)
+    frames: Sequence[str | tuple[str, str, int]]
+    weight: float
+
+
+class Profile(NamedTuple):
+    """Stacks that belong together; `unit` is one of speedscope's: `none`, `milliseconds` ..."""
+
+    name: str
+    unit: str
+    stacks: Sequence[Stack]
 
 
 def speedscope(threads: Sequence[SampledThread]) -> bytes:
     """A file for https://www.speedscope.app: a profile a thread, with samples as weights."""
-    frames: dict[tuple[str, str, int], int] = {}
-    profiles = []
-    for thread in threads:
-        stacks = [[_frame(frames, thread, call) for call in thread.stack(taken.node)][::-1] for taken in thread.taken]
-        profiles.append(
-            {
-                "type": "sampled",
-                "name": f"{thread.thread} {thread.pid}",
-                "unit": "none",
-                "startValue": 0,
-                "endValue": thread.samples,
-                "samples": stacks,
-                "weights": [taken.count for taken in thread.taken],
-            }
-        )
-    known = [{"name": name, "file": file, "line": line} for name, file, line in frames]
-    content = {"$schema": _SCHEMA, "exporter": "perfkit", "shared": {"frames": known}, "profiles": profiles}
+    return speedscope_of([Profile(f"{thread.thread} {thread.pid}", "none", _stacks(thread)) for thread in threads])
+
+
+def speedscope_of(profiles: Sequence[Profile]) -> bytes:
+    """The same of any profiles."""
+    frames: dict[str | tuple[str, str, int], int] = {}
+    told = [
+        {
+            "type": "sampled",
+            "name": profile.name,
+            "unit": profile.unit,
+            "startValue": 0,
+            "endValue": sum(stack.weight for stack in profile.stacks),
+            "samples": [[frames.setdefault(frame, len(frames)) for frame in stack.frames] for stack in profile.stacks],
+            "weights": [stack.weight for stack in profile.stacks],
+        }
+        for profile in profiles
+    ]
+    known = [{"name": f} if isinstance(f, str) else {"name": f[0], "file": f[1], "line": f[2]} for f in frames]
+    content = {"$schema": _SCHEMA, "exporter": "perfkit", "shared": {"frames": known}, "profiles": told}
     return msgspec.json.encode(content)
 
 
-def _frame(frames: dict[tuple[str, str, int], int], thread: SampledThread, call: Call) -> int:
-    function = thread.functions[call.function]
-    return frames.setdefault((function.name, function.file, call.line), len(frames))
+def _stacks(thread: SampledThread) -> list[Stack]:
+    return [
+        Stack([_frame(thread, call) for call in thread.stack(taken.node)][::-1], taken.count) for taken in thread.taken
+    ]
 
 
-def _named(thread: SampledThread, call: Call) -> str:
+def _frame(thread: SampledThread, call: Call) -> tuple[str, str, int]:
     function = thread.functions[call.function]
-    return f"{function.name} ({function.file}:{call.line})"
+    return function.name, function.file, call.line

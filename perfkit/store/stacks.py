@@ -1,16 +1,19 @@
-"""Sampled Python stacks: `rank<k>/stacks.json`, a tree of calls for each process that was sampled.
+"""Sampled Python stacks: `rank<k>/stacks.json`, a tree of calls for each thread that was sampled.
 
 What called what is a tree, so that the size of a file grows with the number of different stacks, not of samples.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+from perfkit.files import Migrations, read_json
 from perfkit.spec import Struct
 
 STACKS_FILE = "stacks.json"
 COLLAPSED_FILE = "stacks.collapsed.txt"
 SPEEDSCOPE_FILE = "stacks.speedscope.json"
-STACKS_VERSION = 1
+STACKS_VERSION = 2
 
 LOOP = "loop"  # the thread that trains
 WORKER = "loader worker"
@@ -18,8 +21,7 @@ WORKER = "loader worker"
 # Whose code a function is: of perfkit, of Python or an installed package, else the program's.
 OURS, LIBRARY, PROGRAM = "perfkit", "library", "program"
 
-# What a thread did with the interpreter's lock when a sample was due.
-HELD, FREE, UNTOLD = "held", "free", "unknown"
+DATA = "data"  # the phase in which a step waits for or makes its batch
 
 
 class StackFunction(Struct):
@@ -39,12 +41,10 @@ class Call(Struct, array_like=True):
 
 
 class Taken(Struct, array_like=True):
-    """`count` samples whose innermost call was `node`, in `phase` of a step ("" for none); `lock` is `HELD`, `FREE` or
-    `UNTOLD`."""
+    """`count` samples whose innermost call was `node`, in `phase` of a step as their calls tell it ("" for none)."""
 
     node: int
     phase: str
-    lock: str
     count: int
 
 
@@ -52,10 +52,8 @@ class SampledThread(Struct):
     """The samples of one thread of one process.
 
     `thread` is what it is (`LOOP`, `WORKER`, another program's name for it), `directory` the folder that the process
-    runs in. Over `seconds` a sample was due `hz` times a second; one that came late stands for all that were due
-    meanwhile. `cost_s` is the CPU time that taking them took, and `lock_s` how long the lock was kept for it. `late` of
-    the samples were taken while other threads ran Python: these are of where the thread let go of the lock next, up to
-    `late_s` after they were due. `cut` had no room in the tree and count for a caller.
+    runs in. Over `seconds` a sample was due `hz` times a second. `held` are other samples, taken as often, of which
+    only those are here in which the thread held the interpreter's lock; None where nobody looked for that.
     """
 
     thread: str
@@ -66,11 +64,7 @@ class SampledThread(Struct):
     functions: tuple[StackFunction, ...] = ()
     calls: tuple[Call, ...] = ()
     taken: tuple[Taken, ...] = ()
-    cost_s: float = 0.0
-    lock_s: float = 0.0
-    late: int = 0
-    late_s: float = 0.0
-    cut: int = 0
+    held: tuple[Taken, ...] | None = None
 
     @property
     def samples(self) -> int:
@@ -85,7 +79,33 @@ class SampledThread(Struct):
 
 
 class Stacks(Struct):
-    """What `stacks.json` holds: of one rank the thread that trains, and its loaders' workers."""
+    """What `stacks.json` holds: of one rank the thread that trains, and its loaders' workers.
+
+    Sampling them took `cost_s` of CPU time in `seconds`, beside the program; `failed` samples could not be taken.
+    `others` is the part of the time that steps unlike the timed ones took, such as some that compile or evaluate.
+    `reason` says why nothing was sampled, "" where it was.
+    """
 
     schema_version: int = STACKS_VERSION
     threads: tuple[SampledThread, ...] = ()
+    seconds: float = 0.0
+    cost_s: float = 0.0
+    failed: int = 0
+    others: float = 0.0
+    reason: str = ""
+
+
+def read_stacks(path: Path) -> Stacks:
+    """What `write_json` wrote of `Stacks`. A `RunFormatError` names a file that is not it."""
+    return read_json(path, Stacks, _MIGRATIONS)
+
+
+def _of_the_lock_apart(stacks: dict[str, Any]) -> None:
+    """Format 2 has samples with the interpreter's lock held apart, and what sampling cost for all threads at once."""
+    for thread in stacks["threads"]:
+        thread["taken"] = [[node, phase, count] for node, phase, _, count in thread["taken"]]
+        for gone in ("cost_s", "lock_s", "late", "late_s", "cut"):
+            thread.pop(gone, None)
+
+
+_MIGRATIONS: Migrations = {1: _of_the_lock_apart}

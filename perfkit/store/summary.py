@@ -13,6 +13,8 @@ TRACE_REPORT_FILE = "analysis.json"  # the whole of a report on traces
 MEMORY_REPORT_FILE = "memory.json"  # and of one on memory
 CHECK_FILE = "check.json"  # and of a comparison
 PROCESS_FILE = "process.json"  # and of a running process
+COMPARISON_FILE = "comparison.json"  # and of runs held against each other
+MOST_COMPARED = 8  # runs at once
 SUMMARY_VERSION = 2
 
 _NOT_TOLD = Unknown(reason="not measured")
@@ -39,8 +41,8 @@ class Outcome(Struct):
 
 
 class Summary(Struct):
-    """One report in short. `kind` is `suite`, `trace`, `memory`, `check` or `process`; `runs` how many runs of a
-    suite it holds.
+    """One report in short. `kind` is `suite`, `trace`, `memory`, `check`, `process` or `comparison`; `runs` how
+    many runs of a suite it holds.
 
     `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit. `verdict` is
     that of a check, with its `reason` in words; "" for all else. `sources` is the `digest_of` the files that were read

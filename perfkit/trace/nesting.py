@@ -3,6 +3,9 @@
 All functions take and give NumPy columns; loops are over threads and over depths, never over events.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -95,25 +98,53 @@ def around_times(
     An interval that begins at that time counts, however short it is. NONE where none of the thread's is open.
     `parent` are the intervals' own `parents`, where they are known already.
     """
-    if parent is None:
-        parent = parents(trace, intervals)
-    result = np.full(len(times), NONE, np.int64)
-    its_threads = trace.thread[intervals]
-    starts, ends = trace.start_ns[intervals], trace.end_ns[intervals]
-    order, asked = grouped(its_threads), grouped(threads)
-    for thread in np.unique(its_threads).tolist():
-        mine = order[_run(its_threads[order], thread)]
-        wanted = asked[_run(threads[asked], thread)]
-        last = np.searchsorted(starts[mine], times[wanted], side="right") - 1
-        result[wanted] = np.where(last >= 0, mine[last], NONE)
-    pending = np.flatnonzero(result != NONE)
-    while len(pending):
-        position = result[pending]
-        over = (ends[position] <= times[pending]) & (starts[position] != times[pending])
-        pending = pending[over]
-        result[pending] = parent[position[over]]
-        pending = pending[result[pending] != NONE]
-    return result
+    return Nest(trace, intervals, parents(trace, intervals) if parent is None else parent).around(threads, times)
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Events in the order of time and for each the position of the one around it, to look times up in repeatedly."""
+
+    trace: Trace
+    events: Ints
+    parent: Ints
+
+    @cached_property
+    def starts(self) -> Ints:
+        return self.trace.start_ns[self.events]
+
+    @cached_property
+    def ends(self) -> Ints:
+        return self.trace.end_ns[self.events]
+
+    @cached_property
+    def of_threads(self) -> dict[int, tuple[Ints, Ints]]:
+        """Of each thread the positions of its events, and when these start."""
+        thread = self.trace.thread[self.events]
+        order = grouped(thread)
+        in_order = thread[order]
+        begins = np.flatnonzero(np.diff(in_order, prepend=NONE - 1))
+        runs = np.split(order, begins[1:]) if len(order) else []
+        return {number: (run, self.starts[run]) for number, run in zip(in_order[begins].tolist(), runs, strict=True)}
+
+    def around(self, threads: NDArray[np.integer], times: Ints) -> Ints:
+        """See `around_times`."""
+        result = np.full(len(times), NONE, np.int64)
+        asked = grouped(threads)
+        of_asked = threads[asked]
+        for thread, (mine, starts) in self.of_threads.items():
+            wanted = asked[_run(of_asked, thread)]
+            if len(wanted):
+                last = np.searchsorted(starts, times[wanted], side="right") - 1
+                result[wanted] = np.where(last >= 0, mine[last], NONE)
+        pending = np.flatnonzero(result != NONE)
+        while len(pending):
+            position = result[pending]
+            over = (self.ends[position] <= times[pending]) & (self.starts[position] != times[pending])
+            pending = pending[over]
+            result[pending] = self.parent[position[over]]
+            pending = pending[result[pending] != NONE]
+        return result
 
 
 def _run(values: NDArray[np.integer], value: int) -> slice:

@@ -16,7 +16,7 @@ from perfkit.trace.backward import find_backward
 from perfkit.trace.compact import Compact, compact
 from perfkit.trace.costing import CostedCall, Role, cost_ops
 from perfkit.trace.kernels import Kernels, link_kernels
-from perfkit.trace.modules import find_modules
+from perfkit.trace.modules import Modules, find_modules
 from perfkit.trace.nesting import parents, self_time
 from perfkit.trace.phases import PhaseRanges, op_phases
 from perfkit.trace.read import NONE, Category, Ints, Trace
@@ -43,6 +43,7 @@ class Ops:
             launched each, and of the costed op around it (the innermost one where none is costed).
         kernel_step: index into `steps` of the step in which each kernel was launched; of the one in which it ran if
             its launch was not recorded. `kernel_phase` and `kernel_module` are those of its op, else of its launch.
+        calls_of_modules: what `module` was told by.
     """
 
     trace: Trace
@@ -66,6 +67,7 @@ class Ops:
     kernel_step: Compact
     kernel_phase: Compact
     kernel_module: Compact
+    calls_of_modules: Modules
 
     def __len__(self) -> int:
         return len(self.event)
@@ -142,6 +144,7 @@ def read_ops(trace: Trace) -> Ops:
         kernel_step=compact(_kernel_steps(trace, kernels, steps)),
         kernel_phase=compact(_of_op_or_launch(trace, phase, kernels, kernel_op, ranges.at)),
         kernel_module=compact(_of_op_or_launch(trace, module, kernels, kernel_op, partial(modules.at, trace))),
+        calls_of_modules=modules,
     )
 
 

@@ -32,6 +32,7 @@ from perfkit.trace.reading.collect import (
 from perfkit.trace.reading.columns import Builder, Part
 from perfkit.trace.reading.growing import reorder, without_room_for_nothing
 from perfkit.trace.reading.kineto import AnyEvent, without_gc
+from perfkit.trace.reading.ours import drop_ours
 from perfkit.trace.reading.overhead import overhead_us
 from perfkit.trace.reading.pairs import pair
 from perfkit.trace.reading.parallel import Refused, Sharing
@@ -146,6 +147,8 @@ def _trace(
     tables = collection.tables
     counts: Counter[str] = collection.notes + splitter.notes
     rows = collection.rows()
+    cats = ["" if cat is None else cat for cat in tables.cat]
+    drop_ours(rows, cats)
     if counts["broken event"] and not (len(rows["kind"]) or collection.metadata):
         raise RunFormatError(
             f"{source}: not a trace of torch.profiler: a list of {counts['broken event']} values, none of them an event"
@@ -154,7 +157,6 @@ def _trace(
     counts["impossible duration"] += drop_impossible(rows)
     threads = [(str(process), str(thread)) for process, thread in tables.thread]
     where = places(threads, collection.metadata)
-    cats = ["" if cat is None else cat for cat in tables.cat]
     names = ["" if name is None else _name(str(name)) for name in tables.name]
     category = classify(rows, cats, names, where)
     counts["unfinished"] = end_with_the_recording(rows, cats, category)

@@ -40,5 +40,6 @@ def replays(ops: Ops) -> Replays:
     if len(ops.steps):
         calls = calls[ops.steps.at(trace.start_ns[calls]) != NONE]
     loose = (kernels.launch == NONE) & (kernels.op == NONE) if len(calls) else np.zeros(len(kernels), np.bool_)
-    lost = len(np.setdiff1d(calls, kernels.launch))
-    return Replays(len(calls), lost, inside & (np.isin(kernels.launch, calls) | loose))
+    launched, replays = np.zeros(len(trace) + 1, np.bool_), np.zeros(len(trace) + 1, np.bool_)  # NONE takes the last
+    launched[kernels.launch] = replays[calls] = True
+    return Replays(len(calls), int((~launched[calls]).sum()), inside & (replays[kernels.launch] | loose))

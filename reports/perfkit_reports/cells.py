@@ -9,7 +9,7 @@ from perfkit_reports.document.tables import NOTHING
 from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.wording import bounded
 
-_HOVER = 900  # shapes of a fused optimizer's lists fill pages; tables/*.parquet have them whole
+LONGEST = 900  # shapes of a fused optimizer's lists fill pages; tables/*.parquet have them whole
 
 
 def text(value: str) -> Cell:
@@ -31,7 +31,7 @@ def _named(shown: str, whole: str) -> Cell:
     """A name that is sorted and saved as it was recorded, unless it would fill the page."""
     if shown == whole:
         return text(whole)
-    return Cell(shown or NOTHING, whole=middle(whole, _HOVER))
+    return Cell(shown or NOTHING, whole=middle(whole, LONGEST))
 
 
 def seconds(value: float) -> Cell:

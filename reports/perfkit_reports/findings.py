@@ -3,9 +3,13 @@
 from perfkit import units
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_MOST
+from perfkit_reports.names import short_kernel
+from perfkit_reports.selection import key
 from perfkit_reports.wording import sentence
 
 ICONS = {"gain": "▲", "warning": "!", "note": "i"}
+_NOTHING = 1e-3  # of the sum: a gain below this is none
+_BOUNDS = {AT_MOST: "up to"}
 WORDS = {"gain": "Gain", "warning": "Warning", "note": "Note"}
 
 
@@ -20,17 +24,49 @@ def word(finding: Finding) -> str:
 def gain(finding: Finding) -> str:
     """`76.6 ms a step and 107 MiB`; empty where neither is known."""
     parts = []
-    if finding.gain_s is not None:
-        parts.append(f"{units.seconds(finding.gain_s)} {'a step' if finding.per_step else 'total'}")
+    if finding.expected_s is not None:
+        parts.append(_time(finding, finding.expected_s))
     if finding.gain_bytes is not None:
         parts.append(units.nbytes(finding.gain_bytes))
     return " and ".join(parts)
 
 
 def worth(finding: Finding) -> str:
-    """The gain with the bound that it is: `up to 76.6 ms a step`."""
+    """What a replay says it saves, the sum second: `7.91 ms a step, simulated (summed 14.7 ms at most)`.
+
+    Without a replay the sum with the bound that it is: `up to 14.7 ms a step`.
+    """
+    summed = summed_up(finding)
+    return f"{expected(finding)} ({summed})" if summed else expected(finding)
+
+
+def expected(finding: Finding) -> str:
+    """`7.91 ms a step, simulated`; without a replay `up to 14.7 ms a step`."""
     won = gain(finding)
-    return f"{'up to' if finding.gain_bound == AT_MOST else finding.gain_bound} {won}" if won else ""
+    if finding.simulated_s is None or finding.gain_s is None:
+        return f"{_BOUNDS.get(finding.gain_bound, finding.gain_bound)} {won}" if won else ""
+    return f"{won if gains_by_itself(finding) else 'nothing by itself'}, simulated"
+
+
+def summed_up(finding: Finding) -> str:
+    """`summed 14.7 ms at most` beside what is simulated."""
+    if finding.simulated_s is None or finding.gain_s is None:
+        return ""
+    # What goes beside the work itself (launches, waits) may save more than its sum.
+    most = " at most" if finding.gain_bound == AT_MOST and finding.gain_s >= finding.simulated_s else ""
+    per = "" if gains_by_itself(finding) or not finding.per_step else " a step"
+    return f"summed {units.seconds(finding.gain_s)}{per}{most}"
+
+
+def gains_by_itself(finding: Finding) -> bool:
+    """Whether it is not simulated to save nothing."""
+    if finding.simulated_s is None or finding.gain_s is None:
+        return True
+    return finding.simulated_s >= _NOTHING * finding.gain_s
+
+
+def _time(finding: Finding, time_s: float) -> str:
+    return f"{units.seconds(time_s)} {'a step' if finding.per_step else 'total'}"
 
 
 def evidence(finding: Finding) -> str:
@@ -42,5 +78,20 @@ def action(finding: Finding) -> str:
 
 
 def details(finding: Finding) -> list[str]:
-    """What the gain assumes, and where else the same was found."""
-    return [sentence(detail) for detail in finding.details]
+    """What the gain assumes, why it is not simulated, and where else the same was found."""
+    why_not = (f"not simulated, so that the gain is the sum: {finding.not_simulated}",) if finding.not_simulated else ()
+    return [sentence(detail) for detail in (*finding.details, *why_not)]
+
+
+def ops(finding: Finding) -> list[tuple[str, str]]:
+    """(name, key) of the ops that it is about."""
+    return [(short_kernel(name, 48), key("op", name)) for name in finding.ops]
+
+
+def keys(finding: Finding) -> list[str]:
+    return [key("op", name) for name in finding.ops]
+
+
+def key_of(finding: Finding) -> str:
+    """The key of all that it is about."""
+    return key("finding", f"{finding.variant}: {finding.title}" if finding.variant else finding.title)

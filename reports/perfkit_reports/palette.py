@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfkit import allocations
-from perfkit.analysis.model import replay, time_split
+from perfkit.analysis.model import idle, replay, time_split, timeline
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.op_class import OpClass, work_class
 
 NEUTRAL = "#7d848f"
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
@@ -16,6 +18,7 @@ BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
     "#D55E00",
     "#F0E442",
 )
+MORE, LESS = VERMILLION, BLUE  # than before a change
 _VARIANT_COLOURS = (BLUE, ORANGE, GREEN, PINK, VERMILLION, SKY, YELLOW)
 # Eight markers against seven colours: a pair comes back only after 56 variants.
 # No "x": legends tell markers from patterns of fill by their names.
@@ -67,6 +70,26 @@ _FILLS = {
     replay.WAITS: Fill("#d9dce1", "-"),
     replay.GAPS: Fill("#d9dce1", "+"),
     replay.BEFORE: Fill("#eceef1", "x"),
+    # idle time
+    idle.SYNC: Fill(VERMILLION),
+    idle.ALLOCATION: Fill(PINK),
+    idle.ELSEWHERE: Fill(ORANGE),
+    idle.LATE: Fill(SKY, "."),
+    idle.PEERS: Fill(VERMILLION, "/"),
+    idle.STARTING: Fill(BLUE, "|"),
+    idle.BETWEEN: Fill("#d9dce1", "+"),
+    idle.OTHER_STREAM: Fill(GREEN, "/"),
+    idle.HELD_UP: Fill(NEUTRAL, "-"),
+    idle.AT_THE_END: Fill("#eceef1", "-"),
+    # slices of a timeline, beside classes of ops (`WORK`)
+    timeline.CALL: Fill(YELLOW, "|"),
+    timeline.OP: Fill("#c9ced6"),
+    timeline.RANGE: Fill("#93a5b0"),
+    timeline.PYTHON: Fill("#aab2be"),
+    timeline.MODULES: Fill("#a7bdd1"),
+    "data": Fill("#c9ced6"),
+    "forward": Fill("#a9b4c2"),
+    "backward": Fill("#77849a"),
     # memory: what stays through a step lies at the bottom of a stack; a family shares a colour and differs in pattern
     allocations.PARAMETER: Fill(BLUE),
     allocations.OPTIMIZER_STATE: Fill(GREEN),
@@ -86,6 +109,54 @@ _FILLS = {
     allocations.UNKNOWN: Fill("#b4b9c1", "x"),
     "other": Fill("#b4b9c1", "-"),
 }
+
+
+@dataclass(frozen=True)
+class Work:
+    """How a kind of work looks in rooflines, flame graphs and timelines: a family shares a colour."""
+
+    name: str
+    colour: str
+    symbol: str = _CIRCLE
+    pattern: str = ""
+
+
+_PALE = "#b4b9c1"  # NEUTRAL is green to those who see no green
+WORK = {
+    OpClass.MATMUL: Work("GEMM", BLUE),
+    OpClass.CONVOLUTION: Work("convolution", BLUE, "square", "|"),
+    OpClass.ATTENTION: Work("attention", GREEN, "diamond"),
+    OpClass.SOFTMAX: Work("softmax", GREEN, "triangle-up", "/"),
+    OpClass.POINTWISE: Work("elementwise", ORANGE),
+    OpClass.NORM: Work("norm", SKY, "square"),
+    OpClass.REDUCTION: Work("reduction", SKY, "triangle-down", "\\"),
+    OpClass.LOSS: Work("loss", SKY, "star", "."),
+    OpClass.OPTIMIZER: Work("optimizer", PINK, "pentagon"),
+    OpClass.COMPILED: Work("compiled", YELLOW, "hexagon"),
+    OpClass.COMMUNICATION: Work("communication", VERMILLION, "cross", "/"),
+    OpClass.INDEX: Work("indexing", _PALE, "triangle-up", "."),
+    OpClass.COPY: Work("copy", _PALE, "diamond", "\\"),
+    OpClass.OTHER: Work("other", _PALE, "circle", "x"),
+}
+_BY_BOUND = {"communication": OpClass.COMMUNICATION, "copy": OpClass.COPY}
+
+
+def kind_of_work(row: OpRow) -> Work | None:
+    """Of a row of ops or kernels; None of rows that hold many kinds."""
+    if row.kind not in ("op", "kernel", "level"):
+        return None
+    return WORK[_BY_BOUND.get(row.bound) or work_class(row.op, row.name)]
+
+
+def slice_look(kind: str) -> Work:
+    """Of a kind of slice on a timeline: a class of ops, or one of the categories above."""
+    if kind in {*OpClass}:
+        return WORK[OpClass(kind)]
+    fill = _FILLS.get(kind, _OTHER)
+    return Work(kind, fill.colour, pattern=fill.pattern)
+
+
+_OTHER = Fill(_PALE)
 _SPARE = tuple(Fill(colour, pattern) for pattern in ("+", "|", "-") for colour in _VARIANT_COLOURS)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from perfkit_reports.findings import word
 from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
 
@@ -108,7 +109,7 @@ def test_the_filter_narrows_and_follows_the_tab(open_report: Any) -> None:
     report = open_report(sample.alone())
     page = report.page
     report.visit("savings")
-    page.get_by_role("searchbox").fill("softmax BACKWARD")
+    page.locator("#savings").get_by_role("searchbox").fill("softmax BACKWARD")
     assert len(report.names("costs")) == 1
     assert page.locator("#savings [data-count]").inner_text() == "1 of 10"
     page.get_by_role("radio", name="Ops").check(force=True)
@@ -174,3 +175,15 @@ def test_further_columns_show_when_asked_for(open_report: Any) -> None:
     assert not flops.is_visible()
     report.page.locator("#savings").get_by_text("All columns").click()
     assert flops.is_visible()
+
+
+def test_a_finding_is_copied_as_markdown_with_the_keyboard(shared_report: Any) -> None:
+    page = shared_report(sample.realistic).page
+    page.evaluate("document.addEventListener('copy', () => { window.copied = document.activeElement.value; })")
+    button = page.locator(".finding .copy").first
+    button.focus()
+    page.keyboard.press("Enter")
+    first = sample.realistic().findings[0]
+    assert button.inner_text() == "Copied"
+    assert page.evaluate("copied").startswith(f"**{word(first)}: {first.title}**.")
+    assert page.evaluate("document.activeElement.className") == "quiet copy"

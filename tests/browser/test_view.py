@@ -258,3 +258,43 @@ def test_a_page_with_the_token_asks_for_a_trace_and_one_without_has_no_button(sh
     shown.goes_cleanly()
     shown.page.locator("#trace").click()
     shown.page.locator("#asked").filter(has_text="a trace has been asked for already").wait_for()
+
+
+def test_two_runs_are_ticked_and_compared_with_the_keyboard_and_the_link_shows_them(show: Show) -> None:
+    shown = show()
+    page = shown.page
+    bar = page.get_by_role("region", name="Runs to compare")
+    assert not bar.is_visible()
+    page.get_by_label("Compare bench/gpt").focus()
+    page.keyboard.press("Space")
+    expect(bar).to_contain_text("first: bench/gpt")
+    expect(bar.get_by_role("link")).to_have_text("Choose another run")
+    page.get_by_label("Variant of bench/gpt").select_option("amp")
+    page.get_by_label("Compare unreported").focus()
+    page.keyboard.press("Space")
+    expect(bar.get_by_role("link")).to_have_text("Compare 2 runs")
+    page.reload()
+    assert page.get_by_label("Compare unreported").is_checked(), "what was chosen outlives a reload"
+    assert page.get_by_label("Variant of bench/gpt").input_value() == "amp"
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    bar.get_by_role("link").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/compare?run=bench%2Fgpt%40amp&run=unreported")
+    page.get_by_role("heading", level=1, name="unreported against gpt@amp: 40 % slower").wait_for(timeout=120_000)
+    assert page.get_by_role("table", name="Side by side").is_visible()
+    page.get_by_role("link", name="All runs").click()
+    page.get_by_role("heading", level=1, name="Runs").wait_for()
+    shown.goes_cleanly()
+
+
+def test_each_variant_of_a_run_is_compared_and_what_is_no_run_has_no_box(show: Show) -> None:
+    page = show().page
+    assert page.get_by_label("Compare damaged").count() == 0
+    page.get_by_label("Compare bench/gpt").check()
+    page.get_by_label("Variant of bench/gpt").select_option("each variant")
+    link = page.get_by_role("region", name="Runs to compare").get_by_role("link")
+    assert link.get_attribute("href") == "/compare?run=bench%2Fgpt%40baseline&run=bench%2Fgpt%40amp"
+    page.get_by_role("button", name="Clear").click()
+    assert not page.get_by_label("Compare bench/gpt").is_checked()
+    assert page.evaluate("location.search") == ""

@@ -4,7 +4,6 @@
 """
 
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -82,9 +81,6 @@ def attach(perfkit: Any, suite: Path) -> None:
         try:
             process.stdout.readline()
             arguments = ("attach", str(process.pid), "--duration", "1s", "--out", "process")
-            if shutil.which("py-spy") is None and not Path(sys.executable).with_name("py-spy").exists():
-                assert "pip install 'perfkit[attach]'" in perfkit(*arguments).stderr
-                return
             reported(perfkit, "process", *arguments)
         finally:
             process.kill()
@@ -102,6 +98,10 @@ def memory(perfkit: Any, suite: Path) -> None:
 
 def check(perfkit: Any, suite: Path) -> None:
     reported(perfkit, "check", "check", suite, "--baseline", suite, "--exact", "--out", "check")
+
+
+def compare(perfkit: Any, suite: Path) -> None:
+    reported(perfkit, "compared", "compare", suite, suite, "--out", "compared")
 
 
 def report(perfkit: Any, suite: Path) -> None:
@@ -136,6 +136,7 @@ ONCE: dict[str, Callable[..., None]] = {
     "analyze": analyze,
     "memory": memory,
     "check": check,
+    "compare": compare,
     "report": report,
     "view": view,
     "calibrate": calibrate,

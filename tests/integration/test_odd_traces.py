@@ -80,7 +80,7 @@ def absurd_sizes(event: Event) -> Event:
     return {**event, "args": args}
 
 
-IDENTIFIERS = ("device", "number", "rank")
+IDENTIFIERS = ("device", "number", "parent", "rank")
 SIGNED = ("error",)  # of a replay: shorter than the recording, or longer
 
 

@@ -67,6 +67,10 @@ def test_training_of_a_built_in_workload(workload: str, by_hand: bool, alone: by
     assert isinstance(variant.step_time, Estimate)
     assert variant.time_split
     assert variant.memory is not None
+    assert variant.loop is not None
+    stacks = variant.loop.stacks
+    assert stacks is not None
+    assert stacks.loop is not None or stacks.reason  # so short a loop can end before py-spy has begun
 
 
 def compared(tmp_path: Path, program: str, *arguments: str, options: tuple[str, ...] = (*SMALL, "--no-report")) -> Loop:

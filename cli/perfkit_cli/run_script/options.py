@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from perfkit.amounts import parse_amount
-from perfkit.attach.launched import MOST_HZ
+from perfkit.attach.launched import MOST_HZ, STACKS_HZ
 from perfkit.attach.live.triggers import REASONS
 from perfkit.errors import UsageError, unknown_name
 from perfkit.integrations.table import LOGGERS
@@ -62,7 +62,7 @@ class RunOptions:
     always_on: bool
     trace_on: tuple[str, ...]
     log: tuple[str, ...]
-    stacks: float | None
+    stacks: int | None
     report: bool
     quiet: bool
 
@@ -192,16 +192,12 @@ def _ranks(text: str) -> tuple[int, ...] | None:
     return tuple(map(int, words)) or None
 
 
-def _hz(text: str) -> float | None:
+def _hz(text: str) -> int | None:
     if text == "off":
         return None
-    try:
-        hz = float(text)
-    except ValueError:
-        hz = 0.0
-    if not 0 < hz <= MOST_HZ:
-        raise UsageError(f"--stacks {text!r}: expected off, or samples a second of at most {MOST_HZ:g}")
-    return hz
+    if not text.isdecimal() or not 0 < int(text) <= MOST_HZ:
+        raise UsageError(f"--stacks {text!r}: expected off, or samples a second from 1 to {MOST_HZ}")
+    return int(text)
 
 
 def _parameters() -> list[click.Parameter]:
@@ -302,10 +298,11 @@ def _parameters() -> list[click.Parameter]:
         ),
         click.Option(
             ["--stacks"],
-            default="off",
+            default=str(STACKS_HZ),
             show_default=True,
             metavar="HZ|off",
-            help="How often a second the Python stacks of the loop and of its DataLoaders' workers are sampled.",
+            help="How often a second the Python stacks of the loop and of its DataLoaders' workers are sampled, for "
+            "3 s after all else.",
         ),
         click.Option(
             ["--log"],

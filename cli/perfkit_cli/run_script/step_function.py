@@ -69,7 +69,8 @@ class StepFunction:
         """The script with the function's definitions decorated by `DECORATOR`; every line stays where it was."""
         tree = ast.parse(source, path)
         functions = list(_functions(tree.body))
-        self._choices = list(dict.fromkeys(name for name, _ in functions))
+        names = dict.fromkeys(name for name, _ in functions)
+        self._choices = [name for name in names if _is_offered(name.rpartition(".")[2])]
         for name, node in functions:
             if name == self.function:
                 place = node.decorator_list[0] if node.decorator_list else node
@@ -130,9 +131,11 @@ def _defined(module: ModuleType) -> list[str]:
             names.append(name)
         elif inspect.isclass(value):
             members = {method: getattr(member, "__func__", member) for method, member in vars(value).items()}
-            names += [f"{name}.{method}" for method, member in members.items() if _is_choice(method, member)]
+            functions = [method for method, member in members.items() if inspect.isfunction(member)]
+            names += [f"{name}.{method}" for method in functions if _is_offered(method)]
     return names
 
 
-def _is_choice(name: str, member: Any) -> bool:
-    return inspect.isfunction(member) and (name == "__call__" or not name.startswith("__"))
+def _is_offered(name: str) -> bool:
+    """Python's own methods (`__getitem__`) are no step, but for `__call__`."""
+    return name == "__call__" or not name.startswith("__")

@@ -47,6 +47,11 @@ class Rule(NamedTuple):
     about: About
     technique: str = ""
 
+    @property
+    def key(self) -> str:
+        """What it is called where its results are kept."""
+        return f"{self.tells.__module__.rpartition('.')[2]}.{self.tells.__name__}"
+
 
 RULES = (
     Rule(outcomes.not_engaged, SuiteView, About.OUTCOME),

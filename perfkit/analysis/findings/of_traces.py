@@ -15,9 +15,11 @@ from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.step import AT_LEAST
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.memory import fullness
-from perfkit.units import seconds
+from perfkit.units import percent, seconds
 
 _NAMED = 4  # other traces with the same finding
+_FEW = 0.1  # of the sum: who gains less is told what the time is spent on instead
+_NOT_RECORDED = "the trace does not hold what would change"
 
 
 def trace_findings(
@@ -25,7 +27,7 @@ def trace_findings(
 ) -> tuple[Finding, ...]:
     """All rules' findings: warnings, then gains by seconds per step, then notes.
 
-    Findings on memory come after those on time of their severity. Gains are upper bounds.
+    Findings on memory come after those on time of their severity. Gains are simulated, sums where they cannot be.
     """
     views = [ForeignView(trace) for trace in traces]
     findings: list[tuple[int, Finding]] = [(rule.about, finding) for rule, finding in of_views(views)]
@@ -56,7 +58,22 @@ def _of(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     ]
     tellings = [(rule, _bounded(telling, view)) for rule, telling in tellings if _matters(telling.finding, view)]
     for rule, telling in tellings:
-        yield rule, view.as_timed(_overlapping(telling, [other for _, other in tellings]))
+        finding = _overlapping(telling, [other for _, other in tellings])
+        yield rule, view.as_timed(_simulated(finding, rule, view.trace))
+
+
+def _simulated(finding: Finding, rule: Rule, trace: RankTrace) -> Finding:
+    """The finding with its gain as the replay of the trace has it, or why it has none."""
+    if finding.gain_s is None or trace.gains is None:
+        return finding
+    gain_s = trace.gains.of.get(rule.key)
+    if gain_s is None:
+        return replace(finding, not_simulated=trace.gains.refused or _NOT_RECORDED)
+    found = replace(finding, simulated_s=gain_s)
+    if trace.replay is None or gain_s >= _FEW * finding.gain_s:
+        return found
+    kind, spent = max(trace.replay.critical_path.items(), key=lambda item: item[1])
+    return _detailed(found, f"{percent(spent / trace.replay.replayed_s, 0)} of the critical path is {kind}")
 
 
 def _bounded(telling: Told, view: TraceView) -> Told:
@@ -80,8 +97,8 @@ def _overlapping(mine: Told, every: Sequence[Told]) -> Finding:
 
 def _told_once(same: Sequence[Finding], first: Collection[str] | None) -> Finding:
     """The one to tell, and where else it holds."""
-    chosen = max(same, key=lambda finding: (finding.variant in (first or ()), finding.gain_s or 0.0))
-    others = {finding.variant: finding.gain_s for finding in same if finding.variant != chosen.variant}
+    chosen = max(same, key=lambda finding: (finding.variant in (first or ()), finding.expected_s or 0.0))
+    others = {finding.variant: finding.expected_s for finding in same if finding.variant != chosen.variant}
     if not others:
         return chosen
     if first is None:

@@ -10,12 +10,12 @@ _SEVERITIES = ("warning", "gain", "note")
 def ordered(findings: Iterable[tuple[int, Finding]]) -> tuple[Finding, ...]:
     """Warnings first, since they say what not to trust, then gains, then notes.
 
-    Within a severity, groups come in the order of their number, and in each the largest gain first: of time, then of
-    memory.
+    Within a severity, groups come in the order of their number, and in each the largest gain first: of time (as it
+    was simulated, else summed), then of memory.
     """
     return tuple(finding for _, finding in sorted(findings, key=_weight))
 
 
 def _weight(item: tuple[int, Finding]) -> tuple[int, int, float, int]:
     group, finding = item
-    return _SEVERITIES.index(finding.severity), group, -(finding.gain_s or 0.0), -(finding.gain_bytes or 0)
+    return _SEVERITIES.index(finding.severity), group, -(finding.expected_s or 0.0), -(finding.gain_bytes or 0)

@@ -62,6 +62,15 @@ def timeline(
     )
 
 
+def series_over_all(
+    allocations: Allocations, lives: Lives, categories: NDArray[np.int8], totals: Ints
+) -> tuple[Ints, Ints]:
+    """When, in nanoseconds, and the bytes of each of `CATEGORIES` (rows) then, of the whole recording."""
+    window = _Window(0, len(allocations), int(allocations.time_ns[0]), int(allocations.time_ns[-1]))
+    moments = _thinned(window, allocations.time_ns, totals, int(np.argmax(totals)), 10 * _BINS)
+    return _times(allocations, moments), _series(lives, categories, moments)
+
+
 def _times(allocations: Allocations, moments: Ints) -> Ints:
     """When moments begin; the one before the first event at the same time as that."""
     if not len(allocations):
@@ -88,18 +97,18 @@ def _window(allocations: Allocations, peak_event: int) -> _Window:
     return _Window(first, last + 1, start_ns, end_ns)
 
 
-def _thinned(window: _Window, time_ns: Ints, totals: Ints, peak: int) -> Ints:
-    """At most `MOMENTS` moments of the window: of each bin the one of the most bytes and the last, and both ends.
+def _thinned(window: _Window, time_ns: Ints, totals: Ints, peak: int, most_bins: int = _BINS) -> Ints:
+    """At most two moments a bin of the window: of each bin the one of the most bytes and the last, and both ends.
 
     The last of a bin is the one that lasts, over bins without events too. Bins are equal by half in time and by half
     in the number of events, so that neither a pause nor a burst takes all of them.
     """
     moments = np.arange(window.first, window.last + 1)
-    if len(moments) <= MOMENTS:
+    if len(moments) <= 2 * most_bins + 2:
         return moments
     time = time_ns[moments[1:] - 1] - time_ns[window.first]
     progress = np.concatenate([[0.0], np.linspace(0, 0.5, len(time)) + 0.5 * time / max(int(time[-1]), 1)])
-    bins = np.minimum((progress * _BINS).astype(np.int64), _BINS - 1)
+    bins = np.minimum((progress * most_bins).astype(np.int64), most_bins - 1)
     starts = np.flatnonzero(np.diff(bins, prepend=-1))
     ends = np.append(starts[1:], len(bins))
     inside = totals[moments]

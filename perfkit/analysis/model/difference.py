@@ -35,11 +35,31 @@ class ChangeRow(Struct):
         return (self.after_s or 0.0) - (self.before_s or 0.0)
 
 
+class GroupChange(Struct):
+    """All that belongs together before and after, per step; 0 on a side where there is nothing of it.
+
+    `by` is how it is summed up: `part of the step` (which sums to the step), `kind of work`, `phase` or `module`.
+    """
+
+    by: str
+    name: str
+    before_calls: float
+    after_calls: float
+    before_s: float
+    after_s: float
+
+    @property
+    def change_s(self) -> float:
+        """Seconds per step that it takes more (or less) than before."""
+        return self.after_s - self.before_s
+
+
 class TraceDifference(Struct):
     """Trace `after` (A) against `before` (B): what changed, the largest change first; rows sum to the total.
 
     `after` is the label of one of the analysis' traces, `before_trace` the whole of the other, labelled `before`.
-    `notes` say what makes the two hard to compare (other device, other number of ranks, other shapes).
+    `notes` say what makes the two hard to compare (other device, other number of ranks, other dtypes or shapes).
+    `groups` are the changes summed up, the largest of each way first.
     """
 
     before: str
@@ -51,3 +71,4 @@ class TraceDifference(Struct):
     rest_after_s: float
     before_trace: RankTrace
     notes: tuple[str, ...] = ()
+    groups: tuple[GroupChange, ...] = ()

@@ -8,10 +8,12 @@ from perfkit.spec import Struct
 class Finding(Struct):
     """What to do next.
 
-    `severity` is `gain`, `warning` or `note`; the gain is in seconds per step (of a trace without steps: in total, and
-    `per_step` is False) or bytes, where it is known, and is the most that can be saved (`gain_bound`; at least so much
-    where kernels were lost). `evidence` is short; `details` say what the gain rests on and where else the same was
-    found.
+    `severity` is `gain`, `warning` or `note`. Gains are in seconds per step (of a trace without steps: in total, and
+    `per_step` is False) or bytes, where they are known. `simulated_s` is what a replay of the trace with the change
+    takes less; None where `not_simulated` says why. `gain_s` is the sum of what the work itself takes less, the most
+    that can be saved of it (`gain_bound`; at least so much where kernels were lost). `evidence` is short; `details` say
+    what the gain rests on and where else the same was found. `ops` are the names of those whose time it is about, the
+    longest first.
     """
 
     severity: str
@@ -24,3 +26,11 @@ class Finding(Struct):
     details: tuple[str, ...] = ()
     per_step: bool = True
     gain_bound: str = AT_MOST
+    ops: tuple[str, ...] = ()
+    simulated_s: float | None = None
+    not_simulated: str = ""
+
+    @property
+    def expected_s(self) -> float | None:
+        """The gain to expect: simulated where it was, else the sum."""
+        return self.gain_s if self.simulated_s is None else self.simulated_s

@@ -72,15 +72,18 @@ class HostCallRow(Struct):
 
 
 class GapRow(Struct):
-    """Times of a millisecond or more, and of no call in `HostCallRow`, in which the device had nothing to do, per step.
+    """Idle time of a device of one cause (of `perfkit.analysis.model.idle`) and one place of the host, per step.
 
-    What the host was in for more than half of each, the innermost of its kind, empty where nothing was recorded:
-    `frame` of Python, `builtin` that it called, `module` (nn.Module), `range` of the program, `op`, `call` of the
-    runtime; `following` is the op of the kernel that came next. `longest_start_s` is since the first event of the
-    trace. Not `named` are the shorter of very many together.
+    Where the host was in the way, what it was in for more than half of each piece, the innermost of its kind, empty
+    where nothing was recorded: `frame` of Python, `own` (the innermost that is neither torch's nor of Python's
+    library), `builtin` that the frame called, path of the `module`, `range` of the program, `op`, `call` of the
+    runtime. `following` is the op of the kernel that came next. `gaps` counts pieces; the longest lasts `longest_s`
+    and begins `longest_start_s` after the first event of the trace. Not `named` are the shorter of very many together.
     """
 
+    cause: str
     frame: str
+    own: str
     builtin: str
     module: str
     range: str

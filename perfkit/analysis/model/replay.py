@@ -7,11 +7,32 @@ HOST, LAUNCH, GEMM, ATTENTION, OTHER_KERNELS = "host", "launch", "GEMM", "attent
 WAITS, GAPS, BEFORE = "waits", "gaps between kernels", "before the first recorded work"
 
 
+class PathRow(Struct):
+    """Stretches of the critical path of one `kind`, op, module and line, of the whole trace as recorded.
+
+    Of what runs on a device the op that launched it, else the kernel's name; of the host the innermost op that takes
+    most of it, a range where neither an op nor a function is known, else empty. `call` is the one that waited.
+    `module` is without the numbers of layers; `line` is that of the innermost function that is neither torch's nor of
+    Python's library. `longest_start_s` is since the beginning of the path.
+    """
+
+    kind: str
+    op: str
+    call: str
+    module: str
+    line: str
+    stretches: int
+    seconds: float
+    longest_s: float
+    longest_start_s: float
+
+
 class Replay(Struct):
     """A recording replayed unmodified.
 
     `error` is `replayed_s / recorded_s - 1`. `refused` is why no gain is simulated, empty where gains are. `busy` is
-    the device's share of the time. `critical_path` are seconds by kind of work, which sum to `replayed_s`.
+    the device's share of the time. `critical_path` are seconds by kind of work, which sum to `replayed_s`; `stretches`
+    are what of it lasts longest, as recorded. Gains are simulated with that many `ranks` at once.
     """
 
     recorded_s: float
@@ -21,6 +42,8 @@ class Replay(Struct):
     busy: float
     refused: str
     critical_path: dict[str, float]
+    stretches: tuple[PathRow, ...] = ()
+    ranks: int = 1
 
 
 class Simulated(Struct):
@@ -37,3 +60,18 @@ class Simulated(Struct):
     refused: str
     critical_path: dict[str, float]
     step_gain_s: float | None = None
+
+
+class FindingGains(Struct):
+    """What the findings of a trace would gain, simulated: seconds per step, of a trace without steps in total.
+
+    `of` is by the rule that found it; `together_s` is all of them at once, of a step of `step_s`: they do not add up.
+    `roofs_s` is what work at its roof would gain, where roofs are known. `refused` is why nothing is simulated, empty
+    where it is.
+    """
+
+    of: dict[str, float] = {}
+    together_s: float | None = None
+    roofs_s: float | None = None
+    step_s: float = 0.0
+    refused: str = ""

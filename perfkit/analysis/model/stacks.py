@@ -7,9 +7,9 @@ class HotLine(Struct):
     """A line of a function, `function` at `place` (`train.py:88`), with shares of all samples.
 
     `share` are those in which it was the program's innermost line, be it in it or in what it calls of libraries;
-    `itself` those with no Python call below it; `total` those in which it was anywhere in the stack. `held` is the part
-    of `share` in which the interpreter's lock was held, None where that is not known. `inside` is the function of a
-    library that most of `share` were in, "" for none.
+    `itself` those with no Python call below it; `total` those in which it was anywhere in the stack. `held` is the
+    part of `share` in which the interpreter's lock was held, as other samples tell it, None where that is not known.
+    `inside` is the function of a library that most of `share` were in, "" for none.
     """
 
     function: str
@@ -36,9 +36,7 @@ class ThreadStacks(Struct):
     (`idle`) are none. `held` is the share in which the interpreter's lock was held, so that Python ran or native code
     that keeps it; in the others native code ran that lets go of it, or it waited. `ours` was in perfkit's own hooks,
     `unnamed` in no line of the program. `lines` are the program's, `libraries` the innermost lines of others. Of the
-    samples in Python outside of fetching data, `python` are the lines with most, and `data` those of fetching.
-    `cost` is the CPU time of the sampling and `lock` how long it kept the lock, both of the sampled time; `late` is the
-    share of samples that are of up to `late_s` after they were due.
+    samples with the lock held outside of fetching data, `python` are the lines with most, and `data` those of fetching.
     """
 
     processes: int
@@ -54,14 +52,19 @@ class ThreadStacks(Struct):
     libraries: tuple[HotLine, ...]
     python: tuple[HotPlace, ...]
     data: tuple[HotPlace, ...]
-    cost: float
-    lock: float
-    late: float
-    late_s: float
 
 
 class LoopStacks(Struct):
-    """The thread that trains, of all ranks together, and the workers of its loaders; None where none was sampled."""
+    """The thread that trains, of all ranks together, and the workers of its loaders; None where none was sampled.
+
+    `cost` is the CPU time of the sampling as a share of one core, a rank's; `failed` is the share of samples that could
+    not be taken; `others` the most of a rank's time that steps unlike the timed ones took. `reason` says why nothing
+    was sampled on a rank, "" where it was on all.
+    """
 
     loop: ThreadStacks | None = None
     workers: ThreadStacks | None = None
+    cost: float = 0.0
+    failed: float = 0.0
+    others: float = 0.0
+    reason: str = ""

@@ -64,8 +64,9 @@ class OpRow(Struct):
     is no `efficiency` where the cost is known: what is faster than its roof has no share of it. `op` is
     set on a kernel's row: the op it ran for. `shapes` are the inputs of an op where all its calls share them. `seconds`
     are summed over threads and streams; where these overlap, `wall_s` is how long any of it was going on, at most, and
-    `share` is of that. `layout` of a matrix product is `row,column` where its first operand's rows and its second one's
-    columns are contiguous in memory, likewise the others.
+    `share` is of that. `critical_s` is the time of those that lie on the critical path of the trace.
+    `layout` of a matrix product is `row,column` where its first operand's rows and its second one's columns are
+    contiguous in memory, likewise the others.
 
     Where data decide how much is done, `flops` and `bytes` are the least it can be, `most_flops` and `most_bytes` the
     most; `attainable_s` is that of the most, within the time taken. `estimated`: the bytes are those of the recorded
@@ -98,4 +99,5 @@ class OpRow(Struct):
     most_bytes: float | None = None
     estimated: bool = False
     wall_s: float | None = None
+    critical_s: float | None = None
     layout: str = ""

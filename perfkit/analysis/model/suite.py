@@ -17,7 +17,7 @@ from perfkit.record import NOT_MEASURED, Environment, MachineLoad, Quantity, Set
 from perfkit.spec import Struct
 from perfkit.store.layout import Sampling
 
-ANALYSIS_VERSION = 3
+ANALYSIS_VERSION = 4
 
 
 class Parity(Struct):

@@ -5,13 +5,15 @@ where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 """
 
 from perfkit.analysis.model.coverage import Coverage
+from perfkit.analysis.model.flame import Flame
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.products import AttentionRow, GemmRow
-from perfkit.analysis.model.replay import Replay, Simulated
+from perfkit.analysis.model.replay import FindingGains, Replay, Simulated
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
+from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.record import NOT_MEASURED, Quantity
@@ -174,7 +176,10 @@ class RankTrace(Struct):
             latter by what they were computed in, `matrix_unit` and `matrix_dtype` are those of most of them, all empty
             where that is not known.
         replay: how well the trace is reproduced by replaying it, and its critical path; None where nothing can be
-            replayed. `what_ifs` are gains of the changes that were asked for, of the whole trace.
+            replayed. `what_ifs` are gains of the changes that were asked for, of the whole trace; `gains` those of its
+            findings.
+        flames: its work as trees, by layer, module, Python stack and phase.
+        timelines: some steps event by event, the median first; of one without steps the whole trace.
         level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
             `memory`): the same FLOP/s at several intensities.
     """
@@ -228,6 +233,9 @@ class RankTrace(Struct):
     optimizers: tuple[str, ...] = ()
     replay: Replay | None = None
     what_ifs: tuple[Simulated, ...] = ()
+    gains: FindingGains | None = None
+    flames: tuple[Flame, ...] = ()
+    timelines: tuple[StepTimeline, ...] = ()
 
     @property
     def modelled_share(self) -> float | None:

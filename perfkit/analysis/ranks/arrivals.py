@@ -48,6 +48,7 @@ class Arrivals:
             kind, else a running number among those of the kind in the step.
         elements: what all ranks of the group should agree on: the elements of the whole message. NONE if not known.
         start_ns, end_ns: absolute, by the clock of the rank's host: on the device where it was traced.
+        kernel: row of `Ops.kernels`; None where these are ranges of the host.
     """
 
     kinds: tuple[CollectiveKind, ...]
@@ -57,6 +58,7 @@ class Arrivals:
     elements: Ints
     start_ns: Ints
     end_ns: Ints
+    kernel: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -66,6 +68,7 @@ def arrivals(ops: Ops) -> Arrivals:
     """The collectives of a trace in which all ranks wait for each other; of backends on the host its ranges."""
     trace = ops.trace
     events = communication(trace)
+    kernel: Ints | None = None
     if len(events) and trace.category[events[0]] == Category.KERNEL:
         kernel = np.searchsorted(ops.kernels.event, events)  # both in the order of time
         record = recorded(ops, events, ops.kernel_op[kernel])
@@ -91,6 +94,7 @@ def arrivals(ops: Ops) -> Arrivals:
         elements=np.asarray([*map(_elements, trace.collectives), NONE], np.int64)[record[kept]],
         start_ns=trace.base_ns + trace.start_ns[events],
         end_ns=trace.base_ns + trace.end_ns[events],
+        kernel=None if kernel is None else kernel[kept],
     )
 
 

@@ -25,10 +25,11 @@ from perfkit.analysis.model.time_split import (
 )
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
-from perfkit.analysis.ranks.clocks import Clock, align, renumber
+from perfkit.analysis.ranks.clocks import Clock
+from perfkit.analysis.ranks.matching import matching, rows_of
 from perfkit.analysis.ranks.notes import fleet_notes
-from perfkit.analysis.ranks.skew import Matched, lateness, match
-from perfkit.analysis.ranks.slots import Rows, Slots
+from perfkit.analysis.ranks.skew import Matched, lateness
+from perfkit.analysis.ranks.slots import Rows
 from perfkit.trace.read import NONE, Ints
 
 _COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND)
@@ -67,15 +68,7 @@ class FleetReducer:
 
     def add(self, rank: RankTrace, arrivals: Arrivals) -> None:
         """Add a rank, in any order."""
-        kinds = np.asarray([self._kinds.setdefault(kind, len(self._kinds)) for kind in arrivals.kinds], np.int64)
-        rows = Rows(
-            kinds[arrivals.kind] if len(arrivals) else arrivals.step,
-            arrivals.step,
-            arrivals.number,
-            arrivals.elements,
-            arrivals.start_ns,
-            arrivals.end_ns,
-        )
+        rows = rows_of(arrivals, self._kinds)
         member = Member(
             row=_row(rank),
             path=rank.reading.path,
@@ -102,10 +95,7 @@ class FleetReducer:
         def source(index: int) -> Rows:
             return self._read(chosen[index])
 
-        clocks = align(source, len(chosen), Slots(source, len(chosen)))
-        renumber(source, lambda index, rows: self._write(chosen[index], rows), len(chosen), clocks)
-        slots = Slots(source, len(chosen))
-        matched = match(source, len(chosen), slots, clocks)
+        clocks, slots, matched = matching(source, lambda index, rows: self._write(chosen[index], rows), len(chosen))
         if not matched.counted.any() and sum(member.row.rank is not None for member in members) < 2:
             return None
         unlike = {number for member in members for number in member.unlike}

@@ -54,12 +54,13 @@ def blocking(ops: Ops, device: Device, threads: Ints) -> Blocking:
     trace = ops.trace
     calls = trace.of(Category.LAUNCH)
     calls = calls[np.isin(trace.thread[calls], threads)]
-    started = device.launch[device.launched]
+    started = np.zeros(len(trace), np.bool_)
+    started[device.launch[device.launched]] = True
+    calls = calls[~started[calls]]
     waiting = calls[named(trace, calls, synchronises)]
-    waiting = np.setdiff1d(waiting, started)
     releasing = calls[named(trace, calls, is_allocation)]
     longer = trace.end_ns[releasing] - trace.start_ns[releasing] > _RETURNS_NS
-    waiting = np.union1d(waiting, np.setdiff1d(releasing[longer], started))
+    waiting = np.union1d(waiting, releasing[longer])
     copies = np.flatnonzero(device.launched & device.leads & (device.kind != Category.KERNEL))
     copy_waits, in_begin = _blocking_copies(device, copies)
     copies = copies[copy_waits | in_begin]

@@ -7,10 +7,11 @@ from perfkit.analysis.replay.work import COMMUNICATION, COPIES, KERNELS, WORDS
 from perfkit.errors import UsageError
 
 HOST, SYNC, GRAPHS, FUSE, NOTHING = "host", "sync", "graphs", "fuse", "none"
+RANGE = "range:"
 
 _FORM = (
     "expected WHAT=FACTOR (an op, a kernel, a pattern of their names, "
-    f"{', '.join([*WORDS, KERNELS, COMMUNICATION, COPIES, HOST])}, module:PATTERN, phase:NAME), "
+    f"{', '.join([*WORDS, KERNELS, COMMUNICATION, COPIES, HOST])}, module:PATTERN, phase:NAME, range:PATTERN), "
     f"{SYNC}={NOTHING}, {GRAPHS} or {FUSE}=WHAT, separated by commas"
 )
 

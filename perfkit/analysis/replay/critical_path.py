@@ -3,19 +3,16 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perfkit.analysis.model.replay import ATTENTION, BEFORE, GAPS, GEMM, HOST, LAUNCH, OTHER_KERNELS, WAITS
-from perfkit.analysis.model.time_split import COMMUNICATION, COPIES
+from perfkit.analysis.model.replay import BEFORE, GAPS, HOST, LAUNCH, WAITS
+from perfkit.analysis.model.time_split import COMMUNICATION
 from perfkit.analysis.replay.edges import Edge, Floats
 from perfkit.analysis.replay.graph import Graph
 from perfkit.analysis.replay.modify import Modified
-from perfkit.analysis.replay.work import COMMUNICATION as COLLECTIVES
-from perfkit.analysis.replay.work import COPIES as COPIED
 from perfkit.analysis.replay.work import Work
 from perfkit.trace.read import NONE, Ints
 
-_OF_EDGE = {
+OF_EDGE = {
     Edge.START: BEFORE,
     Edge.HOST: HOST,
     Edge.CALL: HOST,
@@ -31,10 +28,15 @@ _OF_EDGE = {
 
 
 class CriticalPath(NamedTuple):
-    """`seconds` of each kind of work along the path, which sum to the span; `kernels` are rows of the device on it."""
+    """`seconds` of each kind of work along the path, which sum to the span; `kernels` are rows of the device on it.
+
+    `edges` are rows of the graph's table, in the order of time; the path ends with the node `last`.
+    """
 
     seconds: dict[str, float]
     kernels: Ints
+    edges: Ints
+    last: int
 
 
 def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> CriticalPath:
@@ -58,21 +60,13 @@ def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> 
     taken = times[path] - times[came] - np.where(carries, change.duration_ns[source], 0.0)
     spent: dict[str, float] = {}
     for kind in np.unique(table.kind[edge]).tolist():
-        name = _OF_EDGE[Edge(kind)]
+        name = OF_EDGE[Edge(kind)]
         spent[name] = spent.get(name, 0.0) + float(taken[table.kind[edge] == kind].sum()) / 1e9
     nodes = source[carries]
     if last >= graph.first_kernel:
         nodes = np.append(nodes, last)
     kernels = nodes - graph.first_kernel
-    kinds = _kinds(work)[kernels] if work.on_device else np.empty(0, object)
+    kinds = work.kinds[kernels] if work.on_device else np.empty(0, object)
     for name in sorted(set(kinds.tolist())):
         spent[name] = spent.get(name, 0.0) + float(change.duration_ns[nodes[kinds == name]].sum()) / 1e9
-    return CriticalPath(spent, np.unique(kernels))
-
-
-def _kinds(work: Work) -> NDArray[np.object_]:
-    kinds = np.full(len(work), OTHER_KERNELS, object)
-    named = (("gemm", GEMM), ("attention", ATTENTION), (COLLECTIVES, COMMUNICATION), (COPIED, COPIES))
-    for what, kind in named:
-        kinds[work.fits(what)] = kind
-    return kinds
+    return CriticalPath(spent, np.unique(kernels), edge[::-1], last)

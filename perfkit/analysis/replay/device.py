@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.replay.edges import Flags
+from perfkit.analysis.trace.work.grouping import group
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Ints
 
@@ -72,9 +73,7 @@ def device_of(ops: Ops) -> Device:
     for number, skew_ns in kernels.clock_skew_ns.items():
         if skew_ns < _MOST_SKEW_NS:
             begun, ended = begun + skew_ns * (device == number), ended + skew_ns * (device == number)
-    places = np.stack([device, trace.stream[event].astype(np.int64)])
-    _, lane = np.unique(places, axis=1, return_inverse=True)
-    lane = lane.reshape(-1)
+    lane = group(device, trace.stream[event]).of.astype(np.int64)
     # Those without a launch lead themselves.
     own = np.where(launch == NONE, -np.arange(len(event)) - 2, launch)
     leads = np.zeros(len(event), np.bool_)

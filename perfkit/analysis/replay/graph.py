@@ -146,7 +146,7 @@ def _outside(blocks: Blocking, thread: Ints, at: Ints) -> Ints:
         its = np.flatnonzero(blocks.thread == number)
         mine = np.flatnonzero(thread == number)
         which = np.searchsorted(blocks.begin[its], at[mine], side="right") - 1
-        inside = (which >= 0) & (at[mine] <= blocks.end[its[np.maximum(which, 0)]])
+        inside = (which >= 0) & (at[mine] < blocks.end[its[np.maximum(which, 0)]])
         moved[mine[inside]] = blocks.begin[its[which[inside]]]
     return moved
 

@@ -1,15 +1,18 @@
 """A what-if applied to a graph: other durations, other host time, edges that no longer hold."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 import numpy as np
 
-from perfkit.analysis.replay.change import WhatIf
+from perfkit.analysis.replay.change import RANGE, WhatIf
 from perfkit.analysis.replay.edges import Edge, Flags, Floats
 from perfkit.analysis.replay.graph import Graph
+from perfkit.analysis.replay.host_time import NOTHING, Gone, gone_of
 from perfkit.analysis.replay.points import Role
 from perfkit.analysis.replay.work import Work
-from perfkit.analysis.trace.intervals import Intervals, covered, union
+from perfkit.analysis.trace.intervals import Intervals, inside, union
 from perfkit.errors import UsageError
 from perfkit.trace.naming import named
 from perfkit.trace.read import NONE, Category, Ints
@@ -22,10 +25,14 @@ _NOT_DISPATCH_NS = 1_000_000
 
 @dataclass(frozen=True)
 class Modified:
-    """Of each node its duration, of each edge of the graph its lag (-inf: it no longer holds)."""
+    """Of each node its duration, of each edge of the graph its lag (-inf: it no longer holds).
+
+    `gone` is what of each thread's time changes have taken from its edges already.
+    """
 
     duration_ns: Floats
     lag_ns: Floats
+    gone: dict[int, Gone] = field(default_factory=dict)
 
     def weights(self, graph: Graph) -> Floats:
         table = graph.edges
@@ -41,6 +48,9 @@ def modified(graph: Graph, work: Work, change: WhatIf) -> Modified:
     """With a what-if's changes. `UsageError` names what fits nothing in the trace."""
     result = unmodified(graph)
     for what, factor in change.factors:
+        if what.startswith(RANGE):
+            _scale_ranges(graph, result, what.removeprefix(RANGE), factor)
+            continue
         chosen = work.fits(what)
         if not chosen.any():
             raise UsageError(f"--what-if {what}: nothing in the trace has this name")
@@ -62,37 +72,55 @@ def scale(graph: Graph, work: Work, result: Modified, chosen: Flags, factor: Flo
         result.duration_ns[graph.first_kernel :][chosen] *= factor
         return
     trace, events = graph.ops.trace, graph.ops.event
-    each = np.broadcast_to(np.asarray(factor, np.float64), (int(chosen.sum()),))
     rows = np.flatnonzero(chosen)
+    less = 1.0 - np.broadcast_to(np.asarray(factor, np.float64), (len(rows),))
     for thread in np.unique(trace.thread[events[rows]]).tolist():
         mine = trace.thread[events[rows]] == thread
-        for value in np.unique(each[mine]).tolist():
-            its = events[rows[mine & (each == value)]]
-            shrink_host(graph, result, thread, union(trace.start_ns[its], trace.end_ns[its]), value)
+        its = events[rows[mine]]
+        _shorten(graph, result, thread, gone_of(trace.start_ns[its], trace.end_ns[its], less[mine]))
+
+
+def _scale_ranges(graph: Graph, result: Modified, pattern: str, factor: float) -> None:
+    """Let what a program does in some of its ranges take `factor` of its time: host, waits, and what it launches."""
+    trace, device, blocks = graph.ops.trace, graph.device, graph.blocking
+    ranges = trace.of(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
+    ranges = ranges[named(trace, ranges, lambda name: fnmatchcase(name, pattern))]
+    if not len(ranges):
+        raise UsageError(f"--what-if {RANGE}{pattern}: no range of the trace has this name")
+    for thread in np.unique(trace.thread[ranges]).tolist():
+        mine = ranges[trace.thread[ranges] == thread]
+        spans = union(trace.start_ns[mine], trace.end_ns[mine])
+        shrink_host(graph, result, thread, spans, factor)
+        kernels = device.launched & (device.thread == thread) & inside(device.called, spans)
+        result.duration_ns[graph.first_kernel :][kernels] *= factor
+        if factor == 0:
+            within = (blocks.thread == thread) & inside(blocks.begin, spans)
+            drop_waits(graph, result, np.flatnonzero(within), gone=True)
 
 
 def shrink_host(graph: Graph, result: Modified, thread: int, spans: Intervals, factor: float) -> None:
     """Let what a thread did within `spans` take `factor` of its time."""
+    _shorten(graph, result, thread, gone_of(spans[:, 0], spans[:, 1], np.full(len(spans), 1.0 - factor)))
+
+
+def _shorten(graph: Graph, result: Modified, thread: int, gone: Gone) -> None:
+    """Let time of a thread go, with what other changes took of it already."""
     table, points = graph.edges, graph.points
+    before = result.gone.get(thread, NOTHING)
+    result.gone[thread] = after = before.and_then(gone)
     target = table.target - 1
     rows = np.flatnonzero((table.kind == Edge.HOST) & (result.lag_ns > 0))
     rows = rows[points.thread[target[rows]] == thread]
     begin, end = points.at_ns[target[rows] - 1], points.at_ns[target[rows]]
-    less = covered(begin, end, spans) * (1.0 - factor)
+    less = after.until(end) - after.until(begin) - before.until(end) + before.until(begin)
     result.lag_ns[rows] = np.maximum(result.lag_ns[rows] - less, 0.0)
 
 
 def _fuse(graph: Graph, work: Work, result: Modified, chosen: Flags) -> None:
     """Let neighbours in the order of launches run as one kernel, as long as the longest, of the first one's op."""
-    device, ops = graph.device, graph.ops
     if not work.on_device:
         raise UsageError("--what-if fuse=: kernels can be fused, and the trace has none")
-    calls = device.by_call
-    calls = calls[np.argsort(device.thread[calls], kind="stable")]
-    plain = chosen[calls]
-    place = np.stack([device.thread[calls], device.lane[calls]])
-    same = np.concatenate(([False], (place[:, 1:] == place[:, :-1]).all(axis=0)))[: len(calls)]
-    follows = plain & same & np.concatenate(([False], plain[:-1])) & ~_blocked_between(graph, calls)
+    calls, follows = _following(graph, chosen)
     group = np.cumsum(~follows) - 1
     longest = np.zeros(int(group[-1]) + 1 if len(group) else 0)
     kernel = graph.first_kernel + calls
@@ -100,27 +128,61 @@ def _fuse(graph: Graph, work: Work, result: Modified, chosen: Flags) -> None:
     several = np.bincount(group) > 1 if len(group) else np.empty(0, np.bool_)
     heads = ~follows & several[group]
     result.duration_ns[kernel[heads]] = longest[group[heads]]
-    gone = kernel[follows]
-    result.duration_ns[gone] = 0.0
-    table = graph.edges
-    to_gone = np.isin(table.target, gone)
-    result.lag_ns[to_gone & (table.kind == Edge.LAUNCH)] = -np.inf
-    result.lag_ns[to_gone & (table.kind == Edge.STREAM)] = 0.0
-    trace = ops.trace
-    rows = calls[follows]
-    owner = ops.kernel_owner[rows]
-    event = np.where(owner == NONE, device.launch[rows], np.append(ops.event, 0)[owner])
-    for thread in np.unique(device.thread[rows]).tolist():
-        its = event[device.thread[rows] == thread]
+    result.duration_ns[kernel[follows]] = 0.0
+    trace = graph.ops.trace
+    events = join(graph, result, calls[follows])
+    for thread in np.unique(trace.thread[events]).tolist():
+        its = events[trace.thread[events] == thread]
         shrink_host(graph, result, thread, union(trace.start_ns[its], trace.end_ns[its]), 0.0)
 
 
+def followers(graph: Graph, chosen: Flags) -> Ints:
+    """Those of some kernels that are launched right behind another of them, with nothing between."""
+    calls, follows = _following(graph, chosen)
+    return calls[follows]
+
+
+def _following(graph: Graph, chosen: Flags) -> tuple[Ints, Flags]:
+    """Kernels in the order of launches, thread by thread, and which of them follow a chosen one and are chosen."""
+    device = graph.device
+    calls = device.by_call
+    calls = calls[np.argsort(device.thread[calls], kind="stable")]
+    plain = chosen[calls]
+    place = np.stack([device.thread[calls], device.lane[calls]])
+    same = np.concatenate(([False], (place[:, 1:] == place[:, :-1]).all(axis=0)))[: len(calls)]
+    follows: Flags = plain & same & np.concatenate(([False], plain[:-1]))[: len(calls)]
+    return calls, follows & ~_blocked_between(graph, calls)
+
+
+def join(graph: Graph, result: Modified, rows: Ints) -> Ints:
+    """Let some kernels begin behind what is before them on their stream, without a launch of their own.
+
+    The events of the host that launched them, and nothing else: its time is left as it is.
+    """
+    table, device, ops = graph.edges, graph.device, graph.ops
+    chosen = np.zeros(len(graph), np.bool_)
+    chosen[graph.first_kernel + rows] = True
+    behind = chosen[table.target] & (table.kind == Edge.STREAM)
+    follows = np.zeros(len(graph), np.bool_)
+    follows[table.target[behind]] = True
+    result.lag_ns[behind] = np.minimum(result.lag_ns[behind], 0.0)
+    result.lag_ns[follows[table.target] & (table.kind == Edge.LAUNCH)] = -np.inf
+    # A graph's launch starts others, too.
+    alone = device.launched[rows] & (np.bincount(device.launch[device.launched], minlength=1)[device.launch[rows]] == 1)
+    rows = rows[alone]
+    owner = ops.kernel_owner[rows]
+    events: Ints = np.unique(np.where(owner == NONE, device.launch[rows], np.append(ops.event, 0)[owner]))
+    return events
+
+
 def _blocked_between(graph: Graph, calls: Ints) -> Flags:
-    """Whether a call that blocks or one about an event lies between each launch and the one before it."""
-    trace = graph.ops.trace
+    """Whether a call that blocks, one about an event, the mark of a step or a hand-off lies between each launch and the
+    one before it."""
+    trace, points = graph.ops.trace, graph.points
     events = trace.of(Category.LAUNCH)
     events = events[named(trace, events, lambda name: "Event" in name)]
-    between = np.sort(np.concatenate([graph.blocking.begin, trace.start_ns[events]]))
+    marks = points.at_ns[np.isin(points.role, (Role.MARK, Role.WAKES))]
+    between = np.sort(np.concatenate([graph.blocking.begin, trace.start_ns[events], marks]))
     before = np.searchsorted(between, graph.device.called[calls])
     result: Flags = np.concatenate(([True], before[1:] != before[:-1])) if len(calls) else np.empty(0, np.bool_)
     return result
@@ -128,24 +190,44 @@ def _blocked_between(graph: Graph, calls: Ints) -> Flags:
 
 def _drop_syncs(graph: Graph, result: Modified) -> None:
     """Let calls that only wait return at once."""
+    drop_waits(graph, result, np.flatnonzero(graph.blocking.row == NONE), gone=True)
+
+
+def drop_waits(graph: Graph, result: Modified, calls: Ints, *, gone: bool = False) -> None:
+    """Let some of the calls that block wait no longer; `gone`: they take no time of their own either."""
     table, points = graph.edges, graph.points
-    waits = np.flatnonzero(graph.blocking.row == NONE)
-    ends = 1 + points.rows_of(Role.END, len(graph.blocking) + len(graph.throttled.row))[waits]
+    ends = 1 + points.rows_of(Role.END, len(graph.blocking) + len(graph.throttled.row))[calls]
     to_end = np.isin(table.target, ends)
     result.lag_ns[to_end & (table.kind == Edge.SYNC)] = -np.inf
-    result.lag_ns[to_end & (table.kind == Edge.CALL)] = 0.0
+    if gone:
+        result.lag_ns[to_end & (table.kind == Edge.CALL)] = 0.0
 
 
 def _capture(graph: Graph, result: Modified) -> None:
     """Let work be launched by graphs: what the host does between launches goes, but for one launch a stretch."""
     table, points = graph.edges, graph.points
-    target = table.target - 1
-    is_host = (table.kind == Edge.HOST) & (target >= 0) & (target < len(points))
-    rows = np.flatnonzero(is_host)
+    everywhere = np.ones(len(table), np.bool_)
+    free_launches(graph, result, everywhere)
+    rows, target = _to_points(graph, everywhere)
     launches = points.role == Role.POINT
-    between = launches[target[rows]] & launches[target[rows] - 1] & (result.lag_ns[rows] < _NOT_DISPATCH_NS)
-    result.lag_ns[rows[between]] = 0.0
-    first = launches[target[rows]] & ~launches[target[rows] - 1]
+    first = launches[target] & ~launches[target - 1]
     result.lag_ns[rows[first]] = np.maximum(result.lag_ns[rows[first]], _GRAPH_LAUNCH_NS)
     gaps = (table.kind == Edge.STREAM) & np.isfinite(result.lag_ns)
     result.lag_ns[gaps] = np.minimum(result.lag_ns[gaps], _GRAPH_GAP_NS)
+
+
+def free_launches(graph: Graph, result: Modified, chosen: Flags, roles: Sequence[Role] = (Role.POINT,)) -> None:
+    """Let what the host does between two launches (moments of these roles) go, for some edges, unless that is something
+    else."""
+    launches = np.isin(graph.points.role, roles)
+    rows, target = _to_points(graph, chosen)
+    between = launches[target] & launches[target - 1] & (result.lag_ns[rows] < _NOT_DISPATCH_NS)
+    result.lag_ns[rows[between]] = 0.0
+
+
+def _to_points(graph: Graph, chosen: Flags) -> tuple[Ints, Ints]:
+    """Of some edges those of the host's time, and the moments that they lead to."""
+    table, points = graph.edges, graph.points
+    target = table.target - 1
+    rows = np.flatnonzero(chosen & (table.kind == Edge.HOST) & (target >= 0) & (target < len(points)))
+    return rows, target[rows]

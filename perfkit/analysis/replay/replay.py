@@ -6,12 +6,12 @@ import numpy as np
 
 from perfkit.analysis.model.replay import HOST, Replay, Simulated
 from perfkit.analysis.replay.change import WhatIf, parse
-from perfkit.analysis.replay.critical_path import critical_path
+from perfkit.analysis.replay.critical_path import CriticalPath, critical_path
 from perfkit.analysis.replay.edges import Floats
 from perfkit.analysis.replay.graph import Graph, graph_of
 from perfkit.analysis.replay.modify import Modified, modified, unmodified
-from perfkit.analysis.replay.points import Role
 from perfkit.analysis.replay.simulate import simulate
+from perfkit.analysis.replay.steps import StepNodes, step_nodes
 from perfkit.analysis.replay.work import Work, work_of
 from perfkit.analysis.trace.intervals import length, union
 from perfkit.analysis.trace.work.windows import windows
@@ -25,11 +25,12 @@ BUSY, MOSTLY = 0.90, 0.50
 
 @dataclass(frozen=True)
 class Replayed:
-    """A graph and its unmodified simulation."""
+    """A graph, its unmodified simulation and the critical path of that."""
 
     graph: Graph
     work: Work
     times: Floats
+    path: CriticalPath
     result: Replay
 
 
@@ -56,7 +57,7 @@ def replay(ops: Ops) -> Replayed | None:
         refused=reason,
         critical_path=_longest_first(path.seconds),
     )
-    return Replayed(graph, work, times, result)
+    return Replayed(graph, work, times, path, result)
 
 
 def what_if(replayed: Replayed, text: str) -> Simulated:
@@ -86,21 +87,26 @@ def _longest_first(kinds: dict[str, float]) -> dict[str, float]:
     return dict(sorted(kinds.items(), key=lambda item: -item[1]))
 
 
+def length_s(replayed: Replayed, steps: StepNodes | None, change: Modified | None = None) -> float:
+    """From the first step to the end of all that was launched in them, with a change or as it was replayed.
+
+    Of the whole trace where the host marks no steps, or these are not asked for.
+    """
+    graph = replayed.graph
+    same = unmodified(graph) if change is None else change
+    times = replayed.times if change is None else simulate(graph.order, change.weights(graph))
+    return (_span(graph, same, times) if steps is None else _steps_ns(steps, graph, same, times)) / 1e9
+
+
 def _step_ns(graph: Graph, change: Modified, times: Floats) -> float | None:
-    """The mean step: from the beginning of the first to the end of the last and of what was launched in them."""
-    steps, device, points = graph.ops.steps, graph.device, graph.points
-    if not len(steps) or steps.on_device:
-        return None
-    begin, end = int(steps.start_ns[0]), int(steps.end_ns[-1])
-    marks = 1 + np.flatnonzero(points.role == Role.MARK)
-    first, last = marks[points.at_ns[marks - 1] == begin], marks[points.at_ns[marks - 1] == end]
-    if not len(first) or not len(last):
-        return None
-    handed = np.where(device.launched, device.called, device.begun)
-    inside = graph.first_kernel + np.flatnonzero((handed >= begin) & (handed <= end))
+    """The mean step; None where the host marks none."""
+    steps = step_nodes(graph)
+    return None if steps is None else _steps_ns(steps, graph, change, times) / steps.number
+
+
+def _steps_ns(steps: StepNodes, graph: Graph, change: Modified, times: Floats) -> float:
     happens = times[graph.order.place]
-    until = max(float(happens[last].max()), float((happens[inside] + change.duration_ns[inside]).max(initial=0.0)))
-    return (until - float(happens[first].min())) / len(steps)
+    return steps.length_ns(happens, happens + change.duration_ns)
 
 
 def _span(graph: Graph, change: Modified, times: Floats) -> float:

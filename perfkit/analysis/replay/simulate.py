@@ -5,6 +5,7 @@ one loop without branches over four columns, a tenth of a microsecond a node.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from perfkit.analysis.replay.edges import Edges, Floats
 from perfkit.trace.read import NONE, Ints
 
 _BLOCK = 1 << 16  # nodes whose columns are lists at a time: a list takes five times the memory
+_MOST_KEPT = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Order:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    @cached_property
+    def dependencies(self) -> tuple[list[int], list[int]] | None:
+        """`first` and `second` as lists, which every simulation needs; None where these would be too large to keep."""
+        return None if len(self) > _MOST_KEPT else (self.first.tolist(), self.second.tolist())
 
 
 def order_of(at_ns: Ints, rank: NDArray[np.integer], table: Edges, count: int) -> Order:
@@ -89,10 +96,16 @@ def simulate(order: Order, weight_ns: Floats) -> Floats:
     happens = times.append
     for begin in range(1, len(order), _BLOCK):
         block = slice(begin, begin + _BLOCK)
+        kept = order.dependencies
+        firsts, seconds = (
+            (order.first[block].tolist(), order.second[block].tolist())
+            if kept is None
+            else (kept[0][block], kept[1][block])
+        )
         for first, after_first, second, after_second in zip(
-            order.first[block].tolist(),
+            firsts,
             with_none[order.first_edge[block]].tolist(),
-            order.second[block].tolist(),
+            seconds,
             with_none[order.second_edge[block]].tolist(),
             strict=True,
         ):

@@ -14,8 +14,8 @@ _LONGEST_GAP_NS = 20_000
 MOST_OVERLAP_NS = 5_000
 # Launches act within this on an idle device; what takes longer waited for something else.
 _LONGEST_LATENCY_NS = 60_000
-# Without a launch onto an idle stream there is nothing to learn a latency from.
-_USUAL_LATENCY_NS = 2_000
+# Without a launch onto an idle stream there is nothing to learn a latency from, without a queued kernel no gap.
+_USUAL_LATENCY_NS, _USUAL_GAP_NS = 2_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _latencies(device: Device, recorded: Ints, chosen: Flags) -> Floats:
 def _gaps(device: Device, recorded: Ints, queued: Flags) -> Floats:
     """The mean over queued kernels by what (kernel, copy, fill) follows what."""
     usable = queued & (recorded <= _LONGEST_GAP_NS) & (recorded >= -MOST_OVERLAP_NS)
-    overall = float(recorded[usable].mean()) if usable.any() else 0.0
+    overall = float(recorded[usable].mean()) if usable.any() else float(_USUAL_GAP_NS)
     pair = device.kind.astype(np.int64) + 16 * np.append(device.kind, 0)[device.before].astype(np.int64)
     result = np.full(len(device), overall)
     for kind in np.unique(pair).tolist():

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.analysis.model import time_split
+from perfkit.analysis.model.replay import ATTENTION, GEMM, OTHER_KERNELS
 from perfkit.analysis.replay.edges import Flags
-from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.op_class import OpClass, kernel_class, op_class
 from perfkit.record import PHASES
 from perfkit.trace.kernels import is_collective_kernel
 from perfkit.trace.ops import Ops
@@ -31,21 +34,11 @@ WORDS: dict[str, tuple[OpClass, ...]] = {
 }
 KERNELS, COMMUNICATION, COPIES = "kernels", "comm", "copies"
 
-# Of a kernel that no op is known for, by its own name; the first that it contains.
-_BY_KERNEL: tuple[tuple[str, OpClass], ...] = (
-    ("attention", OpClass.ATTENTION),
-    ("flash", OpClass.ATTENTION),
-    ("fmha", OpClass.ATTENTION),
-    ("softmax", OpClass.SOFTMAX),
-    ("norm", OpClass.NORM),
-    ("gemm", OpClass.MATMUL),
-    ("cublas", OpClass.MATMUL),
-    ("cutlass", OpClass.MATMUL),
-    ("cijk_", OpClass.MATMUL),
-    ("conv", OpClass.CONVOLUTION),
-    ("multi_tensor", OpClass.OPTIMIZER),
-    ("reduce", OpClass.REDUCTION),
-    ("elementwise", OpClass.POINTWISE),
+_ON_A_PATH = (
+    ("gemm", GEMM),
+    ("attention", ATTENTION),
+    (COMMUNICATION, time_split.COMMUNICATION),
+    (COPIES, time_split.COPIES),
 )
 
 
@@ -70,7 +63,7 @@ class Work:
 
     def fits(self, what: str) -> Flags:
         """Which pieces `what` names: a word, `module:` or `phase:` and a pattern, or one of ops' or kernels' names."""
-        collective: Flags = self._by_name(self.name, is_collective_kernel) | self._by_name(self.op, _is_communication)
+        collective = self._collective
         copies: Flags = (self.category == Category.COPY) | (self.category == Category.FILL)
         if what == COMMUNICATION:
             return collective
@@ -96,12 +89,25 @@ class Work:
             self.name, lambda name: fnmatchcase(name, what)
         )
 
-    @property
+    @cached_property
+    def kinds(self) -> NDArray[np.object_]:
+        """What each piece is on a critical path."""
+        kinds = np.full(len(self), OTHER_KERNELS, object)
+        for what, kind in _ON_A_PATH:
+            kinds[self.fits(what)] = kind
+        return kinds
+
+    @cached_property
+    def _collective(self) -> Flags:
+        found: Flags = self._by_name(self.name, is_collective_kernel) | self._by_name(self.op, _is_communication)
+        return found
+
+    @cached_property
     def classes(self) -> NDArray[np.int8]:
         """The class of each piece, as an index into `OpClass`: of its op, where that tells nothing of its kernel."""
         of_op = self._table(self.op, op_class)
         other = of_op == _CLASSES.index(OpClass.OTHER)
-        by_kernel = self._table(self.name, _class_of_kernel)
+        by_kernel = self._table(self.name, kernel_class)
         result: NDArray[np.int8] = np.where(other, by_kernel, of_op)
         return result
 
@@ -123,10 +129,6 @@ class Work:
 _CLASSES = list(OpClass)
 
 
-def class_of(number: int) -> OpClass:
-    return _CLASSES[number]
-
-
 def work_of(ops: Ops) -> Work:
     """The pieces of a trace."""
     trace, kernels = ops.trace, ops.kernels
@@ -146,10 +148,3 @@ def work_of(ops: Ops) -> Work:
 
 def _is_communication(name: str) -> bool:
     return op_class(name) == OpClass.COMMUNICATION
-
-
-def _class_of_kernel(name: str) -> OpClass:
-    if is_collective_kernel(name):
-        return OpClass.COMMUNICATION
-    lower = name.lower()
-    return next((kind for part, kind in _BY_KERNEL if part in lower), op_class(name))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from perfkit.analysis.model.stacks import HotLine, HotPlace, LoopStacks, ThreadStacks
-from perfkit.store.stacks import FREE, HELD, LIBRARY, LOOP, OURS, PROGRAM, WORKER, Call, SampledThread, Taken
+from perfkit.store.stacks import DATA, LIBRARY, LOOP, OURS, PROGRAM, WORKER, Call, SampledThread, Stacks, Taken
 
 _MOST = 20  # lines that are told
 _NAMED = 3  # that a finding names
@@ -18,14 +18,22 @@ _ASKED = ("Queue.get", "multiprocessing/queues.py")
 Line = tuple[str, str]  # function and place
 
 
-def hot_stacks(threads: Iterable[SampledThread]) -> LoopStacks | None:
-    """What the threads of all ranks come to; None where none was sampled."""
-    every = [thread for thread in threads if thread.taken]
-    if not every:
+def hot_stacks(ranks: Iterable[Stacks]) -> LoopStacks | None:
+    """What the threads of all ranks come to; None where nobody looked."""
+    sampled = list(ranks)
+    if not sampled:
         return None
+    every = [thread for rank in sampled for thread in rank.threads if thread.taken]
+    seconds = sum(rank.seconds for rank in sampled)
+    failed = sum(rank.failed for rank in sampled)
+    taken = sum(each.count for thread in every for each in (*thread.taken, *(thread.held or ())))
     return LoopStacks(
         loop=thread_stacks([thread for thread in every if thread.thread == LOOP]),
         workers=thread_stacks([thread for thread in every if thread.thread == WORKER]),
+        cost=sum(rank.cost_s for rank in sampled) / seconds if seconds else 0.0,
+        failed=failed / (taken + failed) if failed else 0.0,
+        others=max(rank.others for rank in sampled),
+        reason=next((rank.reason for rank in sampled if rank.reason), ""),
     )
 
 
@@ -35,17 +43,18 @@ def thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | None:
     for thread in threads:
         for taken in thread.taken:
             counts.add(thread, taken)
+        for taken in thread.held or ():
+            counts.hold(thread, taken)
     if not counts.samples:
         return None
-    seconds = sum(thread.seconds for thread in threads)
-    told = counts.locks[HELD] + counts.locks[FREE]
+    counts.looked_for_lock = all(thread.held is not None for thread in threads)
     return ThreadStacks(
         processes=len({(thread.pid, place) for place, thread in enumerate(threads)}),
         samples=counts.samples,
         idle=counts.idle,
-        seconds=seconds,
+        seconds=sum(thread.seconds for thread in threads),
         hz=threads[0].hz,
-        held=counts.locks[HELD] / told if told else None,
+        held=min(1.0, counts.share(counts.held.total())) if counts.looked_for_lock else None,
         ours=counts.share(counts.ours),
         unnamed=counts.share(counts.unnamed),
         phases={phase: counts.share(count) for phase, count in sorted(counts.phases.items())},
@@ -62,10 +71,6 @@ def thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | None:
         ),
         python=counts.places(counts.python),
         data=counts.places(counts.data),
-        cost=sum(thread.cost_s for thread in threads) / seconds if seconds else 0.0,
-        lock=sum(thread.lock_s for thread in threads) / seconds if seconds else 0.0,
-        late=sum(thread.late for thread in threads) / (counts.samples + counts.idle),
-        late_s=max(thread.late_s for thread in threads),
     )
 
 
@@ -74,7 +79,8 @@ class _Counts:
 
     def __init__(self) -> None:
         self.samples = self.idle = self.ours = self.unnamed = 0
-        self.locks: Counter[str] = Counter()
+        self.looked_for_lock = False
+        self.held: Counter[Line | None] = Counter()  # the same with the lock held, None for no line of the program
         self.phases: Counter[str] = Counter()
         self.within: Counter[Line] = Counter()  # the program's innermost line
         self.itself: Counter[Line] = Counter()
@@ -82,7 +88,6 @@ class _Counts:
         self.libraries: Counter[Line] = Counter()
         self.python: Counter[Line] = Counter()
         self.data: Counter[Line] = Counter()
-        self._locks: Counter[tuple[Line, str]] = Counter()
         self._inside: dict[Line, Counter[str]] = {}
 
     def add(self, thread: SampledThread, taken: Taken) -> None:
@@ -92,7 +97,6 @@ class _Counts:
             self.idle += count
             return
         self.samples += count
-        self.locks[taken.lock] += count
         self.phases[taken.phase] += count
         if owners and owners[0] == OURS:
             self.ours += count
@@ -102,26 +106,30 @@ class _Counts:
             self.total[line] += count
         if owners and owners[0] == LIBRARY:
             self.libraries[lines[0]] += count
-        own = next((line for line, owner in zip(lines, owners, strict=True) if owner == PROGRAM), None)
+        own = _own(thread, calls)
         if own is None:
             self.unnamed += count
             return
         self.within[own] += count
-        self._locks[own, taken.lock] += count
         if lines[0] == own:
             self.itself[own] += count
         else:
             self._inside.setdefault(own, Counter())[lines[0][0]] += count
-        if taken.phase == "data":
+        if taken.phase == DATA:
             self.data[own] += count
-        elif taken.lock == HELD:
-            self.python[own] += count
+
+    def hold(self, thread: SampledThread, taken: Taken) -> None:
+        calls = list(thread.stack(taken.node))
+        ours = bool(calls) and thread.functions[calls[0].function].owner == OURS
+        own = None if ours else _own(thread, calls)
+        self.held[own] += taken.count
+        if own is not None and taken.phase != DATA:
+            self.python[own] += taken.count
 
     def share(self, count: int) -> float:
         return count / self.samples
 
     def hot(self, line: Line) -> HotLine:
-        held, free = self._locks[line, HELD], self._locks[line, FREE]
         inside = self._inside.get(line)
         return HotLine(
             function=line[0],
@@ -129,7 +137,7 @@ class _Counts:
             share=self.share(self.within[line]),
             itself=self.share(self.itself[line]),
             total=self.share(self.total[line]),
-            held=held / (held + free) if held + free else None,
+            held=min(1.0, self.held[line] / self.within[line]) if self.looked_for_lock else None,
             inside=inside.most_common(1)[0][0] if inside else "",
         )
 
@@ -145,6 +153,14 @@ def _waits(thread: SampledThread, calls: Sequence[Call]) -> bool:
         return False
     functions = (thread.functions[call.function] for call in calls)
     return any((each.name, PurePath(each.file).as_posix()[-len(_ASKED[1]) :]) == _ASKED for each in functions)
+
+
+def _own(thread: SampledThread, calls: Sequence[Call]) -> Line | None:
+    """The program's innermost line."""
+    return next(
+        (_line(thread, call) for call in calls if thread.functions[call.function].owner == PROGRAM),
+        None,
+    )
 
 
 def _line(thread: SampledThread, call: Call) -> Line:

@@ -10,8 +10,9 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.facts import derived_names
 from perfkit.analysis.suite.figures import figures_of
 from perfkit.analysis.suite.pareto import pareto_front
-from perfkit.analysis.suite.passes import Passes, read_passes
+from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.provenance import provenance
+from perfkit.analysis.suite.read_passes import read_passes
 from perfkit.analysis.suite.runs import VariantRuns, baseline_names
 from perfkit.analysis.suite.variant import variant_of
 from perfkit.analysis.suite.verdicts import Subject, verdicts_of

@@ -10,7 +10,7 @@ from perfkit.analysis.stacks.hot import hot_stacks
 from perfkit.analysis.suite.runs import step_series
 from perfkit.record import Attached, RankRecord
 from perfkit.store.live import LiveEvent, LiveLine, LiveWindow, read_live
-from perfkit.store.stacks import SampledThread
+from perfkit.store.stacks import Stacks
 
 # A step of more than this many medians is an outlier.
 _FAR = 2.0
@@ -19,9 +19,7 @@ _FAR = 2.0
 _END = 0.1
 
 
-def loop_of(
-    records: Sequence[RankRecord], log: Path | None = None, stacks: Iterable[SampledThread] = ()
-) -> Loop | None:
+def loop_of(records: Sequence[RankRecord], log: Path | None = None, stacks: Iterable[Stacks] = ()) -> Loop | None:
     """The loop behind a run's records; None for runs of perfkit's own loop. `log` is that of a loop that was watched
     all the time, `stacks` what was sampled of it."""
     watched = [(record, record.attached) for record in records if record.attached is not None]

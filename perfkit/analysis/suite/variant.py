@@ -8,8 +8,7 @@ from perfkit.analysis.suite.engagement import engaged
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import Subject, Verdicts
 from perfkit.analysis.trace.tables import with_longest_rows
-from perfkit.files import read_json
-from perfkit.store.stacks import SampledThread, Stacks
+from perfkit.store.stacks import Stacks, read_stacks
 
 
 def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Variant:
@@ -59,8 +58,8 @@ def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Va
     )
 
 
-def _stacks(runs: VariantRuns) -> Iterator[SampledThread]:
-    """What was sampled on all ranks of the main run."""
+def _stacks(runs: VariantRuns) -> Iterator[Stacks]:
+    """What was sampled on each rank of the main run."""
     for rank in () if runs.main is None else runs.main.ranks:
         if rank.stacks is not None:
-            yield from read_json(rank.stacks, Stacks).threads
+            yield read_stacks(rank.stacks)

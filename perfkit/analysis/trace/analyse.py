@@ -8,14 +8,16 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import perfkit
+from perfkit.analysis.compare.difference import difference
 from perfkit.analysis.findings.of_traces import trace_findings
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.parallel.processes import default_jobs
+from perfkit.analysis.ranks.arrivals import Arrivals
 from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.ranks.together import MOST_RANKS, RankReplay, simulated_together
 from perfkit.analysis.replay.change import parse
-from perfkit.analysis.trace.difference import difference
 from perfkit.analysis.trace.file import DEFAULT_LIMITS, Job, Outcome, analyse_file
 from perfkit.analysis.trace.labels import labelled, sides
 from perfkit.analysis.trace.memory import fullness, shortened
@@ -106,6 +108,7 @@ def analyse_traces(
             tuple(map(place, captures)),
             must_fit=len(sources) == 1,
             what_ifs=tuple(what_ifs),
+            with_others=1 < len(sources) <= MOST_RANKS,
         )
         for number, source in enumerate(sources)
     ]
@@ -120,8 +123,7 @@ def analyse_traces(
     )
     change = None
     if others:
-        before, problems = _before(analysed[0], others, Job("", device, None, limits, captures=captures))
-        warnings += problems
+        before = _before(analysed[0], others, Job("", device, None, limits, captures=captures))
         if len(analysed) == 1:
             after, before = sides(analysed[0], before)
             analysed = (after,)
@@ -150,6 +152,7 @@ class _Gathered:
         self._ranks: dict[int, tuple[RankTrace, TraceCeilings]] = {}
         self._failed: dict[int, PerfkitError] = {}
         self._kept_memory: int | None = None
+        self._replays: dict[int, tuple[Arrivals, RankReplay | None]] = {}
 
     def add(self, job: Job, result: Outcome | PerfkitError) -> None:
         if isinstance(result, PerfkitError):
@@ -158,6 +161,8 @@ class _Gathered:
         self.fleet.add(result.rank, result.arrivals)
         rank = result.rank if job.number < WHOLE_RANKS else _shortened(result.rank)
         self._ranks[job.number] = (rank, result.ceilings)
+        if job.with_others:
+            self._replays[job.number] = (result.arrivals, result.replay)
         if job.number >= WHOLE_RANKS:
             self._shorten_memory(job.number)
 
@@ -191,35 +196,29 @@ class _Gathered:
                 f"of {len(work)} traces the first {WHOLE_RANKS} keep every row of their tables, the others the first "
                 f"{ROWS_OF_OTHER_RANKS} rows of each; totals, splits and collectives are complete for all"
             )
-        return labelled([rank for rank, _ in ordered]), warnings
+        return labelled(
+            self._simulated([_with_one_timeline(rank) if len(work) > 1 else rank for rank, _ in ordered])
+        ), warnings
+
+    def _simulated(self, ranks: list[RankTrace]) -> list[RankTrace]:
+        """Their gains with all ranks at once, where these are few and of one job."""
+        numbers = [rank.rank for rank in ranks]
+        if len(self._replays) < 2 or None in numbers or len(set(numbers)) < len(numbers):
+            return ranks
+        replays = [self._replays[number] for number in sorted(self._ranks)]
+        return simulated_together(ranks, [came for came, _ in replays], [replay for _, replay in replays])
 
 
-def _before(after: RankTrace, others: Sequence[str], like: Job) -> tuple[RankTrace, list[str]]:
-    """The trace of the same rank among `others`, or the first where there is none; what makes them hard to compare."""
-    first: Outcome | None = None
+def _before(after: RankTrace, others: Sequence[str], like: Job) -> RankTrace:
+    """The trace of the same rank among `others`, or the first where there is none."""
+    first: RankTrace | None = None
     for source in others:
-        outcome = analyse_file(like._replace(source=source, must_fit=False))
-        first = first or outcome
-        if outcome.rank.rank == after.rank:
-            first = outcome
-            break
+        rank = analyse_file(like._replace(source=source, must_fit=False)).rank
+        if rank.rank == after.rank:
+            return rank
+        first = first or rank
     assert first is not None
-    problems = []
-    if first.rank.rank != after.rank:
-        problems.append(
-            f"{first.rank.reading.path} is another rank ({_rank(first.rank)}) than {after.reading.path} "
-            f"({_rank(after)}): what differs may be their work"
-        )
-    if first.ceilings.device_name != after.device_name:
-        problems.append(
-            f"{first.rank.reading.path} comes from another device "
-            f"({first.ceilings.device_name or 'not named'}, against {after.device_name or 'not named'})"
-        )
-    return first.rank, problems
-
-
-def _rank(trace: RankTrace) -> str:
-    return "not told" if trace.rank is None else str(trace.rank)
+    return first
 
 
 def _read(done: int, total: int, job: Job, result: Outcome | PerfkitError) -> TraceRead:
@@ -243,7 +242,16 @@ def _shortened(rank: RankTrace) -> RankTrace:
         modules=rank.modules[:count],
         host_calls=rank.host_calls[:count],
         streams=rank.streams[:count],
+        gaps=rank.gaps[:count],
+        replay=rank.replay and replace(rank.replay, stretches=rank.replay.stretches[:count]),
+        flames=(),
+        timelines=(),
     )
+
+
+def _with_one_timeline(rank: RankTrace) -> RankTrace:
+    """Of several ranks the median step of each says most; all of theirs would fill the page."""
+    return replace(rank, timelines=rank.timelines[:1])
 
 
 def _title(traces: Sequence[RankTrace]) -> str:

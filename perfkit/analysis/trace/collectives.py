@@ -10,7 +10,7 @@ from perfkit.analysis.trace.work.messages import Messages, message_of
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.cost.collective import ranks_in_kernel
 from perfkit.devices.ceiling import Level
-from perfkit.trace.read import NONE
+from perfkit.trace.read import NONE, Collective
 
 
 def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roofs) -> tuple[CollectiveRow, ...]:
@@ -36,7 +36,8 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
         mean_s = float(pieces.busy_ns[of_mean].mean()) / 1e9
         number = int(which[rows[first]])
         about = exchanged.table[number] if number != NONE else None
-        name = pieces.ops.trace.names[int(pieces.label[rows[first]])] if about is None else about.name
+        label = pieces.ops.trace.names[int(pieces.label[rows[first]])]
+        name, within_group, dtype, message_bytes = (label, "", "", None) if about is None else key_of(about)
         moved = None if about is None else message_of(about)
         timed = moved if mean_s > 0 else None
         # The factor of the bus bandwidth needs the number of ranks.
@@ -45,10 +46,10 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
         table.append(
             CollectiveRow(
                 name=name,
-                group="" if about is None else about.group_description or about.group,
+                group=within_group,
                 group_size=ranks,
-                dtype="" if about is None else about.dtype,
-                message_bytes=None if moved is None else round(moved.bytes),
+                dtype=dtype,
+                message_bytes=message_bytes,
                 calls=len(within) / parts,
                 seconds=int(pieces.busy_ns[within].sum()) / 1e9 / parts,
                 wall_s=int(wall_ns[index]) / 1e9 / parts,
@@ -63,6 +64,14 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
             )
         )
     return tuple(sorted(table, key=lambda row: (-row.seconds, -row.all_s)))
+
+
+def key_of(about: Collective) -> tuple[str, str, str, int | None]:
+    """What a row tells of its collectives: name, group, dtype and bytes of a message."""
+    moved = message_of(about)
+    return (
+        about.name, about.group_description or about.group, about.dtype, None if moved is None else round(moved.bytes)
+    )  # fmt: skip
 
 
 def _going_on(pieces: Pieces, members: list[Ints]) -> tuple[Ints, Ints]:

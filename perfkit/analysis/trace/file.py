@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
-from perfkit.analysis.replay.replay import replay, what_if
+from perfkit.analysis.ranks.together import RankReplay
 from perfkit.analysis.trace.captures import with_captures
 from perfkit.analysis.trace.device import trace_device
 from perfkit.analysis.trace.memory import trace_memory
-from perfkit.analysis.trace.rank_trace import analyse_ops
+from perfkit.analysis.trace.with_replay import analyse_and_replay
 from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
 from perfkit.errors import RunFormatError
 from perfkit.trace.counters.match import read_counters
@@ -26,7 +26,8 @@ class Job(NamedTuple):
     """One file to analyse; what a process or a Ray task is given. `readers` is how many processes decode it.
 
     `number` is its place among those that were asked for. `captures` are traces of captures for the graphs that it
-    replays, of which some `must_fit`. `what_ifs` are changes to simulate.
+    replays, of which some `must_fit`. `what_ifs` are changes to simulate; `with_others`: of all ranks
+    at once.
     """
 
     source: str
@@ -38,6 +39,7 @@ class Job(NamedTuple):
     captures: tuple[str, ...] = ()
     must_fit: bool = True
     what_ifs: tuple[str, ...] = ()
+    with_others: bool = False
 
     def __fspath__(self) -> str:
         return self.source
@@ -53,6 +55,7 @@ class Outcome(NamedTuple):
     arrivals: Arrivals
     ceilings: TraceCeilings
     seconds: float
+    replay: RankReplay | None = None
 
 
 def analyse_file(job: Job) -> Outcome:
@@ -68,21 +71,25 @@ def analyse_file(job: Job) -> Outcome:
     ops, graphs, found = with_captures(
         read_ops(trace), job.source, job.captures, job.limits, must_fit=job.must_fit, workers=job.readers
     )
-    rank = analyse_ops(ops, device_ceilings.ceilings, device_name=device_ceilings.device_name, counters=counted)
+    whole = analyse_and_replay(
+        ops,
+        device_ceilings.ceilings,
+        device_name=device_ceilings.device_name,
+        counters=counted,
+        what_ifs=job.what_ifs,
+        with_others=job.with_others,
+    )
     memory, remarks = trace_memory(ops)
-    replayed = replay(ops)
     rank = replace(
-        rank,
-        reading=replace(rank.reading, events=len(trace)),
+        whole.rank_trace,
+        reading=replace(whole.rank_trace.reading, events=len(trace)),
         device_basis=device_ceilings.basis,
         memory=memory,
         graphs=graphs,
-        replay=None if replayed is None else replayed.result,
-        what_ifs=() if replayed is None else tuple(what_if(replayed, text) for text in job.what_ifs),
-        notes=(*rank.notes, *found, *remarks),
+        notes=(*whole.rank_trace.notes, *found, *remarks),
     )
     if rank.unseen_device:
         device_ceilings = device_ceilings._replace(
             ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning=""
         )
-    return Outcome(rank, arrivals(ops), device_ceilings, perf_counter() - started)
+    return Outcome(rank, arrivals(ops), device_ceilings, perf_counter() - started, whole.replay)

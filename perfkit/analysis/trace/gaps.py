@@ -1,144 +1,153 @@
-"""The longest times in which a device had nothing to do, by what the host was in."""
+"""The idle time of a device in rows: of one cause and one place of the host together."""
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
+from perfkit.analysis.model.idle import CAUSES, ELSEWHERE, HELD_UP, LATE, OTHER_STREAM, PEERS
 from perfkit.analysis.model.launches import GapRow
-from perfkit.analysis.trace.intervals import Intervals, Ints
+from perfkit.analysis.model.time_split import IDLE_UNKNOWN
+from perfkit.analysis.trace.idle_time import IdleTime
+from perfkit.analysis.trace.work.grouping import Groups, group
 from perfkit.analysis.trace.work.windows import Windows
-from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Category
+from perfkit.trace.read import NONE, Ints
 
-# A host that launches work does so every few to some hundred microseconds. Where nothing comes for this long, it did
-# something else.
-LONG_NS = 1_000_000
-# Of the longest gaps it is told what the host was in.
-MOST_NAMED = 50
+# Of one cause the shorter ones beyond these are told in one row.
+MOST_PLACES = 50
 
-_MODULE = re.compile(r"nn\.Module: (\w+)")
-
+# Of these it is told which op's kernel came next.
+_BEFORE = (ELSEWHERE, LATE, PEERS, OTHER_STREAM, HELD_UP, IDLE_UNKNOWN)
 
 _FRAME = re.compile(r"(?:.*[/\\])?(?P<file>[^/\\]+)\((?P<line>\d+)\): (?P<function>.+)")
 _BUILTIN = re.compile(r"<built-in (?:function|method) (\S+?)(?: of .*)?>")
 
 
-class _Place(NamedTuple):
-    """What the host was in for more than half of a gap, the innermost of each; empty where nothing was recorded."""
+def gap_rows(ops: Ops, windows: Windows, idle: IdleTime) -> tuple[GapRow, ...]:
+    """The idle time within the windows, per step: the longest rows first. They sum to all of it."""
+    pieces = np.flatnonzero(idle.within)
+    if not len(pieces):
+        return ()
+    length = idle.length_ns[pieces]
+    alike = by_place(ops, idle, pieces)
+    cause = idle.cause[pieces].astype(np.int64)
+    shown = _longest(alike.sums(length), cause[alike.first])
+    # The others of a cause share a row.
+    rows = group(np.where(shown[alike.of], alike.of, len(alike) + cause))
+    taken, counted = rows.sums(length), rows.counts()
+    # Of each row the piece that lasts longest.
+    order = np.lexsort((-length, rows.of))
+    longest = pieces[order[np.searchsorted(rows.of[order], np.arange(len(rows)))]]
+    parts, named = max(len(windows), 1), shown[alike.of[rows.first]].tolist()
+    order = np.argsort(-taken, kind="stable")
+    return tuple(
+        GapRow(
+            cause=CAUSES[idle.cause[longest[number]]],
+            **(place if named[number] else dict.fromkeys(place, "")),
+            gaps=int(counted[number]) / parts,
+            seconds=float(taken[number]) / 1e9 / parts,
+            longest_s=int(idle.length_ns[longest[number]]) / 1e9,
+            longest_start_s=int(idle.begin_ns[longest[number]] - windows.span[0]) / 1e9,
+            named=named[number],
+        )
+        for number, place in zip(order.tolist(), _where(ops, idle, longest[order]), strict=True)
+    )
 
-    frame: str = ""
-    builtin: str = ""
-    module: str = ""
-    range: str = ""
-    op: str = ""
-    call: str = ""
-    following: str = ""
+
+def _longest(seconds: NDArray[np.float64], cause: Ints) -> NDArray[np.bool_]:
+    """Which rows are among the longest of their cause."""
+    order = np.lexsort((-seconds, cause))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.searchsorted(cause[order], cause[order])
+    longest: NDArray[np.bool_] = rank < MOST_PLACES
+    return longest
 
 
-def gap_rows(ops: Ops, windows: Windows, gaps: Intervals) -> tuple[GapRow, ...]:
-    """Gaps of one place together, those that last longest first; the shorter ones of very many together in one row.
+def _where(ops: Ops, idle: IdleTime, pieces: Ints) -> Iterator[dict[str, str]]:
+    """What is known of the place of each piece."""
+    names, places = [*ops.trace.names, ""], idle.places  # NONE (-1) takes the last
+    modules, following = [*places.modules, ""], _following(ops, idle, pieces)
+    for piece, before in zip(pieces.tolist(), following.tolist(), strict=True):
+        yield {
+            "frame": names[places.frame[piece]],
+            "own": names[places.own[piece]],
+            "builtin": names[places.builtin[piece]],
+            "module": modules[places.module[piece]],
+            "range": names[places.range[piece]],
+            "op": names[places.op[piece]],
+            "call": names[places.call[piece]],
+            "following": names[before],
+        }
 
-    Args:
-        gaps: long ones, within the windows.
+
+def by_place(ops: Ops, idle: IdleTime, rows: Ints) -> Groups:
+    """Pieces of one cause, of which the host was in one place, before one op."""
+    return group(
+        idle.cause[rows], *(column[rows] for column in idle.places.columns.values()), _following(ops, idle, rows)
+    )
+
+
+def _following(ops: Ops, idle: IdleTime, rows: Ints) -> Ints:
+    """The name of the op of the kernel that came next, for some pieces."""
+    name = np.full(len(rows), NONE, np.int64)
+    told = np.flatnonzero(idle.of(*_BEFORE)[rows] & (idle.following[rows] != NONE))
+    op = ops.kernels.op[idle.following[rows[told]]]
+    name[told] = np.where(op == NONE, NONE, ops.trace.name[op])
+    return name
+
+
+def what(ops: Ops, idle: IdleTime) -> tuple[Ints, list[str]]:
+    """For each piece the number of a text that tells what the host was in, or before what the device was idle."""
+    alike = by_place(ops, idle, np.arange(len(idle)))
+    texts = [_text(where) or _before(where["following"]) for where in _where(ops, idle, alike.first)]
+    return alike.of.astype(np.int64), texts
+
+
+def function(row: GapRow) -> str:
+    """The function of the program that the host was in: `preprocess (data.py:31)`; empty where none is known."""
+    return _shown(_FRAME, row.own)
+
+
+def place(row: GapRow, *, around: bool = False) -> str:
+    """What the host was in, the innermost first: `sleep in preprocess (data.py:31)`; empty where nothing tells.
+
+    With the module and the range `around` it.
     """
-    parts, start = max(len(windows), 1), windows.span[0]
-    order = np.argsort(gaps[:, 0] - gaps[:, 1], kind="stable")
-    together: dict[_Place, list[int]] = {}
-    for place, index in zip(_places(ops, gaps[order[:MOST_NAMED]]), order.tolist(), strict=False):
-        together.setdefault(place, []).append(index)
-    rows = [_row(place, gaps[members], parts, start) for place, members in together.items()]
-    if len(order) > MOST_NAMED:
-        rows.append(_row(_Place(), gaps[order[MOST_NAMED:]], parts, start, named=False))
-    return tuple(sorted(rows, key=lambda row: -row.seconds))
+    names = (*_INNER, *_AROUND) if around else _INNER
+    return _text({name: getattr(row, name) for name in names})
 
 
-def place(row: GapRow) -> str:
-    """What the host was in, the innermost first: `sleep in preprocess (data.py:31)`; empty where nothing tells."""
-    frame, builtin = _FRAME.fullmatch(row.frame), _BUILTIN.fullmatch(row.builtin)
+_INNER, _AROUND = ("frame", "own", "builtin", "op", "call"), ("module", "range")
+
+
+def shown_frame(name: str) -> str:
+    """`forward (modeling_qwen2.py:503)` of a frame as torch.profiler names it."""
+    return _shown(_FRAME, name)
+
+
+def _before(op: str) -> str:
+    return f"before {op}" if op else ""
+
+
+def _text(where: Mapping[str, str]) -> str:
+    own = where["own"] if where["own"] != where["frame"] else ""
     parts = (
-        row.call,
-        row.op,
-        row.builtin if builtin is None else builtin[1],
-        row.frame if frame is None else f"{frame['function']} ({frame['file']}:{frame['line']})",
-        row.module and f"module {row.module}",
-        row.range and f"the range {row.range}",
+        where["call"],
+        where["op"],
+        _shown(_BUILTIN, where["builtin"]),
+        _shown(_FRAME, where["frame"]),
+        _shown(_FRAME, own),
+        f"module {where['module']}" if where.get("module") else "",
+        f"the range {where['range']}" if where.get("range") else "",
     )
     return " in ".join(part for part in parts if part)
 
 
-def _row(place: _Place, gaps: Intervals, parts: int, start: int, *, named: bool = True) -> GapRow:
-    lengths = gaps[:, 1] - gaps[:, 0]
-    return GapRow(
-        **place._asdict(),
-        gaps=len(gaps) / parts,
-        seconds=int(lengths.sum()) / 1e9 / parts,
-        longest_s=int(lengths.max()) / 1e9,
-        longest_start_s=int(gaps[int(lengths.argmax()), 0] - start) / 1e9,
-        named=named,
-    )
-
-
-def _places(ops: Ops, gaps: Intervals) -> Iterator[_Place]:
-    trace, kernels = ops.trace, ops.kernels
-    begun = trace.start_ns[kernels.event]
-    busiest = int(np.bincount(trace.thread[ops.event]).argmax()) if len(ops) else NONE
-    for start, end in gaps.tolist():
-        after = int(np.searchsorted(begun, end))
-        launched = after < len(begun) and int(kernels.launch[after]) != NONE
-        # What the host did on the thread that launched what came next.
-        thread = int(trace.thread[kernels.launch[after]]) if launched else busiest
-        place = _in(ops, thread, start, end)
-        op = int(kernels.op[after]) if after < len(begun) else NONE
-        yield place._replace(following="" if op == NONE else trace.names[int(trace.name[op])])
-
-
-def _in(ops: Ops, thread: int, start: int, end: int) -> _Place:
-    """The innermost of what covers more than half of the time on a thread: all of these lie within each other."""
-    trace, half = ops.trace, (end - start) // 2
-    upto = int(np.searchsorted(trace.start_ns, end - half))
-    around = np.flatnonzero((trace.end_ns[:upto] > start + half) & (trace.thread[:upto] == thread))
-    overlap = np.minimum(trace.end_ns[around], end) - np.maximum(trace.start_ns[around], start)
-    around = around[overlap > half]
-    name = [trace.names[index] for index in trace.name[around].tolist()]
-    category = trace.category[around].tolist()
-    steps = _step_events(ops, around)
-    place: dict[str, str] = {}
-    for label, of, is_step in zip(name, category, steps, strict=True):
-        kind = _KINDS.get(of)
-        if kind is None or is_step or (kind == "op" and is_autograd_node(label)):
-            continue
-        if kind == "frame":
-            module = _MODULE.match(label)
-            if module is not None:
-                place["module"] = module[1]
-                continue
-            if label.startswith("<built-in"):
-                place["builtin"] = label
-                continue
-            place.pop("builtin", None)  # it lies around this frame, which says more
-        place[kind] = label
-    return _Place(**place)
-
-
-_KINDS = {
-    int(Category.PYTHON): "frame",
-    int(Category.RANGE): "range",
-    int(Category.OP): "op",
-    int(Category.LAUNCH): "call",
-}
-
-
-def _step_events(ops: Ops, events: Ints) -> list[bool]:
-    """Which of some events are the marks of steps: they say nothing of where in a step something was."""
-    trace, steps = ops.trace, ops.steps
-    at = np.searchsorted(steps.start_ns, trace.start_ns[events])
-    known = at < len(steps)
-    at = np.minimum(at, max(len(steps) - 1, 0))
-    if not len(steps):
-        return [False] * len(events)
-    is_step = known & (steps.start_ns[at] == trace.start_ns[events]) & (steps.end_ns[at] == trace.end_ns[events])
-    marks: list[bool] = (is_step & (trace.category[events] == Category.RANGE)).tolist()
-    return marks
+def _shown(pattern: re.Pattern[str], name: str) -> str:
+    match = pattern.fullmatch(name)
+    if match is None:
+        return name
+    found = match.groupdict()
+    return f"{found['function']} ({found['file']}:{found['line']})" if "file" in found else match[1]

@@ -1,97 +1,59 @@
-"""Why a device had nothing to do: each interval of that time has one cause.
+"""What idle time amounts to: by the calls of the host that it is charged to, and by where the host was."""
 
-What the loop fetched its data in comes first, then calls that wait for the device or take its memory. These are charged
-with their own duration and the time until the next launch, unless that is so long that the host did something else
-meanwhile. What is left is a gap: a long one is told with what the host was in, and in short ones the host was late.
-"""
-
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from perfkit.analysis.model.idle import ELSEWHERE, LATE, PEERS
 from perfkit.analysis.model.launches import GapRow, HostCallRow, QueuedIdle
-from perfkit.analysis.trace.gaps import LONG_NS, gap_rows
-from perfkit.analysis.trace.host_calls import call_rows, host_calls
-from perfkit.analysis.trace.intervals import Intervals, Ints, covered, difference, joined, length, union
-from perfkit.analysis.trace.work.fetching import when
+from perfkit.analysis.trace.gaps import gap_rows
+from perfkit.analysis.trace.host_calls import Calls, call_rows, host_calls
+from perfkit.analysis.trace.idle_time import IdleTime, idle_time
+from perfkit.analysis.trace.intervals import EMPTY, Intervals, union
+from perfkit.analysis.trace.queued import queued_idle
 from perfkit.analysis.trace.work.launches import Queue
-from perfkit.analysis.trace.work.queued import queued_idle
 from perfkit.analysis.trace.work.windows import Windows
-from perfkit.device_calls import launches_graph
-from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Category
+from perfkit.trace.read import NONE
 
 
 class IdleCauses(NamedTuple):
-    """Per step: calls of the host, long gaps, short ones in which the host was late, and what was queued.
+    """Per step: calls of the host, all idle time by its cause, what of it the host was late for, and what was queued.
 
-    None where that is not known.
+    None where that is not known. `long` is when the host did something else than launching; `of` are the calls' events.
     """
 
     calls: tuple[HostCallRow, ...]
+    of: Calls
     gaps: tuple[GapRow, ...] = ()
     late_s: float | None = None
     queued: QueuedIdle | None = None
+    long: Intervals = EMPTY
+    time: IdleTime | None = None
 
 
 def idle_causes(ops: Ops, windows: Windows, waiting: Queue | None) -> IdleCauses:
     """What left a device without work within the windows; on a CPU (`waiting` is None) the calls alone."""
     host = host_calls(ops, windows)
     if waiting is None:
-        return IdleCauses(call_rows(ops, windows, host, None))
-    idle = _idle(ops, windows, waiting)
-    fetching = when(ops.trace, host.fetching)
-    of_calls = difference(idle, fetching)
-    begin, until = _charged(ops, windows, host.blocking)
-    fetched_from, fetched_until = _in_turn(ops, host.fetching)
-    charged = {
-        **dict(zip(host.blocking.tolist(), covered(begin, until, of_calls).tolist(), strict=True)),
-        **dict(zip(host.fetching.tolist(), covered(fetched_from, fetched_until, idle).tolist(), strict=True)),
-    }
-    calls = call_rows(ops, windows, host, charged)
+        return IdleCauses(call_rows(ops, windows, host, None), host)
+    idle = idle_time(ops, windows, waiting, host)
+    calls, gaps = call_rows(ops, windows, host, _charged(idle, host)), gap_rows(ops, windows, idle)
     if not waiting.known:
-        return IdleCauses(calls)
-    gaps = difference(of_calls, union(begin, until))
-    last = _launch_times(ops).max(initial=0)
-    before_a_launch = gaps[:, 0] < last
-    long = gaps[:, 1] - gaps[:, 0] >= LONG_NS
-    late_s = length(gaps[~long & before_a_launch]) / 1e9 / max(len(windows), 1)
-    return IdleCauses(calls, gap_rows(ops, windows, gaps[long]), late_s, queued_idle(ops, windows, waiting))
+        return IdleCauses(calls, host, gaps, time=idle)
+    late = idle.of(LATE) & idle.within
+    late_s = int(idle.length_ns[late].sum()) / 1e9 / max(len(windows), 1)
+    long = idle.of(ELSEWHERE, PEERS) & idle.within
+    long_gaps = union(idle.begin_ns[long], idle.end_ns[long])
+    return IdleCauses(calls, host, gaps, late_s, queued_idle(ops, windows, idle), long_gaps, idle)
 
 
-def _idle(ops: Ops, windows: Windows, waiting: Queue) -> Intervals:
-    """When nothing ran on the device and, as far as that is known, nothing was queued."""
-    event = ops.kernels.event
-    seen = joined(union(ops.trace.start_ns[event], ops.trace.end_ns[event]), waiting.unrecorded)
-    if waiting.known:
-        everything = slice(None)
-        seen = joined(seen, joined(waiting.when(everything), waiting.perhaps(everything)))
-    return difference(union(windows.spans[:, 0], windows.spans[:, 1]), seen)
-
-
-def _charged(ops: Ops, windows: Windows, calls: Ints) -> tuple[Ints, Ints]:
-    """From when to when each call (in the order of time) can leave the device without work; these do not overlap."""
-    trace = ops.trace
-    begin, end = trace.start_ns[calls], trace.end_ns[calls]
-    launches = _launch_times(ops)
-    following = np.append(launches, NONE)[np.searchsorted(launches, end)]
-    # After the last launch nothing has to wait any more.
-    until = np.where(following == NONE, begin, np.where(following - end < LONG_NS, following, end))
-    # Only what lies within the step, which the split of its time is about.
-    until = np.minimum(until, windows.spans[windows.at(begin), 1])
-    return begin, np.maximum(begin, np.minimum(until, np.append(begin[1:], np.iinfo(np.int64).max)))
-
-
-def _launch_times(ops: Ops) -> Ints:
-    trace = ops.trace
-    calls = trace.of(Category.LAUNCH)
-    graphs = calls[named(trace, calls, launches_graph)]
-    launch = ops.kernels.launch
-    return np.sort(trace.start_ns[np.union1d(launch[launch != NONE], graphs)])
-
-
-def _in_turn(ops: Ops, ranges: Ints) -> tuple[Ints, Ints]:
-    """Ranges, each until the next one begins if that is before its end."""
-    begin, end = ops.trace.start_ns[ranges], ops.trace.end_ns[ranges]
-    return begin, np.minimum(end, np.append(begin[1:], np.iinfo(np.int64).max))
+def _charged(idle: IdleTime, calls: Calls) -> Mapping[int, int]:
+    """What each call of the host is charged with."""
+    events = np.concatenate(calls)
+    charged = dict.fromkeys(events.tolist(), 0)
+    mine = np.flatnonzero(idle.event != NONE)
+    of, row = np.unique(idle.event[mine], return_inverse=True)
+    sums = np.bincount(row, weights=idle.length_ns[mine]).astype(np.int64)
+    return charged | dict(zip(of.tolist(), sums.tolist(), strict=True))

@@ -41,15 +41,34 @@ def difference(minuend: Intervals, subtrahend: Intervals) -> Intervals:
     """What of `minuend` is not in `subtrahend`."""
     if minuend.size == 0 or subtrahend.size == 0:
         return minuend
-    # Between two neighbouring edges nothing changes, so each such piece is in or out as a whole.
-    edges = ascending(np.concatenate((minuend.ravel(), subtrahend.ravel())))
-    keep = inside(edges[:-1], minuend) & ~inside(edges[:-1], subtrahend)
-    return union(edges[:-1][keep], edges[1:][keep])
+    return _joined_up(without(minuend, subtrahend))
+
+
+def without(intervals: Intervals, others: Intervals) -> Intervals:
+    """The same, but those that touch each other stay apart."""
+    if not len(others) or not len(intervals):
+        return intervals
+    begin = np.concatenate(([np.iinfo(np.int64).min], others[:, 1]))
+    end = np.concatenate((others[:, 0], [np.iinfo(np.int64).max]))
+    return overlaps(intervals, begin, end)[0]
+
+
+def _joined_up(intervals: Intervals) -> Intervals:
+    """Ascending disjoint intervals, those that touch each other as one."""
+    if not len(intervals):
+        return EMPTY
+    apart = np.flatnonzero(intervals[1:, 0] > intervals[:-1, 1])
+    if len(apart) + 1 == len(intervals):
+        return intervals
+    return np.column_stack((intervals[np.append(0, apart + 1), 0], intervals[np.append(apart, len(intervals) - 1), 1]))
 
 
 def clipped(intervals: Intervals, window: Intervals) -> Intervals:
     """What of `intervals` lies within `window`."""
-    return difference(intervals, difference(intervals, window)) if intervals.size else intervals
+    if not len(intervals) or not len(window):
+        return EMPTY
+    within = overlaps(intervals, window[:, 0], window[:, 1])[0]
+    return intervals if length(within) == length(intervals) else _joined_up(within)
 
 
 def ascending(times: Ints) -> Ints:
@@ -83,3 +102,18 @@ def _covered_until(times: Ints, intervals: Intervals) -> Ints:
     partly = np.clip(times - intervals[here, 0], 0, lengths[here])
     result: Ints = np.where(index >= 0, before[here] + partly, 0)
     return result
+
+
+def overlaps(intervals: Intervals, starts: Ints, ends: Ints) -> tuple[Intervals, Ints, Ints]:
+    """What of `intervals` lies in each of some spans, with the row of the interval and that of the span.
+
+    The spans are disjoint and ascending, as the intervals are.
+    """
+    first = np.searchsorted(intervals[:, 1], starts, side="right")
+    count = np.maximum(np.searchsorted(intervals[:, 0], ends, side="left") - first, 0)
+    span = np.repeat(np.arange(len(starts)), count)
+    interval = np.arange(len(span)) - np.repeat(np.cumsum(count) - count, count) + first[span]
+    begin = np.maximum(intervals[interval, 0], starts[span])
+    end = np.minimum(intervals[interval, 1], ends[span])
+    some = end > begin
+    return np.column_stack((begin, end))[some], interval[some], span[some]

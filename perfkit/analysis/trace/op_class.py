@@ -4,6 +4,9 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
+from perfkit.analysis.trace.work.inferred import INFERRED
+from perfkit.trace.kernels import is_collective_kernel
+
 
 class OpClass(StrEnum):
     """What kind of work an op does."""
@@ -68,6 +71,23 @@ _CLASSES: tuple[tuple[OpClass, str], ...] = (
         r"native_dropout)_backward",
     ),
 )
+# Of a kernel that no op is known for, by its own name; the first that it contains.
+_BY_KERNEL: tuple[tuple[str, OpClass], ...] = (
+    ("attention", OpClass.ATTENTION),
+    ("flash", OpClass.ATTENTION),
+    ("fmha", OpClass.ATTENTION),
+    ("softmax", OpClass.SOFTMAX),
+    ("norm", OpClass.NORM),
+    ("gemm", OpClass.MATMUL),
+    ("cublas", OpClass.MATMUL),
+    ("cutlass", OpClass.MATMUL),
+    ("cijk_", OpClass.MATMUL),
+    ("conv", OpClass.CONVOLUTION),
+    ("multi_tensor", OpClass.OPTIMIZER),
+    ("reduce", OpClass.REDUCTION),
+    ("elementwise", OpClass.POINTWISE),
+)
+_AN_OP = re.compile(r"[A-Za-z_]\w*::[\w.]+")
 _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _CLASSES)
 
 
@@ -76,3 +96,19 @@ def op_class(name: str) -> OpClass:
     """The class of an op by its name as recorded (`aten::mm`); compiled and collective kernels go by their own."""
     bare = name.rpartition("::")[2].removesuffix("_")
     return next((kind for kind, pattern in _COMPILED if pattern.fullmatch(bare)), OpClass.OTHER)
+
+
+def kernel_class(name: str) -> OpClass:
+    """The class of a kernel that no op is known for; of what is called like an op (`fbgemm::lookup`) that of the op."""
+    if is_collective_kernel(name):
+        return OpClass.COMMUNICATION
+    if _AN_OP.fullmatch(name.removesuffix(INFERRED)):
+        return op_class(name.removesuffix(INFERRED))
+    lower = name.lower()
+    return next((kind for part, kind in _BY_KERNEL if part in lower), op_class(name))
+
+
+def work_class(op: str, name: str) -> OpClass:
+    """The class of an op, or of a kernel: that of its `op`, where that tells nothing of its own name."""
+    known = op_class((op or name).removesuffix(INFERRED))
+    return kernel_class(name) if known == OpClass.OTHER else known

@@ -1,19 +1,27 @@
 """One trace analysed: where its time went, how far its work is from the roofline, and what could be saved."""
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+from msgspec.structs import replace
+
+from perfkit.analysis.model.products import AttentionRow, GemmRow
+from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import ComputedIn, RankTrace, Reading, Recompute, StepRow
 from perfkit.analysis.trace.beaten import beaten_by
 from perfkit.analysis.trace.collectives import collective_rows
 from perfkit.analysis.trace.counted_levels import level_points
 from perfkit.analysis.trace.coverage import coverage
 from perfkit.analysis.trace.device import trace_device
-from perfkit.analysis.trace.idle import idle_causes
-from perfkit.analysis.trace.intervals import Ints, covered, length
+from perfkit.analysis.trace.flame import flames
+from perfkit.analysis.trace.host_calls import Calls
+from perfkit.analysis.trace.idle import IdleCauses, idle_causes
+from perfkit.analysis.trace.idle_time import IdleTime
+from perfkit.analysis.trace.intervals import Intervals, Ints, covered, length
 from perfkit.analysis.trace.lost import lost_notes
 from perfkit.analysis.trace.modules import module_rows, phase_rows
 from perfkit.analysis.trace.roofs import Roofs, roofs_of
-from perfkit.analysis.trace.tables import cut_note, kernel_rows, op_rows
+from perfkit.analysis.trace.tables import cut_note, kernel_table, op_table
 from perfkit.analysis.trace.timeline import Split
 from perfkit.analysis.trace.unseen import unseen_device, unused_device
 from perfkit.analysis.trace.useful import useful
@@ -26,6 +34,7 @@ from perfkit.analysis.trace.work.placed import parts_of
 from perfkit.analysis.trace.work.products import product_rows
 from perfkit.analysis.trace.work.split_time import overlap, split_streams, split_unlike
 from perfkit.analysis.trace.work.stated import stated_costs
+from perfkit.analysis.trace.work.table import Table
 from perfkit.analysis.trace.work.unlike import compiling_ns
 from perfkit.analysis.trace.work.windows import Windows
 from perfkit.devices.catalogue import units_of
@@ -67,24 +76,39 @@ def analyse_ops(
     counters: Counters | None = None,
     environment: Environment | None = None,
 ) -> RankTrace:
-    """Analyse a trace whose ops were read: see `analyse_trace` and `analyse_with_engine`."""
-    rank_trace, _ = analyse_with_engine(
-        ops, ceilings, device_name=device_name, counters=counters, environment=environment
-    )
-    return rank_trace
+    """Analyse a trace whose ops were read: see `analyse_trace` and `analyse_wholly`."""
+    return analyse_wholly(ops, ceilings, device_name=device_name, counters=counters, environment=environment).rank_trace
 
 
-def analyse_with_engine(
+class Analysed(NamedTuple):
+    """A trace analysed, with what it was made of, which is as large as the trace: its work, which of it each row of the
+    tables is of, the long gaps of its device, all of its idle time (None without a device), and calls of its host."""
+
+    rank_trace: RankTrace
+    engine: Engine
+    kernels: Table[OpRow]
+    ops: Table[OpRow]
+    gemms: Table[GemmRow]
+    attentions: Table[AttentionRow]
+    gaps: Intervals
+    idle: IdleTime | None
+    calls: Calls
+
+
+def analyse_wholly(
     ops: Ops,
     ceilings: DeviceCeilings | None,
     *,
     device_name: str = "",
     counters: Counters | None = None,
     environment: Environment | None = None,
-) -> tuple[RankTrace, Engine]:
-    """The same with the work that it was made of, which is as large as the trace.
+    critical: Ints | None = None,
+    idle: IdleCauses | None = None,
+) -> Analysed:
+    """The same with all that it was made of.
 
     `environment` is where perfkit recorded it, which tells what no trace does: threads, and what fp32 ran in.
+    `critical` are the rows of kernels on its critical path, `idle` its idle time where that is known already.
     """
     trace = ops.trace
     device = trace_device(trace)
@@ -94,13 +118,15 @@ def analyse_with_engine(
         ceilings = None
     roofs = _roofs(device.kind, name, ceilings, environment)
     counted = None if counters is None else counters.columns(trace, ops.kernels)
-    engine = analyse_work(ops, roofs, counted)
+    engine = analyse_work(ops, roofs, counted, critical)
     work, spans, parts, step_s = engine.pieces, engine.windows, engine.parts, engine.step_s
     exposed = _exposed(work)
     copied = work.of(Kind.COPY) & engine.within
-    idle = idle_causes(ops, spans, engine.waiting)
+    if idle is None:
+        idle = idle_causes(ops, spans, engine.waiting)
     some_lost = engine.lost is not None and engine.lost.matters
     gemms, attentions = product_rows(engine, roofs, device.units or units_of(name))
+    kernel_rows, op_rows = kernel_table(engine.by_kernel, step_s), op_table(engine.by_op, step_s)
     multiplied = useful(work, engine.costs, step_s, roofs, some_lost=some_lost)
     rank_trace = RankTrace(
         label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
@@ -133,8 +159,8 @@ def analyse_with_engine(
         if engine.waiting is None
         else launches(ops, spans, engine.waiting, engine.split, idle.late_s, idle.queued),
         summary=() if unseen else tuple(summary(engine)),
-        kernels=kernel_rows(engine.by_kernel, step_s),
-        ops=op_rows(engine.by_op, step_s),
+        kernels=kernel_rows.rows,
+        ops=op_rows.rows,
         modules=module_rows(engine.by_op, step_s),
         phases=phase_rows(engine.by_op, step_s),
         collectives=collective_rows(work, engine.exchanged, parts, roofs),
@@ -155,16 +181,19 @@ def analyse_with_engine(
         unseen_device=unseen,
         lost=engine.lost,
         optimizers=optimizers_of(trace),
-        gemms=gemms,
-        attentions=attentions,
+        gemms=gemms.rows,
+        attentions=attentions.rows,
         level_points=() if counted is None else level_points(engine.by_kernel, counted, roofs, step_s),
         notes=(*_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
     )
     beaten = () if some_lost or ceilings is None else (*multiplied.refuted, *beaten_by(rank_trace.ops, roofs))
     if not beaten or ceilings is None:
-        return rank_trace, engine
+        rank_trace = replace(rank_trace, flames=flames(engine))
+        return Analysed(rank_trace, engine, kernel_rows, op_rows, gemms, attentions, idle.long, idle.time, idle.of)
     held = marked(ceilings, beaten)
-    return analyse_with_engine(ops, held, device_name=device_name, counters=counters, environment=environment)
+    return analyse_wholly(
+        ops, held, device_name=device_name, counters=counters, environment=environment, critical=critical, idle=idle
+    )
 
 
 def _basis(recorded: str, said: str) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from perfkit.analysis.model.idle import ELSEWHERE
 from perfkit.analysis.model.step import REST
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.files import Migrations, read_json
@@ -37,4 +38,16 @@ def _one_kind_of_row(analysis: dict[str, Any]) -> None:
         with_one_kind_of_row(analysis["difference"]["before_trace"])
 
 
-_MIGRATIONS: Migrations = {1: _without_splits, 2: _one_kind_of_row}
+def with_causes_of_gaps(trace: dict[str, Any]) -> None:
+    """What a trace of a report in format 3 lacks: its gaps were all such in which the host did something else."""
+    for row in trace.get("gaps", ()):
+        row |= {"cause": ELSEWHERE, "own": ""}
+
+
+def _causes_of_gaps(analysis: dict[str, Any]) -> None:
+    before = (analysis.get("difference") or {}).get("before_trace")
+    for trace in [*analysis["traces"], *([before] if before else [])]:
+        with_causes_of_gaps(trace)
+
+
+_MIGRATIONS: Migrations = {1: _without_splits, 2: _one_kind_of_row, 3: _causes_of_gaps}

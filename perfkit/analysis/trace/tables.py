@@ -11,6 +11,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.modules import ranked
 from perfkit.analysis.trace.work.pieces import Kind
 from perfkit.analysis.trace.work.placed import Placed, rows
+from perfkit.analysis.trace.work.table import Table, table_of
 from perfkit.analysis.trace.work.totals import total, total_row
 from perfkit.devices.peak import CPU
 from perfkit.trace.read import NONE
@@ -25,14 +26,14 @@ LONGEST_ROWS = 200
 OTHER_KERNELS, OTHER_OPS = "(other kernels)", "(other ops)"
 
 
-def kernel_rows(kernels: Placed, step_s: float) -> tuple[OpRow, ...]:
+def kernel_table(kernels: Placed, step_s: float) -> Table[OpRow]:
     """Groups of kernels, ranked by what could be saved."""
-    return _rows(kernels, step_s, OTHER_KERNELS, of_kernels=True)
+    return _table(kernels, step_s, OTHER_KERNELS, of_kernels=True)
 
 
-def op_rows(ops: Placed, step_s: float) -> tuple[OpRow, ...]:
+def op_table(ops: Placed, step_s: float) -> Table[OpRow]:
     """Groups of ops, ranked by what could be saved."""
-    return _rows(ops, step_s, OTHER_OPS, of_kernels=False)
+    return _table(ops, step_s, OTHER_OPS, of_kernels=False)
 
 
 def with_longest_rows(trace: RankTrace) -> RankTrace:
@@ -69,18 +70,25 @@ def cut_note(placed: Placed, what: str) -> str:
     )
 
 
-def _rows(placed: Placed, step_s: float, rest: str, *, of_kernels: bool) -> tuple[OpRow, ...]:
+def _table(placed: Placed, step_s: float, rest: str, *, of_kernels: bool) -> Table[OpRow]:
+    order = placed.ranked()
     if len(placed) <= MOST_ROWS:
-        return rows(placed, placed.ranked(), step_s, of_kernels=of_kernels)
+        return table_of(rows(placed, order, step_s, of_kernels=of_kernels), list(order[:, None]), placed.groups)
     longest = np.zeros(len(placed), np.bool_)
     longest[np.argsort(-placed.seconds, kind="stable")[:MOST_ROWS]] = True
-    order = placed.ranked()
-    kept = rows(placed, order[longest[order]], step_s, of_kernels=of_kernels)
-    return ranked([*kept, *_rest(placed, np.flatnonzero(~longest), step_s, rest)])
+    order = order[longest[order]]
+    own = zip(rows(placed, order, step_s, of_kernels=of_kernels), order[:, None], strict=True)
+    every = [*own, *_rest(placed, np.flatnonzero(~longest), step_s, rest)]
+    members = {id(row): groups for row, groups in every}
+    made = ranked([row for row, _ in every])
+    return table_of(made, [members[id(row)] for row in made], placed.groups)
 
 
-def _rest(placed: Placed, groups: NDArray[np.int64], step_s: float, name: str) -> Iterator[OpRow]:
-    """A row each for what computes, communicates and copies, within steps and outside, so that sums of these hold."""
+def _rest(
+    placed: Placed, groups: NDArray[np.int64], step_s: float, name: str
+) -> Iterator[tuple[OpRow, NDArray[np.int64]]]:
+    """A row each for what computes, communicates and copies, within steps and outside, so that sums of these hold; with
+    the groups that it is of."""
     pieces, first = placed.pieces, placed.first[groups]
     for phase, within in (("", pieces.step[first] != NONE), (OUTSIDE, pieces.step[first] == NONE)):
         for kind in Kind:
@@ -88,4 +96,4 @@ def _rest(placed: Placed, groups: NDArray[np.int64], step_s: float, name: str) -
             if len(chosen):
                 bound = "" if kind == Kind.WORK else kind.name.lower()
                 together = total(placed, chosen)
-                yield total_row(placed, together, step_s, kind=REST, name=name, phase=phase, bound=bound)
+                yield total_row(placed, together, step_s, kind=REST, name=name, phase=phase, bound=bound), chosen

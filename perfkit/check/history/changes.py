@@ -9,10 +9,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from perfkit import units
+from perfkit.analysis.compare.environments import differences
 from perfkit.check.history.change_points import FALSE, FEWEST, Levels, find_levels
 from perfkit.check.history.commits import commit_range
 from perfkit.check.history.result import ChangePoint, CommitRange, Level, Series
-from perfkit.check.judge.environments import differences
 from perfkit.record import Environment
 from perfkit.sampling import t_quantile
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from perfkit.amounts import amount, precise_amount
+from perfkit.analysis.compare.environments import Differing, may_change_counts, why_not_counts
 from perfkit.analysis.model.estimate import Missing
 from perfkit.analysis.suite.parity import loss_distance
-from perfkit.check.judge.environments import Differing, may_change_counts, why_not_counts
 from perfkit.check.judge.figures import PARITY, RunFigures
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
 from perfkit.check.judge.thresholds import Threshold, allowed_change, exceeds

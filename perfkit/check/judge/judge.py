@@ -6,7 +6,7 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from perfkit.check.judge.environments import Differing, why_not_times
+from perfkit.analysis.compare.environments import Differing, why_not_times
 from perfkit.check.judge.exact import judge_exact_quantities, not_compared
 from perfkit.check.judge.figures import RunFigures
 from perfkit.check.judge.looks import Looks

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from perfkit.analysis.trace.read import with_one_kind_of_row
+from perfkit.analysis.trace.read import with_causes_of_gaps, with_one_kind_of_row
 from perfkit.check.result import Check
 from perfkit.files import Migrations, read_json
 from perfkit.store.summary import CHECK_FILE
@@ -31,4 +31,11 @@ def _one_kind_of_row(check: dict[str, Any]) -> None:
             with_one_kind_of_row(time["before_trace"])
 
 
-_MIGRATIONS: Migrations = {1: _without_splits, 2: _one_kind_of_row}
+def _causes_of_gaps(check: dict[str, Any]) -> None:
+    for variant in check["variants"]:
+        time = (variant.get("why") or {}).get("time")
+        if time:
+            with_causes_of_gaps(time["before_trace"])
+
+
+_MIGRATIONS: Migrations = {1: _without_splits, 2: _one_kind_of_row, 4: _causes_of_gaps}

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 import perfkit
-from perfkit.check.judge import environments
+from perfkit.analysis.compare import environments
 from perfkit.instruments.environment import environment
 from perfkit.record import Environment
 from perfkit.store.baseline import Baseline, StoredVariant, read_baseline, write_baseline

@@ -14,12 +14,11 @@ from statistics import median
 
 from msgspec.structs import replace
 
+from perfkit.analysis.compare.difference import bare, change_row, difference, paired_ops
+from perfkit.analysis.compare.op_pair import OpPair, inputs
 from perfkit.analysis.memory.layers import folded
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.difference import change_row, difference, paired_ops
-from perfkit.analysis.trace.op_pair import OpPair, inputs
 from perfkit.analysis.trace.work.per_step import OpKey, op_key
 from perfkit.check.why.side import OpPlace, Traced
 from perfkit.units import significant
@@ -75,11 +74,10 @@ def changed_ops(
     whole = difference(after.trace, before.trace)
     return (
         replace(
-            whole,
+            bare(whole),
             changes=tuple(row for _, row in judged[:MOST_CHANGES]),
             rest_before_s=fsum(pair.before_s for pair in rest),
             rest_after_s=fsum(pair.after_s for pair in rest),
-            before_trace=_bare(whole.before_trace),
         ),
         drift,
     )
@@ -94,12 +92,6 @@ def drift_note(drift: Drift) -> str:
         f"ops whose work is the same took {significant(drift.ratio)} times as long in the trace after (median): "
         f"that is rather the machine at that moment than the change{rest}"
     )
-
-
-def _bare(trace: RankTrace) -> RankTrace:
-    """Without the tables and roofs, which say nothing of a change and would fill the file."""
-    bare = replace(trace, summary=(), kernels=(), ops=(), modules=(), phases=(), level_points=())
-    return replace(bare, memory=None, ceilings=None)
 
 
 def _drift(pairs: Iterable[OpPair], before: Traced) -> Drift:

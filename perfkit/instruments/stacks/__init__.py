@@ -1,1 +1,1 @@
-"""Samples of the Python stack of a thread, taken by another thread of the same process."""
+"""Samples of Python stacks, taken from outside of the process by py-spy."""

@@ -10,7 +10,7 @@ from perfkit.store.stacks import LIBRARY, OURS, PROGRAM
 
 _INSTALLED = ("site-packages", "dist-packages")
 # What torch.compile and torch.fx write: it stands for lines of the program that are not known any more.
-_GENERATED = ("<eval_with_key>", "<frozen ", "torchinductor_", "<torch_package")
+_GENERATED = ("<eval_with_key>", "<frozen ", "torchinductor_", "<torch_package", "<class ")
 
 
 @cache

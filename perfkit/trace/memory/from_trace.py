@@ -15,7 +15,7 @@ from perfkit.trace.memory.lines import lines_at
 from perfkit.trace.memory.names import Table
 from perfkit.trace.memory.spans import bands, phase_spans
 from perfkit.trace.model import MemoryEvents, Trace
-from perfkit.trace.modules import Modules, find_modules
+from perfkit.trace.modules import Modules
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.phases import PhaseRanges, Phases
 
@@ -53,7 +53,7 @@ class _Recorded:
 
 def _recorded(ops: Ops) -> _Recorded:
     memory, table = ops.trace.memory, Table()
-    modules, ranges = find_modules(ops.trace), PhaseRanges.of(ops.trace)
+    modules, ranges = ops.calls_of_modules, PhaseRanges.of(ops.trace)
     spans = phase_spans(ops, ranges)
     held = holders(ops, memory.thread, memory.time_ns, table)
     phase = np.append(ops.phase, NONE)[held.op]

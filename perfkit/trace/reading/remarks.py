@@ -28,8 +28,9 @@ _REMARKS = {
     "names": "too many distinct names: {n} event{s} counted together under one",
     "signatures": "too many distinct signatures: the inputs of {n} op{s} left out",
 }
+IN_NANOSECONDS = "times are in nanoseconds, not microseconds"
 _ONCE = {
-    "in nanoseconds": "times are in nanoseconds, not microseconds",
+    "in nanoseconds": IN_NANOSECONDS,
     "long ending": "what follows the events is too long to be read",
     "rank by name": "the rank is taken from the file's name: the file does not tell",
 }

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from perfkit.errors import RunFormatError
 from perfkit.trace.reading.chunks import last_boundary, structure
@@ -16,6 +16,21 @@ _EVENTS = re.compile(rb'"traceEvents"\s*:\s*(?=\S)')
 _BLANK = b" \n\r\t"
 _SEPARATORS = _BLANK + b","
 _SEPARATOR_LIST = (b" ", b"\n", b"\r", b"\t", b",")
+
+
+def events_begin(text: bytes) -> int | None:
+    """Where the first event of a trace's text stands; None where its list of events has not begun yet."""
+    stripped = text.lstrip(_BLANK)
+    if stripped[:1] == b"[":
+        return len(text) - len(stripped) + 1
+    return next((at + 1 for at in _members(text, 0) if text[at : at + 1] == b"["), None)
+
+
+def _members(text: bytes, searched: int) -> Iterator[int]:
+    """Where the values of the file's own members `traceEvents` begin, not those of what lies within."""
+    for match in _EVENTS.finditer(text, searched):
+        if structure(text[: match.start()]).depth == 1:
+            yield match.end()
 
 
 class Splitter:
@@ -92,10 +107,7 @@ class Splitter:
             raise RunFormatError(
                 f"{self._label}: not a trace of torch.profiler: not JSON, begins with {self._rest[:12]!r}"
             )
-        for match in _EVENTS.finditer(self._rest, self._searched):
-            if structure(self._rest[: match.start()]).depth != 1:
-                continue
-            at = match.end()
+        for at in _members(self._rest, self._searched):
             if self._rest[at : at + 1] != b"[":
                 given = self._rest[at : at + 20].decode(errors="replace")
                 raise RunFormatError(

@@ -1,38 +1,60 @@
 """What made a step slower or faster: bars to the right and to the left that add up to the whole change."""
 
+from collections.abc import Sequence
+
+from perfkit.analysis.compare.groups import TIME
 from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.step import OUTSIDE
 from perfkit_reports.charts.frame import Figure, axis, hover, row_bars, rows, time_scale
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.names import middle, short_kernel
-from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION, Fill
+from perfkit_reports.palette import LESS, MORE, NEUTRAL, Fill
 from perfkit_reports.wording import plural, signed_seconds
 
 _SHOWN = 10
-SLOWER, FASTER, TOTAL = Fill(VERMILLION, "/"), Fill(BLUE), Fill(NEUTRAL, ".")
+
+Part = tuple[str, float]  # name, change in seconds per step
+SLOWER, FASTER, TOTAL = Fill(MORE, "/"), Fill(LESS), Fill(NEUTRAL, ".")
 
 
-def chart(difference: TraceDifference) -> Chart | None:
-    """None where nothing can be compared."""
-    if not difference.changes:
-        return None
-    label = "The largest changes of the step; the table below holds the same figures"
-    return Chart(id="changes-chart", title="Op by op", figure=_figure(difference), label=label)
+def chart(name: str, title: str, bars: Sequence[Part], total_s: float, label: str) -> Chart | None:
+    """`bars` sum to the whole change of `total_s` seconds a step; None where nothing can be compared."""
+    return Chart(id=name, title=title, figure=_figure(bars, total_s), label=label) if bars else None
 
 
-def parts(difference: TraceDifference) -> list[tuple[str, float]]:
-    """(name, change in seconds per step): the largest changes, all others, what is no op; they sum to the total."""
-    ordered = sorted(difference.changes, key=lambda row: -abs(row.change_s))
+def by_op(difference: TraceDifference) -> list[Part]:
+    """The largest changes, all others, what is no op; they sum to the total."""
+    within = [row for row in difference.changes if row.phase != OUTSIDE]
+    named = [(_name(row.name, row.phase, row.module), row.change_s) for row in within]
+    return _summed(named, difference, "other op", "other ops", "all that is no op: waiting, overlap")
+
+
+def by_group(difference: TraceDifference, by: str) -> list[Part]:
+    """The same of one way to sum changes up; parts of the step sum to it by themselves."""
+    named = [(middle(group.name, 44), group.change_s) for group in difference.groups if group.by == by]
+    rest = "" if by == TIME else "all that is no op: waiting, overlap"
+    return _summed([part for part in named if part[1]], difference, f"other {by}", "", rest)
+
+
+def _summed(named: Sequence[Part], difference: TraceDifference, one: str, many: str, rest: str) -> list[Part]:
+    if not named:
+        return []
+    ordered = sorted(named, key=lambda part: -abs(part[1]))
     shown, others = ordered[:_SHOWN], ordered[_SHOWN:]
-    named = [(_name(place, row.name, row.phase, row.module), row.change_s) for place, row in enumerate(shown, 1)]
+    parts = [(f"{place}. {name}", change) for place, (name, change) in enumerate(shown, 1)]  # each its own place
     if others:
-        named.append((f"{plural(len(others), 'other op')}", sum(row.change_s for row in others)))
-    total = difference.after_step_s - difference.before_step_s
-    return [*named, ("all that is no op: waiting, overlap", total - sum(seconds for _, seconds in named))]
+        parts.append((plural(len(others), one, many), sum(change for _, change in others)))
+    left = change_of(difference) - sum(change for _, change in parts)
+    return [*parts, (rest, left)] if rest else parts
 
 
-def _figure(difference: TraceDifference) -> Figure:
-    every = parts(difference)
-    total = ("the whole step", difference.after_step_s - difference.before_step_s)
+def change_of(difference: TraceDifference) -> float:
+    """Seconds that a step takes more than before."""
+    return difference.after_step_s - difference.before_step_s
+
+
+def _figure(every: Sequence[Part], total_s: float) -> Figure:
+    total = ("the whole step", total_s)
     bars = [*every, total]
     scale, unit = time_scale(max(abs(seconds) for _, seconds in bars) or 1e-9)
     groups = (
@@ -67,7 +89,6 @@ def _range(values: list[float]) -> list[float]:
     return [min(0.0, *values) - room, max(0.0, *values) + room]
 
 
-def _name(place: int, name: str, phase: str, module: str) -> str:
-    """Names are the bars' places, so each must be its own."""
+def _name(name: str, phase: str, module: str) -> str:
     where = ", ".join(part for part in (phase, middle(module, 16)) if part)
-    return f"{place}. {short_kernel(name, 28)}" + (f" ({where})" if where else "")
+    return short_kernel(name, 28) + (f" ({where})" if where else "")

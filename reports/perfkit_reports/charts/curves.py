@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit import units
-from perfkit_reports.charts.frame import Trace, axis, figure, hover, safe, scatter
+from perfkit_reports.charts.frame import Trace, axis, figure, hover, safe, scatter, time_scale
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
@@ -44,6 +44,37 @@ def warm_up(curves: Sequence[Curve]) -> Chart | None:
 
     told_of = {"id": "warm-up", "title": "Warm-up, not counted above", "label": "Warm-up steps"}
     return _chart(curves, told, "warm-up step", yaxis, **told_of)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A loop that was watched all the time: (step, median step time up to it in seconds)."""
+
+    name: str
+    style: Style
+    points: Sequence[tuple[int, float]]
+
+
+def over_steps(watched: Sequence[Watched]) -> Chart | None:
+    """How step times went over a whole training. None without any."""
+    if not watched:
+        return None
+    scale, unit = time_scale(max(seconds for each in watched for _, seconds in each.points))
+    traces = [
+        scatter(
+            "lines",
+            [step for step, _ in each.points],
+            [round(seconds / scale, 5) for _, seconds in each.points],
+            [hover(each.name, f"up to step {step:,}: {units.seconds(seconds)}") for step, seconds in each.points],
+            name=safe(each.name, 28),
+            line={"color": each.style.colour, "dash": each.style.dash, "width": 1.6},
+        )
+        for each in watched
+    ]
+    drawn = figure(traces, xaxis=axis("step", tickformat="d"), yaxis=axis(f"step time ({unit})", rangemode="tozero"))
+    legend = [(each.name, each.style.colour, each.style.symbol) for each in watched]
+    label = "Step times while the loops were watched"
+    return Chart(id="watched", figure=drawn, height=380, legend=legend, title="While they were watched", label=label)
 
 
 def losses(curves: Sequence[Curve]) -> Chart | None:

@@ -76,7 +76,13 @@ def rows(
         height=margin["t"] + margin["b"] + 56 * len(names),
         margin=margin,
         annotations=[*row_labels(names), *notes],
-        yaxis={**ROWS_AXIS, "categoryorder": "array", "categoryarray": list(names)},
+        # Said, since a range that plotly finds makes room for the names, too: bars that grow cover them.
+        yaxis={
+            **ROWS_AXIS,
+            "categoryorder": "array",
+            "categoryarray": list(names),
+            "range": [len(names) - 0.5, -0.5],
+        },
         **layout,
     )
 
@@ -97,7 +103,7 @@ POINT: dict[str, Any] = {"color": "#ffffff", "line": {"width": 2, "color": "#161
 
 ROWS_AXIS: dict[str, Any] = {
     "type": "category",
-    "autorange": "reversed",
+    "autorange": False,
     "showticklabels": False,
     "showgrid": False,
     "zeroline": False,

@@ -1,7 +1,11 @@
-"""The roofline: roofs, dots sized by time, and an arrow from one series' step to another's."""
+"""The roofline: roofs, dots sized by time, and an arrow from one series' step to another's.
+
+Dots of a series that is alone are coloured by kind of work; of several, each has its own colour.
+"""
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 from perfkit import units
@@ -12,7 +16,8 @@ from perfkit_reports.charts.plane import Plane, Series, coordinates
 from perfkit_reports.charts.roofs import Limits, Roof, limits, placeable, roofs
 from perfkit_reports.document.blocks import Chart, Layer
 from perfkit_reports.names import middle, short_kernel
-from perfkit_reports.palette import NEUTRAL, VERMILLION
+from perfkit_reports.palette import NEUTRAL, VERMILLION, WORK, Work, kind_of_work
+from perfkit_reports.selection import key_of
 
 LEVEL = "level"
 KINDS = ("kernel", LEVEL, "op", "module", "phase", "step")
@@ -25,6 +30,7 @@ _LAYERS = {
     "phase": "phases □",
     "step": "whole step",
 }
+_COLOURS = "Colours are those of the {}; one alone is coloured by kind of work."
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
 
@@ -41,6 +47,8 @@ def chart(plane: Plane, owners: str, name: str = "roofline") -> Chart | None:
         if len(series) > 1
     ]
     marks = {"step": (NEUTRAL, _SYMBOLS["step"])}
+    works = _works(series)
+    layers += [Layer("work", each.name, each.name, True, "Kind of work", each.colour, each.symbol) for each in works]
     layers += [
         Layer("kind", kind, _LAYERS[kind], kind in on, "Show", *marks.get(kind, ())) for kind in KINDS if kind in have
     ]
@@ -48,7 +56,7 @@ def chart(plane: Plane, owners: str, name: str = "roofline") -> Chart | None:
         id=name,
         figure=_figure(plane, frame, alone=len(series) < 2),
         label="Roofline; the tables hold the same figures",
-        caption=left_out(plane),
+        caption=" ".join(filter(None, ("" if works else _COLOURS.format(owners.lower()), left_out(plane)))),
         height=600,
         layers=layers,
     )
@@ -61,8 +69,9 @@ def _figure(plane: Plane, frame: Limits, *, alone: bool) -> Figure:
     for place, series in enumerate(plane.series):  # names of steps that lie close: one below, the next above
         drawn = [point for point in series.points if placeable(point) and frame.contain(point)]
         for kind in KINDS:
-            if points := [point for point in drawn if point.kind == kind]:
-                trace = _dots(series, kind, points, scale, alone, bool(place % 2))
+            points = [point for point in drawn if point.kind == kind]
+            for work, some in _by_work(points, alone=alone).items():
+                trace = _dots(series, kind, work, some, scale, alone, bool(place % 2))
                 traces.append({**trace, "visible": series.shown and kind in on})
     return figure(
         traces,
@@ -71,6 +80,19 @@ def _figure(plane: Plane, frame: Limits, *, alone: bool) -> Figure:
         yaxis=_axis("FLOP/s", frame.y0, frame.y1, tickformat="~s"),
         annotations=[_roof_label(roof) for roof in lines] + _arrows(plane),
     )
+
+
+def _works(series: list[Series]) -> list[Work]:
+    """The kinds of work among the dots of a series that is alone, in the palette's order."""
+    found = {kind_of_work(point) for point in series[0].points} if len(series) == 1 else set()
+    return [work for work in WORK.values() if work in found]
+
+
+def _by_work(points: list[OpRow], *, alone: bool) -> dict[Work | None, list[OpRow]]:
+    groups: dict[Work | None, list[OpRow]] = {}
+    for point in points:
+        groups.setdefault(kind_of_work(point) if alone else None, []).append(point)
+    return groups
 
 
 def _shown_kinds(plane: Plane) -> tuple[str, ...]:
@@ -97,9 +119,14 @@ def _roof(roof: Roof) -> Trace:
     return scatter("lines", xs, ys, line={"color": roof.colour, **measured}, hovertext=text, hoverinfo="text")
 
 
-def _dots(series: Series, kind: str, points: list[OpRow], scale: float, alone: bool, above: bool) -> Trace:
-    """`alone` says that there is no other series, whose dots would have to be told apart by name; names lie `above`."""
-    style = series.style
+def _dots(
+    series: Series, kind: str, work: Work | None, points: list[OpRow], scale: float, alone: bool, above: bool
+) -> Trace:
+    """`alone` says that there is no other series, whose dots would have to be told apart by name; names lie `above`.
+
+    They look as their kind of `work` does, without one as their series.
+    """
+    style = work or (replace(series.style, colour=NEUTRAL) if alone else series.style)
     named = kind == "phase" or (kind == "step" and not alone)
     points = sorted(points, key=lambda point: -point.seconds)  # small dots last, on top of large ones
     filled = kind in FILLED
@@ -110,7 +137,8 @@ def _dots(series: Series, kind: str, points: list[OpRow], scale: float, alone: b
         [coordinates(point)[1] for point in points],
         [_hover(series, point) for point in points],
         name=safe(f"{series.name}: {kind}"),
-        meta={"series": series.name, "kind": kind},
+        meta={"series": series.name, "kind": kind, **({"work": work.name} if work else {})},
+        customdata=[key_of(point) for point in points],
         text=[_label(series, point, alone) for point in points] if named else "",
         textposition="top center" if above else "bottom center",
         cliponaxis=True,

@@ -36,7 +36,7 @@ def chart(rows: Sequence[Row]) -> Chart | None:
         margin={"l": 12, "r": 12, "t": 30, "b": 52},
         annotations=labels,
         xaxis=axis(f"step time ({unit})", rangemode="tozero"),
-        yaxis={**ROWS_AXIS, "type": "linear", "autorange": False, "range": [len(rows) - 0.55, -0.75]},
+        yaxis={**ROWS_AXIS, "type": "linear", "range": [len(rows) - 0.55, -0.75]},
     )
     return Chart(id="step-times", figure=drawn, label="Every timed step by process", title="Timed steps")
 

@@ -2,10 +2,12 @@
 
 from perfkit import units
 from perfkit.analysis.model.step import TimeShare
-from perfkit_reports.charts.frame import Figure, hover, row_bars, rows, safe
+from perfkit_reports.charts.frame import Figure, axis, hover, row_bars, rows, safe, time_scale
 from perfkit_reports.document.blocks import Bar, Bars, Chart
 from perfkit_reports.palette import legend
 from perfkit_reports.wording import bounded
+
+_ROOM = 0.1  # of the width, for a time
 
 
 def chart(block: Bars | Chart) -> Chart:
@@ -25,14 +27,23 @@ def chart(block: Bars | Chart) -> Chart:
 
 def _figure(block: Bars) -> Figure:
     traces = []
+    longest = max(sum(share.seconds for share in bar.shares) for bar in block.bars)
+    scale, unit = time_scale(longest)
     for category, fill in legend([bar.categories for bar in block.bars]):
         parts = [(bar, share) for bar in block.bars for share in bar.shares if share.category == category]
         traces.append(
             row_bars(
                 fill,
-                [(bar.name, share.share * 100, _told(bar, share, block.whole)) for bar, share in parts],
+                [
+                    (
+                        bar.name,
+                        share.seconds / scale if block.to_scale else share.share * 100,
+                        _told(bar, share, block.whole),
+                    )
+                    for bar, share in parts
+                ],
                 name=safe(category),
-                text=[units.percent(share.share, 0) if share.share >= 0.06 else "" for _, share in parts],
+                text=[_inside(share, longest if block.to_scale else 0.0) for _, share in parts],
                 textposition="inside",
                 insidetextanchor="middle",
                 insidetextfont={"weight": 600},
@@ -44,8 +55,18 @@ def _figure(block: Bars) -> Figure:
         [bar.name for bar in block.bars],
         barmode="stack",
         margin={"l": 18, "r": 24, "t": 6, "b": 40},
-        xaxis={"range": [0, 100], "ticksuffix": " %", "ticklabeloverflow": "allow", "fixedrange": True},
+        xaxis=axis(f"time ({unit})", range=[0, longest / scale], fixedrange=True)
+        if block.to_scale
+        else {"range": [0, 100], "ticksuffix": " %", "ticklabeloverflow": "allow", "fixedrange": True},
     )
+
+
+def _inside(share: TimeShare, longest: float) -> str:
+    """What a part says where there is room: its time in bars to scale, of which the `longest` fills the width."""
+    room = share.seconds / longest if longest else share.share
+    if room < (_ROOM if longest else 0.06):
+        return ""
+    return units.seconds(share.seconds) if longest else units.percent(share.share, 0)
 
 
 def _told(bar: Bar, share: TimeShare, whole: str) -> str:

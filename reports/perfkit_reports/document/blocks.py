@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.timeline import StepTimeline
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
@@ -61,7 +62,9 @@ class Table(Block):
     `limit` is the most rows a page shows, and says that the rows are ranked, so that a format with less room shows the
     first ones only; without it all are shown. `sorted` is the title of the column that the rows are sorted by.
     `details` are the blocks that a row unfolds to.
-    `emphasis` marks rows that the others are compared with, `tags` say by what a `Narrow` chooses a row.
+    `emphasis` marks rows that the others are compared with, `tags` say by what a `Narrow` chooses a row, `key`
+    is what a page chooses a row by (`perfkit_reports.selection`); of rows that are about what others are the rows of,
+    `about` is the key of these.
     """
 
     title: str
@@ -77,6 +80,8 @@ class Table(Block):
     details: Callable[[Any], Sequence[Block]] | None = None
     emphasis: Callable[[Any], bool] | None = None
     tags: Callable[[Any], Tags] | None = None
+    key: Callable[[Any], str] | None = None
+    about: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +134,64 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Bars(Block):
-    """Bars of time, each stacked to 100 %; `whole` says of what."""
+    """Bars of time, each stacked to 100 %; `whole` says of what. With `to_scale` they are as long as what they take."""
 
     title: str
     bars: tuple[Bar, ...]
     label: str
     whole: str = "of the step"
     caption: str = ""
+    to_scale: bool = False
+
+
+@dataclass(frozen=True)
+class FlameTree:
+    """Nodes as columns, parents first (-1 above those at the top). `label` indexes `labels`: the name that is shown,
+    the key by which it is chosen and which of the looks it has; both may be empty. `values` and those `before` a change
+    are by measure.
+    """
+
+    labels: tuple[tuple[str, str, str], ...]
+    parent: tuple[int, ...]
+    label: tuple[int, ...]
+    values: Mapping[str, tuple[float, ...]]
+    before: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flame(Block):
+    """Trees whose blocks are as wide as what they take, with all beneath them; one is shown at a time.
+
+    `keys` are the titles of what is chosen (`By`, `Trace`), `trees` those by their values for each key. `measures` are
+    (name, title, unit) of the widths: `s`, `FLOP` or `B`. `looks` are (name, colour), of which several may have
+    one colour. `words` tell the largest blocks where nothing can be drawn.
+    """
+
+    keys: tuple[str, ...]
+    trees: Mapping[tuple[str, ...], FlameTree]
+    measures: tuple[tuple[str, str, str], ...]
+    label: str
+    whole: str
+    title: str = ""
+    caption: str = ""
+    looks: Sequence[tuple[str, str]] = ()
+    words: Block | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline(Block):
+    """Steps event by event, by name, the first at first: to move in on a page, as a still in files.
+
+    `words` tells the first where nothing can be drawn, and to those who cannot see it. `looks` are
+    the name, colour and pattern of fill of each kind of slice.
+    """
+
+    steps: Mapping[str, StepTimeline]
+    label: str
+    words: Block
+    title: str = ""
+    caption: str = ""
+    looks: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,13 @@
 """A report before it has a format."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfkit.spec import Struct
 from perfkit_reports.document.blocks import Block, Section, Tile
 from perfkit_reports.document.cases import Suite
 from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.chosen import Chosen
 from perfkit_reports.document.tables import Data
 
 
@@ -17,6 +18,7 @@ class Document:
     `kind` is what it is about (`trace`), `eyebrow` the small line above the headline, `lead` the sentences below it,
     `verdict` the word that it comes to, `warnings` what to know before relying on it. `raw` are the structs
     whose JSON is written beside it, by file; a page holds the one that it `saves`. `suites` are verdicts of a check.
+    `chosen` tells of everything in its tables and figures that has a key; only a page calls it.
     """
 
     kind: str
@@ -35,6 +37,7 @@ class Document:
     raw: Mapping[str, Struct] = field(default_factory=dict)
     saves: str = ""
     suites: tuple[Suite, ...] = ()
+    chosen: Callable[[], Sequence[Chosen]] = tuple
 
     @property
     def blocks(self) -> tuple[Block, ...]:

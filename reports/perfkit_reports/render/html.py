@@ -8,14 +8,31 @@ from markupsafe import Markup
 
 from perfkit_reports import findings
 from perfkit_reports.charts import time_bars
-from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Table
+from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Flame, Table, Timeline, within
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.tables import Column, telling
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.palette import LESS, MORE
+from perfkit_reports.render.chosen_sheet import chosen_sheet
+from perfkit_reports.render.flame_sheet import flame_sheet, legend
 from perfkit_reports.render.footnotes import Footnotes
-from perfkit_reports.render.page import PATTERNS, POLICY, SYMBOLS, embed, plotly_js, read_template, templates
+from perfkit_reports.render.markdown import of_finding
+from perfkit_reports.render.moving import SCRIPTS, moving
+from perfkit_reports.render.page import (
+    PATTERNS,
+    POLICY,
+    SYMBOLS,
+    embed,
+    folded_plotly,
+    read_script,
+    read_template,
+    templates,
+)
 
+# What shows a selection lies between.
+_FIRST, _LAST = ("unfold.js", "theme.js", "selection.js", "report.js"), ("drawer.js",)
+_BY_BLOCK: dict[type[Block], tuple[str, ...]] = {Flame: ("flame.js",), Timeline: SCRIPTS}
 _TABS = 40  # characters in which all values of a choice stand side by side; longer ones are a list to choose from
 
 
@@ -30,16 +47,23 @@ def render(document: Document) -> str:
             sheet=sheet,
             notes=Footnotes(),
             findings=findings,
+            markdown=of_finding,
             patterns=PATTERNS,
             symbols=SYMBOLS,
             DETAIL=Weight.DETAIL,
             policy=POLICY,
             style=Markup(read_template("style.css")),
-            script=Markup(read_template("theme.js") + read_template("report.js")),
-            plotly=Markup(plotly_js()),
+            script=Markup("".join(map(read_script, _scripts(document)))),
+            plotly=Markup(folded_plotly()),
             saved=embed(as_json(document.raw[document.saves]).decode()) if document.saves else "",
         )
     )
+
+
+def _scripts(document: Document) -> tuple[str, ...]:
+    """In the order in which they build on each other; those for a kind of block only where the page has one."""
+    kinds = set(map(type, within(document.blocks)))
+    return (*_FIRST, *(script for kind, scripts in _BY_BLOCK.items() if kind in kinds for script in scripts), *_LAST)
 
 
 class _Sheet:
@@ -47,15 +71,44 @@ class _Sheet:
 
     def __init__(self) -> None:
         self._figures: dict[str, Figure] = {}
+        self._flames: dict[str, dict[str, Any]] = {}
+        self.change = (MORE, LESS)
+        self._timelines: dict[str, dict[str, Any]] = {}
 
     def figures_json(self) -> Markup:
-        return embed(json.dumps(self._figures, ensure_ascii=False, separators=(",", ":")))
+        return embed(_json(self._figures))
+
+    def timeline(self, block: Timeline) -> Timeline:
+        """The block; its steps come into the page."""
+        self._timelines[block.id] = moving(block)
+        return block
+
+    def timelines_json(self) -> Markup:
+        """Empty without any."""
+        return embed(_json(self._timelines)) if self._timelines else Markup("")
+
+    @staticmethod
+    def chosen_json(document: Document) -> Markup:
+        return embed(_json(chosen_sheet(document.chosen())))
 
     def chart(self, block: Chart | Bars) -> Chart:
         """A block of bars as a chart; the figure of either comes into the page."""
         chart = time_bars.chart(block)
         self._figures[chart.id] = chart.figure
         return chart
+
+    def flame(self, block: Flame) -> list[tuple[str, list[str]]]:
+        """(key, its values in order) of the trees, which come into the page."""
+        self._flames[block.id] = flame_sheet(block)
+        every = zip(block.keys, zip(*block.trees, strict=True), strict=True)
+        return [(key, list(dict.fromkeys(values))) for key, values in every]
+
+    @staticmethod
+    def legend(block: Flame) -> list[tuple[str, str]]:
+        return legend(block)
+
+    def flames_json(self) -> Markup:
+        return embed(_json(self._flames))
 
     @staticmethod
     def kind(block: Block) -> str:
@@ -89,6 +142,10 @@ class _Sheet:
             ("-".join([choice.id, *(str(values.index(value)) for values, value in zip(every, of, strict=True))]), block)
             for of, block in choice.options.items()
         ]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _values(choice: Choice) -> list[list[str]]:

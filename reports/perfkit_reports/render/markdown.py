@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from perfkit import units
+from perfkit.analysis.model.finding import Finding
 from perfkit_reports import findings
 from perfkit_reports.document.blocks import (
     Bars,
@@ -13,11 +14,13 @@ from perfkit_reports.document.blocks import (
     Details,
     Facts,
     Findings,
+    Flame,
     Group,
     Narrow,
     Section,
     Table,
     Text,
+    Timeline,
 )
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
@@ -77,7 +80,9 @@ class _Page:
             Findings: self._findings,
             Table: self._table,
             Chart: self._chart,
+            Flame: self._chart,
             Bars: self._bars,
+            Timeline: self._timeline,
             Details: self._group,
             Group: self._group,
             Choice: self._choice,
@@ -103,17 +108,7 @@ class _Page:
         return [*_titled(facts.title, level), lines] if facts.items else []
 
     def _findings(self, block: Findings, level: int) -> list[str]:
-        lines = []
-        for finding in block.items:
-            parts = [f"**{findings.word(finding)}: {safe(finding.title)}**."]
-            if finding.variant and block.owner:
-                parts.append(f"{safe(block.owner)}: {safe(finding.variant)}.")
-            if worth := findings.worth(finding):
-                parts.append(f"{worth[0].upper()}{worth[1:]}.")
-            parts += [safe(line) for line in (findings.evidence(finding), *findings.details(finding))]
-            if finding.action:
-                parts.append(f"**Fix:** {safe(findings.action(finding))}")
-            lines.append(f"- {' '.join(parts)}")
+        lines = [f"- {of_finding(finding, block.owner)}" for finding in block.items]
         return ["\n".join(lines) if lines else safe(block.nothing)]
 
     def _table(self, block: Table, level: int) -> list[str]:
@@ -134,8 +129,11 @@ class _Page:
                 parts += [f"**{cell(columns[0].cell(row))}**", *unfolded]
         return [*_titled(block.title if block.show_title else "", level), *parts]
 
-    def _chart(self, chart: Chart, level: int) -> list[str]:
+    def _chart(self, chart: Chart | Flame, level: int) -> list[str]:
         return self._block(chart.words, level) if chart.words else []
+
+    def _timeline(self, timeline: Timeline, level: int) -> list[str]:
+        return self._block(timeline.words, level)
 
     def _nothing(self, narrow: Narrow, level: int) -> list[str]:
         return []
@@ -160,6 +158,19 @@ class _Page:
         first = next(iter(choice.options.values()), None)
         parts = self.blocks([first], level) if first else []
         return [*parts, *([safe(rest)] if (rest := others(choice)) else [])] if parts else []
+
+
+def of_finding(finding: Finding, owner: str = "") -> str:
+    """A finding in a line, to be put into an issue or a chat; `owner` says what it is about."""
+    parts = [f"**{findings.word(finding)}: {safe(finding.title)}**."]
+    if finding.variant and owner:
+        parts.append(f"{safe(owner)}: {safe(finding.variant)}.")
+    if worth := findings.worth(finding):
+        parts.append(f"{worth[0].upper()}{worth[1:]}.")
+    parts += [safe(line) for line in (findings.evidence(finding), *findings.details(finding))]
+    if finding.action:
+        parts.append(f"**Fix:** {safe(findings.action(finding))}")
+    return " ".join(parts)
 
 
 def verdict(document: Document) -> str:

@@ -1,5 +1,7 @@
 """What every HTML page shares: its templates, and the style, the script and plotly.js that lie inside it."""
 
+import base64
+import gzip
 import re
 from functools import cache
 from pathlib import Path
@@ -72,9 +74,29 @@ def read_template(name: str) -> str:
 
 
 @cache
+def read_script(name: str) -> str:
+    """A script of ours without indentation and comments, none of which has a text of several lines."""
+    lines = (line.strip() for line in read_template(name).splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
+
+
+@cache
 def plotly_js() -> str:
     """plotly.js without what these figures do not draw: its basic bundle, of npm's `plotly.js-basic-dist-min`."""
     return read_template("vendor/plotly-basic.min.js")
+
+
+def folded(data: bytes) -> str:
+    """Compressed, in letters, for `unfold` of templates/unfold.js: a third of JSON, under half of a script."""
+    return base64.b64encode(gzip.compress(data, mtime=0)).decode()
+
+
+@cache
+def folded_plotly() -> str:
+    """plotly.js with its notice of copyright to be read, the rest folded."""
+    whole = plotly_js()
+    notice = whole[: whole.index("*/") + 2]
+    return f"{notice}\n{folded(whole.encode())}"
 
 
 def _breakable(name: str) -> Markup:

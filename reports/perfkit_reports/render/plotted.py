@@ -119,7 +119,7 @@ def _axis(pane: Pane, letter: str, axis: dict[str, Any], places: dict[Any, float
     # After the ticks, which would widen it.
     if ends := axis.get("range", (-0.5, len(places) - 0.5) if places else None):
         low, high = (10**end for end in ends) if scale == "log" else ends
-        pane.axes.set(**{f"{letter}lim": (high, low) if axis.get("autorange") == "reversed" else (low, high)})
+        pane.axes.set(**{f"{letter}lim": (low, high)})
     if axis.get("zeroline", "zerolinewidth" in axis):
         across = pane.axes.axvline if letter == "x" else pane.axes.axhline
         across(0, color=NEUTRAL, linewidth=axis.get("zerolinewidth", 1) * POINT)

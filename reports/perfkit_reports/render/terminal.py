@@ -18,10 +18,12 @@ from perfkit_reports.document.blocks import (
     Details,
     Facts,
     Findings,
+    Flame,
     Group,
     Narrow,
     Table,
     Text,
+    Timeline,
 )
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
@@ -84,7 +86,9 @@ class _Screen:
             Findings: self._findings,
             Table: self._table,
             Chart: self._chart,
+            Flame: self._chart,
             Bars: self._bars,
+            Timeline: self._timeline,
             Details: self._group,
             Group: self._group,
             Choice: self._choice,
@@ -180,9 +184,12 @@ class _Screen:
                     self._title("" if isinstance(told, Text) and told.style == "callout" else name)
                     self.blocks([told])
 
-    def _chart(self, chart: Chart) -> None:
+    def _chart(self, chart: Chart | Flame) -> None:
         if chart.words is not None:
             self._block(chart.words)
+
+    def _timeline(self, timeline: Timeline) -> None:
+        self._block(timeline.words)
 
     def _nothing(self, narrow: Narrow) -> None:
         """Everything is shown here."""

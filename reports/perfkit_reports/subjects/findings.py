@@ -1,15 +1,41 @@
 """What was found, told first by every report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from perfkit import units
 from perfkit.analysis.model.finding import Finding
-from perfkit_reports.document.blocks import Findings, Section
+from perfkit.analysis.model.trace import RankTrace
+from perfkit_reports.document.blocks import Findings, Section, Text
 from perfkit_reports.document.weight import Weight
 
+_MOST_TRACES = 4
 _NOTHING = "Nothing was found that would be worth changing."
 
 
-def section(items: Sequence[Finding], owner: str, nothing: str = "") -> Section:
-    """`owner` is what each is about, empty where there is only one; `nothing` says why nothing was found."""
+def section(items: Sequence[Finding], owner: str, nothing: str = "", traces: Sequence[RankTrace] = ()) -> Section:
+    """`owner` is what each is about, empty where there is only one; `nothing` says why nothing was found.
+
+    `traces` are those whose gains were simulated: what all of each come to is told.
+    """
     block = Findings(id="found", items=tuple(items), owner=owner, nothing=nothing or _NOTHING, weight=Weight.BRIEF)
-    return Section("findings", "Findings", (block,))
+    lines = tuple(_together(traces))
+    told = (
+        (Text(id="together", lines=lines, style="list" if len(lines) > 1 else "paragraph", weight=Weight.BRIEF),)
+        if lines
+        else ()
+    )
+    return Section("findings", "Findings", (*told, block))
+
+
+def _together(traces: Sequence[RankTrace]) -> Iterator[str]:
+    """What all findings of a trace would gain at once; of the first few traces."""
+    for trace in traces[:_MOST_TRACES]:
+        gains = trace.gains
+        if gains is None or gains.together_s is None or len(gains.of) < 2 or not gains.step_s:
+            continue
+        name = f" of {trace.label}" if len(traces) > 1 else ""
+        after = units.seconds(max(0.0, gains.step_s - gains.together_s))
+        yield (
+            f"All {len(gains.of)} gains of time{name} together, simulated: {units.seconds(gains.step_s)} → {after} "
+            f"{'a step' if trace.steps else 'in total'}."
+        )

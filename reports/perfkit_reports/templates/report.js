@@ -11,6 +11,7 @@
   function draw(chart) {
     const { data, layout } = structuredClone(figures[chart.dataset.figure]);
     layout.template = plotTheme.template();
+    for (const trace of data) if (keys(trace)) dim(trace);
     if (touch) layout.dragmode = false; // a finger scrolls the page
     if (chart.classList.contains("layered")) {
       layers(chart, data, layout);
@@ -20,9 +21,36 @@
     drawn.add(chart);
     if (first) chart.replaceChildren();
     chart.style.setProperty("--height", `${layout.height || chart.offsetHeight}px`);
-    return Plotly.react(chart, data, layout, config);
+    const made = Plotly.react(chart, data, layout, config);
+    if (first) chart.on("plotly_click", ({ points }) => keys(points[0].data) && perfkitSelection.set(points[0].customdata, "figure"));
+    return made;
   }
   const redraw = () => drawn.forEach(draw);
+  // Of traces with `meta` the points have keys; that of others is text to hover over.
+  const keys = (trace) => (trace.meta ? trace.customdata : null);
+
+  // Dots that are not chosen step back.
+  function dim(trace) {
+    if (!perfkitSelection.get()) return;
+    trace.selectedpoints = trace.customdata.flatMap((key, place) => (perfkitSelection.has(key) ? [place] : []));
+    Object.assign(trace, { selected: { marker: { opacity: 1 } }, unselected: { marker: { opacity: 0.18 } } });
+  }
+  const withKeys = (name) => figures[name].data.filter(keys);
+  const keyed = all(".chart").filter((chart) => withKeys(chart.dataset.figure).length);
+  perfkitSelection.on(() => keyed.filter((chart) => drawn.has(chart)).forEach(draw));
+  keyed.forEach((chart) => {
+    const of = (key) => withKeys(chart.dataset.figure).filter((trace) => trace.customdata.some((own) => perfkitSelection.has(own, key)));
+    perfkitSelection.view({
+      name: chart.dataset.figure.split("-")[0],
+      has: (key) => of(key).length > 0,
+      show: (key) => {
+        const { meta } = of(key)[0];
+        for (const box of all(`[data-layers="${chart.dataset.figure}"] input`)) if (meta[box.dataset.key] === box.dataset.value) box.checked = true;
+        draw(chart);
+        chart.scrollIntoView({ block: "center" });
+      },
+    });
+  });
 
   // Layers: a part is on where all that it is of is on. Of an arrow, which has no `meta`, its name tells that.
   function layers(chart, data, layout) {
@@ -166,6 +194,25 @@
     }),
   );
 
+  // Copying by way of a selection: a page from disk or in a sandbox may not have the clipboard itself.
+  function copy(text) {
+    const box = Object.assign(document.createElement("textarea"), { value: text, className: "hidden" });
+    document.body.append(box);
+    box.select();
+    const done = document.execCommand("copy");
+    box.remove();
+    return done;
+  }
+  const copiers = new WeakMap(); // what each said at first
+  addEventListener("click", ({ target }) => {
+    const button = target.closest("[data-copy]");
+    if (!button) return;
+    if (!copiers.has(button)) copiers.set(button, [...button.childNodes]);
+    button.replaceChildren(copy(button.dataset.copy) ? "Copied" : "The browser refuses to copy");
+    button.focus();
+    setTimeout(() => button.replaceChildren(...copiers.get(button)), 2000);
+  });
+
   // Theme, print, navigation.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   all("[data-theme-toggle]").forEach((button) =>
@@ -180,9 +227,10 @@
     all("details").forEach((fold) => (fold.open = true)); // paper does not unfold
     all(".chart").filter((chart) => chart.offsetParent).forEach(draw); // not those of hidden panels
   });
+  addEventListener("afterprint", redraw);
 
   // In perfkit view a report is one of many; opened as a file it stands alone.
-  if (location.protocol.startsWith("http") && location.pathname.startsWith("/report/"))
+  if (location.protocol.startsWith("http") && /^\/(report\/|compare$)/.test(location.pathname))
     document.querySelector(".brand").after(Object.assign(document.createElement("a"), { className: "back", href: "/", textContent: "← All runs" }));
 
   const links = new Map(all(".side nav a").map((link) => [link.hash.slice(1), link]));
@@ -202,10 +250,12 @@
     document.documentElement.dataset.ready = "true";
   }
 
-  // plotly.js lies in the page as inert text; it is started after the first paint, so that the summary comes at once.
-  function start() {
+  // plotly.js lies in the page folded, after its notice; it is started after the first paint, so that the summary comes
+  // at once.
+  async function start() {
     const source = byId("plotly");
-    document.head.append(Object.assign(document.createElement("script"), { textContent: source.textContent }));
+    const folded = source.textContent.slice(source.textContent.indexOf("*/") + 2).trim();
+    document.head.append(Object.assign(document.createElement("script"), { textContent: await unfold(folded) }));
     source.remove();
     const near = new IntersectionObserver(
       (entries) => {

@@ -2,10 +2,28 @@
 const plotTheme = (() => {
   // The page's own colours, as the browser resolves them, for plotly.
   const probe = document.body.appendChild(Object.assign(document.createElement("i"), { hidden: true }));
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const known = new Map();
   function colour(name) {
-    probe.style.color = `var(${name})`;
-    return getComputedStyle(probe).color;
+    const key = `${root.dataset.theme} ${dark.matches} ${name}`;
+    if (!known.has(key)) {
+      probe.style.color = `var(${name})`;
+      known.set(key, getComputedStyle(probe).color);
+    }
+    return known.get(key);
   }
+  // Paper is light; what is drawn anew for it comes after this.
+  let theme = null;
+  addEventListener("beforeprint", () => {
+    theme ??= root.dataset.theme ?? "";
+    root.dataset.theme = "light";
+  });
+  addEventListener("afterprint", () => {
+    if (theme) root.dataset.theme = theme;
+    else if (theme === "") delete root.dataset.theme;
+    theme = null;
+  });
   function template() {
     const [ink, muted, line, panel] = ["--ink", "--muted", "--line", "--panel"].map(colour);
     const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, title: { font: { size: 13 }, standoff: 10 }, ticklabelstandoff: 4 };

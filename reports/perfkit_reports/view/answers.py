@@ -3,6 +3,7 @@
 /                             the list of runs
 /live/RUN                     the live logs of a run, drawn
 /report/RUN                   its report, drawn now where there is none
+/compare?run=RUN&run=RUN...   runs held against the first of them, drawn now; RUN@VARIANT for one of several variants
 /files/RUN/FILE               a file of a run
 /api/runs                     the list as JSON
 /api/live/RUN/.../rank0       a live log as JSON, `?since=BYTE` for what came after
@@ -16,13 +17,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode
 
 from perfkit.errors import RunFormatError
 from perfkit.store.listing import Listed, list_runs
 from perfkit.store.live import LIVE_FILE, TRACE_NOW
 from perfkit.store.live_tail import log_end
 from perfkit.store.suite_state import State
+from perfkit.store.summary import MOST_COMPARED
 from perfkit_reports.view import live, rows
 from perfkit_reports.view.content import as_json, assets, embedded, page
 from perfkit_reports.view.headers import FILE_POLICY, PAGE_POLICY
@@ -77,6 +79,7 @@ class Site:
         self._pages: dict[str, Callable[[tuple[str, ...], str], Answer]] = {
             "live": self._live_page,
             "report": self._report,
+            "compare": self._compare,
             "files": self._file,
             "assets": self._asset,
             "api": self._api,
@@ -114,7 +117,7 @@ class Site:
         return Answer(HTTPStatus.ACCEPTED, _JSON, as_json({"asked": True}), cache="no-store")
 
     def _index(self) -> Answer:
-        data = self._list()
+        data = {**self._list(), "most": MOST_COMPARED}
         return _page("index.html.j2", title=self._runs.folder.name or "runs", data=embedded(data))
 
     def _list(self) -> dict[str, object]:
@@ -165,7 +168,48 @@ class Site:
         if made.page is not None:
             return Answer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
         status = HTTPStatus.INTERNAL_SERVER_ERROR if made.error else HTTPStatus.ACCEPTED
-        return _page("making.html.j2", status, title=item.name, path=item.path, error=made.error)
+        return _page(
+            "making.html.j2", status, title=f"the report of {item.name}", path=item.path, error=made.error, anyway=""
+        )
+
+    def _compare(self, steps: tuple[str, ...], query: str) -> Answer:
+        asked = parse_qs(query)
+        named = asked.get("run", [])
+        if steps or not 2 <= len(named) <= MOST_COMPARED:
+            return refused(HTTPStatus.BAD_REQUEST, f"Choose 2 to {MOST_COMPARED} runs of the list to compare.")
+        runs, versions = [], []
+        for each in named:
+            item, run = self._named(each)
+            if item is None or run is None:
+                return refused(HTTPStatus.NOT_FOUND, f"There is no run {each} here. It may have been moved or removed.")
+            if item.state == State.DAMAGED:
+                return refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"{each}: {item.reason}")
+            runs.append(run)
+            versions.append((item.changed_s, item.state, item.outcomes))
+        made = self._renderer.comparison(runs, tuple(versions), anyway="anyway" in asked)
+        if made.page is not None:
+            return Answer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
+        status = HTTPStatus.INTERNAL_SERVER_ERROR if made.error else HTTPStatus.ACCEPTED
+        anyway = f"/compare?{urlencode({'run': named, 'anyway': 1}, doseq=True)}" if "--anyway" in made.error else ""
+        what = f"the comparison of {', '.join(named)}"
+        return _page("making.html.j2", status, title=what, path="", error=made.error, anyway=anyway)
+
+    def _named(self, name: str) -> tuple[Listed | None, str | None]:
+        """A run of the list, or a variant of one, and how `perfkit compare` takes it; None outside of the folder."""
+        path, at, variant = name, "", ""
+        item = self._find(path)
+        if item is None:
+            path, at, variant = name.rpartition("@")
+            item = self._find(path) if at else None
+            known = () if item is None else item.outcomes
+            if all(outcome.variant != variant for outcome in known):
+                return None, None
+        folder = None if item is None else inside(self._runs.folder, () if path == "." else tuple(path.split("/")))
+        return item, None if folder is None else f"{folder}{at}{variant}"
+
+    def _find(self, path: str) -> Listed | None:
+        steps = () if path == "." else segments(f"/{quote(path)}")
+        return None if steps is None else self._runs.find(steps)
 
     def _file(self, steps: tuple[str, ...], query: str) -> Answer:
         found = run_file(self._runs.folder, steps)

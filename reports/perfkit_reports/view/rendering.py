@@ -10,6 +10,9 @@ from pathlib import Path
 AT_ONCE = 2  # analysing takes memory
 
 
+_Key = tuple[tuple[str, ...], Hashable]  # the command, and the state of what it reads
+
+
 @dataclass(frozen=True)
 class Rendering:
     """How a report stands: `page` once it is there, `error` where it could not be drawn, neither while it is made."""
@@ -25,13 +28,20 @@ class Renderer:
         self._scratch = scratch
         self._lock = threading.Lock()
         self._slots = threading.Semaphore(AT_ONCE)
-        self._done: dict[tuple[Path, Hashable], Rendering] = {}
+        self._done: dict[_Key, Rendering] = {}
         self._processes: set[subprocess.Popen[str]] = set()
         self._closed = False
 
     def report(self, run: Path, version: Hashable) -> Rendering:
         """How the report of the run's folder stands; asking for the first time starts it."""
-        key = (run, version)
+        return self._drawn(("report", str(run)), version)
+
+    def comparison(self, runs: Sequence[str], version: Hashable, *, anyway: bool) -> Rendering:
+        """The same of runs that are compared, each as `perfkit compare` takes it."""
+        return self._drawn(("compare", *runs, *(["--anyway"] if anyway else [])), version)
+
+    def _drawn(self, command: tuple[str, ...], version: Hashable) -> Rendering:
+        key = (command, version)
         with self._lock:
             if key not in self._done:
                 self._done[key] = Rendering()
@@ -48,8 +58,8 @@ class Renderer:
         for process in list(self._processes):
             process.wait()
 
-    def _draw(self, key: tuple[Path, Hashable], out: Path) -> None:
-        command = [sys.executable, "-m", "perfkit_cli", "report", str(key[0]), "--out", str(out), "--quiet"]
+    def _draw(self, key: _Key, out: Path) -> None:
+        command = [sys.executable, "-m", "perfkit_cli", *key[0], "--out", str(out), "--quiet"]
         with self._slots:
             result = self._run(command)
         page = out / "report.html"
@@ -58,13 +68,16 @@ class Renderer:
 
     def _run(self, command: Sequence[str]) -> str:
         """Run to the end; the last lines of what it complained of."""
+        if self._closed:
+            return "perfkit view has ended"
+        # Without the lock: starting a process can take seconds on a busy machine, and pages wait for it.
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         with self._lock:
-            if self._closed:
-                return "perfkit view has ended"
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-            )
             self._processes.add(process)
+            if self._closed:
+                process.terminate()
         _, complaint = process.communicate()
         with self._lock:
             self._processes.discard(process)

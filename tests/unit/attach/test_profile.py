@@ -32,7 +32,7 @@ ENOUGH = 12  # steps: those of the schedule, the first, which tells what is trai
 
 
 def short(folder: Path, **options: Any) -> Profile:
-    prof: Profile = perfkit.profile(folder, **{"schedule": SHORT, "report": False, **options})
+    prof: Profile = perfkit.profile(folder, **{"schedule": SHORT, "report": False, "stacks": None, **options})
     return prof
 
 
@@ -529,3 +529,8 @@ def test_a_recording_that_outgrows_its_memory_ends_in_the_middle_of_a_step(
         assert sum(on) == 1, "it ended before the second evaluation"
         assert found.attached.instrumented_s["trace"] == ()
         assert any("no memory was recorded" in line for line in found.warnings)
+
+
+def test_a_whole_number_of_samples_is_one_however_it_is_written(tmp_path: Path) -> None:
+    hz = short(tmp_path, stacks=100.0)._order.wishes.stacks_hz
+    assert (hz, type(hz)) == (100, int)

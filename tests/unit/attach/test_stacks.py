@@ -1,19 +1,33 @@
 """The stacks of a loop and of its loaders' workers, in a run's folder."""
 
 import json
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
-from torch.utils.data._utils import worker
 
-from perfkit.attach.loader_workers import LoaderWorkers
-from perfkit.attach.phases import PhaseMarks
-from perfkit.attach.stacks import LoopStacks
+from perfkit.attach import stacks as of_a_loop
+from perfkit.attach.loop import Loop
+from perfkit.attach.stacks import stacks
+from perfkit.attach.steps import StepFinder
 from perfkit.files import read_json
-from perfkit.store.stacks import COLLAPSED_FILE, LOOP, SPEEDSCOPE_FILE, STACKS_FILE, WORKER, Stacks
+from perfkit.store.stacks import COLLAPSED_FILE, LOOP, SPEEDSCOPE_FILE, STACKS_FILE, WORKER, SampledThread, Stacks
+from tests.fixtures.py_spy import py_spy
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stacks of a loop are sampled on Linux")
+
+
+def test_a_loop_that_ends_where_nothing_can_be_sampled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    steps = stacks(tmp_path, 100, a_loop(), 60.0, evaluates=False)
+    next(steps)
+    steps.close()
+    assert "on Linux only" in read_json(tmp_path / STACKS_FILE, Stacks).reason
 
 
 def spin(seconds: float) -> None:
@@ -24,7 +38,7 @@ def spin(seconds: float) -> None:
 
 class Spinning(Dataset[torch.Tensor]):
     def __len__(self) -> int:
-        return 4
+        return 20
 
     def __getitem__(self, index: int) -> torch.Tensor:
         spin(0.1)
@@ -33,46 +47,113 @@ class Spinning(Dataset[torch.Tensor]):
 
 @pytest.mark.slow
 def test_the_loop_and_its_workers(tmp_path: Path) -> None:
-    warnings: list[str] = []
-    phases = PhaseMarks()
-    original = worker._worker_loop
-    stacks = LoopStacks(200.0)
-    stacks.begin()
-    with stacks.sampled(tmp_path, phases, warnings.append):
-        phases.enter("forward")
-        list(DataLoader(Spinning(), batch_size=1, num_workers=1))  # a process that is forked
-        spin(0.1)
-    assert [thread.thread for thread in read_json(tmp_path / STACKS_FILE, Stacks).threads] == [LOOP]
-    stacks.end()
-    stacks.end()
-    found = {thread.thread: thread for thread in read_json(tmp_path / STACKS_FILE, Stacks).threads}
+    """py-spy itself looks at this process; where it may not, the folder says so."""
+    steps = stacks(tmp_path, 100, a_loop(), 60.0, evaluates=False)
+    next(steps)
+    list(DataLoader(Spinning(), batch_size=1, num_workers=1))  # a process that is forked
+    spin(1.0)
+    steps.close()  # the loop ends
+    seen = read_json(tmp_path / STACKS_FILE, Stacks)
+    if "may not be looked into" in seen.reason:
+        pytest.skip(seen.reason)
+    found = {thread.thread: thread for thread in seen.threads}
     assert set(found) == {LOOP, WORKER}
     for thread in found.values():
         assert "spin" in {function.name for function in thread.functions}
-    assert {taken.phase for taken in found[LOOP].taken} == {"forward"}
-    assert worker._worker_loop is original
-    assert not warnings
+    assert {taken.phase for taken in found[LOOP].taken} == {"data", ""}
+    assert found[LOOP].held
+    assert 0 < seen.cost_s < seen.seconds
     assert any("Spinning.__getitem__" in line for line in (tmp_path / COLLAPSED_FILE).read_text().splitlines())
     drawn = json.loads((tmp_path / SPEEDSCOPE_FILE).read_bytes())
     assert [len(profile["samples"]) == len(profile["weights"]) for profile in drawn["profiles"]] == [True, True]
 
 
-def test_nothing_is_done_when_switched_off(tmp_path: Path) -> None:
-    original = worker._worker_loop
-    stacks = LoopStacks(0.0)
-    stacks.begin()
-    with stacks.sampled(tmp_path, PhaseMarks(), lambda _: None):
-        assert worker._worker_loop is original
-    stacks.end()
-    assert not list(tmp_path.iterdir())
+SEEN = Stacks(seconds=1.0, threads=(SampledThread(thread=LOOP, pid=1, directory="", hz=100.0, seconds=1.0),))
 
 
-def test_what_somebody_else_put_in_place_stays() -> None:
-    original = worker._worker_loop
-    workers = LoaderWorkers(100.0)
-    try:
-        worker._worker_loop = other = lambda *_: None
-        assert workers.end() == ()
-        assert worker._worker_loop is other
-    finally:
-        worker._worker_loop = original
+def a_loop() -> Loop:
+    return Loop(StepFinder(None), lambda: None)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The looks that were begun, each of which sees something."""
+    begun: list[Path] = []
+
+    @contextmanager
+    def seen(folder: Path, _hz: int, found: Callable[[Stacks], None]) -> Iterator[None]:
+        begun.append(folder)
+        try:
+            yield
+        finally:
+            found(SEEN)
+
+    monkeypatch.setattr(of_a_loop, "sampled", seen)
+    return begun
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def written(folder: Path) -> Stacks:
+    return read_json(folder / STACKS_FILE, Stacks)
+
+
+def test_a_look_of_usual_steps_lasts_for_seconds_and_for_a_whole_step(looks: list[Path], tmp_path: Path) -> None:
+    for step_s, most in ((1.0, 3), (10.0, 1)):
+        clock = Clock()
+        steps = 0
+        for _ in stacks(tmp_path, 100, a_loop(), step_s, evaluates=False, clock=clock):
+            clock.now += step_s
+            steps += 1
+        assert (steps, written(tmp_path)) == (most, SEEN)
+    assert len(looks) == 2
+
+
+def test_steps_that_compile_or_evaluate_are_not_taken_for_usual_ones(looks: list[Path], tmp_path: Path) -> None:
+    clock, loop = Clock(), a_loop()
+    for number, _ in enumerate(stacks(tmp_path, 100, loop, 0.1, evaluates=False, clock=clock)):
+        clock.now += 62.0 if number == 0 else 0.1
+        if 0 < number < 20 or 31 <= number < 41:
+            loop.evaluated()
+    assert len(looks) == 3
+    assert written(tmp_path).threads == SEEN.threads
+    assert written(tmp_path).others == pytest.approx(1 / 3, abs=0.05)  # it evaluated then, too
+
+
+def test_nothing_is_kept_of_loops_in_which_no_look_met_usual_steps(looks: list[Path], tmp_path: Path) -> None:
+    clock = Clock()
+    for _ in stacks(tmp_path, 100, a_loop(), 0.1, evaluates=False, clock=clock):
+        clock.now += 4.0
+    assert len(looks) == 5
+    assert "unlike the timed ones" in written(tmp_path).reason
+    ended = stacks(tmp_path, 100, a_loop(), 0.1, evaluates=False, clock=clock)  # by a step that lasts
+    next(ended)
+    clock.now += 4.0
+    ended.close()
+    assert "unlike the timed ones" in written(tmp_path).reason
+
+
+def test_a_loop_that_ends_meanwhile_has_what_was_seen(looks: list[Path], tmp_path: Path) -> None:
+    clock = Clock()
+    steps = stacks(tmp_path, 100, a_loop(), 0.1, evaluates=False, clock=clock)
+    next(steps)
+    clock.now += 0.2
+    steps.close()
+    assert written(tmp_path) == SEEN
+
+
+def test_what_forbids_it_is_written_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(of_a_loop, "SAMPLED_S", 0.0)
+    py_spy(monkeypatch, tmp_path, fails="Error: Operation not permitted")
+    steps = stacks(tmp_path, 100, a_loop(), 0.0, evaluates=False)
+    next(steps)
+    time.sleep(0.2)
+    assert list(steps) == []
+    assert "may not be looked into" in written(tmp_path).reason
+    assert not (tmp_path / SPEEDSCOPE_FILE).exists()

@@ -23,6 +23,17 @@ def test_a_gain() -> None:
     assert findings.worth(replace(GAIN, gain_s=None)) == ""
 
 
+def test_a_simulated_gain_comes_before_the_sum_which_is_a_bound_where_it_can_be() -> None:
+    assert findings.worth(replace(GAIN, simulated_s=0.001)) == "1.00 ms a step, simulated (summed 2.00 ms at most)"
+    assert findings.worth(replace(GAIN, simulated_s=0.003)) == "3.00 ms a step, simulated (summed 2.00 ms)"
+    nothing = replace(GAIN, simulated_s=1e-9)
+    assert findings.worth(nothing) == "nothing by itself, simulated (summed 2.00 ms a step at most)"
+    assert not findings.gains_by_itself(nothing)
+    refused = replace(GAIN, not_simulated="the device was lost")
+    assert findings.worth(refused) == "up to 2.00 ms a step"
+    assert findings.details(refused) == ["Not simulated, so that the gain is the sum: the device was lost."]
+
+
 def test_a_quantity_is_shown_in_its_own_unit() -> None:
     shown = [
         cells.quantity(known(value, unit)).text

@@ -4,10 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from perfkit.allocations import ACTIVATION, FailedRequest
+from perfkit.allocations import ACTIVATION, OPTIMIZER_STATE, FailedRequest
 from perfkit.analysis.findings.memory.allocator import amount
-from perfkit.analysis.findings.memory.remedies import REMEDIES, SMALLER_BATCH
+from perfkit.analysis.findings.memory.remedies import REMEDIES, SHORTER_HISTORY, SMALLER_BATCH
 from perfkit.analysis.findings.memory.view import AccountView, biggest, origin
+from perfkit.analysis.findings.optimizers import LBFGS
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import Growth, asked_by
 from perfkit.units import nbytes
@@ -51,8 +52,13 @@ def _first(view: AccountView, failed: FailedRequest) -> str:
 
 
 def grows(view: AccountView) -> Iterator[Finding]:
-    """Memory that each step leaves behind."""
+    """Memory that each step leaves behind, but for what an optimizer is to remember."""
     leaks = view.account.growth
+    if LBFGS in view.optimizers:
+        history = sum(growth.bytes_per_step for growth in leaks if growth.category == OPTIMIZER_STATE)
+        leaks = tuple(growth for growth in leaks if growth.category != OPTIMIZER_STATE)
+        if history:
+            yield _remembers(view, history)
     if not leaks:
         return
     each_step = sum(leak.bytes_per_step for leak in leaks)
@@ -61,6 +67,15 @@ def grows(view: AccountView) -> Iterator[Finding]:
         f"Each step leaves {nbytes(each_step)} behind",
         f"over {max(leak.steps for leak in leaks)} steps, and the bytes alive grow with it: {_origins(leaks)}",
         _keep_less(leaks),
+    )
+
+
+def _remembers(view: AccountView, each_step: int) -> Finding:
+    return view.remark(
+        "note",
+        f"The history of L-BFGS grows by {nbytes(each_step)} a step",
+        "it remembers directions until there are history_size of them, and then as many: the peak is yet to come",
+        view.advice((SHORTER_HISTORY,)),
     )
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.compare.difference import difference
 from perfkit.analysis.findings.suite.view import SuiteView, step_s
 from perfkit.analysis.findings.trace.data import LOAD_SOONER, timed_wait
 from perfkit.analysis.findings.trace.several import changed
 from perfkit.analysis.findings.trace.thresholds import NOTABLE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.trace.difference import difference
 from perfkit.units import percent, seconds
 
 # A capture that was triggered is slower than the loop began from here on.

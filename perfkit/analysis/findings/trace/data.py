@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
+from perfkit.analysis.findings.trace.change import leave_out
 from perfkit.analysis.findings.trace.lines import in_data
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, FETCHING, Told, TraceView
@@ -26,7 +27,8 @@ def starved(view: TraceView) -> Iterator[Told]:
         meanwhile = None if view.trace.device == CPU else (idle or 0.0) * view.pace
         finding = timed_wait(view.loop, view.step_s, view.trace.label, meanwhile)
         if finding is not None:
-            yield Told(view.as_traced(finding), frozenset() if meanwhile is None else frozenset((FETCHING,)))
+            scope = frozenset() if meanwhile is None else frozenset((FETCHING,))
+            yield Told(view.as_traced(finding), scope, leave_out(FETCHING))
         return
     took = idle if idle is not None else sum(row.seconds for row in rows)
     if rows and view.share(took) >= NOTABLE:
@@ -37,6 +39,7 @@ def starved(view: TraceView) -> Iterator[Told]:
             LOAD_SOONER,
             took,
             scope=() if idle is None else (FETCHING,),
+            change=leave_out(FETCHING),
         )
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from perfkit.analysis.findings.trace.change import to_roof
 from perfkit.analysis.findings.trace.products import odd_sizes
 from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, FUSED_ATTENTION, HIGHER_PEAK, QUANTIZED
 from perfkit.analysis.findings.trace.view import BEYOND_ROOF, Told, TraceView, above_roof_s, total_s
@@ -86,6 +87,7 @@ def gemms(view: TraceView) -> Iterator[Told]:
         above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,
+        change=to_roof(rows),
     )
 
 
@@ -104,6 +106,7 @@ def fused_attention(view: TraceView) -> Iterator[Told]:
         above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,
+        change=to_roof(rows),
     )
 
 

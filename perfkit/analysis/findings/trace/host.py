@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, number, shown_calls
-from perfkit.analysis.findings.trace.lines import in_python
+from perfkit.analysis.findings.trace.change import SHORT, leave_out
+from perfkit.analysis.findings.trace.lines import in_functions, in_python
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import ALLOCATIONS, CPU, GAPS, LATE, QUEUED, WAITS, Told, TraceView
+from perfkit.analysis.model.idle import ELSEWHERE, PEERS, SYNC
+from perfkit.analysis.model.idle import LATE as CAUSED_LATE
 from perfkit.analysis.model.launches import GapRow, Launches
 from perfkit.analysis.model.time_split import DATA, PYTHON
 from perfkit.analysis.trace.gaps import place
@@ -49,6 +52,10 @@ _IN_OPS = (
     "go through lists of many tensors: record after more warm-up steps; if they stay, with_stack=True tells where they "
     "are called."
 )
+_BALANCE = (
+    "The host is in a collective until the last rank has come: give every rank equal work, or start collectives sooner "
+    "(async_op=True) and wait when the result is needed."
+)
 _RECORD_STACKS = "Record again with with_stack=True: the trace then tells what the host did."
 _FEWER_CALLS = (
     "Give each op more to do (a larger batch), or have fewer ops (torch.compile, fused and foreach optimizers)."
@@ -72,7 +79,8 @@ def host_bound(view: TraceView) -> Iterator[Told]:
         evidence, action = f"no op works for {view.took(idle)}{beside}{in_python(view.loop)}", _FEWER_CALLS
     else:
         title = f"The device waits for the CPU {percent(view.share(idle), 0)} of the {view.whole}"
-        fed = f"{_feeding(launches)}{in_python(view.loop)}"
+        late = in_functions(_idle(view, CAUSED_LATE))
+        fed = f"{_feeding(launches)}{late or in_python(view.loop)}"
         evidence = f"idle between launches, with nothing queued, for {view.took(idle)}; {fed}"
         without = _FEWER_LAUNCHES if view.torch_device == "cuda" else _FEWER_LAUNCHES_WITHOUT_GRAPHS
         action = _MORE_IN_GRAPHS if launches.graph_launches else without
@@ -83,7 +91,12 @@ def host_bound(view: TraceView) -> Iterator[Told]:
         idle,
         basis="the profiler itself slows the host down, so that less is saved without it",
         scope=(LATE,),
+        change=leave_out(LATE),
     )
+
+
+def _idle(view: TraceView, *causes: str) -> list[GapRow]:
+    return [row for row in view.trace.gaps if row.cause in causes]
 
 
 def _feeding(launches: Launches) -> str:
@@ -109,22 +122,23 @@ def waits(view: TraceView) -> Iterator[Told]:
     action = "; ".join(dict.fromkeys(text for texts in advice for text in texts))
     yield view.gain(
         f"The host waits for the device: {view.calls(sum(row.calls for row in rows))}",
-        f"the device is then idle for {view.took(idle)}: {shown_calls(rows)}",
+        f"the device is then idle for {view.took(idle)}: {shown_calls(rows)}{in_functions(_idle(view, SYNC))}",
         f"{action[:1].upper()}{action[1:]}.",
         idle,
         scope=(WAITS,),
+        change=leave_out(WAITS),
     )
 
 
 def long_gaps(view: TraceView) -> Iterator[Told]:
     """A millisecond or more without work for the device, while the host did something that launches nothing."""
-    rows = view.trace.gaps
+    rows = _idle(view, ELSEWHERE, PEERS)
     took = sum(row.seconds for row in rows)
     if view.share(took) < NOTABLE:
         return
     first = rows[0]
-    where = place(first) if first.named and first.seconds > took / 2 else ""
-    told = [f"{_gap(row)}: {place(row) or 'no frame, op or range recorded'}{_before(row)}" for row in rows if row.named]
+    where = place(first, around=True) if first.named and first.seconds > took / 2 else ""
+    told = [f"{_gap(row)}: {_where(row)}{_before(row)}" for row in rows if row.named]
     more = f" and {len(told) - _TOLD_GAPS} more places" if len(told) > _TOLD_GAPS else ""
     yield view.gain(
         f"The device has nothing to do for {percent(view.share(took), 0)} of the {view.whole}"
@@ -134,15 +148,27 @@ def long_gaps(view: TraceView) -> Iterator[Told]:
         _advice(rows),
         took,
         scope=(GAPS,),
+        change=leave_out(GAPS),
     )
 
 
 def _advice(rows: Sequence[GapRow]) -> str:
     """By where most of the time is."""
-    seconds_of = {_RECORD_STACKS: 0.0, _IN_OPS: 0.0, _MEANWHILE: 0.0}
+    seconds_of = {_RECORD_STACKS: 0.0, _IN_OPS: 0.0, _MEANWHILE: 0.0, _BALANCE: 0.0}
     for row in rows:
-        seconds_of[_IN_OPS if row.op or row.call else _MEANWHILE if place(row) else _RECORD_STACKS] += row.seconds
+        seconds_of[_doing(row)] += row.seconds
     return max(seconds_of, key=seconds_of.__getitem__)
+
+
+def _doing(row: GapRow) -> str:
+    """What to do about a long gap."""
+    if row.cause == PEERS:
+        return _BALANCE
+    return _IN_OPS if row.op or row.call else _MEANWHILE if place(row, around=True) else _RECORD_STACKS
+
+
+def _where(row: GapRow) -> str:
+    return place(row, around=True) or (row.cause if row.cause == PEERS else "no frame, op or range recorded")
 
 
 def _gap(row: GapRow) -> str:
@@ -167,6 +193,7 @@ def allocations(view: TraceView) -> Iterator[Told]:
         f"torch.{view.torch_device}.empty_cache() in the loop).",
         cost,
         scope=(ALLOCATIONS,),
+        change=leave_out(ALLOCATIONS),
     )
 
 
@@ -191,4 +218,5 @@ def short_kernels(view: TraceView) -> Iterator[Told]:
         basis=f"starting a kernel costs at most {launches.short_below_s * 1e6:g} us; the rest of the idle time is the "
         "host's own",
         scope=(LATE, QUEUED),
+        change=leave_out(SHORT),
     )

@@ -1,23 +1,42 @@
-"""The lines of a program that sampled stacks name, for findings about what the host does."""
+"""The lines of a program that stacks name, of a trace or sampled ones, for findings about what the host does."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from perfkit.analysis.model.launches import GapRow
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.stacks import HotPlace, ThreadStacks
 from perfkit.analysis.stacks.hot import LEAST_SAMPLES
+from perfkit.analysis.trace.gaps import function
 from perfkit.units import percent
 
+# Of functions that a trace names, and of what part of the time on.
+_FUNCTIONS, _MUCH = 2, 0.1
 # A line with fewer of the samples is not worth its name.
 _NAMED = 0.03
 
 
+def in_functions(rows: Sequence[GapRow]) -> str:
+    """`; 41 % of the idle time in collate (train.py:88), 12 % in ...`, where a trace has Python's stacks; else ""."""
+    whole = sum(row.seconds for row in rows)
+    spent: dict[str, float] = {}
+    for row in rows:
+        if row.own:
+            spent[function(row)] = spent.get(function(row), 0.0) + row.seconds
+    longest = sorted(spent.items(), key=lambda item: -item[1])[:_FUNCTIONS]
+    told = [(percent(took / whole, 0), name) for name, took in longest if took >= _MUCH * whole]
+    if not told:
+        return ""
+    (share, name), *others = told
+    return "; " + ", ".join([f"{share} of the idle time in {name}", *(f"{share} in {name}" for share, name in others)])
+
+
 def in_python(loop: Loop | None) -> str:
-    """`; while steps were timed the loop was in Python for 41 % of its samples in collate (train.py:88)`, or ""."""
+    """`; of 300 samples of the loop Python ran in 41 % in collate (train.py:88)`, or ""."""
     sampled = None if loop is None or loop.stacks is None else loop.stacks.loop
     if sampled is None or sampled.samples < LEAST_SAMPLES:
         return ""
     named = _named(sampled.python)
-    return f"; of {sampled.samples:,} samples of timed steps Python ran in {named}" if named else ""
+    return f"; of {sampled.samples:,} samples of the loop Python ran in {named}" if named else ""
 
 
 def in_data(loop: Loop) -> str:
@@ -28,7 +47,7 @@ def in_data(loop: Loop) -> str:
     if workers is not None and workers.samples >= LEAST_SAMPLES:
         return _told(f"; of {workers.samples:,} samples of its working workers", _of_lines(workers))
     if own is not None and own.samples >= LEAST_SAMPLES:
-        return _told(f"; of {own.samples:,} samples of timed steps", own.data)
+        return _told(f"; of {own.samples:,} samples of the loop", own.data)
     return ""
 
 

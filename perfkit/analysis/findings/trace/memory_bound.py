@@ -4,6 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.optimizers import ADAM_LIKE, fusing
+from perfkit.analysis.findings.trace.change import (
+    RECOMPUTED,
+    Change,
+    all_of,
+    gone,
+    leave_out,
+    one_pass,
+    scaled,
+    to_roof,
+)
 from perfkit.analysis.findings.trace.thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
 from perfkit.analysis.findings.trace.view import (
     BEYOND_ROOF,
@@ -51,6 +61,7 @@ def optimizer_not_fused(view: TraceView) -> Iterator[Told]:
         above_roof_s(rows) if least is None else max(0.0, took - least),
         basis=floor,
         rows=rows,
+        change=to_roof(rows, joins=True) if least is None else scaled(rows, min(1.0, least / took), joins=True),
     )
 
 
@@ -89,7 +100,14 @@ def pointwise_chain(view: TraceView) -> Iterator[Told]:
         won,
         basis="each group of one size in one phase and module as a single pass over its largest op's data",
         rows=members,
+        change=all_of(_single_pass(chain) for chain in chained),
     )
+
+
+def _single_pass(chain: list[OpRow]) -> Change:
+    """The op with the most data does the work of all, at its roof."""
+    largest = max(chain, key=lambda row: row.attainable_s or 0.0)
+    return one_pass(chain, largest, min(1.0, (largest.attainable_s or 0.0) / largest.seconds))
 
 
 def norm_in_parts(view: TraceView) -> Iterator[Told]:
@@ -104,6 +122,7 @@ def norm_in_parts(view: TraceView) -> Iterator[Told]:
         total_s(rows),
         basis="a fused norm computes them in the pass that scales its input",
         rows=rows,
+        change=gone(rows, joins=True),
     )
 
 
@@ -124,6 +143,7 @@ def softmax_in_parts(view: TraceView) -> Iterator[Told]:
         sum(total_s(group) - max(row.seconds for row in group) for group in written),
         basis="F.softmax reads and writes the tensor once, in no more time than the longest of them",
         rows=rows,
+        change=all_of(one_pass(group, max(group, key=lambda row: row.seconds), 1.0) for group in written),
     )
 
 
@@ -151,6 +171,7 @@ def conversions(view: TraceView) -> Iterator[Told]:
             took,
             basis="none of them is needed",
             rows=rows,
+            change=gone(rows, joins=True),
         )
 
 
@@ -182,6 +203,7 @@ def indexed_updates(view: TraceView) -> Iterator[Told]:
             above_roof_s(rows),
             basis=BEYOND_ROOF,
             rows=rows,
+            change=to_roof(rows),
         )
 
 
@@ -197,6 +219,7 @@ def zeroing(view: TraceView) -> Iterator[Told]:
             took,
             basis="none of it is needed",
             rows=rows,
+            change=gone(rows, joins=True),
         )
 
 
@@ -212,4 +235,5 @@ def recomputation(view: TraceView) -> Iterator[Told]:
             again.seconds,
             basis="it costs the memory that checkpointing saved",
             scope=("recomputation",),
+            change=leave_out(RECOMPUTED),
         )

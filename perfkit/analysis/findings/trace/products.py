@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.trace.change import Change, Takes, gone, to_roof
 from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, HIGHER_PEAK, NOTABLE
 from perfkit.analysis.findings.trace.view import (
     BEYOND_ROOF,
@@ -88,6 +89,7 @@ def vector_units(view: TraceView) -> Iterator[Told]:
         sum(_won(row, now / best, view.bandwidth) for row in rows),
         basis="the same share of the higher peak, but no faster than memory allows",
         rows=rows,
+        change=Change(tuple(Takes(row, 1 - _won(row, now / best, view.bandwidth) / row.seconds) for row in rows)),
     )
 
 
@@ -146,6 +148,7 @@ def odd_dims(view: TraceView) -> Iterator[Told]:
         above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,
+        change=to_roof(rows),
     )
 
 
@@ -174,6 +177,7 @@ def attention(view: TraceView) -> Iterator[Told]:
         took,
         basis="a fused kernel leaves the products alone",
         rows=rows,
+        change=gone(rows, joins=True),
     )
 
 
@@ -188,6 +192,7 @@ def convolution_layout(view: TraceView) -> Iterator[Told]:
             "Keep model and input in channels-last: .to(memory_format=torch.channels_last).",
             took,
             rows=rows,
+            change=gone(rows),
         )
 
 
@@ -207,6 +212,7 @@ def batch_norm_layout(view: TraceView) -> Iterator[Told]:
             won,
             basis=BEYOND_ROOF,
             rows=rows,
+            change=to_roof(rows),
         )
 
 
@@ -225,4 +231,5 @@ def convolution_algorithm(view: TraceView) -> Iterator[Told]:
         above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,
+        change=to_roof(rows),
     )

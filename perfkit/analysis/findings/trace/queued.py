@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.calls import number
+from perfkit.analysis.findings.trace.change import leave_out
 from perfkit.analysis.findings.trace.thresholds import COMMON
 from perfkit.analysis.findings.trace.view import QUEUED, Told, TraceView, short
 from perfkit.units import percent, seconds
@@ -27,6 +28,7 @@ def starting(view: TraceView) -> Iterator[Told]:
         "after a launch is hidden where the host is ahead of the device.",
         took,
         scope=(QUEUED,),
+        change=leave_out(QUEUED),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.trace.change import Change, Takes, gone, leave_out
 from perfkit.analysis.findings.trace.thresholds import (
     BUS_SHARE,
     COMMON,
@@ -26,20 +27,33 @@ def exposed_communication(view: TraceView) -> Iterator[Told]:
         f"{percent(view.share(exposed), 0)} of the {view.whole} is exposed communication",
         f"nothing is computed beside {view.took(exposed)} of it, most in {_named(rows)}; {percent(hidden, 0)} of "
         "communication is hidden",
-        _overlapping(rows),
+        _overlapping(rows, trains=view.trains),
         exposed,
         basis="part of it may be waiting for a straggler",
         scope=(COMMUNICATION,),
+        change=leave_out(COMMUNICATION),
     )
 
 
-def _overlapping(rows: list[CollectiveRow]) -> str:
+def _overlapping(rows: list[CollectiveRow], *, trains: bool) -> str:
     """What hides the kind of collective that is exposed most."""
     first = rows[0].name.lower().replace("_", "") if rows else ""
-    return next((text for words, text in _HIDING if any(word in first for word in words)), _HIDE_REDUCE)
+    hiding, otherwise = (_HIDING, _HIDE_GRADIENTS) if trains else (_HIDING_IN_FORWARD, _HIDE_SUMS)
+    return next((text for words, text in (*hiding, *_HIDING_ALWAYS) if any(word in first for word in words)), otherwise)
 
 
-_HIDE_REDUCE = (
+_HIDE_SUMS = (
+    "Without a backward pass these are no gradients but sums over the parts of a split model: split it over fewer "
+    "ranks, or halve the batch and compute one half while the other's sum is under way (async_op=True)."
+)
+_HIDING_IN_FORWARD = (
+    (
+        ("allgather", "reducescatter"),
+        "Prefetch earlier (FSDPModule.set_modules_to_forward_prefetch), shard larger blocks, or keep gathered "
+        "parameters (reshard_after_forward=False).",
+    ),
+)
+_HIDE_GRADIENTS = (
     "Let buckets go out sooner or in larger pieces (DistributedDataParallel(bucket_cap_mb=..., "
     "gradient_as_bucket_view=True)), compress them (bf16_compress_hook), or accumulate under no_sync()."
 )
@@ -49,6 +63,8 @@ _HIDING = (
         "Prefetch earlier (FSDPModule.set_modules_to_forward_prefetch, set_modules_to_backward_prefetch), shard "
         "larger blocks, keep gathered parameters (reshard_after_forward=False) or accumulate more microbatches.",
     ),
+)
+_HIDING_ALWAYS = (
     (
         ("alltoall", "sendrecv", "send", "recv"),
         "Start exchanges as soon as their data is there (async_op=True) and compute what does not need them meanwhile, "
@@ -78,6 +94,7 @@ def slow_link(view: TraceView) -> Iterator[Told]:
         won,
         basis=f"a straggler looks the same; the link: {worst.ceiling_source}",
         scope=(COMMUNICATION,),
+        change=Change(tuple(Takes(row, (row.bus_bandwidth or 0.0) / (row.ceiling or 1.0)) for row in rows)),
     )
 
 
@@ -95,10 +112,12 @@ def small_messages(view: TraceView) -> Iterator[Told]:
     yield view.gain(
         f"{sum(row.calls for row in rows):,.0f} collectives carry less than {SMALL_MESSAGE_BYTES >> 20} MiB",
         f"they are exposed for {view.took(exposed)}: {_named(rows)}",
-        "Send them together: larger buckets (bucket_cap_mb), flattened tensors, one all_reduce of stacked metrics.",
+        f"Send them together: {'larger buckets (bucket_cap_mb), ' if view.trains else ''}flattened tensors, one "
+        "all_reduce of stacked metrics.",
         exposed,
         basis="sent together they take the time of one",
         scope=(COMMUNICATION,),
+        change=gone(rows),
     )
 
 
@@ -115,6 +134,7 @@ def pageable_copies(view: TraceView) -> Iterator[Told]:
         exposed,
         basis="they run beside computing",
         scope=(COPIES,),
+        change=gone(rows),
     )
 
 
@@ -129,6 +149,7 @@ def exposed_copies(view: TraceView) -> Iterator[Told]:
             "Copy the next batch on a stream of its own while this one is computed, and offload less.",
             exposed,
             scope=(COPIES,),
+            change=gone(rows),
         )
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from perfkit.analysis.findings.trace.change import NOTHING, Change
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.products import ProductRow
@@ -41,11 +42,14 @@ Work = OpRow | ProductRow
 
 
 class Told(NamedTuple):
-    """A finding and the parts of the step's time that its gain is of: where two are about the same time, both say so,
-    since their gains do not add up."""
+    """A finding, the parts of the step's time that its gain is of, and what it would change.
+
+    Where two are about the same time, both say so, since their gains do not add up.
+    """
 
     finding: Finding
     scope: frozenset[str] = frozenset()
+    change: Change = NOTHING
 
 
 class Shape(NamedTuple):
@@ -79,16 +83,22 @@ class TraceView:
         return self.step_s / self.trace.step_s if known and self.step_s is not None else 1.0
 
     def as_timed(self, finding: Finding) -> Finding:
-        """The finding with its gain as the same part of a timed step."""
-        return finding if finding.gain_s is None else replace(finding, gain_s=finding.gain_s * self.pace)
+        """The finding with its gains as the same part of a timed step."""
+        return _times(finding, self.pace)
 
     def as_traced(self, finding: Finding) -> Finding:
         """The reverse."""
-        return finding if finding.gain_s is None else replace(finding, gain_s=finding.gain_s / self.pace)
+        return _times(finding, 1 / self.pace)
 
     @property
     def ceilings(self) -> DeviceCeilings | None:
         return self.trace.ceilings
+
+    @property
+    def trains(self) -> bool:
+        """Whether gradients are made; it is taken for granted where no ops were recorded, or graphs stand for them."""
+        phases = {row.phase for row in self.trace.ops if row.phase != OUTSIDE}
+        return not phases or bool(self.trace.graphs) or bool(phases & {"backward", "optimizer"})
 
     @property
     def whole(self) -> str:
@@ -141,11 +151,13 @@ class TraceView:
         basis: str = "",
         rows: Iterable[Work] = (),
         scope: Iterable[str] = (),
+        change: Change = NOTHING,
     ) -> Told:
         """A finding of what could be saved, in the time of some rows or of a named part of the step.
 
-        `evidence` is a line or two; `basis` says what the gain assumes.
+        `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it.
         """
+        work = tuple(rows)
         finding = Finding(
             severity="gain",
             title=title,
@@ -155,8 +167,9 @@ class TraceView:
             gain_s=gain_s,
             details=(basis,) if basis else (),
             per_step=bool(self.trace.steps),
+            ops=_ops(work),
         )
-        return Told(finding, frozenset((*scope, *map(_key, rows))))
+        return Told(finding, frozenset((*scope, *map(_key, work))), change)
 
     def remark(self, severity: str, title: str, evidence: str, action: str) -> Told:
         """A finding that wins nothing by itself: a `warning` or a `note`."""
@@ -178,8 +191,22 @@ class ForeignView(TraceView):
     """A trace that perfkit did not record itself, so that a better one may have to be."""
 
 
+def _ops(rows: Sequence[Work]) -> tuple[str, ...]:
+    """The ops of rows, each once, the longest first."""
+    return tuple(dict.fromkeys(map(_op, sorted(rows, key=lambda row: -row.seconds))))
+
+
+def _op(row: Work) -> str:
+    return row.name if isinstance(row, ProductRow) else row.op or row.name
+
+
+def _times(finding: Finding, factor: float) -> Finding:
+    summed, simulated = (None if gain is None else gain * factor for gain in (finding.gain_s, finding.simulated_s))
+    return replace(finding, gain_s=summed, simulated_s=simulated)
+
+
 def _key(row: Work) -> str:
-    op = row.name if isinstance(row, ProductRow) else row.op or row.name
+    op = _op(row)
     return "\0".join((op, row.phase, row.shapes))
 
 

@@ -27,7 +27,7 @@ from perfkit.trace.kernels import is_compiled_kernel
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
 from perfkit.trace.phases import Phases, find_phases
-from perfkit.trace.read import NONE
+from perfkit.trace.read import NONE, Ints
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class Engine:
     lost: LostKernels | None = None
 
     @property
+    def placed(self) -> Placed:
+        """What each piece is held against: kernels on a device, without one ops."""
+        return self.by_kernel if self.pieces.on_device else self.by_op
+
+    @property
     def parts(self) -> int:
         """What figures per step are divided by."""
         return parts_of(self.pieces)
@@ -74,10 +79,12 @@ class Engine:
         return float(np.median(np.bincount(self.pieces.step[self.within], minlength=self.parts)))
 
 
-def analyse_work(ops: Ops, roofs: Roofs, counters: CounterColumns | None = None) -> Engine:
-    """Cost, group and place all work of a trace, and split the time of its steps."""
+def analyse_work(
+    ops: Ops, roofs: Roofs, counters: CounterColumns | None = None, critical: Ints | None = None
+) -> Engine:
+    """Cost, group and place all work of a trace, and split the time of its steps; `critical` as `pieces` takes it."""
     spans = windows(ops)
-    work = pieces(ops, spans)
+    work = pieces(ops, spans, critical)
     exchanged = messages(work)
     costs = possible(piece_costs(work, exchanged.bytes(), counters, roofs.fp32), work, roofs)
     by_op = place(work, costs, _op_groups(work), roofs, by_op=True)

@@ -34,12 +34,30 @@ class Groups:
 def group(*keys: Compact) -> Groups:
     """Group rows by the values of all key columns."""
     code, size = np.zeros(len(keys[0]), np.int64), 1
+    few = 2 * len(code) + 1024
     for key in keys:
         low = int(key.min(initial=0))
         width = int(key.max(initial=0)) - low + 1
+        if width == 1:
+            continue
         if size * width >= 2**62:  # renumber what there is so far, so that the code fits
             distinct, code = np.unique(code, return_inverse=True)
             size = len(distinct)
+        elif 1 < size <= few < size * width:
+            code, size = _renumbered(code, size)
         code, size = code * width + (key.astype(np.int64, copy=False) - low), size * width
-    _, first, of = np.unique(code, return_index=True, return_inverse=True)
-    return Groups(compact(of), first.astype(np.int64))
+    if size > few:
+        _, first, of = np.unique(code, return_index=True, return_inverse=True)
+        return Groups(compact(of), first.astype(np.int64))
+    of, count = _renumbered(code, size)
+    first = np.empty(count, np.int64)
+    first[of[::-1]] = np.arange(len(of) - 1, -1, -1)  # of several rows the last that is written stays
+    return Groups(compact(of), first)
+
+
+def _renumbered(code: Ints, size: int) -> tuple[Ints, int]:
+    """Numbers below `size` by those that occur, in their order, and how many these are: without sorting."""
+    occurs = np.zeros(size, np.bool_)
+    occurs[code] = True
+    number = np.cumsum(occurs) - 1
+    return number[code], int(number[-1]) + 1

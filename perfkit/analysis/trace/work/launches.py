@@ -170,7 +170,7 @@ def _synchronising(ops: Ops, windows: Windows) -> tuple[int, int]:
     """Calls that made the host wait for the device, and the nanoseconds in them; nested ones count once."""
     trace = ops.trace
     # On the host's own tensors these ops wait for nothing: they count where they started something on the device.
-    rows = np.unique(ops.kernel_op[ops.kernel_op != NONE])
+    rows = np.flatnonzero(np.bincount(ops.kernel_op[ops.kernel_op != NONE], minlength=1))
     waiting = ops.event[rows[named(trace, ops.event[rows], _SYNCHRONISING_OPS.__contains__)]]
     waiting = waiting[windows.at(trace.start_ns[waiting]) != NONE]
     events = np.union1d(runtime_calls(trace, windows, synchronises), waiting)

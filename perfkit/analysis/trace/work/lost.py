@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from perfkit import cupti
 from perfkit.analysis.model.step import LostKernels
+from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.windows import Windows, launched_before
 from perfkit.device_calls import begins_capture, ends_capture, launches_cuda_graph, launches_kernel, waits_for_all
 from perfkit.trace.matching import latest_before, processes
@@ -102,10 +103,10 @@ def _ends_with(ops: Ops, calls: Ints) -> Ints:
     until = np.full(len(calls), np.iinfo(np.int64).min, np.int64)
     launched = kernels.launch[kernels.launch != NONE]
     its = processes(trace)[trace.thread[launched]]
-    lane = np.column_stack((trace.device[kernels.event], trace.stream[kernels.event]))[kernels.launch != NONE]
+    event = kernels.event[kernels.launch != NONE]
+    lane = group(trace.device[event], trace.stream[event]).of
     for number in np.unique(its).tolist():
-        lanes, of, count = np.unique(lane[its == number], axis=0, return_inverse=True, return_counts=True)
-        busiest = of.ravel() == int(count.argmax()) if len(lanes) else np.zeros(0, np.bool_)
+        busiest = lane[its == number] == int(np.bincount(lane[its == number]).argmax())
         last = int(trace.start_ns[launched[its == number][busiest]].max())
         mine = process == number
         waited = trace.start_ns[calls[mine & waits]]

@@ -4,7 +4,7 @@ On a device a piece of work is a kernel, copy or fill, for the op that launched 
 cost, or one whose work no formula models.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 
@@ -45,6 +45,7 @@ class Pieces:
         busy_ns: what of start to end counts as its own; all of it on a device.
         step: index into the windows of the steps, NONE outside of all.
         lane: index into `lanes`: (device, stream) on a device, thread on a CPU.
+        critical: which lie on the critical path; None where that is not known.
     """
 
     ops: Ops
@@ -63,6 +64,7 @@ class Pieces:
     module: Compact
     lane: Compact
     lanes: tuple[tuple[int, str], ...]
+    critical: Flags | None = None
 
     def __len__(self) -> int:
         return len(self.event)
@@ -92,9 +94,15 @@ class Pieces:
         return flags
 
 
-def pieces(ops: Ops, windows: Windows) -> Pieces:
-    """All work of a trace: kernels where devices were traced, else ops."""
-    return _on_device(ops, windows) if ops.trace.has_device_events else _on_host(ops, windows)
+def pieces(ops: Ops, windows: Windows, critical: Ints | None = None) -> Pieces:
+    """All work of a trace: kernels where devices were traced, else ops.
+
+    `critical` are the rows of kernels that lie on the critical path, None where that is not known.
+    """
+    if not ops.trace.has_device_events:
+        return _on_host(ops, windows)
+    work = _on_device(ops, windows)
+    return work if critical is None else replace(work, critical=np.isin(np.arange(len(work)), critical))
 
 
 def _on_device(ops: Ops, windows: Windows) -> Pieces:

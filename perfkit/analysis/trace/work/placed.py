@@ -88,6 +88,12 @@ class Placed:
         return np.minimum(wall_ns_of_groups(self.groups, pieces.start_ns, pieces.end_ns) / 1e9, self.seconds)
 
     @cached_property
+    def critical_s(self) -> Floats | None:
+        """What of each group lies on the critical path; None where that is not known."""
+        critical = self.pieces.critical
+        return None if critical is None else self.groups.sums(self.pieces.busy_ns * critical) / 1e9
+
+    @cached_property
     def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The pieces by group, and where each group's begin."""
         return np.argsort(self.groups.of, kind="stable"), np.concatenate(([0], np.cumsum(self.groups.counts())))
@@ -218,6 +224,7 @@ def _row(placed: Placed, index: int, step_s: float, of_kernels: bool) -> OpRow:
         most_bytes=_more(placed.most_bytes[index] / parts, moved),
         estimated=bool(placed.estimated[index]),
         wall_s=wall,
+        critical_s=None if placed.critical_s is None else float(placed.critical_s[index]) / parts,
         layout="" if call == NONE or not pieces.has_strides else layout(*pieces.ops.calls[call].call),
     )
 

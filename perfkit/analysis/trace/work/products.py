@@ -16,13 +16,14 @@ from perfkit.analysis.trace.product import sizes
 from perfkit.analysis.trace.quantization import Grid, split_k, tile_count, tile_loss, waves
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.engine import Engine
-from perfkit.analysis.trace.work.grouping import group
+from perfkit.analysis.trace.work.grouping import Groups, group
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.placed import Placed, place, rows
+from perfkit.analysis.trace.work.table import Row, Table, table_of
 from perfkit.cost.gemm_kernel import only_helps
 from perfkit.cost.gemm_tile import grid_counts_threads, takes_whole_tiles, tile_of
 from perfkit.trace.costing import CostedCall
-from perfkit.trace.read import NONE
+from perfkit.trace.read import NONE, Ints
 
 # Programs have some hundred at most; those with sizes that change from step to step have many.
 MOST_ROWS = 2000
@@ -35,15 +36,14 @@ _OF_OP_ROW = (
 _TRIPLE = re.compile(rb"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 
 
-def product_rows(
-    engine: Engine, roofs: Roofs, units: int | None
-) -> tuple[tuple[GemmRow, ...], tuple[AttentionRow, ...]]:
+def product_rows(engine: Engine, roofs: Roofs, units: int | None) -> tuple[Table[GemmRow], Table[AttentionRow]]:
     """What has the most to save first; `units` are the device's multiprocessors."""
     work = engine.pieces
+    nothing = np.full(len(work), NONE, np.int8)
     wanted = np.asarray([*(op_class(call.call.name) in _PRODUCTS for call in work.ops.calls), False])
     chosen = wanted[work.call] & engine.within & work.of(Kind.WORK)
     if not chosen.any():
-        return (), ()
+        return Table((), nothing), Table((), nothing)
     main = _main_pieces(work, engine.costs.flops)
     geometry = work.ops.trace.geometry[work.event[main]]
     groups = group(
@@ -55,17 +55,22 @@ def product_rows(
     placed = place(work, engine.costs, groups, roofs, by_op=True)
     order = placed.ranked()
     order = order[chosen[placed.first[order]]][:MOST_ROWS]
-    gemms: list[GemmRow] = []
-    attentions: list[AttentionRow] = []
+    gemms: list[tuple[GemmRow, Ints]] = []
+    attentions: list[tuple[AttentionRow, Ints]] = []
     for index in order.tolist():
         of = _group(placed, index, main, engine.step_s, units)
         if only_helps(of.kernel):  # the one that multiplies is not in the trace
             continue
+        its = np.asarray([index])
         if op_class(of.call.call.name) == OpClass.MATMUL:
-            gemms += filter(None, [_gemm(of)])
+            gemms += [(row, its) for row in (_gemm(of),) if row is not None]
         else:
-            attentions += filter(None, [_attention(of)])
-    return tuple(gemms), tuple(attentions)
+            attentions += [(row, its) for row in (_attention(of),) if row is not None]
+    return _table(gemms, groups), _table(attentions, groups)
+
+
+def _table(rows_and_groups: list[tuple[Row, Ints]], groups: Groups) -> Table[Row]:
+    return table_of(tuple(row for row, _ in rows_and_groups), [its for _, its in rows_and_groups], groups)
 
 
 def _main_pieces(work: Pieces, flops: NDArray[np.float64]) -> NDArray[np.int64]:

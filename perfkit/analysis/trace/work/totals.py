@@ -21,7 +21,8 @@ class Total:
     """Many groups together, of the whole trace: FLOPs, bytes and attainable times that are known add up, without bytes
     that are but estimated. The attainable time of what is above its roof is not known, and none exceeds the time taken.
 
-    `seconds` are summed over threads and streams, `wall_s` is how long any of it was going on where these overlap.
+    `seconds` are summed over threads and streams, `wall_s` is how long any of it was going on where these overlap,
+    `critical_s` what of it lies on the critical path where that is known.
     `modelled_s` is the time of what is known; `precision` and `bound` are those of most of the FLOPs and of most of
     the attainable time.
     """
@@ -35,6 +36,7 @@ class Total:
     precision: Precision | None
     bound: str
     wall_s: float | None = None
+    critical_s: float | None = None
 
 
 def total(placed: Placed, chosen: NDArray[np.int64]) -> Total:
@@ -53,6 +55,7 @@ def total(placed: Placed, chosen: NDArray[np.int64]) -> Total:
         precision=_most_flops(placed, work),
         bound=BOUNDS[int(by_bound.argmax())] if len(known) else UNKNOWN,
         wall_s=placed.wall_s_of(chosen),
+        critical_s=None if placed.critical_s is None else float(placed.critical_s[chosen].sum()),
     )
 
 
@@ -110,6 +113,7 @@ def total_row(
         unit=unit,
         dtype=dtype,
         wall_s=wall,
+        critical_s=None if sums.critical_s is None else sums.critical_s / parts,
     )
 
 

@@ -35,9 +35,11 @@ def _in_silent_graphs(ops: Ops) -> Intervals:
     trace = ops.trace
     calls = trace.of(Category.LAUNCH)
     calls = calls[(trace.correlation[calls] != NONE) & named(trace, calls, launches_graph)]
-    graphs = calls[~np.isin(calls, ops.kernels.launch)]
+    launched = np.zeros(len(trace), np.bool_)
+    launched[ops.kernels.launch[ops.kernels.launch != NONE]] = True
+    graphs = calls[~launched[calls]]
     # A call of the driver within the runtime's has the other's kernels, or the other way round.
-    answered = calls[np.isin(calls, ops.kernels.launch)]
+    answered = calls[launched[calls]]
     graphs = graphs[~_overlap(ops, graphs, answered)]
     if not len(graphs) or mixed_up(ops, graphs):
         return EMPTY

@@ -1,6 +1,6 @@
 """The Python stacks that were sampled of a loop and of its loaders' workers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from perfkit.analysis.model.stacks import HotLine, LoopStacks, ThreadStacks
 from perfkit.analysis.model.suite import Analysis
@@ -11,12 +11,13 @@ from perfkit_reports.document.blocks import Block, Details, Facts, Group, Sectio
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.loop import watched
 from perfkit_reports.wording import plural
 
 _INTRO = (
-    "A thread looks at where the loop is, many times a second while steps are timed, and in the worker processes of "
-    "DataLoaders from their beginning until all is recorded.",
+    "Where the loop and the worker processes of its DataLoaders were, seen from outside by py-spy for some seconds, "
+    "when all else had been recorded: it slowed down nothing that is told elsewhere.",
     "A line that calls native code looks the same as one that runs Python: what is known of it is whether the "
     "interpreter's lock was held.",
 )
@@ -46,7 +47,7 @@ LINES: tuple[Column[HotLine], ...] = (
     ),
     Column("Self", lambda line: share(line.itself), help="samples in this line, in no Python function that it calls"),
     Column("Total", lambda line: share(line.total), help="samples in this line, or in anything that it calls"),
-    Column("Lock held", _held, help="part of the share in which the interpreter's lock was held: " + _HELD),
+    Column("Lock held", _held, help="about the part of the share in which the interpreter's lock was held: " + _HELD),
     Column("Mostly in", lambda line: Cell(line.inside or NOTHING), numeric=False, code=True, wrap=True),
 )
 _LIBRARIES: tuple[Column[HotLine], ...] = (
@@ -63,26 +64,34 @@ def section(analysis: Analysis) -> Iterator[Section]:
     for place, (name, stacks) in enumerate(sampled):
         title = name if len(analysis.variants) > 1 else ""
         groups.append(Group(id=f"stacks-{place}", title=title, blocks=tuple(_threads(stacks, place))))
-    if groups:
+    files = ""
+    if any(stacks.loop is not None for _, stacks in sampled):
         files = (
             f"Flame graphs: rank0/{SPEEDSCOPE_FILE} (speedscope.app) and rank0/{COLLAPSED_FILE} in the run's folder."
         )
-        where = Text(id="stacks-files", lines=(files,), style="caption")
-        yield Section("stacks", "Python stacks", (*groups, where), intro=_INTRO)
+    where = [Text(id="stacks-files", lines=(files,), style="caption")] if files else []
+    if groups:
+        yield Section("stacks", "Python stacks", (*groups, *where), intro=_INTRO if files else ())
 
 
 def _threads(stacks: LoopStacks, place: int) -> Iterator[Block]:
+    if stacks.reason:
+        why = f"Stacks were not sampled{'' if stacks.loop is None else ' on all ranks'}: {one_line(stacks.reason)}"
+        yield Text(id=f"stacks-{place}-none", lines=(why,), style="callout")
     if stacks.loop is not None:
-        yield from _thread(stacks.loop, f"stacks-{place}-loop", "The loop", "timed steps")
+        cost = ("Sampling cost", Cell(f"{percent(stacks.cost)} of a core", detail="beside the program"))
+        failed = [("Could not be taken", Cell(percent(stacks.failed)))] if stacks.failed else []
+        others = [("In steps unlike the timed ones", Cell(percent(stacks.others, 0)))] if stacks.others else []
+        yield from _thread(stacks.loop, f"stacks-{place}-loop", "The loop", (*others, cost, *failed))
     if stacks.workers is not None:
         count = plural(stacks.workers.processes, "worker process", "worker processes")
-        yield from _thread(stacks.workers, f"stacks-{place}-workers", f"{count} of DataLoaders", "their lives")
+        yield from _thread(stacks.workers, f"stacks-{place}-workers", f"{count} of DataLoaders")
 
 
-def _thread(found: ThreadStacks, name: str, title: str, of: str) -> Iterator[Block]:
-    yield Facts(id=f"{name}-facts", title=title, items=tuple(_facts(found, of)))
+def _thread(found: ThreadStacks, name: str, title: str, beside: Iterable[tuple[str, Cell]] = ()) -> Iterator[Block]:
+    yield Facts(id=f"{name}-facts", title=title, items=(*_facts(found), *beside))
     if found.samples < LEAST_SAMPLES:
-        few = f"Only {plural(found.samples, 'sample')}: shares may be far off. More timed steps (--timed) tell more."
+        few = f"Only {plural(found.samples, 'sample')}: shares may be far off. The loop ended soon after."
         yield Text(id=f"{name}-few", lines=(few,), style="callout")
     if found.lines:
         yield _table(f"{name}-lines", f"{title}: lines of the program", LINES, found.lines)
@@ -95,8 +104,8 @@ def _table(name: str, title: str, columns: tuple[Column[HotLine], ...], rows: tu
     return Table(id=name, title=title, columns=columns, rows=rows, what="line", limit=10)
 
 
-def _facts(found: ThreadStacks, of: str) -> Iterator[tuple[str, Cell]]:
-    yield "Samples", Cell(f"{found.samples:,}, {found.hz:g} a second", detail=f"{seconds(found.seconds)} of {of}")
+def _facts(found: ThreadStacks) -> Iterator[tuple[str, Cell]]:
+    yield "Samples", Cell(f"{found.samples:,}, {found.hz:g} a second", detail=f"in {seconds(found.seconds)}")
     if found.idle:
         share = found.idle / (found.idle + found.samples)
         yield "Waited to be asked for a batch", Cell(percent(share, 0), detail="left out of the shares")
@@ -109,8 +118,3 @@ def _facts(found: ThreadStacks, of: str) -> Iterator[tuple[str, Cell]]:
         yield "In perfkit's own hooks", Cell(percent(found.ours))
     if found.unnamed:
         yield "In no line of the program", Cell(percent(found.unnamed))
-    lock = f"the lock was kept for {percent(found.lock)} of the time"
-    yield "Taking them cost", Cell(f"{percent(found.cost)} of a core", detail=lock)
-    if found.late:
-        late = f"of where the lock was let go of next, up to {seconds(found.late_s)} later: other threads ran Python"
-        yield "Late samples", Cell(percent(found.late), detail=late)

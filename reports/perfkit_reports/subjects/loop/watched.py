@@ -9,6 +9,7 @@ from perfkit_reports.document.tables import Column
 from perfkit_reports.subjects.suite.cells import NO_LOADER, waiting
 from perfkit_reports.wording import plural
 
+_NOT_WATCHED = "steps after all was recorded are not watched, and so not counted"
 _INSTRUMENTS = {"trace": "While traced", "memory": "While memory was recorded"}
 
 
@@ -21,7 +22,7 @@ def facts(loop: Loop) -> list[tuple[str, Cell]]:
     """(name, value) of what is known of the loop and of the watching."""
     items = [
         ("A step ends with", Cell(loop.steps_by)),
-        ("Steps", Cell(steps(loop))),
+        ("Steps", Cell(steps(loop), detail="" if loop.watched else _NOT_WATCHED)),
         ("In a step", _in_a_step(loop)),
         ("Optimizers", _named(loop.optimizers, "none was seen")),
         ("Models", _named(loop.models, "none was found")),
@@ -40,10 +41,10 @@ def facts(loop: Loop) -> list[tuple[str, Cell]]:
 
 
 def steps(loop: Loop) -> str:
-    """`60 timed, from step 11 on; 71 seen`."""
+    """`60 timed, from step 11 on; 71 watched`."""
     if not loop.steps_timed:
-        return f"none timed of {loop.steps_seen:,} seen"
-    return f"{loop.steps_timed:,} timed, from step {loop.first_timed:,} on; {loop.steps_seen:,} seen"
+        return f"none timed of {loop.steps_seen:,} watched"
+    return f"{loop.steps_timed:,} timed, from step {loop.first_timed:,} on; {loop.steps_seen:,} watched"
 
 
 def slowdown(found: Slowdown) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit_reports.charts import memory_peak, memory_steps, memory_timeline
+from perfkit_reports.charts import memory_flame, memory_peak, memory_steps, memory_timeline
 from perfkit_reports.document.blocks import Block, Choice, Facts, Group, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.weight import Weight
@@ -30,7 +30,13 @@ def section(
     if not holders:
         nothing = Text(id="memory-none", lines=("No memory was recorded.",), style="empty")
         return Section("memory", title, (nothing,), nav="Memory")
-    blocks = (*_failures(holders, told), *_peak(holders, what, told, peak, words), *_details(holders, what))
+    drawn = memory_flame.chart(holders, what)
+    blocks = (
+        *_failures(holders, told),
+        *_peak(holders, what, told, peak, words),
+        *([drawn] if drawn else []),
+        *_details(holders, what),
+    )
     return Section("memory", title, blocks, nav="Memory", intro=(_INTRO,))
 
 

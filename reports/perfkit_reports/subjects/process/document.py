@@ -120,6 +120,8 @@ def _warnings(analysis: ProcessAnalysis) -> Iterator[str]:
     process = analysis.process
     if process.ended:
         yield f"The process ended while it was looked at: this is what was seen in {seconds(process.seconds)}."
+    if process.interrupted:
+        yield f"Ctrl-C ended the look: this is what was seen in {seconds(process.seconds)}."
     if process.failed:
         yield f"{plural(process.failed, 'sample')} could not be taken."
     main = next((thread for thread in analysis.threads if thread.main), None)

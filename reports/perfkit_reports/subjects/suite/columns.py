@@ -73,6 +73,6 @@ _PEAK_MEMORY = _of_measured("Peak memory", cells.peak_memory)
 _MFU_HELP = "the model's own FLOPs over the peak; HFU also counts recomputed ones"
 _MFU = _of_measured("MFU", cells.utilisation, help=_MFU_HELP)
 _ENERGY = _of_measured("Energy a step", cells.energy, weight=Weight.NORMAL)
-_LOSS_HELP = "max relative loss difference from the baseline, on the same data and seed"
+_LOSS_HELP = "max relative difference from the baseline's loss on the same data and seed; several losses are summed"
 _LOSS = _of_measured("Loss", cells.loss_parity, numeric=False, help=_LOSS_HELP)
 _ACTIVE = _of_measured("Verified active", cells.active, numeric=False, help="every claim of its techniques holds")

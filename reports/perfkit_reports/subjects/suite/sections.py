@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.tables import LONGEST_ROWS
 from perfkit.record import value_of
 from perfkit.store.layout import REPORT_JSON
@@ -23,7 +26,8 @@ from perfkit_reports.subjects.suite import details
 from perfkit_reports.subjects.suite.data import data
 from perfkit_reports.subjects.suite.look import holders, plane, styles, traces
 from perfkit_reports.subjects.suite.summary import summary as short
-from perfkit_reports.subjects.trace import costs, products, step
+from perfkit_reports.subjects.trace import costs, flame, products, step, timeline
+from perfkit_reports.subjects.trace.chosen import chosen
 
 
 def assembled(
@@ -50,8 +54,20 @@ def assembled(
         sections=(*sections, _environment(analysis)),
         warnings=analysis.warnings,
         data=(*data(analysis), *memory_tables(holders(analysis), "variant")),
-        raw={REPORT_JSON: analysis, SUMMARY_FILE: short(analysis)},
+        raw={REPORT_JSON: _without_timelines(analysis), SUMMARY_FILE: short(analysis)},
         saves=REPORT_JSON,
+        chosen=lambda: chosen(traces(analysis), LONGEST_ROWS, analysis.findings),
+    )
+
+
+def _without_timelines(analysis: Analysis) -> Analysis:
+    """For its JSON: the page has them as columns, and the traces lie in the run's folder."""
+    return replace(
+        analysis,
+        variants=tuple(
+            variant if variant.trace is None else replace(variant, trace=replace(variant.trace, timelines=()))
+            for variant in analysis.variants
+        ),
     )
 
 
@@ -84,16 +100,16 @@ def table(analysis: Analysis, title: str, columns: Sequence[Column[Variant]], wh
 
 def largest_gain(analysis: Analysis) -> Iterator[Tile]:
     """The finding that would save the most time."""
-    gains = [finding for finding in analysis.findings if finding.gain_s is not None]
+    gains = [finding for finding in analysis.findings if finding.expected_s is not None]
     if gains:
-        best = max(gains, key=lambda finding: finding.gain_s or 0.0)
-        yield Tile("Largest gain found", Cell(units.seconds(best.gain_s or 0.0), detail=f"a step: {best.title}"))
+        best = max(gains, key=lambda finding: finding.expected_s or 0.0)
+        yield Tile("Largest gain found", Cell(units.seconds(best.expected_s or 0.0), detail=f"a step: {best.title}"))
 
 
 def what_was_found(analysis: Analysis, owner: str, nothing: str = "") -> Section:
     """`owner` is what they are about, told where that is not clear: it is of a lone variant on one rank."""
     alone = len(analysis.variants) == 1 and analysis.variants[0].world_size == 1
-    return findings.section(analysis.findings, "" if alone else owner, nothing)
+    return findings.section(analysis.findings, "" if alone else owner, nothing, traces(analysis))
 
 
 def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tuple[Section, ...]:
@@ -110,10 +126,19 @@ def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tu
     return (
         step.placed(drawn, what, none, arrow if len(traced) > 1 else "", Weight.BRIEF),
         step.split(traced, bars, what, untraced),
+        *filter(None, [timeline.section(traced)]),
+        *filter(None, [flame.section(traced, _compared(analysis, traced), what)]),
         memory(holders(analysis), what, peak=Weight.BRIEF, words=False),
         costs.section(traced, what, untraced, LONGEST_ROWS, Weight.NORMAL),
         *filter(None, [products.section(traced)]),
     )
+
+
+def _compared(analysis: Analysis, traced: Sequence[RankTrace]) -> dict[str, RankTrace]:
+    """The baseline's trace for each of the others."""
+    baseline = next((variant.name for variant in analysis.variants if variant.is_baseline), "")
+    before = next((trace for trace in traced if trace.label == baseline), None)
+    return {trace.label: before for trace in traced if trace is not before} if before else {}
 
 
 def samples(analysis: Analysis, *intro: str) -> Section:

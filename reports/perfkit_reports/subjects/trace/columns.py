@@ -7,9 +7,8 @@ from perfkit.analysis.model.coverage import ModelErrorRow, Uncovered
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
 from perfkit.analysis.model.graphs import ReplayedGraph
-from perfkit.analysis.model.launches import GapRow, HostCallRow
+from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, StreamRow
-from perfkit.analysis.trace.gaps import place
 from perfkit_reports.cells import calls, code, count, grown, known, seconds, share, short, text, whole
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING, Column, telling
@@ -102,28 +101,6 @@ COPIES: tuple[Column[CopyRow], ...] = (
     Column("Bandwidth", lambda row: known(row.bandwidth, units.bandwidth, _NO_SIZE)),
     Column("Of the link", lambda row: _of_link(row.bandwidth, row)),
 )
-
-GAPS: tuple[Column[GapRow], ...] = (
-    Column("The host was in", lambda row: _place(row), numeric=False, wrap=True),
-    Column("Before", lambda row: code(row.following), numeric=False, help="the op of the kernel that came next"),
-    Column("Gaps", lambda row: calls(row.gaps), help="per step"),
-    Column("Device idle", lambda row: seconds(row.seconds), help="per step"),
-    Column("Longest", lambda row: seconds(row.longest_s)),
-    Column(
-        "At",
-        lambda row: seconds(row.longest_start_s),
-        help="when the longest began, since the first event of the trace",
-        weight=Weight.DETAIL,
-    ),
-)
-
-
-def _place(row: GapRow) -> Cell:
-    if not row.named:
-        return unknown("only of the longest gaps it is looked at what the host was in")
-    where = place(row)
-    return short(where, 80) if where else unknown("no frame, op or range was recorded there")
-
 
 _NO_SKEW = "its collectives could not be matched with those of the other ranks"
 RANKS: tuple[Column[RankRow], ...] = (

@@ -15,6 +15,7 @@ from perfkit_reports.document.blocks import Block, Choice, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.selection import key_of
 from perfkit_reports.subjects.tables import SHORT
 from perfkit_reports.subjects.trace.series import detailed, every_trace
 
@@ -59,13 +60,18 @@ FIGURES: tuple[Column[OpRow | ProductRow], ...] = (
     Column("% of roofline", _of_roofline, help="attainable time over time taken"),
     Column("Bound", _bound, numeric=False, help="the ceiling that limits it"),
 )
+_CRITICAL = Column[OpRow](
+    "On the critical path",
+    lambda row: Cell(NOTHING) if row.critical_s is None else seconds(row.critical_s),
+    help="the time of those that the trace's length depends on, per step",
+)
 _CALLS = Column[OpRow]("Calls", lambda row: calls(row.calls), help="per step")
 _PHASE = Column[OpRow]("Phase", lambda row: text(row.phase), numeric=False)
 _MODULE = Column[OpRow]("Module", lambda row: short(row.module, 48), numeric=False, wrap=True)
 _SHAPES = Column[OpRow]("Shapes", lambda row: short(row.shapes, 48), numeric=False, wrap=True)
 _OP = Column[OpRow]("Op", lambda row: code(row.op, 28), numeric=False, help="the op it was launched for", wrap=True)
 # By kind: what names a row, what is shown beside its figures, and what only on demand.
-_KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[OpRow], ...]]] = {
+KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[OpRow], ...]]] = {
     "kernels": (
         Column("Kernel", lambda row: code(row.name), numeric=False, code=True, weight=Weight.BRIEF),
         (_OP, _SHAPES),
@@ -87,10 +93,11 @@ _KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[O
 
 def columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]:
     """Those of a table of `kernels`, `ops`, `modules` or `phases`, whose units are called as on that device."""
-    name, shown, on_demand = _KINDS[kind]
+    name, shown, on_demand = KINDS[kind]
     return (
         name,
         *(replace(column, weight=Weight.BRIEF) for column in FIGURES),
+        _CRITICAL,
         *shown,
         *(replace(column, weight=Weight.DETAIL) for column in (*on_demand, *_cost(device_name))),
     )
@@ -138,7 +145,12 @@ def savings(analysis: TraceAnalysis) -> Section:
     """Kernels, ops, modules and phases by the time above their roofs."""
     traces, total = detailed(analysis), len(every_trace(analysis))
     none = "The trace holds no kernels and no ops."
-    return section(traces, "trace", none, SHORT if len(traces) > 1 else _ROWS, Weight.BRIEF, total)
+    return section(traces, "trace", none, limit(analysis), Weight.BRIEF, total)
+
+
+def limit(analysis: TraceAnalysis) -> int:
+    """The most rows of a table."""
+    return SHORT if len(detailed(analysis)) > 1 else _ROWS
 
 
 def section(traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, total: int = 0) -> Section:
@@ -161,12 +173,18 @@ def section(traces: Sequence[RankTrace], what: str, none: str, limit: int, weigh
     return Section("savings", SAVINGS, tuple(blocks), intro=(_INTRO,))
 
 
+def shown_rows(trace: RankTrace, kind: str, limit: int | None = None) -> tuple[OpRow, ...]:
+    """Those of a table of `kernels`, `ops`, `modules` or `phases`; on a CPU an op is its own kernel."""
+    rows: tuple[OpRow, ...] = () if kind == "kernels" and trace.device == CPU else getattr(trace, kind)
+    return rows[:limit]
+
+
 def _tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterator[tuple[str, str, Table]]:
     """(title of the kind, label of the trace, table) of those that have rows."""
     on_cpu = trace.device == CPU
-    for kind in _KINDS:
-        rows: tuple[OpRow, ...] = getattr(trace, kind)
-        if not rows or (kind == "kernels" and on_cpu):  # there an op is its own kernel
+    for kind in KINDS:
+        rows = shown_rows(trace, kind)
+        if not rows:
             continue
         caption = "A module's row holds all beneath it, so that rows overlap." if kind == "modules" else ""
         if kind in ("kernels", "ops") and sum(row.share for row in rows[:limit] if row.phase != OUTSIDE) > 1.001:
@@ -184,6 +202,7 @@ def _tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterato
             sorted=SAVINGS,
             caption=caption,
             weight=weight,
+            key=key_of,
         )
         yield title, trace.label, made
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, Uncovered
-from perfkit.analysis.model.difference import ChangeRow
+from perfkit.analysis.model.difference import ChangeRow, GroupChange
 from perfkit.analysis.model.fleet import RankRow, SkewRow
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.products import AttentionRow, GemmRow
-from perfkit.analysis.model.replay import Simulated
+from perfkit.analysis.model.replay import PathRow, Simulated
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
     CollectiveRow,
@@ -57,6 +57,7 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "unlike_steps": (StepRow, lambda trace: trace.unlike),
     "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
     "uncovered": (Uncovered, lambda trace: trace.coverage.uncovered),
+    "path_stretches": (PathRow, lambda trace: trace.replay.stretches if trace.replay else ()),
     "what_ifs": (Simulated, lambda trace: trace.what_ifs),
 }
 _TIME = schema_of(TimeShare, trace=str, scope=str)
@@ -84,6 +85,7 @@ def data(analysis: TraceAnalysis) -> tuple[Data, ...]:
         plain("ranks", RankRow, fleet.ranks if fleet else ()),
         plain("skew", SkewRow, fleet.skew if fleet else ()),
         plain("changes", ChangeRow, difference.changes if difference else ()),
+        plain("changed_groups", GroupChange, difference.groups if difference else ()),
         owned("ceilings", Ceiling, {"device": str}, devices, lambda known: known.ceilings),
         *memory.data(of_traces(traces), "trace"),
     )

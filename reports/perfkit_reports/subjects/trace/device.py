@@ -28,7 +28,6 @@ def _launches(trace: RankTrace, end: str) -> Sequence[Block]:
     return (
         *listed(f"launched{end}", filter(None, told)),
         *table(f"host_calls{end}", _HOST_CALLS, columns.HOST_CALLS, trace.host_calls, "kind of call"),
-        *table(f"gaps{end}", "Long gaps in which the device had nothing to do", columns.GAPS, trace.gaps, "place"),
         *table(f"streams{end}", title, of, trace.streams, "stream"),
     )
 

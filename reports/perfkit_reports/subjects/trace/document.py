@@ -5,10 +5,25 @@ from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.document import Document
 from perfkit_reports.subjects import findings, memory
-from perfkit_reports.subjects.trace import costs, device, explained, headline, products, ranks, replayed, step
+from perfkit_reports.subjects.trace import (
+    changes,
+    costs,
+    device,
+    explained,
+    flame,
+    headline,
+    idle,
+    products,
+    ranks,
+    replayed,
+    step,
+    timeline,
+)
+from perfkit_reports.subjects.trace.chosen import chosen
 from perfkit_reports.subjects.trace.data import data
-from perfkit_reports.subjects.trace.series import memory_holders
+from perfkit_reports.subjects.trace.series import detailed, memory_holders
 from perfkit_reports.subjects.trace.summary import summary
+from perfkit_reports.subjects.trace.tiles import tiles
 
 
 def _memory(analysis: TraceAnalysis) -> Section | None:
@@ -18,9 +33,12 @@ def _memory(analysis: TraceAnalysis) -> Section | None:
 
 
 _SECTIONS = (
-    step.changes,
+    changes.section,
     step.time,
+    timeline.timeline,
     replayed.replayed,
+    idle.idle,
+    flame.flames,
     step.roofline,
     costs.savings,
     products.products,
@@ -35,7 +53,7 @@ _SECTIONS = (
 
 def document(analysis: TraceAnalysis) -> Document:
     """Sections that have nothing to say are left out."""
-    found = findings.section(analysis.findings, "Trace" if len(analysis.traces) > 1 else "")
+    found = findings.section(analysis.findings, "Trace" if len(analysis.traces) > 1 else "", traces=analysis.traces)
     told = [section for make in _SECTIONS if (section := make(analysis)) is not None]
     return Document(
         kind="trace",
@@ -45,9 +63,10 @@ def document(analysis: TraceAnalysis) -> Document:
         created_at=analysis.created_at,
         eyebrow=(analysis.title, analysis.created_at[:10]),
         lead=tuple(headline.remarks(analysis)),
-        tiles=tuple(headline.tiles(analysis)),
-        warnings=analysis.warnings,
+        tiles=tuple(tiles(analysis)),
+        warnings=(*analysis.warnings, *changes.caveats(analysis)),
         sections=(found, *told),
         data=data(analysis),
         raw={TRACE_REPORT_FILE: analysis, SUMMARY_FILE: summary(analysis)},
+        chosen=lambda: chosen(detailed(analysis), costs.limit(analysis), analysis.findings),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from perfkit import units
 from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
@@ -14,6 +14,7 @@ from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column, telling
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.selection import key_of_product
 from perfkit_reports.subjects.tables import table
 from perfkit_reports.subjects.trace.costs import FIGURES, SAVINGS
 from perfkit_reports.subjects.trace.parts import by_trace
@@ -169,7 +170,8 @@ def section(traces: Sequence[RankTrace]) -> Section | None:
 def _tables(trace: RankTrace, end: str) -> Sequence[Block]:
     gemms, attentions = telling(_GEMMS, trace.gemms), telling(_ATTENTIONS, trace.attentions)
     what = "shape" if trace.device == CPU else "shape and kernel"
-    ranked = {"whats": what.replace("shape", "shapes").replace("kernel", "kernels"), "sorted": SAVINGS}
+    whats = what.replace("shape", "shapes").replace("kernel", "kernels")
+    ranked: dict[str, Any] = {"whats": whats, "sorted": SAVINGS, "about": key_of_product}
     return (
         *table(f"gemms{end}", "GEMMs", gemms, trace.gemms, what, **ranked),
         *table(f"attentions{end}", "Fused attention", attentions, trace.attentions, what, **ranked),

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from perfkit import units
-from perfkit.analysis.model.replay import Replay, Simulated
+from perfkit.analysis.model.replay import PathRow, Replay, Simulated
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit_reports.cells import seconds, share, text
+from perfkit_reports.cells import code, seconds, share, short, text, whole
 from perfkit_reports.document.blocks import Bar, Bars, Block, Details, Section, Text
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import Column
@@ -23,9 +23,32 @@ _PATH: tuple[Column[tuple[str, float, float]], ...] = (
     Column("On the critical path", lambda row: seconds(row[1])),
     Column("Of the trace", lambda row: share(row[1] / row[2]), meter=True),
 )
+_STRETCHES: tuple[Column[tuple[PathRow, float]], ...] = (
+    Column("What", lambda told: _what(told[0]), numeric=False, code=True, wrap=True),
+    Column("Kind", lambda told: text(told[0].kind), numeric=False),
+    Column("On the path", lambda told: seconds(told[0].seconds)),
+    Column("Of the path", lambda told: share(told[0].seconds / told[1]), meter=True),
+    Column("Stretches", lambda told: whole(told[0].stretches), help="times that the path leads through it"),
+    Column("Longest", lambda told: seconds(told[0].longest_s)),
+    Column("Line", lambda told: short(told[0].line, 48), numeric=False, wrap=True, help="of the function"),
+    Column(
+        "Module", lambda told: short(told[0].module, 40), numeric=False, wrap=True, help="without the numbers of layers"
+    ),
+    Column(
+        "At",
+        lambda told: seconds(told[0].longest_start_s),
+        help="when the longest began, since the beginning of the path",
+        weight=Weight.DETAIL,
+    ),
+)
 _LEAST = 1e-4  # of the path, what is shown
 _NO_STEPS = "the host marks no steps"
 _NO_SUM = "what is changed is no duration of kernels"
+
+
+def _what(row: PathRow) -> Cell:
+    """The op, and the call of the runtime that waited."""
+    return code(" in ".join(part for part in (row.call, row.op) if part), 48)
 
 
 def _step_gain(row: Simulated) -> Cell:
@@ -61,8 +84,8 @@ def _replayed(trace: RankTrace, end: str) -> Sequence[Block]:
     if trace.replay is None or not trace.replay.replayed_s:
         return ()
     replay = trace.replay
-    whole = replay.replayed_s
-    path = [(kind, spent, whole) for kind, spent in _shown(replay.critical_path, whole).items()]
+    total = replay.replayed_s
+    path = [(kind, spent, total) for kind, spent in _shown(replay.critical_path, total).items()]
     bars = [
         _bar("as recorded", replay.critical_path),
         *(_bar(one.what, one.critical_path) for one in trace.what_ifs if not one.refused),
@@ -79,6 +102,13 @@ def _replayed(trace: RankTrace, end: str) -> Sequence[Block]:
             whole="of the critical path",
             caption="What the trace's length is made of: from its end back along what each thing waited for last. "
             f"Replay error {replay.error * 100:+.2f} %.",
+        ),
+        *table(
+            f"path_stretches{end}",
+            "What the critical path leads through",
+            _STRETCHES,
+            [(row, replay.recorded_s) for row in replay.stretches],
+            "place",
         ),
         *listed(f"replay-assumes{end}", _assumed(trace.collectives, replay), "What the replay assumes", style="list"),
         Details(id=f"critical-path-table{end}", title="The critical path as a table", blocks=rows),
@@ -109,7 +139,11 @@ def _refused(replay: Replay, end: str) -> tuple[Text, ...]:
 
 
 def _assumed(collectives: Sequence[CollectiveRow], replay: Replay) -> list[str]:
-    waits = "A collective's time holds the lateness of the other ranks: without communication that goes, too."
+    waits = (
+        f"Gains are simulated with {replay.ranks} ranks at once: a collective ends when the last of these has come."
+        if replay.ranks > 1
+        else "A collective's time holds the lateness of the other ranks: without communication that goes, too."
+    )
     return [
         *([waits] if collectives or COMMUNICATION in replay.critical_path else []),
         "Kernels keep their durations when others run beside them.",

@@ -1,4 +1,4 @@
-"""What changed, where a step's time goes, how it stands to the roofs, and what could be saved."""
+"""Where a step's time goes, how it stands to the roofs, and what could be saved."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,14 +7,13 @@ from perfkit import units
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit_reports.charts import changes as changes_chart
 from perfkit_reports.charts import roofline as roofline_chart
 from perfkit_reports.charts.plane import Plane
 from perfkit_reports.charts.roofs import placeable
-from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Details, Section, Text
+from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Section, Text
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.tables import listed, table
-from perfkit_reports.subjects.trace import columns, headline, story
+from perfkit_reports.subjects.tables import listed
+from perfkit_reports.subjects.trace import headline
 from perfkit_reports.subjects.trace.series import (
     BARS,
     detailed,
@@ -30,6 +29,7 @@ _SUM = (
     "The parts sum to 100 %. Computing counts first; communication and copies only where nothing was computed beside "
     "them."
 )
+_TO_SCALE = _SUM.replace("sum to 100 %", "of a bar sum to its step, to one scale")
 _CUT = (
     f"At most {BARS} bars: the slowest steps and the busiest streams, in order; all are in tables/steps.parquet and "
     "tables/streams.parquet."
@@ -55,20 +55,6 @@ _MEANING = {
 }
 
 
-def changes(analysis: TraceAnalysis) -> Section | None:
-    """What changed since another trace, op by op."""
-    difference = analysis.difference
-    if difference is None:
-        return None
-    chart, changed = changes_chart.chart(difference), difference.changes
-    blocks: tuple[Block, ...] = listed("no-changes", ["The two have no ops that could be matched."], style="empty")
-    if chart is not None:
-        rows = table("changes", "Changes by op", columns.changes(changed), changed, "op", weight=Weight.BRIEF)
-        folded = Details(id="all-changes", title="All changed ops as a table", blocks=rows, weight=Weight.BRIEF)
-        blocks = (chart, folded)
-    return Section("changed", "What changed", blocks, intro=tuple(story.difference(difference)))
-
-
 def time(analysis: TraceAnalysis) -> Section:
     """The parts of the step of each trace, and of its steps and streams."""
     total = len(every_trace(analysis))
@@ -77,7 +63,9 @@ def time(analysis: TraceAnalysis) -> Section:
     return split(detailed(analysis), trace_bars(analysis), "trace", none, few if total > BARS else "")
 
 
-def split(traces: Sequence[RankTrace], bars: Sequence[Bar], what: str, none: str, caption: str = "") -> Section:
+def split(
+    traces: Sequence[RankTrace], bars: Sequence[Bar], what: str, none: str, caption: str = "", *, to_scale: bool = False
+) -> Section:
     """`bars` sum to a step each; below are those of the steps and streams of `traces`, each of which is a `what`."""
     title = "Where the time went"
     if not bars:
@@ -88,14 +76,15 @@ def split(traces: Sequence[RankTrace], bars: Sequence[Bar], what: str, none: str
         bars=tuple(bars),
         label=f"Shares of a step's time by {what}",
         caption=caption,
+        to_scale=to_scale,
         weight=Weight.BRIEF,
     )
-    return Section("time", title, (whole, *_closer(traces, bars)), nav="Time", intro=_parts(bars))
+    return Section("time", title, (whole, *_closer(traces, bars)), nav="Time", intro=_parts(bars, to_scale=to_scale))
 
 
-def _parts(bars: Sequence[Bar]) -> tuple[str, ...]:
+def _parts(bars: Sequence[Bar], *, to_scale: bool) -> tuple[str, ...]:
     shown = {category for bar in bars for category in bar.categories}
-    return (_SUM, *(text for category, text in _MEANING.items() if category in shown))
+    return (_TO_SCALE if to_scale else _SUM, *(text for category, text in _MEANING.items() if category in shown))
 
 
 def _closer(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tuple[Block, ...]:

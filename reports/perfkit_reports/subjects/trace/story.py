@@ -2,13 +2,12 @@
 
 from perfkit import units
 from perfkit.analysis.model.coverage import Coverage
-from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.launches import Launches
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.record import Unknown
 from perfkit_reports.cells import count
-from perfkit_reports.wording import bounded, plural, sentence, signed_seconds
+from perfkit_reports.wording import bounded, plural, sentence
 
 # Of communication or copies: from here on what lies outside of the steps is told.
 _OUTSIDE = 0.01
@@ -163,16 +162,6 @@ def fleet(job: Fleet) -> list[str]:
     if job.step_spread is not None:
         lines.append(f"Step times of the ranks differ by {units.percent(job.step_spread)}.")
     return lines + [sentence(note) for note in job.notes]
-
-
-def difference(changed: TraceDifference) -> list[str]:
-    """The total, and what makes the two hard to compare."""
-    change = changed.after_step_s - changed.before_step_s
-    total = (
-        f"{changed.after} against {changed.before}: {units.seconds(changed.before_step_s)} became "
-        f"{units.seconds(changed.after_step_s)}, {signed_seconds(change)} a step."
-    )
-    return [total, *(sentence(note) for note in changed.notes)]
 
 
 def reading(trace: RankTrace) -> str:

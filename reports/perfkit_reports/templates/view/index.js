@@ -23,6 +23,9 @@
   function line(run) {
     const links = [];
     if (run.live.length) links.push(element("a", "live", { href: address("live", run.path), "aria-label": `Live figures of ${run.path}` }));
+    const tick = element("input", [], { type: "checkbox", "aria-label": `Compare ${run.path}`, title: "Compare" });
+    tick.checked = picked.has(run.path);
+    tick.addEventListener("change", () => pick(run, tick.checked));
     const open = run.state === "damaged" ? run.name : element("a", run.name, { href: address(run.state === "running" && run.live.length ? "live" : "report", run.path) });
     const what = element("small", [run.kind === "suite" ? "" : `${run.kind} · `, run.path, links.length ? " · " : "", ...links]);
     const pill = element("span", run.status, { class: `pill ${run.tone}` });
@@ -30,7 +33,7 @@
     const shown = names.length > 3 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
     const { of, step, throughput, peak, mfu } = run.figures;
     const row = element("tr", [
-      element("th", [open, what], { scope: "row" }),
+      element("th", [...(comparable(run) ? [tick] : []), open, what], { scope: "row" }),
       element("td", run.reason ? [pill, element("small", run.reason, { title: run.reason })] : [pill], { class: "state" }),
       element("td", run.created || element("span", "n/a", { class: "na", title: "the folder does not tell" })),
       figure(step, of), figure(throughput), figure(peak), figure(mfu),
@@ -41,6 +44,65 @@
     for (const [index, cell] of [...row.cells].entries()) cell.dataset.title = titles[index]; // for narrow screens
     return row;
   }
+
+  // Runs that are to be compared, in the order in which they were chosen: path -> variant, "" for its baseline. The
+  // first is what the others are held against.
+  const most = JSON.parse(byId("data").textContent).most;
+  const picked = new Map();
+  const EACH = "*";
+  const comparable = (run) => ["suite", "trace", "memory"].includes(run.kind) && run.state !== "damaged";
+  function pick(run, on) {
+    if (on) picked.set(run.path, "");
+    else picked.delete(run.path);
+    compared();
+    keep();
+  }
+  const runAt = (path) => entries.find((entry) => entry.run.path === path)?.run;
+  function named(path) {
+    const variants = runAt(path)?.outcomes.map((outcome) => outcome.variant) ?? [];
+    const variant = picked.get(path);
+    if (variant === EACH) return variants.map((each) => `${path}@${each}`);
+    return [variant ? `${path}@${variant}` : path];
+  }
+  function compared() {
+    const paths = [...picked.keys()];
+    const shown = paths.map((path, place) => {
+      const variants = runAt(path)?.outcomes.map((outcome) => outcome.variant) ?? [];
+      const parts = [element("b", path)];
+      if (variants.length > 1) {
+        const options = [["", "baseline"], ...variants.map((each) => [each, each]), [EACH, "each variant"]];
+        const box = element("select", options.filter(([value], at) => !at || value !== "baseline").map(([value, text]) => element("option", text, { value: value || " " })), { "aria-label": `Variant of ${path}` });
+        for (const option of box.options) option.value = option.value.trim();
+        box.value = picked.get(path);
+        box.addEventListener("change", () => {
+          picked.set(path, box.value);
+          link();
+          keep();
+        });
+        parts.push(" ", box);
+      }
+      return element("span", [...(place ? [place === 1 ? " against it: " : ", "] : ["first: "]), ...parts]);
+    });
+    byId("picked").replaceChildren(...shown);
+    byId("comparing").hidden = !paths.length;
+    link();
+  }
+  function link() {
+    const runs = [...picked.keys()].flatMap(named);
+    const enough = runs.length > 1 && runs.length <= most;
+    const to = byId("compare");
+    to.textContent = runs.length > most ? `At most ${most} runs` : enough ? `Compare ${runs.length} runs` : "Choose another run";
+    if (enough) to.href = `/compare?${new URLSearchParams(runs.map((run) => ["run", run]))}`;
+    else to.removeAttribute("href");
+    to.setAttribute("aria-disabled", String(!enough));
+  }
+  byId("clear").addEventListener("click", () => {
+    picked.clear();
+    for (const box of document.querySelectorAll("#list input[type=checkbox]")) box.checked = false;
+    compared();
+    keep();
+    words.focus();
+  });
 
   // What a run is sorted by; null where that is not known, which stays last.
   const KEYS = {
@@ -74,7 +136,11 @@
     const matches = (entry) =>
       (!kind.value || entry.run.kind === kind.value) && (!state.value || entry.run.status === state.value) && wanted.every((word) => entry.words.includes(word));
     const shown = entries.filter(matches).sort(compare); // the server's order, newest first, is kept among equals
+    const focused = body.contains(document.activeElement) ? document.activeElement : null;
+    const [was, links] = [focused?.closest("tr"), (row) => [...row.querySelectorAll("a, input")]];
     body.replaceChildren(...shown.map((entry) => entry.row));
+    const now = focused && shown.find(({ row }) => row.dataset.path === was.dataset.path)?.row;
+    if (now) links(now)[links(was).indexOf(focused)]?.focus({ preventScroll: true });
     const running = entries.filter((entry) => entry.run.state === "running").length;
     byId("count").textContent = `${shown.length} of ${entries.length}${running ? `, ${running} running` : ""}`;
     byId("none").hidden = shown.length > 0;
@@ -86,6 +152,7 @@
   function keep() {
     const asked = new URLSearchParams();
     for (const box of [words, kind, state]) if (box.value) asked.set(box.id, box.value);
+    for (const [path, variant] of picked) asked.append("compare", variant ? `${path}@${variant}` : path);
     if (sorted.key !== "created" || sorted.order !== "descending") asked.set("sort", `${sorted.key} ${sorted.order}`);
     history.replaceState(null, "", asked.size ? `?${asked}` : location.pathname);
   }
@@ -114,7 +181,16 @@
   const [key, order] = (asked.get("sort") ?? "").split(" ");
   if (key in KEYS && ["ascending", "descending"].includes(order)) sorted = { key, order };
   mark();
-  take(JSON.parse(byId("data").textContent));
+  const data = JSON.parse(byId("data").textContent);
+  for (const run of asked.getAll("compare")) {
+    const at = run.lastIndexOf("@");
+    const whole = data.runs.some((each) => each.path === run);
+    if (!whole && at < 0) continue; // it was removed
+    const path = whole ? run : run.slice(0, at);
+    if (data.runs.some((each) => each.path === path && comparable(each))) picked.set(path, whole ? "" : run.slice(at + 1));
+  }
+  take(data);
+  compared();
 
   let last = "";
   async function look() {

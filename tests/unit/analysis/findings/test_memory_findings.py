@@ -347,6 +347,18 @@ def test_what_each_step_leaves_behind_is_told_with_its_origins() -> None:
     assert "loss.item()" not in only(memory_findings(account({}, growth=other))).action
 
 
+def test_the_history_of_lbfgs_is_no_leak_but_what_else_grows_beside_it_is() -> None:
+    history = Growth(bytes_per_step=2 * MIB, blocks_per_step=8.0, steps=4, category="optimizer state", op="aten::sub")
+    leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=4, category="activation")
+    told = only(memory_findings(account({}, growth=(history,)), optimizers=frozenset({"LBFGS"})))
+    assert (told.severity, told.title) == ("note", "The history of L-BFGS grows by 2.00 MiB a step")
+    assert "history_size=10" in told.action
+    both = memory_findings(account({}, growth=(history, leak)), optimizers=frozenset({"LBFGS"}))
+    assert [finding.title for finding in both] == ["Each step leaves 1.00 MiB behind", told.title]
+    adam = only(memory_findings(account({}, growth=(history,)), optimizers=frozenset({"AdamW"})))
+    assert adam.title == "Each step leaves 2.00 MiB behind"
+
+
 def test_what_has_no_category_is_a_note_above_one_percent() -> None:
     finding = only(memory_findings(account({"unknown": 20}, rows=(row("unknown", "", "aten::sort", 20),))))
     assert (finding.severity, finding.title) == ("note", "2.0 % of the peak is of no known category")

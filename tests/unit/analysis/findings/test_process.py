@@ -12,7 +12,7 @@ TORCH = "/venv/lib/python3.12/site-packages/torch"
 
 def main(*stacks: tuple[str, int]) -> SampledThread:
     text = "".join(f'process 7:"x";thread (7): MainThread;train (/home/me/t.py:3){stack} {n}\n' for stack, n in stacks)
-    [thread] = read_collapsed(text, hz=100.0, seconds=1.0, directory="/home/me")
+    [thread] = read_collapsed(text, pid=1, hz=100.0, seconds=1.0, directory="/home/me")
     return thread
 
 

@@ -9,6 +9,7 @@ from perfkit.analysis.findings.of_traces import trace_findings
 from perfkit.analysis.model.coverage import Uncovered
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.graphs import ReplayedGraph
+from perfkit.analysis.model.idle import LATE, PEERS, SYNC
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
 from perfkit.analysis.model.time_split import PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
@@ -479,7 +480,10 @@ def exposed(seconds: float) -> Overlap:
 
 
 def test_exposed_communication_names_what_hides_it() -> None:
-    finding = of(rank_trace(overlap=exposed(0.2), collectives=(collective("allreduce", 0.2),)), "exposed communication")
+    reduced = rank_trace(
+        overlap=exposed(0.2), collectives=(collective("allreduce", 0.2),), ops=(mm("bf16", phase="backward"),)
+    )
+    finding = of(reduced, "exposed communication")
     assert finding is not None
     assert finding.gain_s == 0.2
     assert "60 % of communication is hidden" in finding.evidence
@@ -491,6 +495,29 @@ def test_exposed_communication_names_what_hides_it() -> None:
     assert experts is not None
     assert "async_op=True" in experts.action
     assert of(rank_trace(overlap=exposed(0.0), collectives=(collective("allreduce", 0.0),)), "exposed comm") is None
+
+
+def test_a_step_without_a_backward_pass_reduces_no_gradients() -> None:
+    reduced: dict[str, Any] = {
+        "overlap": exposed(0.2),
+        "collectives": (collective("allreduce", 0.2, message_bytes=4096),),
+    }
+    forward, backward = mm("bf16", phase="forward"), mm("bf16", phase="backward")
+    graph = ReplayedGraph(nodes=100, launches=2, seconds=0.3, joined=100, capture="a")
+    for title in ("exposed communication", "carry less"):
+        inferring = of(rank_trace(**reduced, ops=(forward,)), title)
+        training = of(rank_trace(**reduced, ops=(forward, backward)), title)
+        unknown = of(rank_trace(**reduced, ops=(forward,), graphs=(graph,)), title)
+        assert inferring is not None
+        assert training is not None
+        assert unknown is not None
+        assert "bucket_cap_mb" not in inferring.action
+        assert "bucket_cap_mb" in training.action
+        assert "bucket_cap_mb" in unknown.action
+    gathered: dict[str, Any] = {"overlap": exposed(0.2), "collectives": (collective("_allgather_base", 0.2),)}
+    sharded = of(rank_trace(**gathered, ops=(forward,)), "exposed comm")
+    assert sharded is not None
+    assert "backward" not in sharded.action
 
 
 def test_large_messages_below_the_links_rate() -> None:
@@ -679,3 +706,32 @@ def test_gains_in_kernels_are_at_least_and_in_idle_time_at_most_where_kernels_we
         gains = {finding.title.split(":")[0]: finding.gain_bound for finding in found if finding.gain_s is not None}
         assert set(gains.values()) == {AT_MOST, bound}
         assert next(each for title, each in gains.items() if "waits for the CPU" in title) == AT_MOST
+
+
+def test_functions_that_a_trace_names_are_told_of_late_launches_and_of_waits() -> None:
+    collate, small = "/home/me/train.py(88): collate", "/home/me/other.py(1): small"
+    rows = (
+        gap(0.2, cause=LATE, own=collate, op="aten::mm"),
+        gap(0.1, cause=LATE, own=collate, op="aten::add"),
+        gap(0.08, cause=LATE),
+        gap(0.02, cause=LATE, own=small),
+        gap(0.06, cause=SYNC, own=collate),
+    )
+    trace = rank_trace(launches=launches(starved_s=0.46, late_s=0.4), gaps=rows)
+    finding = of(trace, "waits for the CPU 40 % of the step")
+    assert finding is not None
+    assert finding.evidence.endswith("; 75 % of the idle time in collate (train.py:88)")
+    waited = rank_trace(host_calls=(call("wait", "cudaStreamSynchronize", 1.0, 0.06),), gaps=rows)
+    finding = of(waited, "waits for the device")
+    assert finding is not None
+    assert finding.evidence.endswith("; 100 % of the idle time in collate (train.py:88)")
+
+
+def test_a_host_in_a_collective_waits_for_the_others() -> None:
+    finding = of(rank_trace(gaps=(gap(0.2, cause=PEERS, range="gloo:all_reduce"),)), "nothing to do")
+    assert finding is not None
+    assert "the range gloo:all_reduce" in finding.title
+    assert finding.action.startswith("The host is in a collective")
+    unnamed = of(rank_trace(gaps=(gap(0.2, cause=PEERS),)), "nothing to do")
+    assert unnamed is not None
+    assert "200 ms: waiting for other ranks" in unnamed.evidence

@@ -95,3 +95,31 @@ def test_what_a_rule_is_for(case: Case, tmp_path: Path) -> None:
     assert span() == pytest.approx(true, rel=0.01)
     new.lag_ns[graph.edges.kind == case.kind] = -np.inf
     assert abs(span() / true - 1) > 0.05
+
+
+def test_a_thread_is_woken_after_the_wait_that_another_one_ended_with(tmp_path: Path) -> None:
+    main, backward = [], []
+    for number in range(20):
+        main += [_op(60_000), Instruction("sync", stream=0), Instruction("signal", token=2 * number)]
+        main.append(Instruction("await", token=2 * number + 1, before=10_000))
+        backward += [Instruction("await", token=2 * number, before=10_000), *(_op(1_000) for _ in range(30))]
+        backward.append(Instruction("signal", token=2 * number + 1))
+    made = Program([[[*main, _op(1_000)], backward]])
+    replayed = replayed_program(made, tmp_path)
+    assert abs(replayed.result.error) < 0.005
+    new = modified(replayed.graph, replayed.work, parse("kernels=3"))
+    times = simulate(replayed.graph.order, new.weights(replayed.graph))
+    span = float((times[replayed.graph.order.place] + new.duration_ns).max())
+    assert span == pytest.approx(span_ns(run(changes.kernels(3)(made))), rel=0.01)
+
+
+def test_nothing_is_fused_across_a_hand_off_or_the_end_of_a_step(tmp_path: Path) -> None:
+    short = [_op(30_000, kind="elementwise") for _ in range(2)]
+    step = [Instruction("step"), *short, Instruction("signal", token=0), Instruction("await", token=1), *short]
+    main = [*step, Instruction("end", number=0), Instruction("step", number=1), *short, Instruction("end", number=1)]
+    backward = [Instruction("await", token=0, before=10_000), _op(60_000), _op(60_000), Instruction("signal", token=1)]
+    made = Program([[[*main, Instruction("sync", stream=0)], backward]])
+    replayed = replayed_program(made, tmp_path)
+    new = modified(replayed.graph, replayed.work, parse("fuse=elementwise"))
+    kernels = new.duration_ns[replayed.graph.first_kernel :]
+    assert int((kernels > 0).sum()) == 3 + 2  # of each pair one is left

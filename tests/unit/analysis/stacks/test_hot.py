@@ -8,17 +8,15 @@ from perfkit.analysis.findings.trace.lines import in_data, in_python
 from perfkit.analysis.model.stacks import LoopStacks, ThreadStacks
 from perfkit.analysis.stacks.hot import hot_stacks, thread_stacks
 from perfkit.store.stacks import (
-    FREE,
-    HELD,
     LIBRARY,
     LOOP,
     OURS,
     PROGRAM,
-    UNTOLD,
     WORKER,
     Call,
     SampledThread,
     StackFunction,
+    Stacks,
     Taken,
 )
 from tests.fixtures.sample_loops import LOOP as SAMPLE
@@ -40,7 +38,14 @@ CALLS = (
 )
 
 
-def thread(*taken: tuple[int, str, str, int], **fields: Any) -> SampledThread:
+Counted = tuple[int, str, int]
+
+
+def counted(taken: tuple[Counted, ...]) -> tuple[Taken, ...]:
+    return tuple(Taken(node=node, phase=phase, count=count) for node, phase, count in taken)
+
+
+def thread(*taken: Counted, held: tuple[Counted, ...] | None = None, **fields: Any) -> SampledThread:
     return SampledThread(
         **{
             "thread": LOOP,
@@ -50,7 +55,8 @@ def thread(*taken: tuple[int, str, str, int], **fields: Any) -> SampledThread:
             "seconds": 1.0,
             "functions": FUNCTIONS,
             "calls": CALLS,
-            "taken": tuple(Taken(node=node, phase=phase, lock=lock, count=count) for node, phase, lock, count in taken),
+            "taken": counted(taken),
+            "held": None if held is None else counted(held),
             **fields,
         }
     )
@@ -63,7 +69,7 @@ def hot(*threads: SampledThread) -> ThreadStacks:
 
 
 def test_the_programs_innermost_line_has_what_it_calls_of_libraries() -> None:
-    found = hot(thread((0, "", HELD, 1), (1, "", HELD, 4), (2, "", FREE, 3), (2, "", HELD, 2)))
+    found = hot(thread((0, "", 1), (1, "", 4), (2, "", 5), held=((0, "", 1), (1, "", 4), (2, "", 2))))
     first, second = found.lines
     assert (first.function, first.place, first.inside) == ("main", "train.py:10", "linear")
     assert (first.share, first.itself, first.total) == pytest.approx((0.6, 0.1, 1.0))
@@ -74,47 +80,63 @@ def test_the_programs_innermost_line_has_what_it_calls_of_libraries() -> None:
     assert found.held == pytest.approx(0.7)
 
 
-def test_what_is_not_known_of_the_lock_is_not_counted() -> None:
-    found = hot(thread((0, "", UNTOLD, 5), (1, "", HELD, 5)))
-    assert found.held == 1.0
-    assert found.lines[0].held is None or found.lines[1].held is None
-    assert hot(thread((0, "", UNTOLD, 5))).held is None
+def test_samples_of_the_lock_are_others_than_those_of_the_stack() -> None:
+    found = hot(thread((0, "", 5), (1, "", 5), held=((1, "", 7), (3, "", 1), (4, "", 1))))
+    assert (found.held, [line.held for line in found.lines]) == (pytest.approx(0.9), [0.0, 1.0])
+    assert [place.function for place in found.python] == ["Set.__getitem__"]
+    assert hot(thread((0, "", 5), held=())).held == 0.0
+    unknown = hot(thread((0, "", 5)))
+    assert (unknown.held, unknown.lines[0].held, unknown.python) == (None, None, ())
 
 
 def test_perfkits_own_time_is_its_own() -> None:
-    found = hot(thread((3, "", HELD, 1), (0, "", HELD, 3)))
+    found = hot(thread((3, "", 1), (0, "", 3)))
     assert found.ours == pytest.approx(0.25)
     assert [line.function for line in found.lines] == ["main"]
 
 
 def test_workers_that_wait_to_be_asked_are_left_out() -> None:
-    found = hot(
-        thread((4, "", FREE, 9), (1, "", HELD, 1), thread=WORKER), thread((1, "", HELD, 1), thread=WORKER, pid=2)
-    )
+    found = hot(thread((4, "", 9), (1, "", 1), thread=WORKER), thread((1, "", 1), thread=WORKER, pid=2))
     assert (found.idle, found.samples, found.processes) == (9, 2, 2)
     assert found.lines[0].share == 1.0
-    assert thread_stacks([thread((4, "", FREE, 9), thread=WORKER)]) is None
-    assert hot(thread((4, "", FREE, 9))).unnamed == 1.0  # the loop itself is told of whatever it waits for
+    assert thread_stacks([thread((4, "", 9), thread=WORKER)]) is None
+    assert hot(thread((4, "", 9))).unnamed == 1.0  # the loop itself is told of whatever it waits for
 
 
 def test_nothing_sampled_is_nothing_known() -> None:
     assert hot_stacks([]) is None
-    assert hot_stacks([thread()]) is None
+    assert hot_stacks([Stacks(threads=(thread(),), reason="no")]) == LoopStacks(reason="no")
+
+
+def test_what_sampling_took_is_a_ranks_share_of_a_core() -> None:
+    rank = Stacks(threads=(thread((0, "", 8)),), seconds=2.0, cost_s=0.1, failed=1)
+    found = hot_stacks([rank, rank])
+    assert found is not None
+    assert (found.cost, found.failed) == (pytest.approx(0.05), pytest.approx(1 / 9))
+
+
+def test_samples_that_failed_are_a_share_of_those_of_all_threads() -> None:
+    worker = thread((1, "", 6), thread=WORKER, pid=2)
+    found = hot_stacks([Stacks(threads=(thread((0, "", 8), held=((0, "", 4),)), worker), seconds=2.0, failed=2)])
+    assert found is not None
+    assert found.failed == pytest.approx(2 / 20)
 
 
 def test_findings_name_lines() -> None:
-    own = thread((1, "data", FREE, 30), (0, "", HELD, 41), (2, "forward", FREE, 29))
-    worker = thread((1, "", HELD, 50), (4, "", FREE, 50), thread=WORKER)
-    loop = changed(SAMPLE, stacks=hot_stacks([own]))
-    assert in_python(loop) == "; of 100 samples of timed steps Python ran in 41 % in main (train.py:10)"
-    assert in_data(loop) == "; of 100 samples of timed steps 30 % in __getitem__ (data/set.py:88)"
-    assert in_data(changed(SAMPLE, stacks=hot_stacks([own, worker]))) == (
+    own = thread((1, "data", 30), (0, "", 41), (2, "forward", 29), held=((1, "data", 9), (0, "", 41)))
+    worker = thread((1, "", 50), (4, "", 50), thread=WORKER)
+    loop = changed(SAMPLE, stacks=hot_stacks([Stacks(threads=(own,))]))
+    assert in_python(loop) == "; of 100 samples of the loop Python ran in 41 % in main (train.py:10)"
+    assert in_data(loop) == "; of 100 samples of the loop 30 % in __getitem__ (data/set.py:88)"
+    assert in_data(changed(SAMPLE, stacks=hot_stacks([Stacks(threads=(own, worker))]))) == (
         "; of 50 samples of its working workers 100 % in __getitem__ (data/set.py:88)"
     )
 
 
 def test_findings_name_no_lines_of_a_handful_of_samples() -> None:
-    few = changed(SAMPLE, stacks=hot_stacks([thread((1, "data", FREE, 3), (0, "", HELD, 4))]))
+    few = changed(
+        SAMPLE, stacks=hot_stacks([Stacks(threads=(thread((1, "data", 3), (0, "", 4), held=((0, "", 4),)),))])
+    )
     assert (in_python(few), in_data(few)) == ("", "")
     assert (in_python(SAMPLE), in_data(SAMPLE), in_python(None)) == ("", "", "")
     assert in_data(changed(SAMPLE, stacks=LoopStacks())) == ""

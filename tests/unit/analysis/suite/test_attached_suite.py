@@ -11,6 +11,9 @@ from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import Watched
 from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.ranks.together import RankReplay
+from perfkit.analysis.suite import read_passes
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.files import write_json
 from perfkit.record import (
@@ -135,6 +138,13 @@ def test_waiting_for_data_is_told_as_timed_and_others_as_parts_of_a_timed_step(t
     # In the trace 200 of 1000 us are the host's beside the 300 of the data; a timed step takes half as long.
     host = told(analysis, "20 % of the step is Python and dispatch")
     assert host.gain_s == pytest.approx(0.0001)
+    # The replay has the same of the traced step, told as the same parts of a timed one.
+    assert waiting.simulated_s == pytest.approx(0.00015, rel=0.05)
+    assert host.simulated_s == pytest.approx(0.0001, rel=0.05)
+    traced = analysis.variants[0].traced_step
+    assert traced is not None
+    assert traced.gains is not None
+    assert 0.0005 <= (traced.gains.together_s or 0.0) <= sum(traced.gains.of.values()) + 1e-9
     assert not any("not add up" in detail for finding in (host, waiting) for detail in finding.details)
     split = {part.category: part.share for part in analysis.variants[0].time_split}
     assert split["waiting for data"] == pytest.approx(0.3)
@@ -150,6 +160,23 @@ def test_the_gain_of_a_slower_rank_is_a_part_of_its_own_traced_step(tmp_path: Pa
     host = told(analyse(tmp_path), "Python and dispatch")
     assert host.variant == "train, rank 1"
     assert host.gain_s == pytest.approx(0.001 * 3200 / 4000)
+
+
+@pytest.mark.parametrize(("ranks", "kept"), [(2, 2), (3, 0)])
+def test_of_more_ranks_than_are_simulated_together_each_is_simulated_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int, kept: int
+) -> None:
+    monkeypatch.setattr(read_passes, "MOST_RANKS", 2)
+    seen: list[RankReplay] = []
+
+    def simulated(traces: list[RankTrace], arrivals: object, replays: Sequence[RankReplay | None]) -> list[RankTrace]:
+        seen.extend(replay for replay in replays if replay is not None)
+        return traces
+
+    monkeypatch.setattr(read_passes, "simulated_together", simulated)
+    records = [loop_record(rank=rank, world_size=ranks) for rank in range(ranks)]
+    write(tmp_path, {"run": records}, traced=range(ranks))
+    assert len(seen) == kept
 
 
 def test_little_waiting_is_not_told(tmp_path: Path) -> None:

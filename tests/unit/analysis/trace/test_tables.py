@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.compare import difference
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace import coverage, difference, modules, rank_trace, tables
+from perfkit.analysis.trace import coverage, modules, rank_trace, tables
 from perfkit.analysis.trace.rank_trace import analyse_trace
 from perfkit.analysis.trace.work import split_time
 from perfkit.trace.read import read_trace

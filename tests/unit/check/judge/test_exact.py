@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfkit.analysis.compare.environments import differences
 from perfkit.analysis.model.estimate import Missing
-from perfkit.check.judge.environments import differences
 from perfkit.check.judge.exact import judge_exact, judge_exact_quantities, judge_parity, not_compared
 from perfkit.check.judge.figures import RunFigures
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging

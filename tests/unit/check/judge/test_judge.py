@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from perfkit.check.judge.environments import differences
+from perfkit.analysis.compare.environments import differences
 from perfkit.check.judge.figures import RunFigures
 from perfkit.check.judge.judge import Evidence, family_of, gates, judge_variant, overall
 from perfkit.check.judge.looks import looks_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.suite import passes
+from perfkit.analysis.suite import read_passes
 from perfkit.check.judged import checked_variant
 from perfkit.check.observed import observed_case
 from perfkit.check.result import Judged, Why
@@ -68,7 +68,7 @@ def test_a_side_is_judged_from_what_was_read_of_it_once(tmp_path: Path, monkeypa
         read.append(path)
         return read_trace(path)
 
-    monkeypatch.setattr(passes, "read_trace", counted)
+    monkeypatch.setattr(read_passes, "read_trace", counted)
     before, after = (observed_case([side]) for side in sides)
     checked = [checked_variant("gpt", name, before.variants[name], after.variants[name], {}) for name in after.variants]
     assert all(each.why is not None and each.why.time is not None for each in checked)

@@ -122,6 +122,8 @@ import dataclasses, functools
 class Config:
     rate: float = 0.1
     def of(self): return self.rate
+    def __len__(self): return 1
+    def __call__(self): return self.rate
 
 handy = lambda: 1
 def work():
@@ -132,10 +134,10 @@ def work():
     main = ModuleType("script")
     vars(main)[DECORATOR] = steps.wrap
     exec(compile(steps.decorated(source, "script.py"), "script.py", "exec"), vars(main))
-    assert steps.complaint(main).endswith("choose from: Config.of, work")
+    assert steps.complaint(main).endswith("choose from: Config.__call__, Config.of, work")
     module = ModuleType("some.module")
     exec(compile(source.replace(b"handy = lambda: 1", b""), "module.py", "exec"), vars(module))
-    assert _defined(module) == ["Config.of", "work"]
+    assert _defined(module) == ["Config.of", "Config.__call__", "work"]
 
 
 def test_a_script_without_functions_says_so() -> None:

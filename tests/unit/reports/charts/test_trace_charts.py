@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import plotly.graph_objects as go
 import pytest
@@ -5,9 +7,10 @@ import pytest
 from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.charts import ranks, time_bars
-from perfkit_reports.charts.changes import parts
-from perfkit_reports.document.blocks import Bars, Chart, Figure
+from perfkit_reports.charts.changes import by_op
+from perfkit_reports.document.blocks import Bar, Bars, Chart, Figure
 from perfkit_reports.subjects.trace import document
+from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.document_blocks import blocks
 from tests.fixtures.sample_analysis import HOSTILE
@@ -54,7 +57,7 @@ def test_bars_of_time_sum_to_100_percent() -> None:
 def test_changes_sum_to_the_change_of_the_step() -> None:
     difference = sample.realistic().difference
     assert difference is not None
-    rows = parts(difference)
+    rows = by_op(difference)
     assert sum(seconds for _, seconds in rows) == pytest.approx(difference.after_step_s - difference.before_step_s)
     assert rows[0] == ("1. aten::_softmax (forward, blocks.*.attn)", pytest.approx(-6.2e-3 * 0.18))
 
@@ -75,11 +78,16 @@ def test_parts_of_a_rank_sum_to_its_step_and_late_ranks_are_marked() -> None:
     assert bars[-1]["y"] == pytest.approx([0.0, 1.9])
 
 
+def dots_of(figure: Any, kind: str) -> list[Any]:
+    """The traces of a kind, one for each kind of work."""
+    return [trace for trace in figure["data"] if trace.get("meta", {}).get("kind") == kind]
+
+
 def test_dots_name_kernels_readably_with_shapes_and_gain() -> None:
     figure = drawn(sample.alone())["roofline"]
-    dots = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "kernel"})
-    assert dots["visible"] is True
-    text = dots["hovertext"][0]
+    dots = dots_of(figure, "kernel")
+    assert all(trace["visible"] is True for trace in dots)
+    (text,) = [text for trace in dots for text in trace["hovertext"] if "softmax_warp_forward" in text]
     for part in ("softmax_warp_forward&lt;float", "[8192, 2048]", "bound by memory", "would save 4.29 ms a step"):
         assert part in text
 
@@ -91,8 +99,7 @@ def test_dots_show_even_where_work_is_a_small_part_of_the_step() -> None:
         for rows in (trace.ops, trace.kernels)
     )
     figure = drawn(sample.alone(ops=ops, kernels=kernels))["roofline"]
-    dots = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "kernel"})
-    assert max(dots["marker"]["size"]) == pytest.approx(36.0)
+    assert max(size for dots in dots_of(figure, "kernel") for size in dots["marker"]["size"]) == pytest.approx(36.0)
 
 
 def test_the_split_is_shown_before_and_after_a_change() -> None:
@@ -108,7 +115,7 @@ def test_counted_levels_of_memory_are_a_layer_of_their_own() -> None:
         for level, factor in (("l1", 0.1), ("l2", 0.5), ("memory", 1.0))
     )
     figure = drawn(sample.alone(level_points=levels))["roofline"]
-    layer = next(trace for trace in figure["data"] if trace.get("meta") == {"series": "rank 0", "kind": "level"})
+    (layer,) = dots_of(figure, "level")
     assert layer["visible"] is False
     assert len(set(layer["y"])) == 1
     assert layer["x"] == pytest.approx([first.intensity * factor for factor in (0.1, 0.5, 1.0)])
@@ -117,7 +124,7 @@ def test_counted_levels_of_memory_are_a_layer_of_their_own() -> None:
 def test_a_name_that_two_changes_share_keeps_a_bar_for_each() -> None:
     difference = sample.realistic().difference
     assert difference is not None
-    names = [name for name, _ in parts(difference)]
+    names = [name for name, _ in by_op(difference)]
     assert len(names) == len(set(names))
 
 
@@ -145,3 +152,29 @@ def test_a_rank_that_differs_stands_out_of_a_map() -> None:
     slow = [rank(place, step_s=2.0 if place == 7 else 1.0) for place in range(20)]
     (step,) = (trace for trace in ranks.chart(slow, {}).figure["data"] if trace["name"] == "step")
     assert step["marker"]["color"] == ["#d55e00ff" if place == 7 else "#7d848f40" for place in range(20)]
+
+
+def test_dots_of_a_trace_alone_are_coloured_by_kind_of_work_with_switches() -> None:
+    chart = blocks(document(sample.alone()))["roofline"]
+    assert isinstance(chart, Chart)
+    switches = {layer.value: layer.colour for layer in chart.layers if layer.key == "work"}
+    assert len(switches) > 2
+    shown = {dots["meta"]["work"]: dots["marker"]["color"] for dots in dots_of(chart.figure, "kernel")}
+    assert shown.items() <= switches.items()
+    assert all(len(dots["customdata"]) == len(dots["x"]) for dots in dots_of(chart.figure, "kernel"))
+
+
+def test_dots_of_several_traces_have_the_colours_of_these_and_that_is_said() -> None:
+    chart = blocks(document(sample.realistic()))["roofline"]
+    assert isinstance(chart, Chart)
+    assert not [layer for layer in chart.layers if layer.key == "work"]
+    assert chart.caption.startswith("Colours are those of the traces")
+
+
+def test_bars_to_scale_are_as_long_as_what_they_take() -> None:
+    bars = (Bar("a", rank_traces.split(0.2, computing=0.5, idle=0.5)), Bar("b", rank_traces.split(0.1, computing=1.0)))
+    figure = time_bars.chart(Bars(id="x", title="", bars=bars, label="", to_scale=True)).figure
+    computing = next(trace for trace in figure["data"] if trace["name"] == "computing")
+    assert dict(zip(computing["y"], computing["x"], strict=True)) == {"a": 100.0, "b": 100.0}
+    assert computing["text"] == ["100 ms", "100 ms"]
+    assert figure["layout"]["xaxis"]["range"] == [0, 200.0]

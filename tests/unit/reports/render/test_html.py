@@ -13,6 +13,8 @@ from perfkit_reports.document.cells import Cell, Mark
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column
 from perfkit_reports.render import html
+from perfkit_reports.render.moving import SCRIPTS
+from perfkit_reports.render.page import read_script, read_template
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_formats import HOSTILE, document, findings
 
@@ -107,6 +109,12 @@ def test_figures_and_the_saved_analysis_lie_in_the_page_as_json(page: Page) -> N
     assert json.loads(page.scripts["saved"]) == {"a": "</script>"}
     assert "Save JSON" in page.text
     assert "Save JSON" not in Page(html.render(replace(document(), saves=""))).text
+
+
+@pytest.mark.parametrize("name", ["report.js", "drawer.js", *SCRIPTS])
+def test_no_text_of_a_script_runs_over_lines_so_that_its_indentation_can_go(name: str) -> None:
+    assert all(line.count("`") % 2 == 0 for line in read_template(name).splitlines())
+    assert not any(line.startswith((" ", "//")) for line in read_script(name).splitlines())
 
 
 def test_details_are_folded(text: str) -> None:

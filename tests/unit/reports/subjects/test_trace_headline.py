@@ -1,13 +1,18 @@
+from typing import Any
+
 import msgspec
 import pytest
 
 from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.model.replay import FindingGains, Replay
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.cost.attention_mask import UNMASKED
 from perfkit.record import Measurement
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.subjects.trace.headline import headline, remarks, saving_s, tiles, without_roofline
+from perfkit_reports.subjects.trace.headline import file_name, headline, remarks, without_roofline
+from perfkit_reports.subjects.trace.tiles import tiles
+from perfkit_reports.subjects.trace.ways import saving_s
 from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
 
@@ -72,10 +77,23 @@ def test_the_latest_rank_leads_and_says_so() -> None:
     )
 
 
-def test_a_comparison_is_told_beside_the_headline() -> None:
-    assert remarks(sample.realistic()) == [
-        "Against main rank 0 the step changed by -15.3 %: 41.2 ms before, 34.9 ms now."
-    ]
+def test_files_are_named_as_files() -> None:
+    def called(label: str) -> str:
+        trace = rank_traces.rank_trace(label=label)
+        return file_name(
+            msgspec.structs.replace(trace, reading=msgspec.structs.replace(trace.reading, path="a/b.json"))
+        )
+
+    assert [called(label) for label in ("b", "rank 3", "a/b", "a/b.json", "a/b.json (2)")] == [
+        "b.json", "rank 3", "a/b", "b.json", "b.json (2)",
+    ]  # fmt: skip
+
+
+def test_a_comparison_is_the_headline_and_the_trace_is_told_below() -> None:
+    whole = sample.realistic()
+    assert headline(whole) == "15 % faster than main rank 0: 41.2 to 34.9 ms a step."
+    (told,) = remarks(whole)
+    assert told.startswith("rank 0: Step 34.9 ms on NVIDIA H100 80GB HBM3: 40 % memory-bound")
 
 
 @pytest.mark.parametrize(
@@ -149,3 +167,35 @@ def test_a_utilisation_that_counts_masked_pairs_says_so() -> None:
     masked = msgspec.structs.replace(trace, mfu=msgspec.structs.replace(trace.mfu, source=f"FLOPs; {UNMASKED}"))
     analysis = msgspec.structs.replace(sample.alone(), traces=(masked,))
     assert cells(analysis)["MFU"].detail == "HFU 18.9 %; modelled; counts masked pairs of attention, as PaLM does"
+
+
+def test_the_saving_is_what_the_replay_gains_with_all_work_at_its_roof() -> None:
+    analysis = sample.alone()
+    trace = analysis.traces[0]
+    replayed = Replay(recorded_s=1.0, replayed_s=1.0, error=0.0, nodes=9, busy=0.9, refused="", critical_path={})
+    gains = FindingGains(roofs_s=trace.step_s / 10, step_s=trace.step_s)
+
+    def told(**changed: Any) -> Cell:
+        one = msgspec.structs.replace(trace, **changed)
+        (tile,) = (tile for tile in tiles(msgspec.structs.replace(analysis, traces=(one,))) if "savings" in tile.title)
+        return tile.cell
+
+    simulated = told(replay=replayed, gains=gains)
+    assert (simulated.text, simulated.detail) == (
+        "3.49 ms",
+        "10 % of the step, were every kernel at its roof: simulated (summed 10.8 ms)",
+    )
+    more = told(replay=replayed, gains=msgspec.structs.replace(gains, together_s=trace.step_s / 5))
+    assert (more.text, more.detail) == (
+        "6.98 ms",
+        "20 % of the step, all findings together, simulated; 3.49 ms were every kernel at its roof (summed 10.8 ms)",
+    )
+    less = told(replay=replayed, gains=msgspec.structs.replace(gains, together_s=trace.step_s / 50))
+    assert less.text == "3.49 ms"
+    for refused in (
+        {"replay": None, "gains": gains},
+        {"replay": msgspec.structs.replace(replayed, refused="too far off"), "gains": gains},
+        {"replay": replayed, "gains": msgspec.structs.replace(gains, refused="kernels are missing")},
+        {"replay": replayed, "gains": None},
+    ):
+        assert told(**refused).text == "10.8 ms"

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from perfkit.analysis.model.replay import Replay, Simulated
+from perfkit.analysis.model.replay import PathRow, Replay, Simulated
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit_reports.document.blocks import Bars, Text, within
+from perfkit_reports.document.blocks import Bars, Table, Text, within
 from perfkit_reports.render import terminal
 from perfkit_reports.render.parquet import arrow
 from perfkit_reports.subjects.trace import document
@@ -103,3 +103,22 @@ def test_path_and_answers_are_raw_tables(asked: TraceAnalysis) -> None:
 
 def test_a_trace_that_was_not_replayed_has_no_section() -> None:
     assert "replay" not in [section.id for section in document(sample.alone(replay=None)).sections]
+
+
+def test_what_the_path_leads_through_is_told_by_op_module_and_line(asked: TraceAnalysis) -> None:
+    replayed = asked.traces[0].replay
+    assert replayed is not None
+    row = PathRow(
+        kind="waits", op="aten::item", call="cudaStreamSynchronize", module="Model/Layer", line="train.py:3 main",
+        stretches=12, seconds=0.0045, longest_s=0.001, longest_start_s=0.002,
+    )  # fmt: skip
+    analysis = sample.alone(replay=replace(replayed, stretches=(row,)))
+    blocks = within(block for section in document(analysis).sections for block in section.blocks)
+    (found,) = [block for block in blocks if isinstance(block, Table) and block.id == "path_stretches-0"]
+    shown = [column.cell(each).text for each in found.rows for column in found.columns]
+    assert shown == [
+        "cudaStreamSynchronize in aten::item", "waits", "4.50 ms", "49.7 %", "12", "1.00 ms", "train.py:3 main",
+        "Model/Layer", "2.00 ms",
+    ]  # fmt: skip
+    tables = {each.name: arrow(each).to_pylist() for each in data(analysis)}
+    assert [(each["op"], each["stretches"]) for each in tables["path_stretches"]] == [("aten::item", 12)]

@@ -1,6 +1,7 @@
 import msgspec
 
 from perfkit_reports.subjects.trace import story
+from perfkit_reports.wording import signed_seconds
 from tests.fixtures import sample_trace_analysis as sample
 
 
@@ -59,4 +60,4 @@ def test_the_straggler_is_named_with_its_delay() -> None:
 
 
 def test_changes_carry_their_sign() -> None:
-    assert [story.signed_seconds(value) for value in (2e-3, -2e-3, 0.0)] == ["+2.00 ms", "-2.00 ms", "0 s"]
+    assert [signed_seconds(value) for value in (2e-3, -2e-3, 0.0)] == ["+2.00 ms", "-2.00 ms", "0 s"]

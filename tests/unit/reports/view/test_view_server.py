@@ -6,13 +6,14 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from perfkit.errors import UsageError
+from perfkit_reports.view.rendering import Renderer
 from perfkit_reports.view.server import PORT, Server, serving
 from tests.fixtures.suites import record, write_suite
 from tests.fixtures.view_folder import append, live_suite, start, view_folder, windows
@@ -410,3 +411,40 @@ def test_a_job_that_does_not_look_for_requests_is_not_asked(asked: Asked) -> Non
     answered = post(asked, "/api/trace/deaf")
     assert answered.status == 409
     assert "does not look for requests" in str(answered.json["error"])
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "why"),
+    [
+        ("", 400, "Choose 2 to 8 runs"),
+        ("run=bench/gpt", 400, "Choose 2 to 8 runs"),
+        ("&".join(["run=bench/gpt"] * 9), 400, "Choose 2 to 8 runs"),
+        ("run=bench/gpt&run=nowhere", 404, "no run nowhere"),
+        ("run=bench/gpt&run=bench/gpt@fast", 404, "no run bench/gpt@fast"),
+        ("run=bench/gpt&run=../runs/bench/gpt", 404, "no run"),
+        ("run=bench/gpt&run=--anyway", 404, "no run"),
+        ("run=bench/gpt&run=damaged", 422, "damaged"),
+    ],
+)
+def test_only_runs_of_the_list_are_compared(asked: Asked, query: str, status: int, why: str) -> None:
+    answer = asked.get(f"/compare?{query}")
+    assert answer.status == status
+    assert why in answer.body.decode()
+
+
+def test_a_comparison_is_made_once_of_the_folders_that_are_meant(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[list[str]] = []
+
+    def run(self: Renderer, command: Sequence[str]) -> str:
+        drawn.append(list(command))
+        return "Error: another kind of device: add --anyway"
+
+    monkeypatch.setattr(Renderer, "_run", run)
+    address = "/compare?run=bench%2Fgpt%40amp&run=bench%2Flarge"
+    answer = asked.get(address)
+    while answer.status == 202:
+        answer = asked.get(address)
+    assert answer.status == 500
+    assert 'href="/compare?run=bench%2Fgpt%40amp&amp;run=bench%2Flarge&amp;anyway=1"' in answer.body.decode()
+    (command,) = drawn
+    assert command[3:6] == ["compare", f"{asked.folder}/bench/gpt@amp", f"{asked.folder}/bench/large"]

@@ -12,7 +12,8 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyse_trace
 from perfkit.analysis.trace.work.unlike import unlike
 from perfkit.trace.read import read_trace
-from perfkit_reports.subjects.trace.headline import headline, tiles
+from perfkit_reports.subjects.trace.headline import headline
+from perfkit_reports.subjects.trace.tiles import tiles
 from tests.fixtures import sample_trace_analysis
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 

@@ -95,7 +95,8 @@ def test_columns_compare_only_where_there_is_something_to_compare_with() -> None
 
 def test_facts_of_the_watching_are_told_in_words() -> None:
     facts = dict(watched.facts(sample_loops.LOOP))
-    assert facts["Steps"].text == "60 timed, from step 11 on; 71 seen"
+    assert facts["Steps"].text == "60 timed, from step 11 on; 71 watched"
+    assert "not counted" in facts["Steps"].detail
     assert facts["In a step"].text == "4 forward passes, 4 backward passes, 1 optimizer step"
     assert facts["In a step"].detail == "gradients of 4 microbatches are accumulated"
     assert facts["Waiting for data, of the time"].text == "31.2 %"
@@ -109,7 +110,7 @@ def test_what_is_not_known_of_the_watching_says_why() -> None:
     (variant,) = sample_loops.out_of_memory().variants
     assert variant.loop is not None
     facts = dict(watched.facts(variant.loop))
-    assert facts["Steps"].text == "none timed of 3 seen"
+    assert facts["Steps"].text == "none timed of 3 watched"
     assert facts["In a step"].reason == "no step was timed"
     assert facts["Waiting for data, of the time"].reason == NO_LOADER
     assert not any("in a step" in name and "In" not in name for name in facts)  # nobody counted what was not timed

@@ -1,7 +1,7 @@
 """The section of sampled Python stacks."""
 
 from perfkit.analysis.model.stacks import HotLine, LoopStacks, ThreadStacks
-from perfkit_reports.document.blocks import Facts, Table, within
+from perfkit_reports.document.blocks import Facts, Table, Text, within
 from perfkit_reports.subjects.loop.stacks import section
 from tests.fixtures import sample_loops
 from tests.fixtures.suites import changed
@@ -21,10 +21,6 @@ STACKS = ThreadStacks(
     libraries=(),
     python=(),
     data=(),
-    cost=0.009,
-    lock=0.005,
-    late=0.1,
-    late_s=0.005,
 )
 
 
@@ -36,7 +32,7 @@ def test_hot_lines_and_what_is_known_of_the_samples() -> None:
     analysis = sample_loops.alone()
     first = analysis.variants[0]
     workers = changed(STACKS, processes=2, samples=60, idle=20)
-    loop = changed(first.loop, stacks=LoopStacks(loop=STACKS, workers=workers))
+    loop = changed(first.loop, stacks=LoopStacks(loop=STACKS, workers=workers, cost=0.042, failed=0.01, others=0.3))
     [made] = section(changed(analysis, variants=(changed(first, loop=loop),)))
     blocks = list(within(made.blocks))
     own, theirs = (block for block in blocks if isinstance(block, Facts))
@@ -48,10 +44,20 @@ def test_hot_lines_and_what_is_known_of_the_samples() -> None:
         "Interpreter's lock held": "70 %",
         "Phases": "forward 80 %, between them 20 %",
         "In perfkit's own hooks": "2.0 %",
-        "Taking them cost": "0.9 % of a core",
-        "Late samples": "10.0 %",
+        "In steps unlike the timed ones": "30 %",
+        "Sampling cost": "4.2 % of a core",
+        "Could not be taken": "1.0 %",
     }
     assert dict(theirs.items)["Waited to be asked for a batch"].text == "25 %"
     table = next(block for block in blocks if isinstance(block, Table))
     assert [column.cell(COLLATE).text for column in table.columns][:3] == ["collate", "train.py:88", "41.0 %"]
     assert [block.id for block in blocks if block.id.endswith("few")] == ["stacks-0-loop-few"]
+
+
+def test_why_nothing_was_sampled_is_said() -> None:
+    analysis = sample_loops.alone()
+    first = analysis.variants[0]
+    loop = changed(first.loop, stacks=LoopStacks(reason="needs the package py-spy: pip install py-spy"))
+    [made] = section(changed(analysis, variants=(changed(first, loop=loop),)))
+    told = [block.lines for block in within(made.blocks) if isinstance(block, Text)]
+    assert told == [("Stacks were not sampled: needs the package py-spy: pip install py-spy",)]

@@ -43,6 +43,8 @@ def test_lines_are_by_process_and_thread_the_main_one_first() -> None:
 def test_what_casts_doubt_is_said() -> None:
     [told] = document(analyse_process(changed(facts(), ended=True), threads())).warnings
     assert told == "The process ended while it was looked at: this is what was seen in 2.00 s."
+    [told] = document(analyse_process(changed(facts(), interrupted=True), threads())).warnings
+    assert told == "Ctrl-C ended the look: this is what was seen in 2.00 s."
     assert "was not seen" in document(analyse_process(facts(), threads()[1:])).headline
 
 

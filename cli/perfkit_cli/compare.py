@@ -1,0 +1,73 @@
+"""`perfkit compare`: runs held against each other."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from perfkit_cli.folders import folder_for
+
+OUT = Path("perfkit-compare")
+
+EXAMPLES = """\b
+Examples:
+  perfkit compare runs/monday runs/tuesday               two benchmarks, or two loops
+  perfkit compare runs/gpt@baseline runs/gpt@amp+ckpt    two variants of one benchmark, op by op
+  perfkit compare before.json.gz after.json.gz           two traces
+  perfkit compare before.pickle after.pickle             what else fills the memory
+  perfkit compare runs/a runs/b runs/c --out /tmp/abc    several, each against the first
+  perfkit compare h100.json.gz cpu.json.gz --anyway      on devices of different kinds
+  perfkit compare runs/a runs/b --json | jq '.figures[0]'
+\b
+Whether a change of the code made it worse, with statistics: `perfkit check`.
+\b
+Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or a run cannot be read, 130 interrupted.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Hold runs against each other: time, memory, ops.")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Folder to write the report to.  [default: {OUT}/NAMES]",
+)
+@click.option("--anyway", is_flag=True, help="Compare runs on devices of different kinds, too.")
+@click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON, and write no report.")
+@click.option("-v", "--verbose", is_flag=True, help="Print all tables.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+def command(
+    *, runs: tuple[str, ...], out: Path | None, anyway: bool, static: bool, as_json: bool, verbose: bool, quiet: bool
+) -> None:
+    """Hold runs against the first of them: their figures, where the time and the memory went, and which ops changed.
+
+    RUN is the folder of a benchmark or a loop (FOLDER@VARIANT for one of several variants, else its baseline), of a
+    report of `perfkit analyze` or `perfkit memory`, a trace, or a recording of memory; of any kinds, two or more.
+    Nothing is measured. Where the runs differ in their device, workload or libraries, the report names the keys.
+    """
+    from perfkit.analysis.compare.runs import compare_runs
+    from perfkit.store.summary import COMPARISON_FILE
+
+    default = OUT / _name(runs)
+    folder = None if as_json else folder_for(runs, out, default, COMPARISON_FILE, "perfkit compare")
+    comparison = compare_runs(runs, anyway=anyway, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    if folder is None:
+        from perfkit_reports.document.raw import as_json as encoded
+
+        click.echo(encoded(comparison), nl=False)
+        return
+    from perfkit_cli.show import write_and_show
+    from perfkit_reports.subjects.compare.document import document
+
+    write_and_show(document(comparison), folder, static=static, quiet=quiet, verbose=verbose)
+
+
+def _name(runs: tuple[str, ...]) -> str:
+    """`a-b`, of the last parts of their paths."""
+    from perfkit.trace.reading.source import trace_name
+
+    parts = (re.sub(r"[^\w.@+-]+", "-", trace_name(run.rstrip("/"))).strip("-.") for run in runs)
+    return "-".join(filter(None, parts))[:120] or "runs"

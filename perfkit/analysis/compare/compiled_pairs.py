@@ -1,0 +1,102 @@
+"""Compiled code of one trace against the ops that it replaced in the other.
+
+A kernel that torch.compile generated bears the names of the ops it was fused from, so it stands against what is left
+of these in the other trace, in the same phase if that is known. An op is in many kernels and a kernel holds many ops:
+all that hang together are compared as one, and no time is dealt out among them. A run of compiled code whose kernels
+were not recorded names no ops: it stands against all that is gone in its phase.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from perfkit.analysis.compare.op_pair import COMPILED, OpPair
+from perfkit.cost.compiled import fused_ops
+from perfkit.trace.kernels import is_compiled_kernel, is_compiled_region
+
+_OP = re.compile(r"aten::(?:_foreach_)?(?P<base>\w+?)_?")
+_CPP = re.compile(r"(?:graph_\d+_)?(?:cpp|kernel_cpp)")
+_ANY = "*"  # ops that a name does not tell
+_PRODUCT = "product"
+# The compiler takes a product for another (with its bias or without), and leaves it to a library or generates it.
+_PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})
+
+
+class _Group(NamedTuple):
+    """Compiled code of a phase that hangs together, and the ops that it names."""
+
+    ops: frozenset[str]
+    pairs: list[OpPair]
+
+    @property
+    def phase(self) -> str:
+        """Empty where it is not known of some: kernels of replayed graphs."""
+        phases = {pair.first.phase for pair in self.pairs}
+        return phases.pop() if len(phases) == 1 else ""
+
+
+def is_compiled(name: str) -> bool:
+    """Whether it is code that torch.compile made: a kernel, or a run of which no kernels are told."""
+    return is_compiled_kernel(name) or is_compiled_region(name)
+
+
+def with_compiled(pairs: Sequence[OpPair]) -> list[OpPair]:
+    """The pairs, compiled code that only one side has as one with what it stands for.
+
+    That are the ops it names which this side lacks, or calls less often than the other.
+    """
+    compiled = [pair for pair in pairs if _is_one_sided(pair) and is_compiled(pair.first.name)]
+    left = [pair for pair in pairs if not any(pair is each for each in compiled)]
+    for group in _groups(compiled):
+        replaced = [pair for pair in left if _stands_for(group, pair)]
+        together = [*group.pairs, *replaced]
+        before = [row for pair in together for row in pair.before]
+        after = [row for pair in together for row in pair.after]
+        if before and after:
+            left = [pair for pair in left if not any(pair is each for each in replaced)]
+            left.append(OpPair(before, after, COMPILED))
+        else:
+            left += group.pairs
+    return left
+
+
+def _groups(compiled: Sequence[OpPair]) -> list[_Group]:
+    """Code of a phase that names an op in common."""
+    groups: list[_Group] = []
+    for pair in compiled:
+        mine = _Group(_ops(pair.first.name), [pair])
+        for other in [group for group in groups if _hang_together(mine, group)]:
+            groups.remove(other)
+            mine = _Group(mine.ops | other.ops, [*other.pairs, *mine.pairs])
+        groups.append(mine)
+    return groups
+
+
+def _hang_together(one: _Group, other: _Group) -> bool:
+    phases = {one.phase, other.phase}
+    return (len(phases) == 1 or "" in phases) and (_ANY in one.ops | other.ops or not one.ops.isdisjoint(other.ops))
+
+
+def _stands_for(group: _Group, pair: OpPair) -> bool:
+    base = _OP.fullmatch(pair.first.name)
+    if base is None or group.phase not in ("", pair.first.phase):
+        return False
+    op = _PRODUCT if base["base"] in _PRODUCTS else base["base"]
+    if op not in group.ops and not (_ANY in group.ops and _is_one_sided(pair)):
+        return False
+    was, now = (sum(row.calls for row in rows) for rows in (pair.before, pair.after))
+    if op == _PRODUCT:
+        return was != now
+    return any((now < was) if code.after else (was < now) for code in group.pairs)
+
+
+def _is_one_sided(pair: OpPair) -> bool:
+    return not pair.before or not pair.after
+
+
+@lru_cache(maxsize=8192)
+def _ops(name: str) -> frozenset[str]:
+    """The ops that the name of compiled code lists; `_ANY` where it does not tell them."""
+    listed = fused_ops(_CPP.sub("triton_poi", name)) if is_compiled_kernel(name) else None
+    return frozenset(_PRODUCT if op in _PRODUCTS else op for op in listed) if listed else frozenset({_ANY})

@@ -1,0 +1,242 @@
+"""Two traces op by op: what takes longer or shorter than before, what is new and what is gone."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import fsum
+
+from msgspec.structs import replace
+
+from perfkit.analysis.compare.compiled_pairs import is_compiled, with_compiled
+from perfkit.analysis.compare.groups import group_changes
+from perfkit.analysis.compare.op_pair import COMPILED, OpPair, inputs
+from perfkit.analysis.model.difference import ChangeRow, TraceDifference
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.work.inferred import INFERRED
+from perfkit.analysis.trace.work.placed import NO_OP
+from perfkit.units import percent
+
+# Rows beyond these have changed least; their time is in the rest.
+MOST_CHANGES = 1000
+
+# Ops that match only without their shapes make two traces hard to compare if they are more than this share of the time.
+_OTHER_SHAPES = 0.05
+
+# Matrix products are in other dtypes if more than this share of their FLOPs is.
+_OTHER_DTYPES = 0.1
+
+_DTYPE = re.compile(r"\S+?(?=\[)")  # before the sizes of a tensor
+
+COMPILED_CODE = "compiled code"
+
+_Key = tuple[str, ...]
+# The strictest first. Modules may be renamed (by compiling, by wrapping) and shapes change with the batch.
+_LEVELS: tuple[Callable[[OpRow], _Key], ...] = (
+    lambda row: (row.name, row.phase, row.module, inputs(row)),
+    lambda row: (row.name, row.phase, row.module),
+    lambda row: (row.name, row.phase),
+)
+
+
+def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
+    """Compare the ops of two traces, per step.
+
+    Ops are matched by name, phase, module and shapes; those left over by name, phase and module; then by name and
+    phase. What torch.compile made stands against the ops that it replaced. Rows and rests sum to the time of all ops
+    on each side.
+    """
+    pairs = sorted(with_compiled(paired_ops(before.ops, after.ops)), key=lambda pair: -abs(pair.change_s))
+    shown = pairs[:MOST_CHANGES]
+    return TraceDifference(
+        before=before.label,
+        after=after.label,
+        before_step_s=before.step_s,
+        after_step_s=after.step_s,
+        changes=tuple(change_row(pair) for pair in shown),
+        rest_before_s=fsum(pair.before_s for pair in pairs[MOST_CHANGES:]),
+        rest_after_s=fsum(pair.after_s for pair in pairs[MOST_CHANGES:]),
+        before_trace=before,
+        notes=tuple(_notes(after, before, pairs)),
+        groups=group_changes(after, before, pairs),
+    )
+
+
+def bare(difference: TraceDifference) -> TraceDifference:
+    """Without the other trace's tables and roofs, which say nothing of a change and would fill the file."""
+    before = replace(
+        difference.before_trace, summary=(), kernels=(), ops=(), modules=(), phases=(), level_points=(), flames=()
+    )
+    return replace(difference, before_trace=replace(before, memory=None, ceilings=None, timelines=()))
+
+
+def paired_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
+    """Ops of two traces that are the same; `difference` also tells what compiled code replaced.
+
+    What was inferred of kernels whose launches were not recorded has neither phase nor module: it is the same as what
+    is left of the op on the other side.
+    """
+    pairs: list[OpPair] = []
+    for level, key in enumerate(_LEVELS):
+        old, new = _by(before, key), _by(after, key)
+        common = [same for same in old if same in new]
+        pairs += [OpPair(old.pop(same), new.pop(same), level) for same in common]
+        before = [row for rows in old.values() for row in rows]
+        after = [row for rows in new.values() for row in rows]
+    pairs, before, after = _with_inferred(pairs, before, after)
+    strict = _LEVELS[0]
+    pairs += [OpPair(rows, (), 0) for rows in _by(before, strict).values()]
+    pairs += [OpPair((), rows, 0) for rows in _by(after, strict).values()]
+    return pairs
+
+
+def _with_inferred(
+    pairs: list[OpPair], before: Sequence[OpRow], after: Sequence[OpRow]
+) -> tuple[list[OpPair], list[OpRow], list[OpRow]]:
+    """The pairs, with all of an op as one where more of it was inferred on one side; what of both sides is left.
+
+    What was recorded on one side and inferred on the other would else be fewer calls of one op and a new one.
+    """
+    level, old, new = len(_LEVELS), _by(before, _op), _by(after, _op)
+    inferred = [
+        op for op in dict.fromkeys((*old, *new)) if any(map(_is_inferred, (*old.get(op, ()), *new.get(op, ()))))
+    ]
+    for op in inferred:
+        short = [pair for pair in pairs if _op(pair.first) == op and _calls(pair.before) != _calls(pair.after)]
+        was = [*old.get(op, ()), *(row for pair in short for row in pair.before)]
+        now = [*new.get(op, ()), *(row for pair in short for row in pair.after)]
+        if was and now:
+            pairs = [pair for pair in pairs if not any(pair is each for each in short)]
+            pairs.append(OpPair(was, now, level))
+            old.pop(op, None)
+            new.pop(op, None)
+    return pairs, [row for rows in old.values() for row in rows], [row for rows in new.values() for row in rows]
+
+
+def _is_inferred(row: OpRow) -> bool:
+    return row.name.endswith(INFERRED)
+
+
+def _calls(rows: Sequence[OpRow]) -> float:
+    return fsum(row.calls for row in rows)
+
+
+def _op(row: OpRow) -> _Key:
+    return (row.name.removesuffix(INFERRED),)
+
+
+def _by(rows: Iterable[OpRow], key: Callable[[OpRow], _Key]) -> dict[_Key, list[OpRow]]:
+    result: dict[_Key, list[OpRow]] = {}
+    for row in rows:
+        result.setdefault(key(row), []).append(row)
+    return result
+
+
+def change_row(pair: OpPair) -> ChangeRow:
+    """What both sides have in common, and their figures."""
+    first, compiled = pair.first, pair.level == COMPILED
+    both = (*pair.before, *pair.after)
+    return ChangeRow(
+        name=COMPILED_CODE if compiled else _op(first)[0] if len({row.name for row in both}) > 1 else first.name,
+        module=_text(pair, lambda row: row.module),
+        phase=first.phase if not compiled or len({row.phase for row in both if row.phase}) == 1 else "",
+        shapes="" if compiled else _text(pair, inputs),
+        compiled=_names(row for row in both if is_compiled(row.name)) if compiled else (),
+        replaced=_names(row for row in both if not is_compiled(row.name)) if compiled else (),
+        before_calls=_sum(pair.before, lambda row: row.calls),
+        after_calls=_sum(pair.after, lambda row: row.calls),
+        before_s=_sum(pair.before, lambda row: row.seconds),
+        after_s=_sum(pair.after, lambda row: row.seconds),
+        before_flops=_sum(pair.before, lambda row: row.flops),
+        after_flops=_sum(pair.after, lambda row: row.flops),
+        before_bytes=_sum(pair.before, lambda row: row.bytes),
+        after_bytes=_sum(pair.after, lambda row: row.bytes),
+    )
+
+
+def _names(rows: Iterable[OpRow]) -> tuple[str, ...]:
+    """Each once, the longest first."""
+    return tuple(dict.fromkeys(row.name for row in sorted(rows, key=lambda row: -row.seconds)))
+
+
+def _sum(rows: Sequence[OpRow], value: Callable[[OpRow], float | None]) -> float | None:
+    """None where there are no rows, or one of them is not known."""
+    values = [value(row) for row in rows]
+    known = [amount for amount in values if amount is not None]
+    return fsum(known) if values and len(known) == len(values) else None
+
+
+def _text(pair: OpPair, value: Callable[[OpRow], str]) -> str:
+    """What both sides have in common, else `before -> after`."""
+    sides = [_one(rows, value) for rows in (pair.before, pair.after) if rows]
+    return sides[0] if len(set(sides)) == 1 else " -> ".join(side or "(none)" for side in sides)
+
+
+def _one(rows: Sequence[OpRow], value: Callable[[OpRow], str]) -> str:
+    distinct = list(dict.fromkeys(value(row) for row in rows))
+    return distinct[0] if len(distinct) == 1 else f"{len(distinct)} different"
+
+
+def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iterator[str]:
+    for what, new, old in (
+        ("devices", after.device_name or after.device, before.device_name or before.device),
+        ("numbers of ranks", after.world_size, before.world_size),
+        ("ranks", after.rank, before.rank),
+        ("numbers of traced steps", len(after.steps) or None, len(before.steps) or None),
+    ):
+        if new != old:
+            yield f"different {what}: {_said(new)} against {_said(old)} before"
+    now_in, then_in = _computed_in(after), _computed_in(before)
+    moved = fsum(abs(now_in.get(dtype, 0.0) - then_in.get(dtype, 0.0)) for dtype in {*now_in, *then_in}) / 2
+    other_dtypes = bool(now_in and then_in) and moved > _OTHER_DTYPES
+    if other_dtypes:
+        yield f"different dtypes: matrix products in {_dtypes(now_in)} against {_dtypes(then_in)} before"
+    if bool(after.steps) != bool(before.steps):
+        yield "one trace has steps and the other has none: its figures are of the whole trace, not per step"
+    if not after.ops or not before.ops:
+        yield "one of the traces has no ops to compare"
+    now, then = _unlinked(after.ops), _unlinked(before.ops)
+    if abs(now - then) > _OTHER_SHAPES:
+        yield (
+            f"{percent(now)} of the time has no op recorded, {percent(then)} before: "
+            "what is new or gone may only be linked differently"
+        )
+    total = fsum(pair.after_s for pair in pairs)
+    unlike = [p for p in pairs if p.level != COMPILED and p.before and p.after and _shapes_differ(p)]
+    retyped = fsum(pair.after_s for pair in unlike if not _shapes_differ(pair, _DTYPE))
+    other = fsum(pair.after_s for pair in unlike if _shapes_differ(pair, _DTYPE))
+    if total > 0 and other > _OTHER_SHAPES * total:
+        yield f"ops with {percent(other / total)} of the time have other shapes than before: the work is not the same"
+    if total > 0 and retyped > _OTHER_SHAPES * total and not other_dtypes:
+        yield f"ops with {percent(retyped / total)} of the time have other dtypes than before"
+
+
+def _computed_in(trace: RankTrace) -> dict[str, float]:
+    """The share of the FLOPs of matrix products by the dtype that they were computed in; empty where not known."""
+    total = fsum(part.flops for part in trace.computed_in)
+    shares: dict[str, float] = {}
+    for part in trace.computed_in:
+        shares[part.dtype] = shares.get(part.dtype, 0.0) + part.flops / total
+    return shares
+
+
+def _dtypes(shares: dict[str, float]) -> str:
+    return ", ".join(
+        f"{percent(share, 0)} {dtype}" for dtype, share in sorted(shares.items(), key=lambda item: -item[1])
+    )
+
+
+def _unlinked(ops: Sequence[OpRow]) -> float:
+    """The share of what no op is known to have launched."""
+    total = fsum(row.seconds for row in ops)
+    return fsum(row.seconds for row in ops if row.name == NO_OP) / total if total else 0.0
+
+
+def _shapes_differ(pair: OpPair, without: re.Pattern[str] | None = None) -> bool:
+    def said(rows: Sequence[OpRow]) -> set[str]:
+        return {inputs(row) if without is None else without.sub("", inputs(row)) for row in rows}
+
+    return said(pair.before) != said(pair.after)
+
+
+def _said(value: object) -> str:
+    return "not told" if value is None or value == "" else str(value)

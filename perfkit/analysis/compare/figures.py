@@ -1,0 +1,133 @@
+"""The headline figures of runs side by side. What is not told of any of them is left out."""
+
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from perfkit.analysis.compare.sides import Loaded
+from perfkit.analysis.model.comparison import Amount, ComparedFigure
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.record import Measurement, Quantity
+
+LESS, MORE, NEITHER = "less", "more", ""
+
+STEP = "Step time"
+TRACED_STEP = "Traced step"
+WATCHED_STEP = "Step while watched"
+PEAK = "Peak memory"
+
+_NOT_TIMED = Amount(value=None, reason="only runs of perfkit bench and watched loops have timed steps")
+_NOT_TRACED = Amount(value=None, reason="it has no trace with steps")
+
+
+def compared_figures(sides: Sequence[Loaded]) -> tuple[ComparedFigure, ...]:
+    """In the order of reading: what was timed, what was counted, what the traced step shows."""
+    rates = {variant.throughput_unit for variant in (side.variant for side in sides) if variant is not None}
+    unit = rates.pop() if len(rates) == 1 else ""
+    found = [
+        ComparedFigure(title=title, unit=of, better=better, amounts=tuple(amount(side) for side in sides))
+        for title, of, better, amount in _rows(unit)
+    ]
+    return tuple(figure for figure in found if any(amount.value is not None for amount in figure.amounts))
+
+
+_Row = tuple[str, str, str, Callable[[Loaded], Amount]]
+
+
+def _rows(rate: str) -> list[_Row]:
+    per_second = rate or "units/s"
+    return [
+        (STEP, "s", LESS, _timed(lambda variant: variant.step_time)),
+        (WATCHED_STEP, "s", LESS, _watched),
+        (TRACED_STEP, "s", LESS, _traced(lambda trace: trace.step_s)),
+        ("CPU time", "s", LESS, _timed(lambda variant: variant.cpu_time)),
+        ("Throughput", per_second, MORE, _timed(lambda variant: variant.throughput)),
+        ("Waiting for data", "s", LESS, _data_wait),
+        (PEAK, "bytes", LESS, _peak),
+        ("Peak reserved", "bytes", LESS, _counted(lambda variant: variant.peak_reserved)),
+        ("MFU", "1", MORE, _utilisation(lambda variant: variant.mfu, lambda trace: trace.mfu)),
+        ("HFU", "1", NEITHER, _utilisation(lambda variant: variant.hfu, lambda trace: trace.hfu)),
+        ("Energy a step", "J", LESS, _counted(lambda variant: variant.energy_per_step)),
+        (
+            "FLOPs of a step",
+            "FLOP",
+            NEITHER,
+            _utilisation(lambda variant: variant.hardware_flops, lambda trace: trace.hardware_flops),
+        ),
+        ("Kernels a step", "", LESS, _traced(lambda trace: trace.kernels_per_step)),
+        ("Device idle", "s", LESS, _traced(lambda trace: trace.launches.idle_s if trace.launches else None)),
+        ("Exposed communication", "s", LESS, _traced(_exposed)),
+    ]
+
+
+def _exposed(trace: RankTrace) -> float | None:
+    return trace.overlap.exposed_communication_s if trace.overlap.communication_s > 0 else None
+
+
+def _timed(pick: Callable[[Variant], Estimate | Missing]) -> Callable[[Loaded], Amount]:
+    def amount(side: Loaded) -> Amount:
+        if side.variant is None:
+            return _NOT_TIMED
+        estimate = pick(side.variant)
+        if isinstance(estimate, Missing):
+            return Amount(value=None, reason=estimate.reason)
+        return Amount(value=estimate.value, low=estimate.low, high=estimate.high, source=estimate.source)
+
+    return amount
+
+
+def _counted(pick: Callable[[Variant], Quantity]) -> Callable[[Loaded], Amount]:
+    return lambda side: _NOT_TIMED if side.variant is None else _of(pick(side.variant))
+
+
+def _utilisation(
+    of_variant: Callable[[Variant], Quantity], of_trace: Callable[[RankTrace], Quantity]
+) -> Callable[[Loaded], Amount]:
+    def amount(side: Loaded) -> Amount:
+        if side.variant is not None:
+            return _of(of_variant(side.variant))
+        return _NOT_TRACED if side.side.trace is None else _of(of_trace(side.side.trace))
+
+    return amount
+
+
+def _traced(pick: Callable[[RankTrace], float | None]) -> Callable[[Loaded], Amount]:
+    def amount(side: Loaded) -> Amount:
+        trace = side.side.trace
+        if trace is None:
+            return _NOT_TRACED
+        value = pick(trace)
+        whole = "" if trace.steps else ", of the whole trace: it has no steps"
+        return Amount(value=value, reason="the trace does not tell", source=f"while it was traced{whole}")
+
+    return amount
+
+
+def _watched(side: Loaded) -> Amount:
+    steps = [point.step_s for point in side.side.live]
+    if not steps:
+        return Amount(value=None, reason="it was not watched all the time")
+    return Amount(value=median(steps), source="median over the lines of its live log")
+
+
+def _data_wait(side: Loaded) -> Amount:
+    loop = None if side.variant is None else side.variant.loop
+    value = None if loop is None else loop.data_wait_mean_s
+    return Amount(value=value, reason="no loader of a watched loop was seen", source="mean over steps")
+
+
+def _peak(side: Loaded) -> Amount:
+    """What the allocator counted while nothing was recorded, else the recorded peak."""
+    if side.variant is not None and isinstance(side.variant.peak_allocated, Measurement):
+        return _of(side.variant.peak_allocated)
+    memory = side.side.memory
+    if memory is None:
+        return Amount(value=None, reason="no memory was recorded")
+    return Amount(value=float(memory.peak_bytes), source=memory.source)
+
+
+def _of(quantity: Quantity) -> Amount:
+    if isinstance(quantity, Measurement):
+        return Amount(value=quantity.value, source=quantity.source)
+    return Amount(value=None, reason=quantity.reason)

@@ -1,0 +1,121 @@
+"""The difference of two traces by part of the step, kind of work, phase and module."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from math import fsum
+
+from perfkit.analysis.compare.op_pair import COMPILED, OpPair
+from perfkit.analysis.memory.layers import folded
+from perfkit.analysis.model.difference import GroupChange
+from perfkit.analysis.model.step import OUTSIDE, REST, OpRow
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.op_class import OpClass, kernel_class, work_class
+from perfkit.analysis.trace.work.placed import NO_OP
+
+# How the changes of a step are summed up.
+TIME, KIND, PHASE, MODULE = "part of the step", "kind of work", "phase", "module"
+
+# Of ops whose pair holds code that torch.compile made.
+REPLACED = "compiled code and what it replaced"
+
+# Ops without a class from this share of the step on have a row of their own.
+_LARGE = 0.02
+
+OTHER_OPS = "other ops"
+_BY_BOUND = {"communication": OpClass.COMMUNICATION.value, "copy": "copy between memories"}
+NOT_WORK = tuple(_BY_BOUND.values())
+_NO_MODULE, _NO_PHASE = "no module", "no phase"
+
+_Row = tuple[str, float, float]  # group, calls, seconds
+
+
+def group_changes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> tuple[GroupChange, ...]:
+    """Every grouping, the largest change of each first.
+
+    Parts of the step sum to the step on each side; kinds, phases and modules to the time of the ops within it, which
+    overlap where several streams or threads work. Equal layers are one module.
+    """
+    own = {*_large(before), *_large(after)}
+    kinds = [(_kinds(pair.before, pair, before, own), _kinds(pair.after, pair, after, own)) for pair in pairs]
+    return (
+        *_grouped(TIME, _parts(before), _parts(after)),
+        *_grouped(KIND, (row for old, _ in kinds for row in old), (row for _, new in kinds for row in new)),
+        *_grouped(PHASE, _by(before, _phase), _by(after, _phase)),
+        *_grouped(MODULE, _by(before, _module), _by(after, _module)),
+    )
+
+
+def _grouped(by: str, before: Iterable[_Row], after: Iterable[_Row]) -> list[GroupChange]:
+    old, new = _sums(before), _sums(after)
+    none = (0.0, 0.0)
+    found = [
+        GroupChange(
+            by=by,
+            name=name,
+            before_calls=old.get(name, none)[0],
+            after_calls=new.get(name, none)[0],
+            before_s=old.get(name, none)[1],
+            after_s=new.get(name, none)[1],
+        )
+        for name in dict.fromkeys((*old, *new))
+    ]
+    return sorted(found, key=lambda group: -abs(group.change_s))
+
+
+def _sums(rows: Iterable[_Row]) -> dict[str, tuple[float, float]]:
+    together: dict[str, list[tuple[float, float]]] = {}
+    for name, calls, seconds in rows:
+        together.setdefault(name, []).append((calls, seconds))
+    return {
+        name: (fsum(calls for calls, _ in some), fsum(spent for _, spent in some)) for name, some in together.items()
+    }
+
+
+def _parts(trace: RankTrace) -> Iterator[_Row]:
+    return ((share.category, 0.0, share.seconds) for share in trace.time_split if share.seconds > 0)
+
+
+def _large(trace: RankTrace) -> Iterator[str]:
+    """Ops of no class that are told by their own name, as a class of such would say nothing."""
+    rows = (row for row in trace.ops if row.phase != OUTSIDE and row.seconds >= _LARGE * trace.step_s)
+    return (row.name for row in rows if row.kind != REST and work_class(row.op, row.name) == OpClass.OTHER)
+
+
+def _kinds(some: Sequence[OpRow], pair: OpPair, trace: RankTrace, own: Collection[str]) -> list[_Row]:
+    rows = [row for row in some if row.phase != OUTSIDE]
+    if pair.level == COMPILED:
+        return [(REPLACED, row.calls, row.seconds) for row in rows]
+    return [told for row in rows for told in _kind(row, trace, own)]
+
+
+def _kind(row: OpRow, trace: RankTrace, own: Collection[str]) -> Iterator[_Row]:
+    """By the op; where none is known by the names of the kernels."""
+    if row.name == NO_OP and row.bound not in _BY_BOUND:
+        kernels = [each for each in trace.kernels if not each.op and _is_same(each, row)]
+        left = row.seconds - fsum(each.seconds for each in kernels)
+        if abs(left) <= 0.01 * row.seconds:  # tables that were cut do not tell of all
+            yield from ((kernel_class(each.name).value, each.calls, each.seconds) for each in kernels)
+            return
+    if row.bound in _BY_BOUND:
+        kind = _BY_BOUND[row.bound]
+    elif row.name in own and row.name != NO_OP:
+        kind = row.name
+    else:
+        told = OpClass.OTHER if row.kind == REST else work_class(row.op, row.name)
+        kind = OTHER_OPS if told == OpClass.OTHER else told.value
+    yield kind, row.calls, row.seconds
+
+
+def _is_same(kernel: OpRow, row: OpRow) -> bool:
+    return (kernel.phase, kernel.bound in _BY_BOUND) == (row.phase, False)
+
+
+def _by(trace: RankTrace, name: Callable[[OpRow], str]) -> Iterator[_Row]:
+    return ((name(row), row.calls, row.seconds) for row in trace.ops if row.phase != OUTSIDE)
+
+
+def _phase(row: OpRow) -> str:
+    return row.phase or _NO_PHASE
+
+
+def _module(row: OpRow) -> str:
+    return folded(row.module) or _NO_MODULE

@@ -1,0 +1,12 @@
+"""Reading a comparison back."""
+
+from pathlib import Path
+
+from perfkit.analysis.model.comparison import Comparison
+from perfkit.files import read_json
+from perfkit.store.summary import COMPARISON_FILE
+
+
+def read_comparison(folder: Path) -> Comparison:
+    """What `perfkit compare` left in a folder; a `RunFormatError` where it is damaged or too new."""
+    return read_json(folder / COMPARISON_FILE, Comparison)

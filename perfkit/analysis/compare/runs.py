@@ -1,0 +1,95 @@
+"""Runs of any kind held against the first of them."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import perfkit
+from perfkit.analysis.compare.difference import bare, difference
+from perfkit.analysis.compare.environments import Effect, differences
+from perfkit.analysis.compare.figures import compared_figures
+from perfkit.analysis.compare.sides import Loaded, load, named_apart
+from perfkit.analysis.model.comparison import Comparison, Differing, Side
+from perfkit.devices.peak import CPU
+from perfkit.errors import UsageError
+from perfkit.store.summary import MOST_COMPARED
+
+# What no environment has: it is of the order, not of the machine. Times and counts of other work say nothing.
+WORKLOAD = "workload"
+
+
+def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: str = "") -> Comparison:
+    """Hold runs against the first of them.
+
+    Args:
+        runs: two or more: folders of `perfkit bench`, `run` and `attach`ed loops (`FOLDER@VARIANT` for one of several
+            variants), of reports on traces and memory, trace files, recordings of memory.
+        anyway: compare runs on devices of different kinds, too.
+        command: the command line, for the report.
+
+    `UsageError` names a key in which runs differ so that nothing of them can be compared, or what is no run.
+    """
+    if not 2 <= len(runs) <= MOST_COMPARED:
+        raise UsageError(
+            f"name 2 to {MOST_COMPARED} runs to compare: {len(runs)} {'was' if len(runs) == 1 else 'were'} named"
+        )
+    loaded = named_apart([load(str(run)) for run in runs])
+    sides = tuple(each.side for each in loaded)
+    differing = tuple(entry for side in sides[1:] for entry in _differing(sides[0], side))
+    if not anyway:
+        _refuse_other_kinds(differing)
+    first = sides[0].trace
+    return Comparison(
+        title=" against ".join([", ".join(side.name for side in sides[1:]), sides[0].name]),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        runs=tuple(map(str, runs)),
+        sides=sides,
+        figures=compared_figures(loaded),
+        differences=tuple(
+            bare(difference(side.trace, first)) for side in sides[1:] if first is not None and side.trace is not None
+        ),
+        differing=differing,
+        warnings=tuple(_warnings(loaded, differing)),
+    )
+
+
+def _differing(first: Side, side: Side) -> Iterator[Differing]:
+    """Keys of the environments; of what has none the device that the trace names."""
+    if first.workload and side.workload and first.workload != side.workload:
+        yield Differing(run=side.name, key=WORKLOAD, first=first.workload, here=side.workload, times=True)
+    if first.environment is not None and side.environment is not None:
+        for entry in differences(first.environment, side.environment):
+            times = entry.effect is not Effect.NOTED
+            yield Differing(run=side.name, key=entry.key, first=entry.before, here=entry.after, times=times)
+        return
+    for key, ours, theirs in (
+        ("device", first.device, side.device),
+        ("device_name", first.device_name, side.device_name),
+    ):
+        if ours and theirs and ours != theirs:
+            yield Differing(run=side.name, key=key, first=ours, here=theirs, times=True)
+
+
+def _refuse_other_kinds(differing: Sequence[Differing]) -> None:
+    other = next((entry for entry in differing if entry.key == "device" and CPU in (entry.first, entry.here)), None)
+    if other is not None:
+        raise UsageError(
+            f"{other.run} ran on another kind of device ({other.key}: {other.first} -> {other.here}), so that nothing "
+            "of the two can be compared: name runs on one kind, or add --anyway"
+        )
+
+
+def _warnings(loaded: Sequence[Loaded], differing: Sequence[Differing]) -> Iterator[str]:
+    for each in loaded[1:]:
+        keys = [entry for entry in differing if entry.run == each.side.name and entry.times]
+        if keys:
+            told = "; ".join(f"{entry.key}: {entry.first} -> {entry.here}" for entry in keys)
+            yield f"{each.side.name} ran under other conditions, so that times differ for that reason alone ({told})"
+    for each in loaded:
+        variant = each.variant
+        if variant is not None and variant.reason:
+            yield f"{each.side.name} ({variant.status.value}): {variant.reason}"
+        if variant is not None and variant.engaged is False:
+            yield f"{each.side.name}: its techniques did not act"

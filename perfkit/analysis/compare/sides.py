@@ -1,0 +1,183 @@
+"""From what is named to the run behind it: a suite's variant, a report on traces or memory, or a file of either."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from perfkit.analysis.memory.file import analyse_memory
+from perfkit.analysis.memory.read import read_memory_analysis
+from perfkit.analysis.model.comparison import LivePoint, Side
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.suite.analyse import Examined, examine
+from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.trace.read import read_trace_analysis
+from perfkit.errors import RunFormatError, UsageError, unknown_name
+from perfkit.store.layout import SUITE_FILE, rank_folder
+from perfkit.store.live import LIVE_FILE, LiveWindow, read_live
+from perfkit.store.read import read_suite
+from perfkit.store.summary import CHECK_FILE, COMPARISON_FILE, MEMORY_REPORT_FILE, PROCESS_FILE, TRACE_REPORT_FILE
+from perfkit.trace.reading.source import is_url
+
+# What stands between a suite's folder and one of its variants.
+AT = "@"
+
+# A log is thinned to as many points: a curve shows no more.
+MOST_POINTS = 600
+
+_OTHERS = {CHECK_FILE: "a check", COMPARISON_FILE: "a comparison", PROCESS_FILE: "a running process"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A side before it has a name of its own, with the variant whose figures it has, if it is one."""
+
+    side: Side
+    variant: Variant | None = None
+
+
+def load(named: str) -> Loaded:
+    """What a name stands for: a folder or file, of a suite with several variants `FOLDER@VARIANT` or its baseline.
+
+    `UsageError` for what cannot be compared, `RunFormatError` for what cannot be read.
+    """
+    path, variant = _parts(named)
+    folder = Path(path)
+    if not is_url(path) and not folder.exists():
+        raise UsageError(f"{named}: no such file or folder")
+    if (folder / SUITE_FILE).is_file():
+        return _of_suite(path, variant, examine(read_suite(folder)))
+    if variant:
+        raise UsageError(f"{named}: only the folder of a suite has variants, and {path} is none")
+    for marker, what in _OTHERS.items():
+        if (folder / marker).is_file():
+            raise UsageError(f"{path} is the report on {what}: name runs, traces or recordings of memory")
+    if (folder / TRACE_REPORT_FILE).is_file():
+        return _of_traces(path, read_trace_analysis(folder))
+    if (folder / MEMORY_REPORT_FILE).is_file():
+        return _of_memory(path, read_memory_analysis(folder))
+    return _of_file(path)
+
+
+def _parts(named: str) -> tuple[str, str]:
+    """The path and the variant, which is empty where none is named: a folder's own name may hold an `@`, too."""
+    path, at, variant = named.rpartition(AT)
+    return (named, "") if not at or is_url(named) or Path(named).exists() else (path, variant)
+
+
+def _of_suite(path: str, variant: str, examined: Examined) -> Loaded:
+    analysis = examined.analysis
+    by_name = {each.name: each for each in analysis.variants}
+    if variant and variant not in by_name:
+        raise unknown_name(f"variant of {path}", variant, by_name)
+    chosen = by_name[variant] if variant else next((v for v in analysis.variants if v.is_baseline), None)
+    chosen = chosen or next(iter(analysis.variants), None)
+    if chosen is None:
+        raise UsageError(f"{path}: the suite ended before anything was run")
+    runs, passes = examined.of[chosen.name]
+    traced = passes.trace
+    record = next(iter(runs.records), None)
+    environment = record.environment if record is not None else None
+    return Loaded(
+        Side(
+            name=path,
+            path=path,
+            kind="suite",
+            of=chosen.name if len(analysis.variants) > 1 else "",
+            created_at=analysis.created_at,
+            workload=_workload(analysis, chosen, runs),
+            device="" if environment is None else environment.device,
+            device_name="" if environment is None else environment.device_name,
+            environment=environment,
+            ceilings=analysis.ceilings,
+            trace=traced if traced is not None and traced.steps else None,
+            memory=chosen.memory,
+            step_samples=chosen.step_samples,
+            losses=chosen.losses,
+            live=tuple(_live(Path(path), runs)),
+        ),
+        chosen,
+    )
+
+
+def _workload(analysis: Analysis, variant: Variant, runs: VariantRuns) -> str:
+    """What every step is given to do: the workload, and on how many ranks."""
+    if not runs.runs:
+        return analysis.workload
+    ranks = f" on {variant.world_size} ranks" if variant.world_size > 1 else ""
+    return f"{runs.runs[0].spec.workload.label}{ranks}"
+
+
+def _live(folder: Path, runs: VariantRuns) -> Iterator[LivePoint]:
+    """Of the first rank's log, which is there before any record of a job that still runs."""
+    logs = (rank_folder(folder / run.path, 0) / LIVE_FILE for run in runs.runs)
+    log = next((log for log in logs if log.is_file()), None)
+    windows = [line for line in read_live(log) if isinstance(line, LiveWindow)] if log is not None else []
+    every = max(1, len(windows) // MOST_POINTS)
+    yield from (LivePoint(last=window.last, step_s=window.step_s) for window in windows[::every])
+
+
+def _of_traces(path: str, analysis: TraceAnalysis) -> Loaded:
+    trace = analysis.traces[0]
+    return Loaded(_traced(path, trace, analysis.created_at, trace.label if len(analysis.traces) > 1 else ""))
+
+
+def _traced(path: str, trace: RankTrace, created_at: str, of: str) -> Side:
+    return Side(
+        name=path,
+        path=path,
+        kind="trace",
+        of=of,
+        created_at=created_at,
+        device=trace.device,
+        device_name=trace.device_name,
+        ceilings=trace.ceilings,
+        trace=trace,
+        memory=trace.memory,
+    )
+
+
+def _of_memory(path: str, analysis: MemoryAnalysis) -> Loaded:
+    fullest = max(analysis.accounts, key=lambda account: account.peak_bytes)
+    of = fullest.device if len(analysis.accounts) > 1 else ""
+    side = Side(name=path, path=path, kind="memory", of=of, created_at=analysis.created_at, memory=fullest)
+    return Loaded(side)
+
+
+def _of_file(path: str) -> Loaded:
+    """A trace, else a recording of memory; what is neither is refused as no trace."""
+    try:
+        return _of_traces(path, analyse_traces(path))
+    except RunFormatError as not_a_trace:
+        try:
+            return _of_memory(path, analyse_memory(path))
+        except RunFormatError:
+            raise not_a_trace from None
+
+
+def named_apart(loaded: Sequence[Loaded]) -> tuple[Loaded, ...]:
+    """Each side called as short as tells it from the others: the last parts of its path, and its variant."""
+    paths = [each.side.path for each in loaded]
+    depth = 1
+    while depth < 8 and len({_end(path, depth) for path in paths}) < len(set(paths)):
+        depth += 1
+    names = [_end(each.side.path, depth) + (f"{AT}{each.side.of}" if each.side.of else "") for each in loaded]
+    numbered = (
+        name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
+        for place, name in enumerate(names)
+    )
+    return tuple(Loaded(_called(each.side, name), each.variant) for each, name in zip(loaded, numbered, strict=True))
+
+
+def _called(side: Side, name: str) -> Side:
+    return replace(side, name=name, trace=None if side.trace is None else replace(side.trace, label=name, timelines=()))
+
+
+def _end(path: str, depth: int) -> str:
+    parts: Iterable[str] = path.rstrip("/").split("/") if is_url(path) else Path(path).absolute().parts
+    return "/".join(list(parts)[-depth:])

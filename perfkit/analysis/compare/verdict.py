@@ -1,0 +1,136 @@
+"""What a comparison comes to, in a sentence."""
+
+from collections.abc import Iterator, Sequence
+from math import fsum
+
+from perfkit.analysis.compare.groups import KIND, NOT_WORK, TIME
+from perfkit.analysis.model import time_split
+from perfkit.analysis.model.difference import GroupChange, TraceDifference
+from perfkit.units import percent, seconds
+
+# From here on a time is told as a multiple of the other.
+_TWICE = 2.0
+# A second cause is named if it makes so much of the change.
+_NOTABLE = 0.25
+# Below this much of the step nothing changed that would be worth a word.
+_EQUAL = 0.005
+# Times are whole nanoseconds: what is less is what is left of a sum.
+_NOTHING = 1e-9
+# Kinds of work sum to the time in which any ran, but for what overlaps: of the larger of both, at most so much.
+_OVERLAP = 0.05
+
+_WORK = (
+    time_split.COMPUTE_BOUND,
+    time_split.MEMORY_BOUND,
+    time_split.LATENCY_BOUND,
+    *time_split.UNPLACED,
+)
+_WORDS = {
+    time_split.COMMUNICATION: "exposed communication",
+    time_split.COPIES: "exposed copies",
+    time_split.DATA: "waiting for data",
+    time_split.WAITING_FOR_CPU: "waiting for the CPU",
+    time_split.IDLE_QUEUED: "gaps with work queued",
+    time_split.IDLE_UNKNOWN: "gaps of unknown cause",
+    time_split.UNRECORDED: "time that was not recorded",
+}
+
+
+def verdict(difference: TraceDifference, before: str) -> str:
+    """`60 % slower than B: 77.5 to 124 ms a step; 31 ms of it more in GEMM`, without a full stop.
+
+    `before` is what the other side is called; whatever makes the two hard to compare is in the notes.
+    """
+    old, new = difference.before_step_s, difference.after_step_s
+    whole = " a step" if difference.before_trace.steps else ""
+    if old <= 0:
+        return f"{seconds(new)}{whole}, nothing to hold it against in {before}"
+    said = f"{faster_or_slower(old, new, before)}: {from_to(old, new)}{whole}"
+    cause = blamed(difference)
+    return f"{said}; {cause}" if cause else said
+
+
+def faster_or_slower(before_s: float, after_s: float, than: str = "") -> str:
+    """`60 % slower than B`, `2.41 times as long as in B`, `as fast as B`; without a name without these."""
+    ratio = after_s / before_s
+    said, word = _compared(ratio)
+    return f"{said} {word} {than}" if than else said
+
+
+def _compared(ratio: float) -> tuple[str, str]:
+    if abs(ratio - 1) < _EQUAL:
+        return "as fast", "as"
+    if ratio >= _TWICE:
+        return f"{ratio:.3g} times as long", "as"
+    if ratio <= 1 / _TWICE:
+        return f"{1 / ratio:.3g} times as fast", "as"
+    change = abs(ratio - 1)
+    return f"{percent(change, 0 if change >= 0.1 else 1)} {'slower' if ratio > 1 else 'faster'}", "than"
+
+
+def from_to(before_s: float, after_s: float) -> str:
+    """`77.5 to 124 ms`: the unit once where both have it."""
+    old, new = seconds(before_s), seconds(after_s)
+    if old == new:
+        return old
+    unit = new.rpartition(" ")[2]
+    return f"{old.removesuffix(f' {unit}')} to {new}"
+
+
+def causes(difference: TraceDifference) -> list[tuple[str, float]]:
+    """What the step's change is made of: (name, seconds), the largest first; they sum to it.
+
+    Work is told by its kind where kinds sum to the time in which any work ran, as computing where they overlap.
+    """
+    parts = [group for group in difference.groups if group.by == TIME]
+    kinds = [group for group in difference.groups if group.by == KIND and group.name not in NOT_WORK]
+    told = [(_WORDS.get(part.name, part.name), part.change_s) for part in parts if part.name not in _WORK]
+    work = [part for part in parts if part.name in _WORK]
+    told += [(kind.name, kind.change_s) for kind in kinds] if _sum_up(kinds, work) else [_computing(kinds, work)]
+    return sorted((each for each in told if abs(each[1]) > _NOTHING), key=lambda each: -abs(each[1]))
+
+
+def _computing(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> tuple[str, float]:
+    change = fsum(part.change_s for part in work)
+    alike = [kind for kind in kinds if kind.change_s * change > 0]
+    most = max(alike, key=lambda kind: abs(kind.change_s), default=None)
+    return ("computing" if most is None else f"computing (most in {most.name})"), change
+
+
+def _sum_up(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> bool:
+    largest = max((fsum(part.before_s for part in work), fsum(part.after_s for part in work)))
+    sides = ((fsum(k.before_s for k in kinds), fsum(p.before_s for p in work)),
+             (fsum(k.after_s for k in kinds), fsum(p.after_s for p in work)))  # fmt: skip
+    return bool(kinds) and all(abs(one - other) <= _OVERLAP * largest for one, other in sides)
+
+
+def blamed(difference: TraceDifference, of: str = " of it") -> str:
+    """`31 ms of it more in GEMM`, for the largest causes of a change; empty where there is none worth a word.
+
+    `of` says of what, where that is not clear.
+    """
+    total = difference.after_step_s - difference.before_step_s
+    if abs(total) < _EQUAL * difference.before_step_s:
+        return ""
+    ranked = causes(difference)
+    same = [(name, change) for name, change in ranked if (change > 0) == (total > 0)]
+    if not same:
+        return ""
+    if abs(same[0][1]) <= 1.02 * abs(total):
+        return " and ".join(_of_it(same, total, of))
+    # What grew is more than the whole: something else shrank, and has to be told with it.
+    against = [(name, change) for name, change in ranked if (change > 0) != (total > 0)][:1]
+    return ", ".join(_taking(name, change) for name, change in (*same[:1], *against))
+
+
+def _of_it(blamed: Sequence[tuple[str, float]], total: float, of: str) -> Iterator[str]:
+    more = "more" if total > 0 else "less"
+    for place, (name, change) in enumerate(blamed[:2]):
+        if place == 0:
+            yield f"{seconds(abs(change))}{of} {more} in {name}"
+        elif abs(change) >= _NOTABLE * abs(total):
+            yield f"{seconds(abs(change))} in {name}"
+
+
+def _taking(name: str, change: float) -> str:
+    return f"{name} {'+' if change > 0 else '-'}{seconds(abs(change))}"

@@ -1,0 +1,1 @@
+"""Analyses in the formats of other tools."""

@@ -1,0 +1,95 @@
+"""Events of Chrome's trace format, as Perfetto reads them: slices on tracks of a process of our own, and counters.
+
+Format: "Trace Event Format" (Duncan and others, Google), sections "Complete", "Counter" and "Metadata Events".
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from perfkit.trace.reading.ours import OURS
+
+# No process of a system and no device has this number.
+PROCESS = 2_000_000_000
+
+
+class Slice(NamedTuple):
+    """What lasts from `begin_ns` to `end_ns` on the trace's clock; `args` are shown when it is chosen."""
+
+    begin_ns: int
+    end_ns: int
+    name: str
+    args: dict[str, Any] = {}
+
+
+class Track(NamedTuple):
+    """A row of slices, in the order of time."""
+
+    name: str
+    slices: Iterable[Slice]
+
+
+class Counter(NamedTuple):
+    """Values over time: (nanoseconds, each value by its name)."""
+
+    name: str
+    values: Iterable[tuple[int, dict[str, float]]]
+
+
+class _Event(msgspec.Struct, omit_defaults=True):
+    ph: str
+    name: str
+    pid: int = PROCESS + 1  # so that it is always written
+    tid: int = 0
+    cat: str = ""
+    ts: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    dur: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    args: dict[str, Any] | None = None
+
+
+def encoded(tracks: Iterable[Track], counters: Iterable[Counter], *, unit_ns: int = 1000) -> Iterator[bytes]:
+    """The events as JSON, one after the other. `unit_ns` is that of the trace's times: a microsecond."""
+    encode = msgspec.json.Encoder().encode
+    yield encode(_Event("M", "process_name", PROCESS, args={"name": "perfkit"}))
+    yield encode(_Event("M", "process_sort_index", PROCESS, args={"sort_index": -1_000_000}))
+    for number, track in enumerate(tracks, PROCESS + 1):  # Perfetto names threads by their number alone
+        yield encode(_Event("M", "thread_name", PROCESS, number, args={"name": track.name}))
+        yield encode(_Event("M", "thread_sort_index", PROCESS, number, args={"sort_index": number}))
+        for begin_ns, end_ns, name, args in _nested(track.slices):
+            begin, lasts = _time(begin_ns, unit_ns), _time(end_ns - begin_ns, unit_ns)
+            yield encode(_Event("X", name, PROCESS, number, OURS, begin, lasts, args or None))
+    for counter in counters:
+        for at_ns, values in counter.values:
+            yield encode(_Event("C", counter.name, PROCESS, 0, OURS, _time(at_ns, unit_ns), args=values))
+
+
+def _nested(slices: Iterable[Slice]) -> Iterator[Slice]:
+    """Slices in the order of time that nest or follow each other: Perfetto drops what does neither.
+
+    One that reaches beyond another in which it began ends with that. All end a little early, since Perfetto multiplies
+    doubles, so that what follows may begin before the end of what it follows.
+    """
+    ends: list[int] = []
+    for each in slices:
+        while ends and ends[-1] <= each.begin_ns:
+            ends.pop()
+        end_ns = max(each.end_ns - _rounded_ns(each.end_ns), each.begin_ns)
+        end_ns = max(min(end_ns, ends[-1]), each.begin_ns) if ends else end_ns
+        ends.append(end_ns)
+        yield each._replace(end_ns=end_ns)
+
+
+def _rounded_ns(time_ns: int) -> int:
+    """How far a time in microseconds may be off as a double: of one since 1970, as older traces have, by 0.25 us."""
+    return 2 + int(1000 * math.ulp(time_ns / 1000))
+
+
+def _time(nanoseconds: int, unit_ns: int) -> msgspec.Raw:
+    """Exactly, as a double would round a time since 1970."""
+    if unit_ns == 1:
+        return msgspec.Raw(b"%d" % nanoseconds)
+    sign = b"-" if nanoseconds < 0 else b""
+    whole, rest = divmod(abs(nanoseconds), unit_ns)
+    return msgspec.Raw(b"%s%d.%03d" % (sign, whole, rest))

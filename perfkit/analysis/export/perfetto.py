@@ -1,0 +1,51 @@
+"""A trace written back with what the analysis says of it, to be opened in Perfetto's UI (ui.perfetto.dev)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from perfkit.analysis.export.events import encoded
+from perfkit.analysis.export.splice import write_with
+from perfkit.analysis.export.tracks import counters, tracks
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.replay.replay import replay
+from perfkit.analysis.trace.captures import with_captures
+from perfkit.analysis.trace.rank_trace import analyse_wholly
+from perfkit.trace.counters.match import read_counters
+from perfkit.trace.ops import read_ops
+from perfkit.trace.read import read_trace
+from perfkit.trace.reading.remarks import IN_NANOSECONDS
+from perfkit.trace.reading.stream import Limits
+
+
+def write_perfetto(
+    rank: RankTrace,
+    findings: Sequence[Finding],
+    path: Path,
+    *,
+    captures: Sequence[str] = (),
+    counted: str | Path | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+) -> Path:
+    """Read the file behind an analysed trace once more and write it to `path` with our tracks; returns the path.
+
+    Args:
+        rank: the trace as it was analysed: it says which file, which device, and what it is held against.
+        findings: those of the analysis, of which its own are shown.
+        path: of the file to write, gzipped JSON in Chrome's trace format.
+        captures, counted, limits: as it was analysed with.
+
+    The events of the file are copied as they are; ours are of the category `perfkit`, which `perfkit analyze` leaves
+    out when it reads them.
+    """
+    source = rank.reading.path
+    ops, _, _ = with_captures(read_ops(read_trace(source, limits=limits)), source, captures, limits, must_fit=False)
+    read = None if counted is None else read_counters(counted)
+    analysed = analyse_wholly(ops, rank.ceilings, device_name=rank.device_name, counters=read)
+    engine = analysed.engine
+    mine = [finding for finding in findings if finding.variant in ("", rank.label)]
+    unit_ns = 1 if IN_NANOSECONDS in rank.reading.notes else 1000
+    added = encoded(tracks(ops, engine, analysed.idle, replay(ops), mine), counters(ops, engine), unit_ns=unit_ns)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_with(source, added, path, limits)
+    return path

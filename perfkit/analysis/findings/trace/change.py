@@ -1,0 +1,77 @@
+"""What a finding would change, as data: rows of the tables that take less time, and what the host no longer does."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from perfkit.analysis.model.products import ProductRow
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.trace import CollectiveRow, CopyRow
+
+# What else may go, beside the named parts of the step (`view`).
+RECOMPUTED = "recomputed ops"
+SHORT = "launches of short kernels"
+
+Row = OpRow | ProductRow | CollectiveRow | CopyRow
+
+
+class Takes(NamedTuple):
+    """The work of a row takes this part of its time; `joins`: it has no launch of its own any more."""
+
+    row: Row
+    part: float
+    joins: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """Rows that take less, and by their names what goes altogether. Without either nothing can be simulated."""
+
+    takes: tuple[Takes, ...] = ()
+    without: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.takes or self.without)
+
+
+NOTHING = Change()
+
+
+def leave_out(*names: str) -> Change:
+    """Parts of the step go."""
+    return Change(without=frozenset(names))
+
+
+def gone(rows: Iterable[Row], *, joins: bool = False) -> Change:
+    """The work of some rows takes no time; `joins`: nor does launching it."""
+    return Change(tuple(Takes(row, 0.0, joins) for row in rows))
+
+
+def to_roof(rows: Iterable[OpRow | ProductRow], *, joins: bool = False) -> Change:
+    """The work of some rows takes what its roof allows, where that is known."""
+    return Change(
+        tuple(
+            Takes(row, min(1.0, row.attainable_s / row.seconds), joins)
+            for row in rows
+            if row.attainable_s is not None and row.seconds > 0
+        )
+    )
+
+
+def scaled(rows: Iterable[Row], part: float, *, joins: bool = False) -> Change:
+    """The work of all of some rows takes the same part of its time."""
+    return Change(tuple(Takes(row, part, joins) for row in rows))
+
+
+def one_pass(rows: Iterable[OpRow], kept: OpRow, part: float) -> Change:
+    """Of some rows one is kept, in that part of its time; it does the work of the others, which go."""
+    return Change(tuple(Takes(row, part) if row is kept else Takes(row, 0.0, joins=True) for row in rows))
+
+
+def all_of(changes: Iterable[Change]) -> Change:
+    """Several changes of different rows."""
+    changes = tuple(changes)
+    return Change(
+        tuple(takes for change in changes for takes in change.takes),
+        frozenset(name for change in changes for name in change.without),
+    )

@@ -1,0 +1,119 @@
+"""From what a finding would change to the kernels, the calls and the spans of the recording that this is."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from perfkit.analysis.findings.trace.change import RECOMPUTED, SHORT, Change, Takes
+from perfkit.analysis.findings.trace.view import ALLOCATIONS, COMMUNICATION, FETCHING, GAPS, LATE, QUEUED, WAITS
+from perfkit.analysis.model.trace import CollectiveRow, CopyRow
+from perfkit.analysis.replay.edges import Flags, Floats
+from perfkit.analysis.replay.effect import Effect
+from perfkit.analysis.replay.modify import followers
+from perfkit.analysis.replay.replay import Replayed
+from perfkit.analysis.trace.collectives import key_of
+from perfkit.analysis.trace.intervals import EMPTY, Intervals, difference, joined, union
+from perfkit.analysis.trace.rank_trace import Analysed
+from perfkit.analysis.trace.work.copies import kind_of, pageable
+from perfkit.analysis.trace.work.fetching import fetches, when
+from perfkit.analysis.trace.work.launches import SHORT_S
+from perfkit.analysis.trace.work.pieces import Kind
+from perfkit.trace.read import NONE, Category, Ints
+
+
+def effect_of(change: Change, analysed: Analysed, replayed: Replayed) -> Effect | None:
+    """What of the recording a change is about: all of it within the steps.
+
+    None where the recording does not tell who waits for it: for collectives of a host's threads.
+    """
+    exchanges = COMMUNICATION in change.without or any(isinstance(each.row, CollectiveRow) for each in change.takes)
+    if exchanges and not replayed.work.on_device:
+        return None
+    takes, joins = _rows(change.takes, analysed)
+    takes, joins, returns = _links(change.takes, analysed, takes, joins)
+    pieces, windows = analysed.engine.pieces, analysed.engine.windows
+    within = analysed.engine.within
+    ops, names = pieces.ops, change.without
+    calls = analysed.calls
+    gone: list[Ints] = [np.empty(0, np.int64)]
+    idle, spans = EMPTY, union(windows.spans[:, 0], windows.spans[:, 1])
+    if COMMUNICATION in names:
+        takes[within & pieces.of(Kind.COMMUNICATION)] = 0.0
+    if RECOMPUTED in names:
+        again = within & np.append(ops.recomputed, False)[pieces.owner]
+        takes[again], joins[again] = 0.0, True
+    if SHORT in names and pieces.on_device:
+        short = within & (ops.trace.category[pieces.event] == Category.KERNEL) & (pieces.busy_ns < SHORT_S * 1e9)
+        joins[followers(replayed.graph, short)] = True
+    if WAITS in names:
+        gone.append(calls.waits)
+    if ALLOCATIONS in names:
+        gone.append(calls.allocations)
+    if FETCHING in names:
+        gone.append(calls.fetching)
+    if GAPS in names:
+        idle = analysed.gaps
+    if LATE in names and not pieces.on_device:
+        idle = joined(idle, _without_ops(analysed, spans))
+    return Effect(
+        *_of_work(takes, joins, analysed, replayed),
+        gone=np.unique(np.concatenate(gone)),
+        returns=returns,
+        idle=idle,
+        launched=spans if LATE in names and pieces.on_device else EMPTY,
+        started=spans if QUEUED in names else EMPTY,
+    )
+
+
+def _rows(takes: Iterable[Takes], analysed: Analysed) -> tuple[Floats, Flags]:
+    """By piece the part of its time that the rows of ops, kernels and products leave it, and whether it joins."""
+    part, joins = np.ones(len(analysed.engine.pieces)), np.zeros(len(analysed.engine.pieces), np.bool_)
+    wanted = {id(each.row): each for each in takes}
+    for table in (analysed.kernels, analysed.ops, analysed.gemms, analysed.attentions):
+        its = [wanted.get(id(row)) for row in table.rows]
+        if any(its):
+            of_row = np.asarray([*(1.0 if each is None else each.part for each in its), 1.0])
+            join_row = np.asarray([*(each is not None and each.joins for each in its), False])
+            part, joins = np.minimum(part, of_row[table.row_of]), joins | join_row[table.row_of]
+    return part, joins
+
+
+def _links(takes: Iterable[Takes], analysed: Analysed, part: Floats, joins: Flags) -> tuple[Floats, Flags, Ints]:
+    """The same with collectives and copies; and the calls of copies from pageable memory, which wait no longer."""
+    pieces, exchanged = analysed.engine.pieces, analysed.engine.exchanged
+    within, names = analysed.engine.within, pieces.ops.trace.names
+    returns: list[Ints] = [np.empty(0, np.int64)]
+    for row, of_row, _ in takes:
+        if isinstance(row, CollectiveRow):
+            key = (row.name, row.group, row.dtype, row.message_bytes)
+            alike = [key_of(about) == key for about in exchanged.table]
+            chosen = np.asarray([*alike, False])[exchanged.which]
+        elif isinstance(row, CopyRow):
+            alike = [kind_of(name) == row.kind and pageable(name) == row.pageable for name in names]
+            chosen = pieces.of(Kind.COPY) & np.asarray(alike)[pieces.name]
+            if row.pageable:
+                launch = pieces.ops.kernels.launch[chosen & within].astype(np.int64)
+                returns.append(launch[launch != NONE])
+        else:
+            continue
+        part = np.where(chosen & within, np.minimum(part, of_row), part)
+    return part, joins, np.unique(np.concatenate(returns))
+
+
+def _of_work(part: Floats, joins: Flags, analysed: Analysed, replayed: Replayed) -> tuple[Floats, Flags]:
+    """By piece of the replay's work: kernels are the same there, and without a device its pieces are all ops."""
+    if replayed.work.on_device:
+        return part, joins
+    owner, count = analysed.engine.pieces.owner, len(replayed.work)
+    known = owner != NONE
+    takes, joined_ops = np.ones(count), np.zeros(count, np.bool_)
+    np.minimum.at(takes, owner[known], part[known])
+    joined_ops[owner[known & joins]] = True
+    return takes, joined_ops
+
+
+def _without_ops(analysed: Analysed, spans: Intervals) -> Intervals:
+    """When no op works, nothing is exchanged and nothing is fetched."""
+    pieces = analysed.engine.pieces
+    trace = pieces.ops.trace
+    return difference(spans, joined(union(pieces.start_ns, pieces.end_ns), when(trace, fetches(trace))))

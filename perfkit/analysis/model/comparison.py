@@ -1,0 +1,96 @@
+"""Runs held against the first of them: data for renderers and exports."""
+
+from typing import ClassVar
+
+from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.shown import Shown
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.record import Environment
+from perfkit.spec import Struct
+
+COMPARISON_VERSION = 1
+
+
+class Amount(Struct):
+    """A figure of one run, None with a `reason` where it is not known; `low` and `high` where it has an interval.
+
+    `source` is how it was obtained, in words.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+    source: str = ""
+
+
+class ComparedFigure(Struct):
+    """A figure of each run, in their order. `unit` is that of a `Measurement`; `better` is `less`, `more` or empty."""
+
+    title: str
+    unit: str
+    better: str
+    amounts: tuple[Amount, ...]
+
+
+class LivePoint(Struct):
+    """Steps of a loop that was watched all the time: their median up to step `last`."""
+
+    last: int
+    step_s: float
+
+
+class Side(Struct):
+    """One of the runs. `kind` is `suite`, `trace` or `memory`, `of` the variant, rank or device of several.
+
+    `workload` is empty where it is not known, `environment` None. `trace` has every row of its tables, and no
+    timelines.
+    """
+
+    name: str
+    path: str
+    kind: str
+    of: str = ""
+    created_at: str = ""
+    workload: str = ""
+    device: str = ""
+    device_name: str = ""
+    environment: Environment | None = None
+    ceilings: DeviceCeilings | None = None
+    trace: RankTrace | None = None
+    memory: MemoryAccount | None = None
+    step_samples: tuple[tuple[float, ...], ...] = ()
+    losses: tuple[float | None, ...] = ()
+    live: tuple[LivePoint, ...] = ()
+
+
+class Differing(Struct):
+    """A key in which a run's surroundings differ from the first's. `times` says whether times cannot be compared."""
+
+    run: str
+    key: str
+    first: str
+    here: str
+    times: bool
+
+
+class Comparison(Struct, Shown):
+    """Everything that a comparison shows: the first of `sides` is what the others are held against.
+
+    `differences` are those of the traces of the others, called as the sides; a side without a trace has none.
+    """
+
+    subject: ClassVar[str] = "compare"
+    schema_version: int = COMPARISON_VERSION
+    title: str
+    created_at: str
+    perfkit: str
+    command: str
+    runs: tuple[str, ...]  # as they were named
+    sides: tuple[Side, ...]
+    figures: tuple[ComparedFigure, ...]
+    differences: tuple[TraceDifference, ...]
+    differing: tuple[Differing, ...]
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,81 @@
+"""One step of a trace, event by event, as columns that are small enough to lie in a report.
+
+A column is a text of integers with spaces between them (`perfkit.analysis.timeline.packed`): as small as JSON gets, and
+read without an object a number. Times are nanoseconds since the step began; what began earlier has a negative one.
+"""
+
+from perfkit.spec import Struct
+
+# Lanes, from the top of a timeline to its bottom.
+PATH, PHASES, MODULES, THREAD, STREAM, COLLECTIVES, IDLE = (
+    "critical path", "phases", "modules", "thread", "stream", "collectives", "idle",
+)  # fmt: skip
+LANES = (PATH, PHASES, MODULES, THREAD, STREAM, IDLE, COLLECTIVES)
+
+# What slices are that do no work of a class (`OpClass`) of their own.
+PYTHON, RANGE, CALL, OP = "Python", "range", "runtime call", "op"
+
+
+class Labels(Struct):
+    """What slices are called, a row for each distinct one: columns of indices into `StepTimeline.texts`, -1 for none.
+
+    `kind` is a class of ops, a phase, a cause of idle time or one of the words above. `op` is that of a kernel.
+    """
+
+    name: str
+    kind: str
+    op: str
+    module: str
+    shapes: str
+
+
+class Lane(Struct):
+    """Slices in the order of their start. `kind` is one of `LANES`; `busy_ns` how long any slice lasts in the step,
+    those that are left out as well.
+
+    `start_ns` are differences from the slice before (of the first from the beginning of the step), `depth` how many
+    slices lie around each, `label` rows of `StepTimeline.labels`. `link` is the slice that each comes from (a kernel's
+    launch, what left the device idle, what a stretch of the critical path lies on), as differences from the one before
+    among those that have one; -1 is the number before all. Slices are numbered over all lanes, in their order.
+    """
+
+    kind: str
+    name: str
+    slices: int
+    busy_ns: int
+    start_ns: str
+    duration_ns: str
+    depth: str
+    label: str
+    link: str = ""
+
+
+class MemoryLine(Struct):
+    """Bytes allocated on a device, from one time to the next: differences, thinned so that no maximum is lost."""
+
+    device: str
+    time_ns: str
+    bytes: str
+
+
+class StepTimeline(Struct):
+    """A step: `number` as marked, None of a trace without steps; `why` it is shown (`median`, `slowest` ...).
+
+    `start_s` is since the first event of the trace. `left_out` slices of any lanes, none longer than `shortest_ns`,
+    are not in it, because they are too many.
+    """
+
+    number: int | None
+    why: str
+    start_s: float
+    length_ns: int
+    texts: tuple[str, ...]
+    labels: Labels
+    lanes: tuple[Lane, ...]
+    memory: tuple[MemoryLine, ...] = ()
+    left_out: int = 0
+    shortest_ns: int = 0
+
+    @property
+    def slices(self) -> int:
+        return sum(lane.slices for lane in self.lanes)

@@ -1,0 +1,135 @@
+"""What changes gain on each of several ranks, all of them simulated at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from perfkit.analysis.model.replay import Simulated
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.ranks.arrivals import Arrivals
+from perfkit.analysis.ranks.matching import meetings
+from perfkit.analysis.replay.job import Job, job_of
+from perfkit.analysis.replay.rank_graph import Changed, RankGraph
+from perfkit.analysis.replay.replay import MOST_UNEXPLAINED
+from perfkit.trace.read import NONE
+
+# Of more nodes a what-if would take seconds, of more ranks their graphs too much memory.
+MOST_NODES = 1_000_000
+MOST_RANKS = 8
+
+# The names of what all findings change at once, and of all work at its roof.
+ALL_FINDINGS, ROOFS = "all findings", "roofs"
+
+
+class RankReplay(NamedTuple):
+    """A rank's graph with the changes to simulate, by the rule of a finding (or of all) and the text of a what-if.
+
+    `parts` is what gains of findings are divided by, `of_steps` whether they are of the steps alone.
+    """
+
+    graph: RankGraph
+    findings: Mapping[str, Changed]
+    what_ifs: Mapping[str, Changed]
+    parts: int
+    of_steps: bool
+
+
+class _Length(NamedTuple):
+    """How long a rank takes, and its steps of that where the host marks any."""
+
+    span_ns: float
+    steps_ns: float | None
+
+    def of(self, replay: RankReplay) -> float:
+        return self.span_ns if self.steps_ns is None or not replay.of_steps else self.steps_ns
+
+
+def simulated_together(
+    traces: Sequence[RankTrace], arrivals: Sequence[Arrivals], replays: Sequence[RankReplay | None]
+) -> list[RankTrace]:
+    """The traces with gains simulated with all ranks that meet the first one; as they are where that explains less."""
+    result = list(traces)
+    met = meetings(arrivals)
+    chosen = [
+        number
+        for number, (replay, came, offset_ns) in enumerate(zip(replays, arrivals, met.offset_ns, strict=True))
+        if replay is not None and offset_ns is not None and came.kernel is not None
+        if (met.numbers[number] != NONE).any() and not _refused(traces[number])
+    ]
+    ranks = [replay for number in chosen if (replay := replays[number]) is not None]
+    if len(ranks) < 2 or sum(len(rank.graph) for rank in ranks) > MOST_NODES:
+        return result
+    rows = []
+    for number, rank in zip(chosen, ranks, strict=True):
+        numbers = np.full(len(rank.graph) - rank.graph.first_kernel, NONE, np.int64)
+        numbers[arrivals[number].kernel] = met.numbers[number]
+        rows.append(numbers)
+    job = job_of([rank.graph for rank in ranks], rows, [met.offset_ns[number] or 0 for number in chosen])
+    before = _lengths(job, ranks, [None] * len(ranks))
+    if any(abs(_error(length, rank)) > MOST_UNEXPLAINED for length, rank in zip(before, ranks, strict=True)):
+        return result
+    names = sorted({name for rank in ranks for name in rank.findings})
+    texts = sorted({text for rank in ranks for text in rank.what_ifs})
+    by_finding = {name: _lengths(job, ranks, [rank.findings.get(name) for rank in ranks]) for name in names}
+    by_text = {text: _lengths(job, ranks, [rank.what_ifs.get(text) for rank in ranks]) for text in texts}
+    for place, (number, rank) in enumerate(zip(chosen, ranks, strict=True)):
+        findings = {name: lengths[place] for name, lengths in by_finding.items()}
+        what_ifs = {text: lengths[place] for text, lengths in by_text.items()}
+        result[number] = _with_gains(traces[number], rank, before[place], findings, what_ifs, len(ranks))
+    return result
+
+
+def _refused(trace: RankTrace) -> bool:
+    return trace.replay is None or bool(trace.replay.refused)
+
+
+def _error(length: _Length, rank: RankReplay) -> float:
+    return length.span_ns / float((rank.graph.at_ns + rank.graph.duration_ns).max()) - 1
+
+
+def _lengths(job: Job, ranks: Sequence[RankReplay], changes: Sequence[Changed | None]) -> list[_Length]:
+    made = [rank.graph.with_change(change) for rank, change in zip(ranks, changes, strict=True)]
+    return [
+        _Length(float(ends.max()), None if rank.graph.steps is None else rank.graph.steps.length_ns(happens, ends))
+        for rank, (happens, ends) in zip(ranks, job.times(made), strict=True)
+    ]
+
+
+def _with_gains(
+    trace: RankTrace,
+    rank: RankReplay,
+    before: _Length,
+    findings: Mapping[str, _Length],
+    what_ifs: Mapping[str, _Length],
+    ranks: int,
+) -> RankTrace:
+    def gain_s(name: str) -> float:
+        return max(0.0, before.of(rank) - findings[name].of(rank)) / 1e9 / rank.parts
+
+    gains = trace.gains
+    if gains is not None:
+        gains = replace(
+            gains,
+            of={name: gain_s(name) for name in gains.of},
+            together_s=None if gains.together_s is None else gain_s(ALL_FINDINGS),
+            roofs_s=None if gains.roofs_s is None else gain_s(ROOFS),
+        )
+    return replace(
+        trace,
+        replay=None if trace.replay is None else replace(trace.replay, ranks=ranks),
+        gains=gains,
+        what_ifs=tuple(
+            _simulated(asked, rank, before, what_ifs[asked.what]) if asked.what in what_ifs else asked
+            for asked in trace.what_ifs
+        ),
+    )
+
+
+def _simulated(asked: Simulated, rank: RankReplay, before: _Length, after: _Length) -> Simulated:
+    gain = before.span_ns - after.span_ns
+    step = None
+    if before.steps_ns is not None and after.steps_ns is not None and rank.graph.steps is not None:
+        step = (before.steps_ns - after.steps_ns) / 1e9 / rank.graph.steps.number
+    return replace(asked, gain_s=gain / 1e9, share=gain / before.span_ns, step_gain_s=step)

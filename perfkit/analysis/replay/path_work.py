@@ -1,0 +1,133 @@
+"""What the critical path runs through: of each piece of it the op, the module and the line of the program."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.replay import HOST, WAITS
+from perfkit.analysis.replay.path_spans import KINDS, PathSpans
+from perfkit.analysis.replay.replay import Replayed
+from perfkit.analysis.trace.intervals import ascending, overlaps
+from perfkit.analysis.trace.places import Host, Stretches
+from perfkit.trace.annotations import is_autograd_node
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Ints, Small
+
+# Modules of a class are numbered: `Layer_3/Linear_7`, `layers.3.linear`.
+_NUMBERS = re.compile(r"_\d+(?=/|$)|(?<=\.)\d+(?=\.|$)")
+
+
+@dataclass(frozen=True)
+class PathWork:
+    """Columns, one row a piece of the path; host time is cut where ops begin and end.
+
+    `op` (that of a kernel, or the kernel's own name; on the host a range where no op runs), `call` (that waited) and
+    `own` (the innermost function that is neither torch's nor of Python's library; of backward that of its forward) are
+    indices of the trace's names, `module` of `modules`, in which layers are one as far as they differ by number. NONE
+    where none is known.
+    """
+
+    spans: PathSpans
+    op: Small
+    call: Small
+    module: Small
+    own: Small
+    modules: list[str]
+
+
+def path_work(replayed: Replayed, spans: PathSpans, host: Host | None = None) -> PathWork:
+    """The pieces of the path of the unmodified replay, given its `path_spans` (and the trace's `Host` if known)."""
+    ops, work = replayed.graph.ops, replayed.work
+    spans = _cut(ops, spans)
+    kernel = spans.kernel if work.on_device else np.full(len(spans), NONE)
+    on_the_host = host or Host(ops)
+    found, its_modules = _looked_up(ops, on_the_host, spans, kernel)
+    labels, classes = _classes([*ops.modules, *its_modules])
+    of_kernel = np.append(ops.kernel_module, NONE)[kernel]
+    at = np.where(found["module"] == NONE, NONE, found["module"] + len(ops.modules))
+    on_host = np.where((found["op"] == NONE) & (found["own"] == NONE), found["range"], found["op"])
+    its_op = np.append(np.where(work.op == NONE, work.name, work.op), NONE).astype(np.int32)[kernel]
+    forward = _forward_lines(ops, on_the_host, np.append(work.owner, NONE)[kernel])
+    return PathWork(
+        spans=spans,
+        op=np.where(kernel == NONE, on_host, its_op),
+        call=np.where(spans.kind == KINDS.index(WAITS), found["call"], np.int32(NONE)),
+        module=np.append(classes, np.int32(NONE))[np.where(of_kernel == NONE, at, of_kernel)],
+        own=np.where(found["own"] == NONE, forward, found["own"]),
+        modules=labels,
+    )
+
+
+def _looked_up(ops: Ops, host: Host, spans: PathSpans, kernel: Ints) -> tuple[dict[str, Small], list[str]]:
+    """Of each piece what the host was in, or was in when it launched it, by names of `Places`; and the modules."""
+    where, known = _where(ops, spans, kernel)
+    found = host.places(where)
+    columns = {name: np.full(len(spans), NONE, np.int32) for name in ("op", "range", "own", "call", "module")}
+    for name, column in columns.items():
+        column[known] = found.columns[name]
+    return columns, found.modules
+
+
+def _cut(ops: Ops, spans: PathSpans) -> PathSpans:
+    """Host time cut where the outermost ops begin and end; autograd's nodes are none."""
+    trace = ops.trace
+    node = named(trace, ops.event, is_autograd_node)
+    outermost = ~node & ((ops.parent == NONE) | np.append(node, True)[ops.parent])
+    event = ops.event[outermost]
+    host = spans.kind == KINDS.index(HOST)
+    pieces = [np.column_stack((spans.begin_ns, spans.end_ns))[~host]]
+    rows = [np.flatnonzero(~host)]
+    for thread in np.unique(spans.thread[host]).tolist():
+        mine = np.flatnonzero(host & (spans.thread == thread))
+        its = event[trace.thread[event] == thread]
+        edges = ascending(np.concatenate((trace.start_ns[its], trace.end_ns[its])))
+        limits = np.concatenate(([np.iinfo(np.int64).min], edges, [np.iinfo(np.int64).max]))
+        within = np.column_stack((spans.begin_ns[mine], spans.end_ns[mine]))
+        cut, row, _ = overlaps(within, limits[:-1], limits[1:])
+        pieces.append(cut)
+        rows.append(mine[row])
+    together, row = np.concatenate(pieces), np.concatenate(rows)
+    order = np.argsort(together[:, 0], kind="stable")
+    together, row = together[order], row[order]
+    return PathSpans(together[:, 0], together[:, 1], spans.kind[row], spans.thread[row], spans.kernel[row])
+
+
+def _where(ops: Ops, spans: PathSpans, kernel: Ints) -> tuple[Stretches, NDArray[np.bool_]]:
+    """Where on the host to look for each piece (a kernel's launch), and for which there is such a place."""
+    trace = ops.trace
+    launch = np.append(ops.kernels.launch, NONE)[kernel]
+    on_host = spans.thread != NONE
+    known = on_host | (launch != NONE)
+    launch = launch[known]
+    of_launch = ~on_host[known]
+    return (
+        Stretches(
+            np.where(of_launch, trace.thread[launch], spans.thread[known]).astype(np.int64),
+            np.where(of_launch, trace.start_ns[launch], spans.begin_ns[known]),
+            np.where(of_launch, trace.end_ns[launch], spans.end_ns[known]),
+        ),
+        known,
+    )
+
+
+def _forward_lines(ops: Ops, host: Host, owner: Ints) -> Small:
+    """Of rows of ops the function that the forward op was called in, whose gradient they compute."""
+    forward = np.append(ops.forward, NONE)[owner]
+    asked = np.unique(forward[forward != NONE])
+    event = ops.event[asked]
+    trace = ops.trace
+    stretches = Stretches(trace.thread[event].astype(np.int64), trace.start_ns[event], trace.end_ns[event])
+    lines = np.full(len(ops) + 1, NONE, np.int32)
+    lines[asked] = host.own(stretches)
+    found: Small = lines[forward]
+    return found
+
+
+def _classes(modules: list[str]) -> tuple[list[str], Small]:
+    """The modules without the numbers of their layers, and for each which one it is."""
+    numbers: dict[str, int] = {}
+    of = [numbers.setdefault(_NUMBERS.sub("", path), len(numbers)) for path in modules]
+    return list(numbers), np.asarray(of, np.int32)

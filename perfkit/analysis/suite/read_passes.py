@@ -1,0 +1,102 @@
+"""Reading what the instrumented passes of a variant left."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from perfkit.analysis.memory.rank import rank_account
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
+from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.ranks.together import MOST_RANKS, RankReplay, simulated_together
+from perfkit.analysis.suite.facts import trace_facts
+from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.analysis.trace.bounds import Facts
+from perfkit.analysis.trace.with_replay import Whole, analyse_and_replay
+from perfkit.analysis.trace.work.per_step import OpsByStep, ops_by_step
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.peak import CPU
+from perfkit.record import Environment
+from perfkit.store.read import StoredRank
+from perfkit.trace.counters.match import read_counters
+from perfkit.trace.ops import Ops, read_ops
+from perfkit.trace.read import read_trace
+
+
+def read_passes(
+    runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Iterable[str], *, by_step: bool = False
+) -> Passes:
+    """Read what the main run's ranks left; what is not there stays empty.
+
+    Args:
+        runs: the variant's runs.
+        ceilings: what its work is held against.
+        derived: names of the facts to derive from the traces.
+        by_step: whether to keep what each step of the first trace did.
+    """
+    if runs.main is None:
+        return Passes()
+    accounts = [account for rank in runs.main.ranks if (account := rank_account(rank)) is not None]
+    names = tuple(derived)
+    facts: list[Facts] = []
+    traces: list[RankTrace] = []
+    by_steps: list[OpsByStep | None] = []
+    fleet = FleetReducer()
+    traced = sum(rank.trace is not None for rank in runs.main.ranks)
+    with_others = runs.attached and 1 < traced <= MOST_RANKS
+    met: list[tuple[Arrivals, RankReplay | None]] = []
+    for rank in runs.main.ranks:
+        wanted = runs.attached or not any(trace.steps for trace in traces)
+        ops = _ops(rank) if wanted or names else None  # of the other ranks only facts are read
+        facts.append({**rank.record.facts, **({} if ops is None else trace_facts(ops, names))})
+        if wanted and ops is not None and len(ops.trace):
+            wants_steps = by_step and not any(trace.steps for trace in traces)
+            analysed = _trace(runs, rank, ops, ceilings, with_others=with_others)
+            traces.append(analysed.rank_trace)
+            by_steps.append(ops_by_step(analysed.engine) if wants_steps else None)
+            if runs.attached:
+                met.append((arrivals(ops), analysed.replay))
+                fleet.add(traces[-1], met[-1][0])
+    if len(met) > 1:
+        traces = simulated_together(traces, [came for came, _ in met], [replay for _, replay in met])
+    return Passes(
+        facts=tuple(facts),
+        account=max(accounts, key=lambda account: account.peak_bytes, default=None),
+        traces=tuple(traces),
+        by_step=next(
+            (steps for steps, trace in zip(by_steps, traces, strict=True) if trace.steps), next(iter(by_steps), None)
+        ),
+        fleet=fleet.result({trace.reading.path: trace.label for trace in traces}),
+    )
+
+
+def _trace(
+    runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None, *, with_others: bool
+) -> Whole:
+    environment = rank.record.environment
+    analysed = analyse_and_replay(
+        ops,
+        _that_hold(ceilings, environment),
+        device_name="" if environment is None else environment.device_name,
+        counters=None if rank.counters is None else read_counters(rank.counters),
+        environment=environment,
+        with_others=with_others,
+    )
+    label = runs.name if runs.world_size == 1 or not runs.attached else f"{runs.name}, rank {rank.record.rank}"
+    trace = replace(analysed.rank_trace, label=label, rank=rank.record.rank, world_size=runs.world_size)
+    return analysed._replace(rank_trace=trace)
+
+
+def _that_hold(ceilings: DeviceCeilings | None, environment: Environment | None) -> DeviceCeilings | None:
+    """The ceilings of the device that the run used, on a CPU those for its number of threads."""
+    if ceilings is None or environment is None or ceilings.device != environment.device:
+        return None
+    if environment.device != CPU:
+        return ceilings
+    threads = (None, environment.threads)
+    return replace(ceilings, ceilings=tuple(ceiling for ceiling in ceilings.ceilings if ceiling.threads in threads))
+
+
+def _ops(rank: StoredRank) -> Ops | None:
+    return None if rank.trace is None else read_ops(read_trace(rank.trace))

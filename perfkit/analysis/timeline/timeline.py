@@ -1,0 +1,173 @@
+"""A step of a trace as a timeline: what of it is shown, in lanes, as packed columns."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model import timeline as words
+from perfkit.analysis.model.timeline import Labels, Lane, StepTimeline
+from perfkit.analysis.replay.path_spans import PathSpans
+from perfkit.analysis.timeline.choice import Chosen, chosen_steps
+from perfkit.analysis.timeline.critical import critical
+from perfkit.analysis.timeline.device import collectives, streams
+from perfkit.analysis.timeline.idle import idle as idle_lane
+from perfkit.analysis.timeline.memory import memory_lines
+from perfkit.analysis.timeline.packed import differences, packed, packed_links
+from perfkit.analysis.timeline.runs import modules, phases
+from perfkit.analysis.timeline.slices import Slices, Texts
+from perfkit.analysis.timeline.threads import HOST, threads
+from perfkit.analysis.timeline.whole import Whole
+from perfkit.analysis.trace.idle_time import IdleTime
+from perfkit.analysis.trace.intervals import length, union
+from perfkit.analysis.trace.work.grouping import group
+from perfkit.analysis.trace.work.windows import Windows
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Ints, Trace
+
+# Of a step with more events on threads and streams the shortest are left out, and of any other lane with more slices:
+# beyond, a page is too large to open and to send.
+MOST_EVENTS = 12_000
+
+
+def timelines(
+    ops: Ops,
+    windows: Windows,
+    idle: IdleTime | None = None,
+    path: PathSpans | None = None,
+    classes: NDArray[np.int8] | None = None,
+) -> tuple[StepTimeline, ...]:
+    """The median step of a trace, and a few that are worth looking at beside it; of one without steps the whole.
+
+    `idle` is the idle time of its devices and `path` its critical path, None where they have none. `classes` are
+    those of its work (`Work.classes`), found here where they are not given.
+    """
+    whole = Whole.of(ops, idle, path, classes)
+    return tuple(_timeline(whole, chosen, windows.span[0]) for chosen in chosen_steps(ops, windows))
+
+
+def _timeline(whole: Whole, chosen: Chosen, origin: int) -> StepTimeline:
+    ops = whole.ops
+    begin, end = chosen.begin_ns, chosen.end_ns
+    trace, texts = ops.trace, Texts()
+    every = _overlapping(trace, begin, end)
+    events, left_out, shortest = _longest(trace, every)
+    host = events[np.isin(trace.category[events], HOST)]
+    rows = np.flatnonzero(np.isin(ops.kernels.event, events))
+    lanes: list[Slices] = list(
+        chain(
+            critical(whole, texts, host, begin, end),
+            phases(whole, texts, begin, end),
+            modules(ops, texts, np.flatnonzero((ops.end_ns > begin) & (ops.start_ns < end))),
+            threads(whole, texts, host),
+            streams(whole, texts, rows),
+            idle_lane(whole, texts, begin, end),
+            collectives(whole, texts, begin, end),
+        )
+    )
+    busy = [_busy_ns(whole, lane, every, begin, end) for lane in lanes]
+    lanes, fewer, shortest_left = _shortened(lanes)
+    labels, of = _labels(lanes)
+    numbers = _numbers(lanes, len(trace))
+    return StepTimeline(
+        number=chosen.number,
+        why=chosen.why,
+        start_s=(begin - origin) / 1e9,
+        length_ns=end - begin,
+        texts=tuple(texts.table),
+        labels=labels,
+        lanes=tuple(
+            _lane(lane, label, numbers, begin, busy_ns)
+            for lane, label, busy_ns in zip(lanes, _split(of, lanes), busy, strict=True)
+        ),
+        memory=tuple(memory_lines(trace.memory, begin, end)),
+        left_out=left_out + fewer,
+        shortest_ns=max(shortest, shortest_left),
+    )
+
+
+def _overlapping(trace: Trace, begin: int, end: int) -> Ints:
+    """Events of the host and of devices that lie in a span, or partly, in the order of time."""
+    upto = int(np.searchsorted(trace.start_ns, end))
+    here = np.flatnonzero(trace.end_ns[:upto] > begin)
+    return here[np.isin(trace.category[here], (*HOST, *DEVICE_CATEGORIES))]
+
+
+def _longest(trace: Trace, events: Ints) -> tuple[Ints, int, int]:
+    """As many of the longest events as are shown, how many are left out, and how short the shortest shown is."""
+    if len(events) <= MOST_EVENTS:
+        return events, 0, 0
+    duration = trace.end_ns[events] - trace.start_ns[events]
+    kept = np.sort(np.argsort(-duration, kind="stable")[:MOST_EVENTS])
+    return events[kept], len(events) - len(kept), int(duration[kept].min())
+
+
+def _shortened(lanes: Sequence[Slices]) -> tuple[list[Slices], int, int]:
+    """Lanes with as many of their longest slices as are shown, how many are left out, and how short the shortest shown
+    is of a lane that lost some."""
+    result, left_out, shortest = [], 0, 0
+    for lane in lanes:
+        if len(lane) > MOST_EVENTS:
+            duration = lane.end_ns - lane.start_ns
+            kept = np.sort(np.argsort(-duration, kind="stable")[:MOST_EVENTS])
+            left_out += len(lane) - len(kept)
+            shortest = max(shortest, int(duration[kept].min()))
+            lane = lane.only(kept)
+        result.append(lane)
+    return result, left_out, shortest
+
+
+def _busy_ns(whole: Whole, lane: Slices, every: Ints, begin: int, end: int) -> int:
+    """How long any slice of a lane lasts in a step of which `every` are the events, those that are left out as well."""
+    trace, start, until = whole.ops.trace, lane.start_ns, lane.end_ns
+    if lane.lane in (words.THREAD, words.STREAM):
+        one = lane.event[0]
+        of_host = lane.lane == words.THREAD
+        beside = np.isin(trace.category[every], HOST if of_host else DEVICE_CATEGORIES)
+        if not of_host:
+            beside &= (trace.device[every] == trace.device[one]) & (trace.stream[every] == trace.stream[one])
+        if of_host or trace.stream[one] == NONE:
+            beside &= trace.thread[every] == trace.thread[one]
+        start, until = trace.start_ns[every[beside]], trace.end_ns[every[beside]]
+    return length(union(np.maximum(start, begin), np.minimum(until, end)))
+
+
+def _labels(lanes: Sequence[Slices]) -> tuple[Labels, Ints]:
+    """Distinct labels of all slices, and that of each."""
+    columns = {
+        name: np.concatenate([getattr(lane, name) for lane in lanes] or [np.empty(0, np.int64)])
+        for name in ("name", "kind", "op", "module", "shapes")
+    }
+    groups = group(*columns.values())
+    table = {name: packed(column[groups.first]) for name, column in columns.items()}
+    return Labels(**table), groups.of.astype(np.int64)
+
+
+def _split(of: Ints, lanes: Sequence[Slices]) -> Iterator[Ints]:
+    return iter(np.split(of, np.cumsum([len(lane) for lane in lanes])[:-1])[: len(lanes)])
+
+
+def _numbers(lanes: Sequence[Slices], events: int) -> Ints:
+    """For each event of the trace the number of its slice, NONE where it has none; NONE (-1) itself has none."""
+    numbers = np.full(events + 1, NONE, np.int64)
+    first = 0
+    for lane in lanes:
+        has = lane.event != NONE
+        numbers[lane.event[has]] = first + np.flatnonzero(has)
+        first += len(lane)
+    return numbers
+
+
+def _lane(lane: Slices, label: Ints, numbers: Ints, begin: int, busy_ns: int) -> Lane:
+    return Lane(
+        kind=lane.lane,
+        name=lane.title,
+        slices=len(lane),
+        busy_ns=busy_ns,
+        start_ns=packed(differences(lane.start_ns - begin)),
+        duration_ns=packed(lane.end_ns - lane.start_ns),
+        depth=packed(lane.depth) if lane.depth.any() else "",
+        label=packed(label),
+        link=packed_links(numbers[lane.link]),
+    )

@@ -1,0 +1,50 @@
+"""What is found once of a whole trace, for all of its steps that are shown."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.replay.path_spans import PathSpans
+from perfkit.analysis.replay.work import work_of
+from perfkit.analysis.trace.gaps import what
+from perfkit.analysis.trace.idle_time import IdleTime
+from perfkit.analysis.trace.work.shapes import show_shapes
+from perfkit.trace.kernels import communication
+from perfkit.trace.memory.spans import phase_spans
+from perfkit.trace.ops import Ops
+from perfkit.trace.phases import PhaseRanges, Phases
+from perfkit.trace.read import Ints
+from perfkit.trace.signatures import arguments
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A trace with its phases, the class of each kernel (an index into `OpClass`), its collectives (events in the order
+    of time), the idle time of its devices with the number of a text for each piece, and its critical path; None where
+    there is none.
+    """
+
+    ops: Ops
+    phases: Phases
+    classes: NDArray[np.int8]
+    collectives: Ints
+    idle: IdleTime | None
+    idle_place: Ints
+    idle_texts: list[str]
+    path: PathSpans | None
+    _shapes: dict[int, str] = field(default_factory=dict)
+
+    def shapes(self, signature: int) -> str:
+        """Those of recorded inputs; steps of a trace call the same."""
+        if signature not in self._shapes:
+            self._shapes[signature] = show_shapes(arguments(self.ops.trace.signatures[signature]) or ())
+        return self._shapes[signature]
+
+    @classmethod
+    def of(cls, ops: Ops, idle: IdleTime | None, path: PathSpans | None, classes: NDArray[np.int8] | None) -> "Whole":
+        place, texts = (np.empty(0, np.int64), []) if idle is None else what(ops, idle)
+        if classes is None:
+            classes = work_of(ops).classes if len(ops.kernels) else np.empty(0, np.int8)
+        spans = phase_spans(ops, PhaseRanges.of(ops.trace))
+        return cls(ops, spans, classes, communication(ops.trace), idle, place, texts, path)

@@ -1,0 +1,297 @@
+"""When a device had nothing to do, and why: each moment of that time has one cause.
+
+With nothing queued, what the loop fetched its data in comes first, then calls that wait for the device or take its
+memory. These are charged with their own duration and the time until the next launch, unless that is so long that the
+host did something else meanwhile. In what is left the host was late, or in a long gap it did something else.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.idle import (
+    ALLOCATION,
+    AT_THE_END,
+    BETWEEN,
+    CAUSES,
+    ELSEWHERE,
+    HELD_UP,
+    LATE,
+    OTHER_STREAM,
+    PEERS,
+    STARTING,
+    SYNC,
+)
+from perfkit.analysis.model.time_split import DATA, IDLE_UNKNOWN, UNRECORDED
+from perfkit.analysis.trace.host_calls import Calls
+from perfkit.analysis.trace.intervals import Intervals, clipped, covered, difference, overlaps, union, without
+from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.places import Host, Places, Stretches
+from perfkit.analysis.trace.work.fetching import when
+from perfkit.analysis.trace.work.launches import Queue
+from perfkit.analysis.trace.work.windows import Windows
+from perfkit.device_calls import launches_graph
+from perfkit.trace.annotations import COLLECTIVE_RANGES
+from perfkit.trace.naming import Names, named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category, Ints
+
+# A host that launches work does so every few to some hundred microseconds. Where nothing comes for this long, it did
+# something else.
+LONG_NS = 1_000_000
+
+# A kernel that was launched already begins one to five microseconds after the one before it; from a launch to its
+# kernel's start pass five to twenty, more while a profiler runs.
+BETWEEN_NS, STARTING_NS = 10_000, 50_000
+
+NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
+_LATEST = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class IdleTime:
+    """Columns, one row a piece of time in which no device of the trace worked, in the order of time.
+
+    Attributes:
+        cause: as an index into `CAUSES`.
+        gap: number of the gap between kernels that it is a piece of.
+        event: the call or range of the host that it is charged to, NONE where it is charged to none.
+        following: row of the kernel that began next, NONE after the last.
+        within: whether it lies in the steps.
+        places: what the host was in where it was in the way; nothing in the other rows.
+        host: what these were looked up in.
+    """
+
+    begin_ns: Ints
+    end_ns: Ints
+    cause: NDArray[np.int8]
+    gap: Ints
+    event: Ints
+    following: Ints
+    within: NDArray[np.bool_]
+    places: Places
+    host: Host
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+    @property
+    def length_ns(self) -> Ints:
+        return self.end_ns - self.begin_ns
+
+    def of(self, *causes: str) -> NDArray[np.bool_]:
+        """Which pieces have one of these causes."""
+        among = np.zeros(len(CAUSES), np.bool_)
+        among[[NUMBER[cause] for cause in causes]] = True
+        chosen: NDArray[np.bool_] = among[self.cause]
+        return chosen
+
+
+def idle_time(ops: Ops, spans: Windows, waiting: Queue, calls: Calls) -> IdleTime:
+    """The idle time of the whole trace, cut where steps begin after something else and end before something else.
+
+    `calls` are the trace's `host_calls`.
+    """
+    trace, event = ops.trace, ops.kernels.event
+    begun, ended = trace.start_ns[event], trace.end_ns[event]
+    steps = union(spans.spans[:, 0], spans.spans[:, 1])
+    nothing = difference(union([spans.span[0]], [spans.span[1]]), union(begun, ended))
+    gaps = np.concatenate([clipped(nothing, steps), difference(nothing, steps)])
+    gaps = gaps[np.argsort(gaps[:, 0], kind="stable")]
+    found = _Found(gaps)
+    found.add(UNRECORDED, clipped(gaps, waiting.unrecorded))
+    left = without(gaps, waiting.unrecorded)
+    if waiting.known:
+        everything = slice(None)
+        queued, perhaps = waiting.when(everything), waiting.perhaps(everything)
+        _queued(ops, gaps, overlaps(left, queued[:, 0], queued[:, 1])[0], found)
+        left = without(left, queued)
+        found.add(IDLE_UNKNOWN, overlaps(left, perhaps[:, 0], perhaps[:, 1])[0])
+        left = without(left, perhaps)
+    launched = _launch_times(ops)
+    left = _of_calls(ops, spans, calls, launched, left, found)
+    _of_host(waiting, launched, left, found)
+    return _ordered(ops, steps, found)
+
+
+class _Found:
+    """Pieces as they are found."""
+
+    def __init__(self, gaps: Intervals) -> None:
+        self.gaps = gaps
+        self.pieces: list[Intervals] = []
+        self.causes: list[NDArray[np.int8]] = []
+        self.events: list[Ints] = []
+
+    def add(self, cause: str | NDArray[np.int8], pieces: Intervals, events: Ints | int = NONE) -> None:
+        number = NUMBER[cause] if isinstance(cause, str) else cause
+        self.pieces.append(pieces)
+        self.causes.append(np.broadcast_to(np.asarray(number, np.int8), (len(pieces),)))
+        self.events.append(np.broadcast_to(np.asarray(events, np.int64), (len(pieces),)))
+
+
+def _queued(ops: Ops, gaps: Intervals, pieces: Intervals, found: _Found) -> None:
+    """Pieces in which something was queued, by what came next and how long they last in their gap."""
+    trace, event = ops.trace, ops.kernels.event
+    start, end = trace.start_ns[event], trace.end_ns[event]
+    gap = np.searchsorted(gaps[:, 0], pieces[:, 0], side="right") - 1
+    lasts = np.bincount(gap, weights=pieces[:, 1] - pieces[:, 0], minlength=len(gaps))[gap]
+    following = np.minimum(np.searchsorted(start, gaps[gap, 1]), max(len(start) - 1, 0))
+    into_idle = _into_idle(ops, gaps[gap, 0], following)
+    until = np.maximum.accumulate(end)
+    last = np.searchsorted(until, until[np.maximum(following - 1, 0)])  # the first to end as late as any before the gap
+    same = (trace.device[event[following]] == trace.device[event[last]]) & (
+        trace.stream[event[following]] == trace.stream[event[last]]
+    )
+    long = lasts > np.where(into_idle, STARTING_NS, BETWEEN_NS)
+    cause = np.where(
+        long,
+        np.where(same, NUMBER[HELD_UP], NUMBER[OTHER_STREAM]),
+        np.where(into_idle, NUMBER[STARTING], NUMBER[BETWEEN]),
+    )
+    found.add(cause.astype(np.int8), pieces)
+
+
+def _into_idle(ops: Ops, begin: Ints, following: Ints) -> NDArray[np.bool_]:
+    """Which kernels were launched onto a device that had been idle since `begin`."""
+    called = ops.kernels.launch[following]
+    into_idle: NDArray[np.bool_] = (called != NONE) & (np.append(ops.trace.end_ns, 0)[called] >= begin)
+    return into_idle
+
+
+def _of_calls(ops: Ops, spans: Windows, calls: Calls, launched: Ints, left: Intervals, found: _Found) -> Intervals:
+    """What fetching and calls that block leave the device without; the rest of `left` is given back."""
+    trace = ops.trace
+    fetched = when(trace, calls.fetching)
+    begin = trace.start_ns[calls.fetching]
+    pieces, _, turn = overlaps(overlaps(left, fetched[:, 0], fetched[:, 1])[0], begin, np.append(begin[1:], _LATEST))
+    found.add(DATA, pieces, calls.fetching[turn])
+    left = without(left, fetched)
+    begin, until = _charged(ops, spans, calls.blocking, launched)
+    pieces, _, call = overlaps(left, begin, until)
+    waits = np.isin(calls.blocking[call], calls.waits)
+    cause = np.where(waits, NUMBER[SYNC], NUMBER[ALLOCATION]).astype(np.int8)
+    found.add(cause, pieces, calls.blocking[call])
+    return without(left, union(begin, until))
+
+
+def _charged(ops: Ops, spans: Windows, calls: Ints, launched: Ints) -> tuple[Ints, Ints]:
+    """From when to when each call (in the order of time) can leave the device without work; these do not overlap."""
+    trace = ops.trace
+    begin, end = trace.start_ns[calls], trace.end_ns[calls]
+    following = np.append(launched, NONE)[np.searchsorted(launched, end)]
+    # After the last launch nothing has to wait any more.
+    until = np.where(following == NONE, begin, np.where(following - end < LONG_NS, following, end))
+    # Only what lies within the step, which the split of its time is about.
+    until = np.minimum(until, spans.spans[spans.at(begin), 1])
+    return begin, np.maximum(begin, np.minimum(until, np.append(begin[1:], _LATEST)))
+
+
+def _launch_times(ops: Ops) -> Ints:
+    """When something was launched, in the order of time."""
+    trace = ops.trace
+    calls = trace.of(Category.LAUNCH)
+    graphs = calls[named(trace, calls, launches_graph)]
+    launch = ops.kernels.launch
+    return np.sort(trace.start_ns[np.concatenate((launch[launch != NONE], graphs))])
+
+
+def _of_host(waiting: Queue, launched: Ints, left: Intervals, found: _Found) -> None:
+    """What has no other cause: the host was late, or did something else."""
+    if not waiting.known:
+        found.add(IDLE_UNKNOWN, left)
+        return
+    last = launched.max(initial=0)
+    long = left[:, 1] - left[:, 0] >= LONG_NS
+    cause = np.where(long, NUMBER[ELSEWHERE], np.where(left[:, 0] < last, NUMBER[LATE], NUMBER[AT_THE_END]))
+    found.add(cause.astype(np.int8), left)
+
+
+def _ordered(ops: Ops, steps: Intervals, found: _Found) -> IdleTime:
+    pieces, cause, event = np.concatenate(found.pieces), np.concatenate(found.causes), np.concatenate(found.events)
+    order = np.argsort(pieces[:, 0], kind="stable")
+    pieces, cause, event = pieces[order], cause[order], event[order]
+    begun = ops.trace.start_ns[ops.kernels.event]
+    following = np.searchsorted(begun, pieces[:, 1])
+    following = np.where(following < len(begun), following, NONE)
+    busiest, host = _busiest(ops), Host(ops)
+    where, looked = _where(ops, pieces, cause, event, following, busiest)
+    idle = IdleTime(
+        begin_ns=pieces[:, 0],
+        end_ns=pieces[:, 1],
+        cause=cause,
+        gap=np.searchsorted(found.gaps[:, 0], pieces[:, 0], side="right") - 1,
+        event=event,
+        following=following,
+        within=np.searchsorted(steps[:, 0], pieces[:, 0], side="right")
+        > np.searchsorted(steps[:, 1], pieces[:, 0], side="right"),
+        places=_spread(_looked_up(host, where, busiest), looked),
+        host=host,
+    )
+    return _with_peers(ops, idle)
+
+
+_IN_THE_WAY = [NUMBER[cause] for cause in (DATA, SYNC, ALLOCATION, ELSEWHERE, LATE, AT_THE_END)]
+
+
+def _where(
+    ops: Ops, pieces: Intervals, cause: NDArray[np.int8], event: Ints, following: Ints, busiest: int
+) -> tuple[Stretches, NDArray[np.bool_]]:
+    """Where to look for what the host was in, and for which pieces."""
+    trace = ops.trace
+    looked = np.isin(cause, _IN_THE_WAY)
+    pieces, event, following = pieces[looked], event[looked], following[looked]
+    # On the thread that launched what came next, or in the call itself.
+    launch = np.append(ops.kernels.launch, NONE)[following]
+    thread = np.where(launch == NONE, busiest, np.append(trace.thread, NONE)[launch])
+    charged = event != NONE
+    return (
+        Stretches(
+            np.where(charged, trace.thread[event], thread).astype(np.int64),
+            np.where(charged, trace.start_ns[event], pieces[:, 0]),
+            np.where(charged, trace.end_ns[event], pieces[:, 1]),
+        ),
+        looked,
+    )
+
+
+def _busiest(ops: Ops) -> int:
+    """The thread with most ops."""
+    return int(np.bincount(ops.trace.thread[ops.event]).argmax()) if len(ops) else NONE
+
+
+def _looked_up(host: Host, where: Stretches, busiest: int) -> Places:
+    """What the host was in, on the busiest thread where the other one was in nothing."""
+    found = host.places(where)
+    lost = np.flatnonzero(~found.known & (where.thread != busiest))
+    if not len(lost):
+        return found
+    there = where.of(lost)
+    more = host.places(replace(there, thread=np.full(len(there), busiest)))
+    for name, column in found.columns.items():
+        column[lost] = more.columns[name]
+    return found
+
+
+def _spread(found: Places, looked: NDArray[np.bool_]) -> Places:
+    """As many rows as pieces."""
+    wide = {}
+    for name, column in found.columns.items():
+        wide[name] = np.full(len(looked), NONE, np.int32)
+        wide[name][looked] = column
+    return Places(modules=found.modules, **wide)
+
+
+def _with_peers(ops: Ops, idle: IdleTime) -> IdleTime:
+    """A host that is in a collective for long waits for the others, and so does one whose collective runs elsewhere."""
+    trace = ops.trace
+    ranges = trace.of(Category.RANGE, Category.OP)
+    ranges = ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
+    going_on = covered(idle.begin_ns, idle.end_ns, union(trace.start_ns[ranges], trace.end_ns[ranges]))
+    op = idle.places.op
+    collective = Names(trace.names, op[op != NONE]).are(lambda name: op_class(name) == OpClass.COMMUNICATION)
+    held = 2 * going_on > idle.length_ns
+    held[op != NONE] |= collective
+    waits = idle.of(ELSEWHERE) & held
+    return replace(idle, cause=np.where(waits, NUMBER[PEERS], idle.cause).astype(np.int8))

@@ -1,0 +1,155 @@
+"""What the host was in: of many stretches of time on its threads, the innermost events that cover each."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.intervals import Ints
+from perfkit.trace.annotations import is_autograd_node
+from perfkit.trace.memory.lines import line_of
+from perfkit.trace.naming import named
+from perfkit.trace.nesting import Nest, parents
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category, Small, Trace
+
+_MODULE, _BUILTIN = "nn.Module: ", "<built-in"
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Columns: from when to when on which thread."""
+
+    thread: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+    def __len__(self) -> int:
+        return len(self.thread)
+
+    def of(self, rows: Ints) -> "Stretches":
+        return Stretches(self.thread[rows], self.begin_ns[rows], self.end_ns[rows])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Columns, one row a stretch: what covers more than half of it, the innermost of each; NONE where nothing does.
+
+    Indices of the trace's names: `frame` of Python, `own` (the innermost that is neither torch's nor of Python's
+    library), `builtin` that the frame called, `range`, `op`, `call` of the runtime. `module` is one of `modules`.
+    """
+
+    frame: Small
+    own: Small
+    builtin: Small
+    range: Small
+    op: Small
+    call: Small
+    module: Small
+    modules: list[str]
+
+    @property
+    def columns(self) -> dict[str, Small]:
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "modules"}
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Whether anything covers a stretch."""
+        found: NDArray[np.bool_] = np.max(list(self.columns.values()), axis=0, initial=NONE) != NONE
+        return found
+
+
+class Host:
+    """What was recorded on a trace's host, so that places can be looked up in it again and again.
+
+    Autograd's nodes and the marks of steps say nothing of where something was, and are left out.
+    """
+
+    def __init__(self, ops: Ops) -> None:
+        trace = ops.trace
+        python = trace.of(Category.PYTHON)
+        self._trace = trace
+        self._python = _Tree.of(trace, python)
+        self._is_module = named(trace, python, lambda name: name.startswith(_MODULE))
+        self._is_builtin = named(trace, python, lambda name: name.startswith(_BUILTIN))
+        self._is_own = named(trace, python, lambda name: line_of(name) is not None)
+        marks = trace.of(Category.RANGE)
+        self._ranges = _Tree.of(trace, marks[~_are_steps(ops, marks)])
+        self._launches = _Tree.of(trace, trace.of(Category.LAUNCH))
+        self._ops = _Tree(trace, ops.event.astype(np.int64), ops.parent)
+        self._is_plain = ~named(trace, ops.event, is_autograd_node)
+        self._modules = ops.calls_of_modules
+        self._module_calls = _Tree(trace, self._modules.calls, self._modules.parent)
+        self._names = np.append(trace.name, np.int32(NONE))  # NONE (-1) takes the last entry
+
+    def places(self, where: Stretches) -> Places:
+        """What the host was in."""
+        around = self._python.around_middle(where)
+        frame = self._python.innermost(where, around, ~self._is_module & ~self._is_builtin)
+        builtin = self._python.innermost(where, around, self._is_builtin)
+        # One that lies around the frame says less than this.
+        starts = np.append(self._python.starts, np.iinfo(np.int64).min)
+        builtin = np.where(starts[builtin] >= starts[frame], builtin, NONE)
+        module = self._module_calls.innermost(where)
+        return Places(
+            frame=self._name(self._python, frame),
+            own=self._name(self._python, self._python.innermost(where, around, self._is_own)),
+            builtin=self._name(self._python, builtin),
+            range=self._name(self._ranges, self._ranges.innermost(where)),
+            op=self._name(self._ops, self._ops.innermost(where, counts=self._is_plain)),
+            call=self._name(self._launches, self._launches.innermost(where)),
+            module=np.append(self._modules.path, NONE)[module].astype(np.int32),
+            modules=self._modules.paths,
+        )
+
+    def own(self, where: Stretches) -> Small:
+        """`Places.own` alone."""
+        return self._name(self._python, self._python.innermost(where, counts=self._is_own))
+
+    def _name(self, tree: "_Tree", positions: Ints) -> Small:
+        names: Small = self._names[np.append(tree.events, NONE)[positions]]
+        return names
+
+
+@dataclass(frozen=True)
+class _Tree(Nest):
+    """Events of one kind."""
+
+    @classmethod
+    def of(cls, trace: Trace, events: Ints) -> "_Tree":
+        return cls(trace, events, parents(trace, events))
+
+    def around_middle(self, where: Stretches) -> Ints:
+        """The position of the innermost event around the middle of each stretch."""
+        threads, its = where.thread, self.of_threads
+        if its and not any((threads == thread).any() for thread in its):  # see `Modules.at`
+            threads = np.full(len(where), max(its, key=lambda thread: (len(its[thread][0]), -thread)))
+        return self.around(threads, where.begin_ns + (where.end_ns - where.begin_ns) // 2)
+
+    def innermost(self, where: Stretches, around: Ints | None = None, counts: NDArray[np.bool_] | None = None) -> Ints:
+        """The position of the innermost event (of those that count) that covers more than half of each stretch."""
+        at = self.around_middle(where) if around is None else around.copy()
+        pending = np.flatnonzero(at != NONE)
+        while len(pending):
+            event = at[pending]
+            begin, end = where.begin_ns[pending], where.end_ns[pending]
+            overlap = np.minimum(self.ends[event], end) - np.maximum(self.starts[event], begin)
+            passed = (2 * overlap <= end - begin) & (end > begin)
+            if counts is not None:
+                passed |= ~counts[event]
+            pending = pending[passed]
+            at[pending] = self.parent[event[passed]]
+            pending = pending[at[pending] != NONE]
+        return at
+
+
+def _are_steps(ops: Ops, events: Ints) -> NDArray[np.bool_]:
+    """Which of some events are the marks of steps: they say nothing of where in a step something was."""
+    trace, steps = ops.trace, ops.steps
+    if not len(steps):
+        return np.zeros(len(events), np.bool_)
+    at = np.minimum(np.searchsorted(steps.start_ns, trace.start_ns[events]), len(steps) - 1)
+    same: NDArray[np.bool_] = (steps.start_ns[at] == trace.start_ns[events]) & (
+        steps.end_ns[at] == trace.end_ns[events]
+    )
+    return same

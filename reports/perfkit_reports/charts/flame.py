@@ -1,0 +1,158 @@
+"""Trees of work as blocks to draw, and the largest of them in words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from perfkit import units
+from perfkit.analysis.model.flame import (
+    ABOVE,
+    BY_LAYER,
+    BY_MODULE,
+    BY_PHASE,
+    BY_STACK,
+    BYTES,
+    CRITICAL,
+    FLOPS,
+    FRAME,
+    MODULE,
+    OP,
+    PHASE,
+    TIME,
+    Flame,
+)
+from perfkit.analysis.trace.gaps import shown_frame
+from perfkit.analysis.trace.op_class import work_class
+from perfkit_reports.cells import share
+from perfkit_reports.document import blocks
+from perfkit_reports.document.blocks import FlameTree, Table
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import Column
+from perfkit_reports.names import short_kernel
+from perfkit_reports.palette import WORK
+from perfkit_reports.selection import key
+
+BY = {BY_LAYER: "layers", BY_MODULE: "modules", BY_STACK: "Python stack", BY_PHASE: "phases"}
+MEASURES = (
+    (TIME, "time", "s"),
+    (CRITICAL, "time on the critical path", "s"),
+    (ABOVE, "time above the roof", "s"),
+    (FLOPS, "FLOPs", "FLOP"),
+    (BYTES, "bytes moved", "B"),
+)
+_LARGEST = 12  # blocks told in words
+_LEAST = 0.02  # of the whole, where blocks are told in words
+_LONGEST = 200  # characters of a block's name
+
+
+def flame(
+    trees: Mapping[tuple[str, ...], FlameTree], keys: tuple[str, ...], name: str, caption: str, whole: str
+) -> blocks.Flame | None:
+    """The block of some trees; None where there are none."""
+    if not trees:
+        return None
+    known = {measure for tree in trees.values() for measure in tree.values}
+    used = {work for tree in trees.values() for _, _, work in tree.labels}
+    return blocks.Flame(
+        id=name,
+        keys=keys,
+        trees=trees,
+        measures=tuple(measure for measure in MEASURES if measure[0] in known),
+        label="Flame graph; the table below tells the largest blocks",
+        whole=whole,
+        caption=caption,
+        looks=[(work.name, work.colour) for work in WORK.values() if work.name in used],
+        words=in_words(f"{name}-words", next(iter(trees.values())), MEASURES[0]),
+    )
+
+
+def tree(now: Flame, before: Flame | None = None) -> FlameTree:
+    """The blocks of a tree, with what each took before where there is such a tree."""
+    labels: dict[tuple[str, str, str], int] = {}
+    steps = paths(now)
+    label = tuple(labels.setdefault(_label(path), len(labels)) for path in steps)
+    then = dict(zip(paths(before), range(len(before.name)), strict=True)) if before else {}
+    return FlameTree(
+        labels=tuple(labels),
+        parent=now.parent,
+        label=label,
+        values=now.values,
+        before={
+            measure: tuple(values[then[path]] if path in then else 0.0 for path in steps)
+            for measure, values in (before.values.items() if before else ())
+        },
+    )
+
+
+Path = tuple[tuple[str, str], ...]  # kinds and names, the outermost first
+
+
+def paths(flame: Flame) -> list[Path]:
+    """That of each node."""
+    found: list[Path] = []
+    for parent, name, kind in zip(flame.parent, flame.name, flame.kind, strict=True):
+        step = (flame.kinds[kind], flame.names[name])
+        found.append((*(found[parent] if parent >= 0 else ()), step))
+    return found
+
+
+def _label(path: Path) -> tuple[str, str, str]:
+    """What a block says, the key by which it is chosen, and its kind of work."""
+    kind, name = path[-1]
+    if kind == MODULE:
+        nowhere = name.endswith("_*") or name == "no module"
+        return name, "" if nowhere else key(kind, "/".join(step for _, step in path)), ""
+    if kind == FRAME:
+        return shown_frame(name), "", ""
+    if kind == PHASE:
+        return name, key(kind, name), ""
+    op = next((step for of, step in reversed(path[:-1]) if of == OP), "")
+    work = work_class(op, name)
+    return short_kernel(name, _LONGEST), key(kind, name), WORK[work].name
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A block in words: how deep it lies, its name and what it takes."""
+
+    depth: int
+    name: str
+    value: float
+    share: float
+
+
+def in_words(name: str, shown: FlameTree, measure: tuple[str, str, str]) -> Table | None:
+    """The largest blocks, each below what it lies in."""
+    lines = _lines(shown, measure[0])
+    columns: Sequence[Column[_Line]] = (
+        Column("Block", lambda line: Cell("· " * line.depth + line.name, value=line.name), numeric=False, code=True),
+        Column(measure[1].capitalize(), lambda line: _amount(line.value, measure[2])),
+        Column("Share", lambda line: share(line.share), meter=True),
+    )
+    title = "The largest blocks"
+    return Table(id=name, title=title, columns=columns, rows=lines, what="block") if lines else None
+
+
+def _amount(value: float, unit: str) -> Cell:
+    show = {"s": units.seconds, "FLOP": units.flops, "B": units.nbytes}[unit]
+    return Cell(show(value), value=value)
+
+
+def _lines(shown: FlameTree, measure: str) -> list[_Line]:
+    values = shown.values.get(measure, ())
+    whole = sum(value for value, parent in zip(values, shown.parent, strict=False) if parent < 0)
+    if not whole:
+        return []
+    largest = sorted(
+        (place for place, value in enumerate(values) if value >= _LEAST * whole), key=lambda at: -values[at]
+    )
+    kept = {*largest[:_LARGEST]}
+    below: dict[int, list[int]] = {}
+    for place in sorted(kept, key=lambda at: -values[at]):
+        below.setdefault(shown.parent[place], []).append(place)
+
+    def walk(parent: int, depth: int) -> Iterator[_Line]:
+        for place in below.get(parent, ()):
+            yield _Line(depth, shown.labels[shown.label[place]][0], values[place], values[place] / whole)
+            yield from walk(place, depth + 1)
+
+    return list(walk(-1, 0))

@@ -1,0 +1,55 @@
+"""What fills the memory at the peak as a flame graph: by category, module and op."""
+
+import re
+from collections.abc import Sequence
+
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.units import percent
+from perfkit_reports.charts.flame import in_words
+from perfkit_reports.document.blocks import Flame, FlameTree
+from perfkit_reports.holders import Holder, categories_at_peak
+
+_BYTES = ("bytes", "bytes at the peak", "B")
+_LEVEL = re.compile(r"[/.]")  # `Net_0/Block_3` of a trace, `blocks.3.attn` of a parameter
+_LEAST = 1e-3  # of the peak: less cannot be seen
+
+
+def chart(holders: Sequence[Holder], what: str) -> Flame | None:
+    """None where of no holder more than the categories is known. `what` is what a holder is."""
+    told = [holder for holder in holders if any(row.module or row.op for row in holder.account.rows)]
+    if not told:
+        return None
+    trees: dict[tuple[str, ...], FlameTree] = {(holder.name,): tree(holder.account) for holder in told}
+    return Flame(
+        id="memory-flame",
+        title="By category, module and op",
+        keys=(what.capitalize(),),
+        trees=trees,
+        measures=(_BYTES,),
+        label="Flame graph of the memory at the peak; the table below tells the largest blocks",
+        whole="of the peak",
+        caption=f"Blocks of less than {percent(_LEAST)} of the peak are left out.",
+        looks=[(name, fill.colour) for name, fill in categories_at_peak(told)],
+        words=in_words("memory-flame-words", next(iter(trees.values())), _BYTES),
+    )
+
+
+def tree(account: MemoryAccount) -> FlameTree:
+    """Categories, the modules in them, and the ops that made what is alive."""
+    sizes: dict[tuple[str, ...], int] = {}
+    for row in account.rows:
+        path = [row.category, *(part for part in _LEVEL.split(row.module) if part), *([row.op] if row.op else [])]
+        for depth in range(1, len(path) + 1):
+            sizes[*path[:depth],] = sizes.get((*path[:depth],), 0) + row.bytes
+    kept = sorted(
+        (path for path, size in sizes.items() if size >= _LEAST * account.peak_bytes),
+        key=lambda path: (len(path), -sizes[path]),
+    )
+    places = {path: place for place, path in enumerate(kept)}
+    labels: dict[tuple[str, str, str], int] = {}
+    return FlameTree(
+        label=tuple(labels.setdefault((path[-1], "", path[0]), len(labels)) for path in kept),
+        labels=tuple(labels),
+        parent=tuple(places.get(path[:-1], -1) for path in kept),
+        values={_BYTES[0]: tuple(float(sizes[path]) for path in kept)},
+    )

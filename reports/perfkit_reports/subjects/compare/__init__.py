@@ -1,0 +1,1 @@
+"""Runs held against each other, as a document."""

@@ -1,0 +1,228 @@
+"""What a comparison of runs says, as a document."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.compare.figures import PEAK, STEP, TRACED_STEP
+from perfkit.analysis.model.comparison import ComparedFigure, Comparison, Differing, Side
+from perfkit.analysis.model.difference import ChangeRow, GroupChange, TraceDifference
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.trace import RankTrace, StepRow, StreamRow
+from perfkit.analysis.trace.tables import LONGEST_ROWS
+from perfkit.record import Unknown, measured
+from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, RowFigures, Summary, digest_of
+from perfkit.units import seconds
+from perfkit_reports.cells import short, text
+from perfkit_reports.charts.plane import Plane, Series, applicable
+from perfkit_reports.document.blocks import Bar, Block, Group, Section, Table
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.tables import Column, Data, owned, plain
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.holders import Holder
+from perfkit_reports.palette import Style, styles
+from perfkit_reports.subjects import memory as of_memory
+from perfkit_reports.subjects.compare import categories, figures, headline, steps
+from perfkit_reports.subjects.tables import listed, table
+from perfkit_reports.subjects.trace import changes, flame, step
+from perfkit_reports.subjects.trace.chosen import chosen
+from perfkit_reports.subjects.trace.data import of_costs
+
+_UNTRACED = "None of the runs has a trace with steps."
+
+
+def document(comparison: Comparison) -> Document:
+    """Sections that have nothing to say are left out."""
+    told = (
+        _changed(comparison),
+        _time(comparison),
+        _flame(comparison),
+        _roofline(comparison),
+        _memory(comparison),
+        steps.section(comparison),
+    )
+    return Document(
+        kind="comparison",
+        title=comparison.title,
+        headline=f"{headline.headline(comparison)}.",
+        perfkit=comparison.perfkit,
+        created_at=comparison.created_at,
+        eyebrow=(f"{len(comparison.sides)} runs", comparison.created_at[:10]),
+        lead=tuple(f"{line}." for line in headline.remarks(comparison)),
+        summary=(figures.table(comparison),),
+        warnings=tuple(f"{line}." for line in (*comparison.warnings, *_notes(comparison))),
+        sections=(*(section for section in told if section is not None), _runs(comparison)),
+        data=_data(comparison),
+        raw={COMPARISON_FILE: comparison, SUMMARY_FILE: _summary(comparison)},
+        chosen=lambda: chosen(_traces(comparison), LONGEST_ROWS, ()),
+    )
+
+
+def _traces(comparison: Comparison) -> list[RankTrace]:
+    return [side.trace for side in comparison.sides if side.trace is not None]
+
+
+def look(comparison: Comparison) -> dict[str, Style]:
+    """Each run's style by name: what the others are held against is neutral."""
+    return styles([(side.name, place == 0) for place, side in enumerate(comparison.sides)])
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    """What makes traces hard to compare, but for what the keys of the environments say already."""
+    for difference in comparison.differences:
+        for note in difference.notes:
+            if not note.startswith(("different devices", "different numbers of traced steps")):
+                yield f"{difference.after}: {note}"
+
+
+def _changed(comparison: Comparison) -> Section | None:
+    differences = comparison.differences
+    if not differences:
+        return None
+    intro = (
+        "Of the traced steps: ops are matched by name, phase, module and shapes, compiled code with what it replaced."
+    )
+    blocks: list[Block] = []
+    for place, difference in enumerate(differences):
+        end = "" if len(differences) == 1 else f"-{place}"
+        told = changes.blocks(difference, end)
+        title = f"{difference.after} against {difference.before}"
+        blocks += told if len(differences) == 1 else [Group(id=f"changed{end}", title=title, blocks=told)]
+    return Section("changed", "What changed", tuple(blocks), intro=(intro,))
+
+
+def _time(comparison: Comparison) -> Section | None:
+    traces = _traces(comparison)
+    bars = [Bar(f"{trace.label}, {seconds(trace.step_s)}", trace.time_split) for trace in traces if trace.time_split]
+    return step.split(traces, bars, "run", _UNTRACED, to_scale=True) if bars else None
+
+
+def _flame(comparison: Comparison) -> Section | None:
+    """That of each run; of the others coloured by the difference from the first."""
+    first, traces = comparison.sides[0].trace, _traces(comparison)
+    before = {} if first is None else {trace.label: first for trace in traces if trace is not first}
+    # Those with a difference first: they are what is looked for.
+    return flame.section([*traces[1:], *traces[:1]] if before else traces, before, "run")
+
+
+def _roofline(comparison: Comparison) -> Section | None:
+    style, first = look(comparison), comparison.sides[0]
+    series = tuple(
+        Series(
+            side.name,
+            side.trace.points,
+            style[side.name],
+            origin="" if side is first or first.trace is None else first.name,
+            device=side.device_name,
+            ceilings=applicable(side.ceilings, side.environment.threads if side.environment else None),
+        )
+        for side in comparison.sides
+        if side.trace is not None and side.trace.points
+    )
+    return step.placed(Plane(series), "run", "", "the first run's step to that of another") if series else None
+
+
+def _memory(comparison: Comparison) -> Section | None:
+    style = look(comparison)
+    holders = [Holder(side.name, side.memory, style[side.name]) for side in comparison.sides if side.memory is not None]
+    if not holders:
+        return None
+    section = of_memory.section(holders, "run", peak=Weight.BRIEF, words=False)
+    compared = categories.table(holders)
+    return Section(section.id, section.title, (*compared, *section.blocks), nav=section.nav, intro=section.intro)
+
+
+_RUNS: tuple[Column[Side], ...] = (
+    Column("Run", lambda side: short(side.name), numeric=False, code=True, weight=Weight.BRIEF),
+    Column("Kind", lambda side: text(side.kind), numeric=False),
+    Column("Of it", lambda side: text(side.of), numeric=False),
+    Column("Workload", lambda side: text(side.workload), numeric=False, wrap=True),
+    Column("Device", lambda side: text(side.device_name or side.device), numeric=False, wrap=True),
+    Column("Created", lambda side: text(side.created_at[:16].replace("T", " ")), numeric=False),
+    Column("Where", lambda side: text(side.path), numeric=False, wrap=True),
+)
+_DIFFERING: tuple[Column[Differing], ...] = (
+    Column("Key", lambda entry: text(entry.key), numeric=False, code=True),
+    Column("Run", lambda entry: short(entry.run), numeric=False),
+    Column("There", lambda entry: text(entry.here), numeric=False, wrap=True),
+    Column("In the first", lambda entry: text(entry.first), numeric=False, wrap=True),
+    Column("Times compare", lambda entry: Cell("no" if entry.times else "yes", tone="unsure" if entry.times else "")),
+)
+
+
+def _runs(comparison: Comparison) -> Section:
+    runs = Table(id="runs", title="Runs", columns=_RUNS, rows=comparison.sides, what="run", data="runs")
+    differing = table(
+        "differing", "What differs between where they ran", _DIFFERING, comparison.differing, "key", limit=None
+    )
+    alike = "Nothing that was recorded of where they ran differs."
+    nothing = () if differing or len(comparison.sides) < 2 else listed("alike", [alike], style="empty")
+    return Section("where", "The runs", (runs, *differing, *nothing))
+
+
+def _data(comparison: Comparison) -> tuple[Data, ...]:
+    sides, differences = comparison.sides, [([each.after], each) for each in comparison.differences]
+    traced = [([trace.label], trace) for trace in _traces(comparison)]
+    schema = {"run": str, "figure": str, "unit": str, "value": float, "low": float, "high": float}
+    return (
+        Data("figures", schema, lambda: [row for figure in comparison.figures for row in _values(figure, sides)]),
+        plain("runs", Side, sides),
+        plain("differing", Differing, comparison.differing),
+        owned("changes", ChangeRow, {"run": str}, differences, lambda each: each.changes),
+        owned("changed_groups", GroupChange, {"run": str}, differences, _groups),
+        owned(
+            "time",
+            TimeShare,
+            {"run": str},
+            [([side.name], side) for side in sides],
+            lambda side: side.trace.time_split if side.trace else (),
+        ),
+        *of_costs(_traces(comparison), "run"),
+        owned("steps", StepRow, {"run": str}, traced, lambda trace: trace.steps),
+        owned("streams", StreamRow, {"run": str}, traced, lambda trace: trace.streams),
+        *of_memory.data([Holder(side.name, side.memory) for side in sides if side.memory is not None], "run"),
+    )
+
+
+def _groups(difference: TraceDifference) -> tuple[GroupChange, ...]:
+    return difference.groups
+
+
+def _values(figure: ComparedFigure, sides: tuple[Side, ...]) -> Iterator[dict[str, object]]:
+    for side, amount in zip(sides, figure.amounts, strict=True):
+        known = {"value": amount.value, "low": amount.low, "high": amount.high}
+        yield {"run": side.name, "figure": figure.title, "unit": figure.unit, **known}
+
+
+def _summary(comparison: Comparison) -> Summary:
+    """A list of reports shows the figures of the last run that was named."""
+    last = comparison.sides[-1]
+    by_title = {figure.title: figure for figure in comparison.figures}
+
+    def known(title: str, otherwise: str) -> Unknown:
+        return Unknown(reason=f"{otherwise}: the comparison tells {title.lower()} of each run")
+
+    step_time = by_title.get(STEP) or by_title.get(TRACED_STEP)
+    peak = by_title.get(PEAK)
+    amounts = {
+        "step": step_time.amounts[-1] if step_time else None,
+        "peak": peak.amounts[-1] if peak else None,
+    }
+    units = {"step": "s", "peak": "bytes"}
+    return Summary(
+        kind="comparison",
+        name=comparison.title,
+        created_at=comparison.created_at,
+        device=last.device_name,
+        sources=digest_of(comparison.runs),
+        figures=RowFigures(
+            of=last.name,
+            throughput=known("it", "not one figure"),
+            mfu=known("it", "not one figure"),
+            **{
+                name: measured(amount.value, units[name], amount.source)
+                if amount is not None and amount.value is not None
+                else Unknown(reason="not known of this run")
+                for name, amount in amounts.items()
+            },
+        ),
+    )

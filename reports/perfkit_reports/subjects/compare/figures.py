@@ -1,0 +1,71 @@
+"""The headline figures of runs side by side, with the change from the first."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from perfkit import units
+from perfkit.analysis.model.comparison import ComparedFigure, Comparison
+from perfkit_reports.cells import count, signed
+from perfkit_reports.document.blocks import Table
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.compare.headline import undecided
+
+_CAPTION = (
+    "Changes are against the first run. Where a figure has an interval for both and these overlap, the change is not "
+    "decided; without intervals it is what two processes did, and no verdict."
+)
+# A change of less than this is none.
+_EQUAL = 0.0005
+
+
+def table(comparison: Comparison) -> Table:
+    """A row a figure, a column a run."""
+    columns: list[Column[ComparedFigure]] = [
+        Column("Figure", lambda figure: Cell(figure.title), numeric=False, weight=Weight.BRIEF)
+    ]
+    for place, side in enumerate(comparison.sides):
+        columns.append(Column(side.name, _cell(place), weight=Weight.BRIEF))
+    return Table(
+        id="figures",
+        title="Side by side",
+        columns=columns,
+        rows=comparison.figures,
+        what="figure",
+        data="figures",
+        caption=_CAPTION,
+        weight=Weight.BRIEF,
+    )
+
+
+def _cell(place: int) -> Callable[[ComparedFigure], Cell]:
+    return lambda figure: _amount(figure, place)
+
+
+def _amount(figure: ComparedFigure, place: int) -> Cell:
+    amount, first = figure.amounts[place], figure.amounts[0]
+    if amount.value is None:
+        return unknown(amount.reason)
+    shown = Cell(told(amount.value, figure.unit), reason=amount.source, value=amount.value)
+    if place == 0 or not first.value:
+        return shown
+    change = amount.value / first.value - 1
+    if abs(change) < _EQUAL:
+        return replace(shown, detail="the same")
+    if undecided(first, amount):
+        return replace(shown, detail=f"{signed(change)}, not decided", tone="unsure")
+    good = {"less": change < 0, "more": change > 0}.get(figure.better)
+    return replace(shown, detail=signed(change), tone="" if good is None else "good" if good else "bad")
+
+
+def told(value: float, unit: str) -> str:
+    """A figure in the unit of a `Measurement`."""
+    show: dict[str, Callable[[float], str]] = {
+        "s": units.seconds,
+        "bytes": units.nbytes,
+        "FLOP": units.flops,
+        "1": units.percent,
+        "": count,
+    }
+    return show[unit](value) if unit in show else f"{units.significant(value)} {unit}"

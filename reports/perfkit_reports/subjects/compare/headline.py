@@ -1,0 +1,100 @@
+"""What a comparison of runs comes to, in a sentence or two."""
+
+from collections.abc import Iterator
+
+from perfkit import units
+from perfkit.analysis.compare.figures import PEAK, STEP, TRACED_STEP, WATCHED_STEP
+from perfkit.analysis.compare.verdict import blamed, faster_or_slower, from_to
+from perfkit.analysis.model.comparison import Amount, ComparedFigure, Comparison
+
+# A change of memory below this is not worth a word.
+_NOTABLE = 0.01
+
+
+def headline(comparison: Comparison) -> str:
+    """Of two runs the step and the peak memory of one against the other; of several the one with the shortest step."""
+    step = step_figure(comparison)
+    names = [side.name for side in comparison.sides]
+    if len(names) == 2:
+        told = [*([_step(comparison, step, 1)] if step else []), *_memory(comparison, 1)]
+        return f"{names[1]} against {names[0]}: {'; '.join(told)}" if told else "The two have no figure in common"
+    if step is None:
+        told = [f"{name}: {text}" for place, name in enumerate(names) if place for text in _memory(comparison, place)]
+        return "; ".join(told) or "The runs have no figure in common"
+    known = [(amount.value, place) for place, amount in enumerate(step.amounts) if amount.value is not None]
+    _, best = min(known)
+    if best == 0:
+        return f"{names[0]} has the shortest step of {len(names)} runs: {units.seconds(known[0][0])}"
+    return (
+        f"{names[best]} has the shortest step of {len(names)} runs; against {names[0]}: {_step(comparison, step, best)}"
+    )
+
+
+def remarks(comparison: Comparison) -> Iterator[str]:
+    """What the headline's figure is, and each of several runs."""
+    step = step_figure(comparison)
+    if step is None:
+        return
+    if step.title == TRACED_STEP:
+        yield "Step times are those of traced steps: the profiler was on"
+    if len(comparison.sides) > 2:
+        first = comparison.sides[0].name
+        for place, side in enumerate(comparison.sides[1:], 1):
+            told = "; ".join([_step(comparison, step, place), *_memory(comparison, place)])
+            yield f"{side.name} against {first}: {told}"
+
+
+def step_figure(comparison: Comparison) -> ComparedFigure | None:
+    """The timed steps where the first and another run have some, else those of live logs, else the traced ones; None
+    where none of these holds."""
+    for title in (STEP, WATCHED_STEP, TRACED_STEP):
+        figure = next((each for each in comparison.figures if each.title == title), None)
+        if figure is not None and _both(figure):
+            return figure
+    return None
+
+
+def _both(figure: ComparedFigure) -> bool:
+    first, *others = figure.amounts
+    return bool(first.value) and any(amount.value for amount in others)
+
+
+def undecided(first: Amount, other: Amount) -> bool:
+    """Whether two figures with intervals lie within each other's."""
+    if first.low is None or first.high is None or other.low is None or other.high is None:
+        return False
+    return first.low <= other.high and other.low <= first.high
+
+
+def _step(comparison: Comparison, step: ComparedFigure, place: int) -> str:
+    first, other = step.amounts[0], step.amounts[place]
+    if not first.value or not other.value:
+        return "its steps have no time"
+    said = f"{faster_or_slower(first.value, other.value)}, {from_to(first.value, other.value)} a step"
+    if undecided(first, other):
+        return f"{said}, within the intervals: not decided"
+    name = comparison.sides[place].name
+    difference = next((each for each in comparison.differences if each.after == name), None)
+    grew = other.value > first.value
+    # A profiler slows the host: what it saw is told only where it went the same way.
+    if difference is None or (difference.after_step_s > difference.before_step_s) != grew:
+        return said
+    if step.title == TRACED_STEP:
+        cause, where = blamed(difference), ""
+    else:
+        cause, where = blamed(difference, ""), "in the traced step "
+    return f"{said}; {where}{cause}" if cause else said
+
+
+def _memory(comparison: Comparison, place: int) -> list[str]:
+    figure = next((each for each in comparison.figures if each.title == PEAK), None)
+    if figure is None:
+        return []
+    first, other = figure.amounts[0].value, figure.amounts[place].value
+    if not first or other is None:
+        return []
+    change = other / first - 1
+    if abs(change) < _NOTABLE:
+        return ["the same peak memory"]
+    word = "more" if change > 0 else "less"
+    return [f"{units.percent(abs(change), 0)} {word} peak memory ({units.nbytes(first)} to {units.nbytes(other)})"]

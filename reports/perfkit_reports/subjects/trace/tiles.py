@@ -1,0 +1,109 @@
+"""The figures of a trace to look at first."""
+
+from collections.abc import Iterator
+
+from perfkit import units
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.cost.attention_mask import UNMASKED
+from perfkit.record import Unknown
+from perfkit_reports import cells
+from perfkit_reports.document.blocks import Tile
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.subjects.trace.series import focus
+from perfkit_reports.subjects.trace.story import per
+from perfkit_reports.subjects.trace.ways import has_roofs, saving_bound, saving_s, simulated_roofs_s
+from perfkit_reports.wording import bounded
+
+_NAMED = 3  # unlike steps
+
+
+def tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
+    """The most important first."""
+    trace = focus(analysis)
+    if trace is None:
+        return
+    yield Tile("Step time" if trace.steps else "Length of the trace", _step(trace))
+    yield Tile("Potential savings", _saving(trace))
+    yield Tile("Coverage", _modelled(trace))
+    yield Tile("MFU", _utilisation(trace))
+    overlap, launches = trace.overlap, trace.launches
+    if overlap.communication_s > 0:
+        hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
+        detail = f"of {units.seconds(overlap.communication_s)}; {units.percent(hidden, 0)} is hidden behind computing"
+        yield Tile("Exposed communication", Cell(units.seconds(overlap.exposed_communication_s), detail=detail))
+    if launches is not None and trace.step_s > 0:
+        detail = launches.note or "not known how much of it waits for the CPU"
+        if launches.starved_s is not None:
+            starved = units.seconds(launches.starved_s)
+            detail = f"{units.seconds(launches.idle_s)} {per(trace)}, {starved} with nothing queued"
+        idle = bounded(units.percent(launches.idle_s / trace.step_s), launches.idle_bound)
+        yield Tile("Device idle", Cell(idle, detail=detail))
+    if trace.memory is not None:
+        yield Tile("Peak memory", Cell(units.nbytes(trace.memory.peak_bytes), detail=trace.memory.source))
+
+
+def _step(trace: RankTrace) -> Cell:
+    if not trace.steps:
+        return Cell(units.seconds(trace.step_s), detail=trace.step_basis or "no steps were found")
+    times = [step.seconds for step in trace.steps]
+    spread = f", {units.seconds(min(times))} to {units.seconds(max(times))}" if len(times) > 1 else ""
+    count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
+    shown = ", ".join(f"{step.number} of {units.seconds(step.seconds)}" for step in trace.unlike[:_NAMED])
+    more = f" and {len(trace.unlike) - _NAMED:,} more" if len(trace.unlike) > _NAMED else ""
+    without = f"; without step{'s' if len(trace.unlike) > 1 else ''} {shown}{more}" if trace.unlike else ""
+    return Cell(units.seconds(trace.step_s), detail=f"{count}{spread}{without}; {trace.step_basis}")
+
+
+def _saving(trace: RankTrace) -> Cell:
+    if trace.unseen_device:
+        return unknown("the work that was launched was not recorded")
+    if not has_roofs(trace):
+        return unknown("no ceilings are known for the device")
+    saving = saving_s(trace)
+    if saving is None:
+        return unknown("no work has both a cost and a roof")
+    summed, at_roofs = bounded(units.seconds(saving), saving_bound(trace)), simulated_roofs_s(trace)
+    if at_roofs is None:
+        return Cell(summed, detail=f"{_share(saving, trace)}were every kernel at its roof")
+    together = trace.gains.together_s if trace.gains is not None else None
+    if together is not None and together > at_roofs:
+        roofs = f"{units.seconds(at_roofs)} were every kernel at its roof (summed {summed})"
+        return Cell(
+            units.seconds(together), detail=f"{_share(together, trace)}all findings together, simulated; {roofs}"
+        )
+    detail = f"{_share(at_roofs, trace)}were every kernel at its roof: simulated (summed {summed})"
+    return Cell(units.seconds(at_roofs), detail=detail)
+
+
+def _share(part: float, trace: RankTrace) -> str:
+    whole = "step" if trace.steps else "trace"
+    return f"{units.percent(part / trace.step_s, 0)} of the {whole}, " if trace.step_s > 0 else ""
+
+
+def _modelled(trace: RankTrace) -> Cell:
+    coverage = trace.coverage
+    if trace.unseen_device:
+        return unknown("the work that was launched was not recorded")
+    if coverage.kernel_s <= 0:
+        return unknown("the trace holds no kernels and no ops")
+    parts = {
+        "inferred": coverage.inferred_s / coverage.kernel_s,
+        "as bounds": coverage.bounded_s / coverage.kernel_s,
+        "with an estimate of bytes": coverage.estimated_s / coverage.kernel_s,
+    }
+    return Cell(
+        units.percent(coverage.flops_s / coverage.kernel_s),
+        detail=f"FLOPs; {units.percent(coverage.bytes_s / coverage.kernel_s)} with bytes, "
+        f"{units.percent(coverage.linked_s / coverage.kernel_s)} linked to an op"
+        + "".join(f", {units.percent(share)} {what}" for what, share in parts.items() if share > 0),
+    )
+
+
+def _utilisation(trace: RankTrace) -> Cell:
+    mfu, hfu = cells.quantity(trace.mfu), cells.quantity(trace.hfu)
+    if isinstance(trace.mfu, Unknown):
+        return mfu
+    detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "
+    convention = "; counts masked pairs of attention, as PaLM does" if UNMASKED in trace.mfu.source else ""
+    return Cell(mfu.text, detail=detail + trace.mfu.how.value + convention)

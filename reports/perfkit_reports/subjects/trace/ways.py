@@ -1,0 +1,106 @@
+"""What could make a step shorter, and by how much."""
+
+from typing import NamedTuple
+
+from perfkit.analysis.model import time_split
+from perfkit.analysis.model.idle import ELSEWHERE, PEERS
+from perfkit.analysis.model.step import AT_LEAST, OUTSIDE
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.host_calls import FETCH
+from perfkit_reports.subjects.trace.costs import gain_s
+
+_ROOFS = "roofs"
+
+
+class Way(NamedTuple):
+    """What could save so much of a step, and the rules whose findings are about it.
+
+    `much` is on which side of a sum the truth lies, empty for what was `simulated`.
+    """
+
+    what: str
+    saving_s: float
+    rules: tuple[str, ...] = ()
+    much: str = "up to"
+    simulated: bool = False
+
+
+_OF_TIME = {
+    time_split.DATA: ("loading data sooner", ("data.starved",)),
+    time_split.PYTHON: ("fewer ops and less Python", ("host.host_bound",)),
+    time_split.COMMUNICATION: ("hiding communication", ("transfer.exposed_communication",)),
+    time_split.COPIES: ("hiding copies", ("transfer.pageable_copies", "transfer.exposed_copies")),
+}
+
+
+# What saves launches beside the time of kernels: no sum tells what it is worth.
+_OF_RULES = {
+    "memory_bound.pointwise_chain": "fusing ops bound by memory",
+    "memory_bound.optimizer_not_fused": "fusing the optimizer's update",
+    "products.attention": "fusing attention",
+    "products.vector_units": "products in a dtype with a higher peak",
+    "host.short_kernels": "fusing short kernels",
+}
+
+
+def ways(trace: RankTrace) -> list[Way]:
+    """What can be acted on: where a trace is replayed as it says, else the sums."""
+    if trace.unseen_device:
+        return []
+    summed = _summed(trace)
+    if trace.replay is None or trace.replay.refused or (trace.gains is not None and trace.gains.refused):
+        return summed
+    gains = {} if trace.gains is None else {**trace.gains.of, _ROOFS: trace.gains.roofs_s or 0.0}
+    every = [*summed, *(Way(what, 0.0, (rule,)) for rule, what in _OF_RULES.items())]
+    return [
+        way._replace(saving_s=max(gains[rule] for rule in way.rules if rule in gains), much="", simulated=True)
+        for way in every
+        if any(rule in gains for rule in way.rules)
+    ]
+
+
+def _summed(trace: RankTrace) -> list[Way]:
+    known = [
+        Way(what, share.seconds, rules)
+        for share in trace.time_split
+        for what, rules in (_OF_TIME.get(share.category, ("", ())),)
+        if what
+    ]
+    waiting = sum(share.seconds for share in trace.time_split if share.category == time_split.WAITING_FOR_CPU)
+    # What waits for the CPU is late launches but for what has a cause of its own.
+    gaps = sum(row.seconds for row in trace.gaps if row.cause in (ELSEWHERE, PEERS))
+    calls = sum(row.idle_s or 0.0 for row in trace.host_calls if row.kind != FETCH)
+    known += [
+        Way("giving the device work in its long gaps", gaps, ("host.long_gaps",)),
+        Way("not waiting for the device", calls, ("host.waits", "host.allocations")),
+        Way("launching sooner", max(0.0, waiting - gaps - calls), ("host.host_bound",)),
+    ]
+    saving = saving_s(trace) if has_roofs(trace) else None
+    roofs = [] if saving is None else [Way("reaching the roofs", saving, (_ROOFS,), saving_bound(trace) or "up to")]
+    return [*known, *roofs]
+
+
+def saving_bound(trace: RankTrace) -> str:
+    return AT_LEAST if trace.lost is not None and trace.lost.matters else ""
+
+
+def has_roofs(trace: RankTrace) -> bool:
+    return trace.ceilings is not None and bool(trace.ceilings.ceilings)
+
+
+def saving_s(trace: RankTrace) -> float | None:
+    """Seconds per step above the roofs, of kernels (on a CPU: ops) with a known cost; None where none has one.
+
+    Kernels of several streams may overlap, so that this is the most that can be saved, and never more than the step.
+    """
+    rows = [row for row in trace.kernels or trace.ops if row.phase != OUTSIDE]
+    gains = [gain for row in rows if (gain := gain_s(row)) is not None]
+    return min(sum(gains), trace.step_s) if gains else None
+
+
+def simulated_roofs_s(trace: RankTrace) -> float | None:
+    """What the trace gains, replayed with all work at its roof, in seconds per step; None where that says nothing."""
+    replayed, gains = trace.replay, trace.gains
+    if replayed is None or replayed.refused or gains is None or gains.refused:
+        return None
+    return gains.roofs_s

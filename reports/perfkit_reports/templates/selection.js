@@ -1,0 +1,80 @@
+"use strict";
+// One selection for the whole page: a row, a dot, a block and a slice of the same thing have the same key. `kernel:NAME`
+// is all of that name, `kernel:NAME;PART` one row of it, `slice:STEP.LANE/INDEX` one event. It lies in the address, after the
+// anchor: `#roofline?select=kernel:NAME`.
+const perfkitSelection = (() => {
+  const listeners = new Set();
+  const views = [];
+  const providers = new Map();
+  let chosen = "";
+
+  const split = (key) => /^(.*?)(?:;([0-9a-f]{8}))?$/s.exec(key).slice(1);
+  const wide = (key) => split(key)[0];
+  const readable = (text) => encodeURIComponent(text).replaceAll("%3A", ":").replaceAll("%2F", "/").replaceAll("%3B", ";").replaceAll("%2C", ",");
+
+  function address() {
+    const [anchor, query = ""] = location.hash.slice(1).split("?select=");
+    try {
+      return { anchor, key: decodeURIComponent(query) };
+    } catch {
+      return { anchor, key: "" }; // somebody cut the link
+    }
+  }
+  function write(anchor) {
+    const hash = chosen ? `#${anchor}?select=${readable(chosen)}` : `#${anchor}`;
+    if (hash !== location.hash && (chosen || location.hash)) history.replaceState(history.state, "", hash);
+  }
+
+  // What is known of a key whose kind has a provider (`slice`): {name, facts: [[name, text]], of: [[name, key]]}.
+  const detail = (key) => providers.get(key.slice(0, key.indexOf(":")))?.(key) ?? null;
+  // All keys that are chosen with it: a slice's kernel, the ops that a finding is about.
+  let known = ["", []]; // of the last key: pages ask for those of one key for every row
+  function members(key) {
+    if (known[0] !== key) known = [key, [key, ...(detail(key)?.members ?? [])]];
+    return known[1];
+  }
+  // Whether something on the page belongs to the selection.
+  function has(key, selection = chosen) {
+    if (!key || !selection) return false;
+    return members(selection).some((member) => member === key || member === wide(key) || wide(member) === key);
+  }
+
+  function set(key, from = "") {
+    key = key || "";
+    if (key === chosen) return;
+    chosen = key;
+    known = ["", []];
+    write(address().anchor);
+    for (const listener of listeners) listener(chosen, from);
+  }
+
+  addEventListener("hashchange", () => {
+    const { key, anchor } = address();
+    if (location.hash.includes("?select=")) {
+      if (key !== chosen) set(key, "address");
+      document.getElementById(anchor)?.scrollIntoView();
+    } else write(anchor); // a link within the page keeps what is chosen
+  });
+
+  return {
+    set,
+    get: () => chosen,
+    has,
+    wide,
+    detail,
+    // `callback(key, from)` after every change; the key is empty when nothing is chosen any more.
+    on: (callback) => listeners.add(callback),
+    // A place where things are shown: {name, has(key), show(key)}. The drawer leads there.
+    view: (place) => views.push(place),
+    views: () => views,
+    // `describe(key)` tells of keys of a kind what no table does; see `detail`.
+    describe: (kind, describe) => providers.set(kind, describe),
+    // Called once all that can show a selection is there.
+    start() {
+      const { anchor, key } = address();
+      if (!key) return;
+      set(key, "address");
+      document.getElementById(anchor)?.scrollIntoView({ behavior: "instant" });
+    },
+  };
+})();

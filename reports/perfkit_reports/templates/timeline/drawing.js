@@ -1,0 +1,240 @@
+"use strict";
+// Draws what of a step is on the screen: each row in as many rectangles as it has pixels at most, whatever lies in it.
+const timelineDrawing = (() => {
+  const { above } = timelineData;
+  const AXIS = 24, ROW = 18, THIN = 4, GAP = 9, HEAD = 18, MEMORY = 44;
+  const FONT = "11px system-ui, sans-serif";
+  const LETTER = 6.1; // pixels, on average
+
+  function duration(ns) {
+    const [size, unit] = ns >= 1e9 ? [1e9, "s"] : ns >= 1e6 ? [1e6, "ms"] : ns >= 1e3 ? [1e3, "us"] : [1, "ns"];
+    return `${Number((ns / size).toPrecision(ns < 1e3 ? 3 : 4))} ${unit}`;
+  }
+
+  // Where lanes lie, from top to bottom. An open lane has a row a depth, a folded one thin ones without names.
+  function layout(step, folded, narrow) {
+    const gutter = narrow ? 0 : 150;
+    let y = AXIS;
+    const lanes = step.lanes.map((lane) => {
+      const thin = folded.has(lane.place);
+      const row = thin ? THIN : ROW;
+      const top = y + (narrow ? HEAD : 0);
+      const height = Math.max(row * Math.max(lane.rows.length, 1), narrow ? 0 : ROW);
+      const placed = { lane, top, row, height, head: y };
+      y = top + height + GAP;
+      return placed;
+    });
+    const memory = step.memory.map((line) => {
+      const top = y + (narrow ? HEAD : 0);
+      const placed = { line, top, height: MEMORY, head: y };
+      y = top + MEMORY + GAP;
+      return placed;
+    });
+    return { gutter, lanes, memory, height: y };
+  }
+
+  // As a pixel's bytes lie in memory, without its opacity.
+  const rgb = (colour) => [1, 3, 5].reduce((all, place, byte) => all | (parseInt(colour.slice(place, place + 2), 16) << (8 * byte)), 0);
+
+  // Dark ink on light fills, light ink on dark ones.
+  function ink(colour) {
+    const [r, g, b] = [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
+    return 0.299 * r + 0.587 * g + 0.114 * b > 120 ? "#16181d" : "#ffffff";
+  }
+
+  // A row as rectangles: `paint(x, width, slice, share)`. What is too small to tell apart is one pixel, of which a share
+  // is taken: a thousand short pauses must not look like one long one.
+  function sweep(row, left, right, scale, paint) {
+    const { start, end, slices, upto } = row;
+    let place = above(end, left);
+    while (place < start.length && start[place] < right) {
+      const x = Math.max((start[place] - left) * scale, -1);
+      const until = Math.min((end[place] - left) * scale, (right - left) * scale + 1);
+      if (until - x >= 1) {
+        paint(x, until - x, slices[place], 1);
+        place += 1;
+        continue;
+      }
+      const pixel = Math.floor(x);
+      const edge = left + (pixel + 1) / scale;
+      let next = above(start, edge, place + 1);
+      if (next - 1 > place && end[next - 1] > edge) next -= 1; // it begins in this pixel and does not end there
+      paint(pixel, 1, slices[place], Math.min((upto[next - 1] - (place ? upto[place - 1] : 0)) * scale, 1));
+      place = next;
+    }
+  }
+
+  function ticks(left, right, width) {
+    const rough = (right - left) / Math.max(width / 110, 1);
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const every = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
+    const found = [];
+    for (let at = Math.ceil(left / every) * every; at <= right; at += every) found.push(at);
+    return found;
+  }
+
+  function draw(context, step, view, placed, look) {
+    const { gutter } = placed;
+    const width = look.width - gutter;
+    const scale = width / (view.right - view.left);
+    const x = (ns) => gutter + (ns - view.left) * scale;
+    context.setTransform(look.ratio, 0, 0, look.ratio, 0, 0);
+    context.clearRect(0, 0, look.width, placed.height);
+    axis(context, view, placed, look, x, width);
+    context.save();
+    context.beginPath();
+    context.rect(gutter, 0, width, placed.height);
+    context.clip();
+    const shown = (top, height) => top + height >= look.top && top <= look.bottom;
+    const lines = placed.lanes
+      .filter((one) => shown(one.head, one.height + HEAD))
+      .flatMap((one) => one.lane.rows.map((row, depth) => ({ one, row, marked: look.marked?.[one.lane.place][depth], top: one.top + depth * one.row })));
+    names(context, step, slices(context, step, view, lines, width, gutter, look), gutter, look);
+    for (const one of placed.memory) if (shown(one.head, one.height)) memory(context, one, view, x, look);
+    if (look.path) path(context, step, placed, view, x, look);
+    if (look.chosen) outline(context, placed, look.chosen, x, look);
+    context.restore();
+  }
+
+  // Slices are written as pixels, a few lines of them a row, that are stretched to its height: as quick with a hundred
+  // thousand as with a hundred. What is less than a pixel is as high as its share of it.
+  const LINES = 8;
+  const strip = document.createElement("canvas");
+  function slices(context, step, view, lines, width, gutter, look) {
+    const wide = Math.max(Math.round(width * look.ratio), 1);
+    const high = Math.max(lines.length, 1) * LINES;
+    [strip.width, strip.height] = [wide, high]; // which clears it
+    const pen = strip.getContext("2d", { willReadFrequently: true });
+    const image = pen.createImageData(wide, high);
+    const pixels = new Uint32Array(image.data.buffer);
+    const scale = wide / (view.right - view.left);
+    const kinds = step.labels.kind;
+    const room = 14 * look.ratio;
+    const found = []; // wide enough for more than their colour
+    const fill = (line, row, label, alpha, told) =>
+      sweep(row, view.left, view.right, scale, (x, across, slice, share) => {
+        if (told && across > room) found.push([x / look.ratio, across / look.ratio, label[slice], lines[line]]);
+        const colour = (look.fills[kinds[label[slice]]].rgb | (alpha << 24)) >>> 0;
+        const from = Math.max(Math.round(x), 0);
+        const until = Math.min(Math.max(Math.round(x + across) - (across > 3 ? 1 : 0), from + 1), wide);
+        for (let level = share < 1 ? LINES - Math.max(Math.round(share * LINES), 1) : 0; level < LINES; level += 1) {
+          const start = (line * LINES + level) * wide;
+          if (until - from < 8) for (let pixel = from; pixel < until; pixel += 1) pixels[start + pixel] = colour;
+          else pixels.fill(colour, start + from, start + until);
+        }
+      });
+    lines.forEach(({ one, row, marked }, line) => {
+      fill(line, row, one.lane.label, marked ? 72 : 255, one.row > THIN && !marked);
+      if (marked) fill(line, marked, one.lane.label, 255, one.row > THIN);
+    });
+    pen.putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    lines.forEach(({ one, top }, line) => context.drawImage(strip, 0, line * LINES, wide, LINES, gutter, top, width, one.row > THIN ? one.row - 2 : one.row - 1));
+    return found;
+  }
+
+  // The pattern of its kind and its name.
+  function names(context, step, found, gutter, look) {
+    context.font = FONT;
+    context.textBaseline = "middle";
+    for (const [x, width, label, { top, one }] of found) {
+      const style = look.fills[step.labels.kind[label]];
+      if (style.pattern) {
+        context.fillStyle = style.pattern;
+        context.fillRect(gutter + x, top, width - 1, one.row - 2);
+      }
+      const from = Math.max(x, 0);
+      const room = Math.floor((x + width - from - 8) / LETTER);
+      if (room < 3) continue;
+      const name = step.shown[label];
+      context.fillStyle = style.ink;
+      context.fillText(name.length > room ? `${name.slice(0, room - 1)}…` : name, gutter + from + 4, top + one.row / 2 - 0.5);
+    }
+  }
+
+  function axis(context, view, placed, look, x, width) {
+    context.font = FONT;
+    context.textBaseline = "middle";
+    const found = ticks(view.left, view.right, width);
+    for (const at of found) {
+      context.fillStyle = look.line;
+      context.fillRect(x(at), AXIS - 6, 1, placed.height - AXIS + 6);
+      context.fillStyle = look.muted;
+      if (x(at) + 60 < look.width) context.fillText(at ? `${at < 0 ? "−" : ""}${duration(Math.abs(at))}` : "0", x(at) + 4, AXIS / 2);
+    }
+  }
+
+  function memory(context, one, view, x, look) {
+    const { time, bytes } = one.line;
+    const most = bytes.reduce((high, each) => Math.max(high, each), 1);
+    const y = (held) => one.top + one.height - (held / most) * (one.height - 2);
+    context.fillStyle = look.memory;
+    context.beginPath();
+    context.moveTo(x(time[0]), one.top + one.height);
+    for (let place = 0; place < time.length; place += 1) {
+      context.lineTo(x(time[place]), y(bytes[Math.max(place - 1, 0)]));
+      context.lineTo(x(time[place]), y(bytes[place]));
+    }
+    context.lineTo(x(time[time.length - 1]), one.top + one.height);
+    context.fill();
+  }
+
+  const box = (placed, slice, x) => {
+    const one = placed.lanes[slice.lane.place];
+    return { left: x(slice.start), right: x(slice.end), top: one.top + slice.depth * one.row, height: one.row - 1 };
+  };
+
+  // What the step's length is made of, as one line through the slices that it lies on.
+  function path(context, step, placed, view, x, look) {
+    const lane = step.lanes.find((each) => each.kind === "critical path");
+    if (!lane) return;
+    const firsts = (step.firsts ??= step.lanes.map((each) => each.first));
+    let last = -Infinity;
+    context.beginPath();
+    for (let place = Math.max(above(lane.end, view.left) - 1, 0); place < lane.start.length && lane.start[place] < view.right; place += 1) {
+      const [left, right, link] = [x(lane.start[place]), x(lane.end[place]), lane.link[place]];
+      if (link === timelineData.NONE || right - last < 1) continue; // no more of them than pixels
+      const on = placed.lanes[above(firsts, link) - 1];
+      const y = on.top + (on.lane.depth[link - on.lane.first] + 1) * on.row - 1.5;
+      context.lineTo(left, y);
+      context.lineTo(right, y);
+      last = right;
+    }
+    for (const [width, colour] of [[4, look.paper], [1.75, look.ink]]) {
+      context.lineWidth = width;
+      context.strokeStyle = colour;
+      context.stroke();
+    }
+  }
+
+  function outline(context, placed, chosen, x, look) {
+    const { left, right, top, height } = box(placed, chosen.slice, x);
+    for (const other of chosen.linked) {
+      const to = box(placed, other, x);
+      const [from, until] = other.start < chosen.slice.start ? [to, { left, top, height }] : [{ left, top, height }, to];
+      context.beginPath();
+      context.moveTo(from.left, from.top + from.height / 2);
+      context.bezierCurveTo(from.left, until.top, until.left, from.top, until.left, until.top + until.height / 2);
+      context.lineWidth = 1.5;
+      context.strokeStyle = look.accent;
+      context.stroke();
+    }
+    context.lineWidth = 2;
+    context.strokeStyle = look.ink;
+    context.strokeRect(left - 1, top - 1, Math.max(right - left, 2) + 2, height + 2);
+  }
+
+  // The slice under a place of the canvas, or the nearest within two pixels; null where there is none.
+  function hit(step, view, placed, look, px, py) {
+    const one = placed.lanes.find((each) => py >= each.top && py < each.top + each.row * each.lane.rows.length);
+    if (!one || px < placed.gutter) return null;
+    const row = one.lane.rows[Math.floor((py - one.top) / one.row)];
+    const scale = (look.width - placed.gutter) / (view.right - view.left);
+    const ns = view.left + (px - placed.gutter) / scale;
+    const next = above(row.end, ns);
+    const near = [next, next - 1].find((place) => place >= 0 && place < row.start.length && row.start[place] - 2 / scale <= ns && row.end[place] + 2 / scale >= ns);
+    return near === undefined ? null : timelineData.at(step, one.lane, row.slices[near]);
+  }
+
+  return { AXIS, duration, layout, draw, hit, ink, rgb };
+})();

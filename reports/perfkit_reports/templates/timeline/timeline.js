@@ -1,0 +1,468 @@
+"use strict";
+// The timeline of a page: what is looked at, by pointer, wheel, finger and keyboard, and what is chosen in it.
+(() => {
+  const { decoded, rows, slice, at, following, matching } = timelineData;
+  const { AXIS, duration, layout, draw, hit, ink, rgb } = timelineDrawing;
+  const LEAST_NS = 50; // across the whole width
+  const MOST_PX = 620; // higher lanes are folded at first, the highest first
+  const touch = matchMedia("(pointer: coarse)").matches;
+
+  for (const element of document.querySelectorAll("[data-timeline]")) start(element, JSON.parse(document.getElementById("timelines").textContent)[element.dataset.timeline]);
+
+  function start(root, held) {
+    const find = (name) => root.querySelector(`[data-${name}]`);
+    const canvas = root.querySelector("canvas");
+    const context = canvas.getContext("2d");
+    const [heads, tip, search, count, told, chooser] = ["heads", "tip", "search", "count", "told", "steps"].map(find);
+    const steps = held.steps.map(() => null);
+    let latest; // the step that was asked for last: unfolding takes its time
+    let step, placed, fills, chosen, marked, found, current, width, asked = false, printing = false;
+    const view = { left: 0, right: 1 };
+    const folded = new Set();
+
+    async function show(place) {
+      latest = place;
+      if (chooser) chooser.value = place;
+      delete root.dataset.step;
+      const made = (steps[place] ??= prepared(JSON.parse(await unfold(held.steps[place]))));
+      if (place !== latest) return;
+      step = made;
+      find("path").closest("label").hidden = !has("critical path");
+      find("gap").hidden = !has("idle");
+      [chosen, marked, found, current] = [null, null, [], -1];
+      folded.clear();
+      fold();
+      whole();
+      tell();
+      const [key, from] = [perfkitSelection.get(), "address"];
+      if (key.startsWith("slice:")) perfkitSelection.set("", from), perfkitSelection.set(key, from); // told anew, now that it is known
+      else heed(key, from);
+      if (search.value) look();
+      root.dataset.step = place;
+    }
+    const has = (kind) => step.lanes.some((lane) => lane.kind === kind);
+    function prepared(packed) {
+      const made = decoded(packed);
+      const short = (text) => held.short[text] ?? text;
+      const last = (label) => made.lanes.length && made.texts[made.labels.kind[label]] === "modules";
+      made.shown = Array.from(made.labels.name, (name, label) => (last(label) ? made.texts[name].split("/").pop() : short(made.texts[name] ?? "")));
+      return made;
+    }
+    function fold() {
+      const narrow = root.clientWidth < 620;
+      const frames = (lane) => lane.label.every((label) => step.texts[step.labels.kind[label]] === "Python");
+      for (const lane of step.lanes) if (lane.kind === "thread" && frames(lane)) folded.add(lane.place);
+      const most = narrow ? 420 : MOST_PX;
+      for (const lane of [...step.lanes].sort((one, other) => other.rows.length - one.rows.length))
+        if (layout(step, folded, narrow).height > most && lane.rows.length > 1) folded.add(lane.place);
+    }
+
+    // Drawing: once a frame at most, and only if something changed.
+    function redraw() {
+      if (asked || !step) return;
+      asked = true;
+      requestAnimationFrame(() => {
+        asked = false;
+        paint();
+      });
+    }
+    function paint() {
+      width = canvas.clientWidth;
+      if (!width) return;
+      const ratio = printing ? 2 : devicePixelRatio || 1;
+      const narrow = width < 620;
+      placed = layout(step, folded, narrow);
+      const [high, wide] = [Math.round(placed.height * ratio), Math.round(width * ratio)];
+      if (canvas.width !== wide || canvas.height !== high) {
+        [canvas.width, canvas.height] = [wide, high];
+        canvas.style.height = `${placed.height}px`;
+      }
+      titles(narrow);
+      const box = canvas.getBoundingClientRect();
+      const [top, bottom] = printing ? [0, placed.height] : [-box.top - 400, innerHeight - box.top + 400]; // a little more than is on the screen
+      fills ??= patterns();
+      const { colour } = plotTheme;
+      draw(context, step, view, placed, {
+        width, ratio, top, bottom, marked, path: find("path").checked,
+        fills: step.texts.map((text) => fills.get(text)),
+        chosen: chosen && { slice: chosen, linked: linked(chosen) },
+        ink: colour("--ink"), paper: colour("--panel"), muted: colour("--muted"), line: colour("--line"), accent: colour("--accent"), memory: colour("--bar"),
+      });
+    }
+    function patterns() {
+      const made = held.kinds.map(([kind, colour, pattern]) => [kind, { rgb: rgb(colour), ink: ink(colour), pattern: pattern && hatch(pattern, ink(colour)) }]);
+      return new Map(made);
+    }
+    function hatch(pattern, colour) {
+      const tile = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
+      const pen = tile.getContext("2d");
+      pen.strokeStyle = pen.fillStyle = colour;
+      pen.globalAlpha = 0.22;
+      const lines = { "/": [[0, 8, 8, 0]], "\\": [[0, 0, 8, 8]], x: [[0, 8, 8, 0], [0, 0, 8, 8]], "-": [[0, 4, 8, 4]], "|": [[4, 0, 4, 8]], "+": [[0, 4, 8, 4], [4, 0, 4, 8]] }[pattern] ?? [];
+      for (const [x0, y0, x1, y1] of lines) {
+        pen.beginPath();
+        pen.moveTo(x0, y0);
+        pen.lineTo(x1, y1);
+        pen.stroke();
+      }
+      if (pattern === ".") pen.fillRect(3, 3, 2, 2);
+      return context.createPattern(tile, "repeat");
+    }
+
+    // Names of lanes: buttons that fold those of several rows.
+    function titles(narrow) {
+      const every = [...placed.lanes.map((one) => [one, one.lane.name, one.lane]), ...placed.memory.map((one) => [one, `memory, ${one.line.device}`, null])];
+      const key = JSON.stringify([narrow, ...every.map(([one, name]) => [one.head, one.row, name])]);
+      if (heads.dataset.key === key) return;
+      const had = heads.contains(document.activeElement) ? document.activeElement.dataset.lane : null;
+      heads.dataset.key = key;
+      heads.classList.toggle("narrow", narrow);
+      heads.replaceChildren(
+        ...every.map(([one, name, lane]) => {
+          const foldable = lane && lane.rows.length > 1;
+          const head = document.createElement(foldable ? "button" : "span");
+          head.style.top = `${narrow ? one.head : one.top}px`;
+          head.textContent = head.title = name;
+          if (foldable) {
+            head.type = "button";
+            head.dataset.lane = lane.place;
+            head.setAttribute("aria-expanded", String(!folded.has(lane.place)));
+            head.addEventListener("click", () => {
+              folded.has(lane.place) ? folded.delete(lane.place) : folded.add(lane.place);
+              redraw();
+            });
+          }
+          return head;
+        }),
+      );
+      if (had !== null) heads.querySelector(`[data-lane="${had}"]`)?.focus();
+    }
+
+    // What is looked at.
+    function go(left, right) {
+      const span = Math.min(Math.max(right - left, LEAST_NS), step.length_ns * 1.06);
+      const middle = (left + right) / 2;
+      const [low, high] = [-0.03 * step.length_ns, 1.03 * step.length_ns];
+      view.left = Math.min(Math.max(middle - span / 2, low), high - span);
+      view.right = view.left + span;
+      redraw();
+    }
+    const whole = () => go(-0.01 * step.length_ns, 1.01 * step.length_ns);
+    const zoom = (factor, around = (view.left + view.right) / 2) => go(around - (around - view.left) * factor, around + (view.right - around) * factor);
+    const pan = (share) => go(view.left + share * (view.right - view.left), view.right + share * (view.right - view.left));
+    const time = (px) => view.left + ((px - placed.gutter) / (width - placed.gutter)) * (view.right - view.left);
+    function fit(one) {
+      const room = Math.max((one.end - one.start) * 0.6, LEAST_NS);
+      go(one.start - room, one.end + room);
+      into(one);
+    }
+    // Brings a slice into view: sideways, its lane open, and the page so far that it is on the screen.
+    function reveal(one) {
+      if (one.end - one.start < (view.right - view.left) / 400 || one.start > view.right || one.end < view.left) {
+        const span = Math.min(view.right - view.left, Math.max((one.end - one.start) * 30, LEAST_NS));
+        go((one.start + one.end - span) / 2, (one.start + one.end + span) / 2);
+      }
+      into(one);
+      redraw();
+    }
+    function into(one) {
+      if (!canvas.clientWidth) return; // it lies in what is folded
+      folded.delete(one.lane.place);
+      paint();
+      const y = canvas.getBoundingClientRect().top + placed.lanes[one.lane.place].top + one.depth * placed.lanes[one.lane.place].row;
+      const drawer = document.getElementById("drawer").getBoundingClientRect(); // at the bottom
+      const bottom = drawer.height ? drawer.top : innerHeight;
+      if (y < 60 || y > bottom - 40) scrollBy({ top: y - bottom * 0.6, behavior: "instant" });
+    }
+
+    // What is chosen, here and on the rest of the page: a slice by its place, its kernel or op by name.
+    const address = (one) => `slice:${steps.indexOf(step)}.${one.lane.place}/${one.place}`;
+    const named = (kind, text) => `${kind}:${held.keys[text] ?? text}`;
+    const places = (key) => (/^slice:(\d+)\.(\d+)\/(\d+)$/.exec(key) ?? []).slice(1);
+    // The step of a slice; none where the page has no such step, or the key is of something else.
+    function stepOf(key) {
+      const [place] = places(key);
+      return place in steps ? Number(place) : null;
+    }
+    function addressed(key) {
+      const [place, lane, number] = places(key);
+      return step && steps[place] === step && step.lanes[lane]?.start[number] !== undefined ? at(step, step.lanes[lane], Number(number)) : null;
+    }
+    // What a slice is, its op and its module, as [name, key].
+    function partsOf(label) {
+      const text = (column) => step.texts[step.labels[column][label]];
+      const part = (kind, name) => (name ? [[held.short[name] ?? name, named(kind, name)]] : []);
+      const kind = labelsOf("modules").has(label) ? "module" : labelsOf("phases").has(label) ? "phase" : ran(label) ? "kernel" : "op";
+      const ours = labelsOf("idle").has(label) || labelsOf("critical path").has(label); // names of our own
+      return [...(ours ? [] : part(kind, text("name"))), ...part("op", text("op")), ...part("module", text("module"))];
+    }
+    const keysOf = (label) => partsOf(label).map(([, key]) => key);
+    // On a stream; the lane of collectives has those again, and such as ran on the host.
+    function ran(label) {
+      const names = (step.ran ??= new Set([...labelsOf("stream")].map((each) => step.labels.name[each])));
+      return labelsOf("stream").has(label) || (labelsOf("collectives").has(label) && names.has(step.labels.name[label]));
+    }
+    const labelsOf = (kind) => ((step.labelsOf ??= {})[kind] ??= new Set(step.lanes.filter((lane) => lane.kind === kind).flatMap((lane) => [...lane.label])));
+    let described = ["", null];
+    perfkitSelection.describe("slice", (key) => {
+      if (described[0] === key && described[1]) return described[1];
+      const one = addressed(key);
+      if (!one) return null;
+      const own = partsOf(one.label);
+      const [, colour] = held.kinds.find(([kind]) => kind === one.kind) ?? [];
+      const from = one.link < 0 ? null : slice(step, one.link);
+      const facts = [
+        ["Duration", duration(one.end - one.start)], ["Begins", `${duration(Math.max(one.start, 0))} into the step`], ["Lane", one.lane.name],
+        [one.lane.kind === "idle" ? "The host was in" : "Shapes", one.shapes], ["Op", one.op], ["Module", one.module === one.name ? "" : one.module],
+      ];
+      const of = [...own, ...(from ? [[from.name, address(from)]] : [])];
+      described = [key, { name: one.name, kind: "slice", work: colour && [one.kind, colour], facts, of, members: own.slice(0, 1).map(([, key]) => key) }];
+      return described[1];
+    });
+    // What somebody chose elsewhere: a slice is gone to, of all else the slices stand out.
+    function heed(key, from) {
+      const one = addressed(key);
+      chosen = one;
+      described = ["", null];
+      mark(key);
+      tell();
+      if (one && from !== "timeline") requestAnimationFrame(() => chosen === one && reveal(one)); // when the drawer is open
+      redraw();
+    }
+    function mark(key) {
+      if (search.value.trim()) return;
+      const labels = key && !key.startsWith("slice:") ? Uint8Array.from(step.labels.name, (_, label) => keysOf(label).some((own) => perfkitSelection.has(own, key))) : null;
+      marked = labels?.some(Boolean) ? step.lanes.map((lane) => rows(lane, (label) => labels[label])) : null;
+    }
+    perfkitSelection.on((key, from) => {
+      const place = stepOf(key) ?? latest;
+      if (place !== latest) show(place);
+      else if (step === steps[place]) heed(key, from);
+    });
+    perfkitSelection.view({
+      name: "timeline",
+      has: (key) => Boolean(step) && (Boolean(addressed(key)) || Array.from(step.labels.name).some((_, label) => keysOf(label).some((own) => perfkitSelection.has(own, key)))),
+      show(key) {
+        root.scrollIntoView({ block: "start" });
+        const lane = marked ? marked.findIndex((of) => of.some((row) => row.slices.length)) : -1;
+        const one = addressed(key) ?? (lane < 0 ? null : at(step, step.lanes[lane], marked[lane].find((row) => row.slices.length).slices[0]));
+        if (one) reveal(one);
+      },
+    });
+    const linked = (one) => [...(one.link < 0 ? [] : [one.link]), ...following(step, one.number).slice(0, 40)].map((number) => slice(step, number));
+    function choose(one) {
+      const key = one ? address(one) : "";
+      if (key === perfkitSelection.get()) heed(key, "timeline");
+      else perfkitSelection.set(key, "timeline");
+    }
+    function tell() {
+      told.replaceChildren();
+      if (!chosen) return;
+      const from = chosen.link < 0 ? null : slice(step, chosen.link);
+      const next = following(step, chosen.number);
+      const about = [duration(chosen.end - chosen.start), chosen.lane.name, chosen.lane.kind === "idle" ? chosen.shapes : chosen.op].filter(Boolean);
+      const actions = element("p", "", "actions");
+      actions.append(button("Zoom to it", () => fit(chosen)));
+      if (from) actions.append(button(`Came from: ${from.name}`, () => follow(from)));
+      if (next.length) actions.append(button(next.length === 1 ? `Led to: ${slice(step, next[0]).name}` : `Led to: the first of ${next.length}`, () => follow(slice(step, next[0]))));
+      told.append(element("code", step.shown[chosen.label]), element("p", about.join(" · ")), actions);
+    }
+    function element(tag, text, name = "") {
+      return Object.assign(document.createElement(tag), { textContent: text, className: name });
+    }
+    function button(text, act) {
+      const made = Object.assign(document.createElement("button"), { type: "button", textContent: text });
+      made.addEventListener("click", act);
+      return made;
+    }
+    function follow(one) {
+      choose(one);
+      reveal(one);
+    }
+    function beside(places) {
+      if (!chosen) return follow(first());
+      const row = chosen.lane.rows[chosen.depth];
+      const next = row.slices[row.slices.indexOf(chosen.place) + places];
+      if (next !== undefined) follow(at(step, chosen.lane, next));
+    }
+    function first() {
+      const lane = step.lanes.find((each) => each.rows[0]?.end.some((end) => end > view.left)) ?? step.lanes[0];
+      const row = lane.rows[0];
+      return at(step, lane, row.slices[Math.max(row.end.findIndex((end) => end > view.left), 0)]);
+    }
+    // The row below or above at the same time, into the next lane at the end of one.
+    function across(down) {
+      if (!chosen) return follow(first());
+      const every = step.lanes.flatMap((lane) => lane.rows.map((row) => ({ lane, row })));
+      let place = every.findIndex(({ lane, row }) => lane === chosen.lane && row === lane.rows[chosen.depth]) + down;
+      while (every[place] && !every[place].row.slices.length) place += down;
+      if (!every[place]) return;
+      const { lane, row } = every[place];
+      const near = Math.min(timelineData.above(row.end, chosen.start), row.slices.length - 1);
+      follow(at(step, lane, row.slices[near]));
+    }
+    // Idle times of the devices, the longest first.
+    function gap(forward) {
+      const gaps = step.lanes.filter((lane) => lane.kind === "idle").flatMap((lane) => Array.from(lane.start, (_, place) => at(step, lane, place)));
+      gaps.sort((one, other) => other.end - other.start - (one.end - one.start));
+      if (!gaps.length) return;
+      const now = chosen ? gaps.findIndex((each) => each.number === chosen.number) : -1;
+      const next = gaps[(now + forward + gaps.length) % gaps.length];
+      choose(next);
+      fit(next);
+    }
+
+    // Search.
+    function look() {
+      const labels = matching(step, search.value);
+      if (search.value.trim()) marked = step.lanes.map((lane) => rows(lane, (label) => labels[label]));
+      else mark(perfkitSelection.get());
+      found = search.value.trim() ? marked.flatMap((of, lane) => of.flatMap((row) => row.slices.map((place) => [row, lane, place]))) : [];
+      found.sort(([, lane, place], [, other, last]) => step.lanes[lane].start[place] - step.lanes[other].start[last]);
+      current = -1;
+      counted();
+      redraw();
+    }
+    function counted() {
+      count.textContent = !search.value.trim() ? "" : found.length ? `${current < 0 ? "" : `${current + 1} of `}${found.length.toLocaleString("en")}` : "none";
+    }
+    function next(forward) {
+      if (!found.length) return;
+      current = (current + forward + found.length) % found.length;
+      const [, lane, place] = found[current];
+      follow(at(step, step.lanes[lane], place));
+      counted();
+    }
+    search.addEventListener("input", () => step && look());
+    search.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") next(event.shiftKey ? -1 : 1);
+      if (event.key === "Escape" && search.value) {
+        search.value = "";
+        look();
+      }
+    });
+
+    // Pointers: one pans, two zoom; without moving, one chooses. Along the axis a range is zoomed to.
+    const down = new Map();
+    let moved = 0, range = null;
+    const place = (event) => [event.offsetX, event.offsetY];
+    canvas.addEventListener("pointerdown", (event) => {
+      if (event.button || !placed) return;
+      canvas.setPointerCapture(event.pointerId);
+      down.set(event.pointerId, place(event));
+      moved = 0;
+      range = down.size === 1 && event.offsetY < AXIS ? event.offsetX : null;
+      hover(null);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (!down.has(event.pointerId)) return hover(event);
+      const before = [...down.values()];
+      const [x, y] = down.get(event.pointerId);
+      down.set(event.pointerId, place(event));
+      moved += Math.abs(event.offsetX - x) + Math.abs(event.offsetY - y);
+      if (range !== null || (moved < 4 && !touch)) return;
+      const after = [...down.values()];
+      if (after.length === 1) return pan(-(event.offsetX - x) / (width - placed.gutter));
+      const [[a], [b]] = before, [[c], [d]] = after;
+      const middle = time((c + d) / 2);
+      zoom(Math.max(Math.abs(a - b), 8) / Math.max(Math.abs(c - d), 8), middle);
+    });
+    const up = (event) => {
+      if (!down.delete(event.pointerId)) return;
+      if (event.type === "pointerup") {
+        const ends = [range, event.offsetX].sort((one, other) => one - other);
+        if (range !== null && ends[1] - ends[0] > 4) go(...ends.map(time));
+        else if (moved < 6 && !down.size) choose(under(event));
+      }
+      range = null;
+    };
+    canvas.addEventListener("pointerup", up);
+    canvas.addEventListener("pointercancel", up);
+    canvas.addEventListener("pointerleave", () => hover(null));
+    canvas.addEventListener("dblclick", (event) => {
+      if (!placed) return;
+      const one = under(event);
+      one ? fit(one) : whole();
+    });
+    const under = (event) => placed && hit(step, view, placed, { width }, ...place(event));
+    // The wheel is the page's, unless it is held with a key or the timeline has been clicked into.
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        if (!placed) return;
+        const sideways = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX;
+        if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) pan(sideways / width);
+        else if (event.ctrlKey || event.metaKey || document.activeElement === canvas) zoom(Math.exp(Math.max(Math.min(event.deltaY, 120), -120) * 0.0035), time(event.offsetX));
+        else return;
+        event.preventDefault();
+      },
+      { passive: false },
+    );
+    function hover(event) {
+      const one = event && event.pointerType !== "touch" ? under(event) : null;
+      tip.hidden = !one;
+      canvas.style.cursor = one ? "pointer" : "grab";
+      if (!one) return;
+      const about = [one.kind === one.name ? "" : one.kind, one.op && `of ${one.op}`, one.shapes, one.module === one.name ? "" : one.module].filter(Boolean);
+      tip.replaceChildren(element("b", step.shown[one.label]), element("span", `${duration(one.end - one.start)}, at ${duration(Math.max(one.start, 0))}`), ...about.map((text) => element("small", text)));
+      const left = Math.min(event.offsetX + 14, width - tip.offsetWidth - 4);
+      tip.style.left = `${Math.max(left, 0)}px`;
+      tip.style.top = `${event.offsetY + 16}px`;
+    }
+
+    // Keys, as Perfetto has them; arrows do the same.
+    const keys = {
+      w: () => zoom(0.8), s: () => zoom(1.25), a: () => pan(-0.15), d: () => pan(0.15),
+      ArrowUp: () => zoom(0.8), ArrowDown: () => zoom(1.25), ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15),
+      "+": () => zoom(0.8), "-": () => zoom(1.25), 0: whole, Home: whole,
+      f: () => chosen && fit(chosen), ".": () => beside(1), ",": () => beside(-1), j: () => across(1), k: () => across(-1),
+      g: () => gap(1), G: () => gap(-1), c: () => chosen && chosen.link >= 0 && follow(slice(step, chosen.link)),
+      "/": () => search.focus(), Escape: () => (chosen ? choose(null) : canvas.blur()),
+    };
+    canvas.addEventListener("keydown", (event) => {
+      if (!placed || event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
+      event.preventDefault();
+      keys[event.key]();
+    });
+    for (const [name, act] of Object.entries({ in: () => zoom(0.6), out: () => zoom(1 / 0.6), all: whole, gap: () => gap(1) })) find(name).addEventListener("click", () => placed && act());
+    find("path").addEventListener("change", redraw);
+    chooser?.addEventListener("change", () => {
+      const to = Number(chooser.value);
+      if (stepOf(perfkitSelection.get()) !== null) perfkitSelection.set("", "timeline"); // it lies in the step that is left
+      show(to);
+    });
+
+    const near = ({ top, bottom }) => bottom > -400 && top < innerHeight + 400;
+    addEventListener("scroll", () => near(canvas.getBoundingClientRect()) && redraw(), { passive: true });
+    new ResizeObserver(redraw).observe(root);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    document.querySelectorAll("[data-theme-toggle]").forEach((toggle) => toggle.addEventListener("click", redraw));
+    // On paper: the whole step, in ink.
+    let before = null;
+    addEventListener("beforeprint", () => {
+      if (!step) return;
+      before = { ...view };
+      printing = true;
+      [view.left, view.right] = [0, step.length_ns];
+      paint();
+    });
+    addEventListener("afterprint", () => {
+      printing = false;
+      if (before) Object.assign(view, before);
+      redraw();
+    });
+    // For measurements and tests: what is looked at, and where on the screen a slice lies.
+    root.timeline = {
+      view, go, paint,
+      get step() { return step; },
+      place(lane, number) {
+        const { left, top } = canvas.getBoundingClientRect();
+        const one = placed.lanes[lane.place];
+        const middle = (Math.max(lane.start[number], view.left) + Math.min(lane.end[number], view.right)) / 2;
+        const x = placed.gutter + ((middle - view.left) / (view.right - view.left)) * (width - placed.gutter);
+        return [left + x, top + one.top + (lane.depth[number] + 0.5) * one.row];
+      },
+    };
+    show(0);
+  }
+})();

@@ -1,0 +1,105 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from perfkit.analysis.compare.environments import (
+    EFFECTS,
+    Effect,
+    differences,
+    may_change_counts,
+    why_not_counts,
+    why_not_times,
+)
+from perfkit.record import Environment
+from tests.fixtures.suites import ENVIRONMENT
+
+ELSEWHERE: dict[str, Any] = {
+    "device": "cuda",
+    "device_name": "Other CPU",
+    "device_count": 2,
+    "device_memory_bytes": 2**34,
+    "compute_capability": "9.0",
+    "driver": "570.1",
+    "cuda": "12.8",
+    "torch": "2.14.0",
+    "python": "3.12",
+    "matmul_precision": "high",
+    "conv_precision": "tf32",
+    "rnn_precision": "tf32",
+    "cpu_model": "Other CPU",
+    "cpu_capability": "AVX512",
+    "cpu_cores": 64,
+    "cpu_governor": "powersave",
+    "threads": 4,
+    "affinity": (0, 1, 2),
+    "container_cpu_limit": 2.0,
+    "container_memory_limit_bytes": 2**30,
+    "memory_total_bytes": 2**36,
+    "platform": "Other",
+}
+_IGNORED = {"hostname", "git_revision", "packages", "variables"}
+
+
+def changed(**fields: Any) -> Environment:
+    return msgspec.structs.replace(ENVIRONMENT, **fields)
+
+
+def test_every_key_of_an_environment_is_compared_or_ignored_on_purpose() -> None:
+    assert EFFECTS.keys() == ELSEWHERE.keys() == set(Environment.__struct_fields__) - _IGNORED
+
+
+def test_equal_environments_differ_in_nothing() -> None:
+    assert differences(ENVIRONMENT, changed(hostname="other", git_revision="abc")) == ()
+    assert (why_not_times(()), why_not_counts(())) == ("", "")
+
+
+@pytest.mark.parametrize("key", ELSEWHERE)
+def test_each_key_is_named_with_both_values(key: str) -> None:
+    (found,) = differences(ENVIRONMENT, changed(**{key: ELSEWHERE[key]}))
+    assert (found.key, found.effect) == (key, EFFECTS[key])
+    assert str(found).startswith(f"{key}: ")
+    assert bool(why_not_times([found])) == (found.effect is not Effect.NOTED)
+    assert bool(why_not_counts([found])) == (key == "device")
+    assert str(found) in (why_not_times([found]) or str(found))
+
+
+def test_times_elsewhere_are_refused_with_the_keys_and_counts_are_not() -> None:
+    found = differences(ENVIRONMENT, changed(torch="2.14.0", cpu_governor="powersave", matmul_precision="high"))
+    assert why_not_times(found) == (
+        "times were measured elsewhere (torch: 2.13.0 -> 2.14.0; cpu_governor: not known -> powersave)"
+    )
+    assert why_not_counts(found) == ""
+    assert [each.key for each in may_change_counts(found)] == ["torch"]
+
+
+def test_another_kind_of_device_has_nothing_in_common() -> None:
+    found = differences(ENVIRONMENT, changed(device="cuda", torch="2.14.0"))
+    assert found[0].key == "device"
+    assert why_not_counts(found) == "this was counted on another kind of device (device: cpu -> cuda)"
+
+
+def test_which_processors_is_noted_and_how_many_decides() -> None:
+    (moved,) = differences(changed(affinity=(0, 1)), changed(affinity=(2, 3)))
+    assert (str(moved), moved.effect) == ("affinity: processors 0, 1 -> processors 2, 3", Effect.NOTED)
+    (fewer,) = differences(changed(affinity=(0, 1)), changed(affinity=(0,)))
+    assert (str(fewer), fewer.effect) == ("affinity: 2 processors -> 1 processor", Effect.TIMES)
+
+
+def test_main_memory_differs_a_little_between_equal_machines() -> None:
+    ours = changed(memory_total_bytes=25_276_514_304)
+    assert differences(ours, changed(memory_total_bytes=25_276_510_208)) == ()
+    assert [each.key for each in differences(ours, changed(memory_total_bytes=2**35))] == ["memory_total_bytes"]
+
+
+def test_variables_and_packages_are_told_by_name() -> None:
+    before = changed(variables={"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0"}, packages={"triton": "3.1"})
+    after = changed(variables={"CUDA_VISIBLE_DEVICES": "1"}, packages={"triton": "3.2", "peft": "0.10"})
+    found = differences(before, after)
+    assert [str(each) for each in found] == [
+        "OMP_NUM_THREADS: 1 -> not set",
+        "peft: not installed -> 0.10",
+        "triton: 3.1 -> 3.2",
+        "CUDA_VISIBLE_DEVICES: 0 -> 1",
+    ]
+    assert [each.effect for each in found] == [Effect.COUNTS] * 3 + [Effect.NOTED]

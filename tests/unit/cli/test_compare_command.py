@@ -1,0 +1,59 @@
+"""`perfkit compare`, in this process."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from perfkit.store.listing import list_runs
+from perfkit_cli.main import commands
+from tests.fixtures.gpu_traces import training_file
+from tests.fixtures.suites import record, write_suite
+
+
+@pytest.fixture(autouse=True)
+def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
+
+
+def compare(*arguments: str) -> Result:
+    return CliRunner().invoke(commands, ["compare", *arguments])
+
+
+def test_it_writes_the_files_that_every_report_has(tmp_path: Path) -> None:
+    training_file(tmp_path / "before.json")
+    training_file(tmp_path / "after.json.gz", slower=2.0)
+    result = compare("before.json", "after.json.gz")
+    assert result.exit_code == 0, result.output
+    assert "after.json.gz against before.json: " in result.stdout
+    folder = tmp_path / "perfkit-compare" / "before-after"
+    page = (folder / "report.html").read_text()
+    for part in ("Side by side", "What changed", "Changes by kind of work", "Where the time went", "Roofline"):
+        assert part in page
+    assert re.search(r"\| GEMM \| \+[\d.]+ us \|", (folder / "report.md").read_text())
+    assert json.loads((folder / "comparison.json").read_text())["sides"][1]["name"] == "after.json.gz"
+    changed = pd.read_parquet(folder / "tables" / "changed_groups.parquet")
+    assert set(changed["by"]) == {"part of the step", "kind of work", "phase", "module"}
+    (listed,) = [item for item in list_runs(tmp_path) if item.kind == "comparison"]
+    assert listed.name == "after.json.gz against before.json"
+    again = CliRunner().invoke(commands, ["report", str(folder), "--quiet"])
+    assert again.exit_code == 0, again.output
+
+
+def test_variants_of_a_suite_and_json(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path / "suite", {"baseline": [record(0.1)], "amp": [record(0.05)]})
+    result = compare(f"{suite}@baseline", f"{suite}@amp", "--json")
+    assert result.exit_code == 0, result.output
+    assert [side["of"] for side in json.loads(result.stdout)["sides"]] == ["baseline", "amp"]
+    assert not (tmp_path / "perfkit-compare").exists()
+
+
+def test_a_wrong_request_has_exit_code_2(tmp_path: Path) -> None:
+    write_suite(tmp_path / "suite", {"baseline": [record(0.1)]})
+    assert compare("suite").exit_code == 2
+    result = compare("suite", "nowhere")
+    assert (result.exit_code, result.stderr) == (2, "Error: nowhere: no such file or folder\n")

@@ -1,0 +1,77 @@
+"""The sections of a comparison, and what is drawn in them."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from rich.console import Console
+
+from perfkit.analysis.compare.runs import compare_runs
+from perfkit.analysis.model.comparison import Comparison, LivePoint
+from perfkit_reports.document.blocks import Block, Chart, Flame, Table, within
+from perfkit_reports.document.document import Document
+from perfkit_reports.render.terminal import render
+from perfkit_reports.subjects.compare.document import document
+from tests.fixtures import sample_accounts
+from tests.fixtures.gpu_traces import training_file
+from tests.fixtures.suites import record, write_suite
+
+
+@pytest.fixture
+def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
+    return compare_runs([training_file(tmp_path / "before.json"), training_file(tmp_path / "after.json", slower=1.5)])
+
+
+def blocks(told: Document) -> dict[str, Block]:
+    return {block.id: block for block in within(told.blocks)}
+
+
+def test_traces_have_what_changed_and_everything_of_both_beside_each_other(traces: Comparison) -> None:
+    told = document(traces)
+    assert [section.id for section in told.sections] == ["changed", "time", "flame", "roofline", "where"]
+    found = blocks(told)
+    flame, roofline = found["flame"], found["roofline"]
+    assert isinstance(flame, Flame)
+    trees = {keys[1]: tree for keys, tree in flame.trees.items()}
+    assert bool(trees["after.json"].before) is True
+    assert bool(trees["before.json"].before) is False, "the first is compared with nothing"
+    assert isinstance(roofline, Chart)
+    assert {layer.label for layer in roofline.layers if layer.group == "Runs"} == {"before.json", "after.json"}
+    assert told.chosen(), "a click leads to a drawer"
+
+
+def test_memory_is_compared_by_category(traces: Comparison) -> None:
+    one = sample_accounts.every_category()
+    first = one.categories[0]
+    more = replace(
+        one,
+        peak_bytes=one.peak_bytes + 2**20,
+        categories=(replace(first, bytes=first.bytes + 2**20), *one.categories[1:]),
+    )
+    sides = [replace(side, memory=held) for side, held in zip(traces.sides, (one, more), strict=True)]
+    table = blocks(document(replace(traces, sides=tuple(sides))))["memory-compared"]
+    assert isinstance(table, Table)
+    assert table.rows[0].category == first.category, "the largest change comes first"
+    assert [column.cell(table.rows[0]).detail for column in table.columns] == ["", "", "+1.00 MiB"]
+    assert table.columns[2].cell(table.rows[-1]).detail == "+1.00 MiB"
+
+
+def test_steps_losses_and_loops_over_their_whole_training(tmp_path: Path) -> None:
+    runs = [write_suite(tmp_path / name, {"baseline": [record(0.1)]}) for name in ("a", "b")]
+    comparison = compare_runs(runs)
+    assert {"step-times", "losses"} <= set(blocks(document(comparison)))
+    assert "watched" not in blocks(document(comparison))
+    live = (LivePoint(last=10, step_s=0.1), LivePoint(last=20, step_s=0.12))
+    watched = replace(comparison, sides=(replace(comparison.sides[0], live=live), comparison.sides[1]))
+    chart = blocks(document(watched))["watched"]
+    assert isinstance(chart, Chart)
+    assert (chart.figure["data"][0]["x"], chart.figure["data"][0]["y"]) == ([10, 20], [100.0, 120.0])
+
+
+def test_a_terminal_shows_the_figures_and_the_kinds_of_work(traces: Comparison) -> None:
+    out = StringIO()
+    render(document(traces), Console(file=out, width=100))
+    assert "Side by side" in out.getvalue()
+    assert "Changes by kind of work" in out.getvalue()
