@@ -19,7 +19,7 @@ _KERNEL_TYPES = (
     (re.compile(r"\bfloat\b"), "fp32"),
 )
 
-_OPAQUE = re.compile(r"\bOpaqueType<(\d+)u?>")
+_OPAQUE = re.compile(r"\bOpaqueType<(\d{1,9})u?>")
 
 Evidence = dict[tuple[int, ...], set[str]]
 

@@ -26,8 +26,8 @@ from perfkit.trace.nesting import around_times, parents
 from perfkit.trace.read import NONE, Category, Flows, Ints, MemoryEvents, Signature, Small, Trace
 
 # What vLLM calls the range around a capture, and SGLang the file of one: with how many tokens or sequences it was.
-_RANGE = re.compile(r"(?:\w+_)?capture_(\d+)_\w+")
-_FILE = re.compile(r"(?:^|_)bs_(\d+)(?:_|\.|$)")
+_RANGE = re.compile(r"(?:\w+_)?capture_(\d{1,9})_\w+")
+_FILE = re.compile(r"(?:^|_)bs_(\d{1,9})(?:_|\.|$)")
 # A name of a layer among the arguments makes no two calls different.
 _NAME = re.compile(rb'"(?!(?:True|False|None|inf|nan)")[^"]*[A-Za-z_][^"]*"')
 

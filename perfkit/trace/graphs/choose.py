@@ -168,7 +168,7 @@ def _has_a_block_a_row(token: Token) -> bool:
 
 def _grid(token: Token) -> frozenset[int]:
     grid = token.geometry.partition(b"]")[0]
-    sizes = frozenset(map(int, re.findall(rb"\d+", grid)))
+    sizes = frozenset(map(int, re.findall(rb"\d{1,18}", grid)))
     return sizes - {1} or sizes  # a single block is one of a batch of one
 
 

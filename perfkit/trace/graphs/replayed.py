@@ -22,9 +22,9 @@ from perfkit.trace.read import NONE, Category, Ints, Trace
 
 # Ranges around a step of a server, with the tokens (vLLM) or sequences (SGLang) of its batch.
 _STEPS = (
-    (re.compile(r"execute_context_\d+\((\d+)\)_generation_\d+\((\d+)\)"), (1, 2)),
-    (re.compile(r"execute_(\d+)_context_\d+\(\S*"), (1,)),
-    (re.compile(r"step\[\w+ bs=(\d+)\b[^\]]*\]"), (1,)),
+    (re.compile(r"execute_context_\d+\((\d{1,9})\)_generation_\d+\((\d{1,9})\)"), (1, 2)),
+    (re.compile(r"execute_(\d{1,9})_context_\d+\(\S*"), (1,)),
+    (re.compile(r"step\[\w+ bs=(\d{1,9})\b[^\]]*\]"), (1,)),
 )
 
 

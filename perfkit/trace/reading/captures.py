@@ -9,7 +9,7 @@ from perfkit.trace.reading.surroundings import rank_in_name
 # The folders that vLLM and SGLang write captures to, and what they, xDiT and SGLang's export call the files.
 _FOLDERS = ("capture_traces", "graph_capture_profile")
 _FILE = re.compile(r"(graph_capture|cuda_graph_capture|capture_trace|capture_rank|bs_\d+_rank).*", re.IGNORECASE)
-_TENSOR_PARALLEL = re.compile(r"TP-(\d+)", re.IGNORECASE)
+_TENSOR_PARALLEL = re.compile(r"TP-(\d{1,9})(?!\d)", re.IGNORECASE)
 
 
 def is_capture(path: Path) -> bool:

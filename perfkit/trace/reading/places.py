@@ -24,8 +24,11 @@ class Lane(IntEnum):
     XLA_HOST = 5  # what XLA's profiler traced on the host: only what names an HLO op is one
 
 
-# XLA's and TensorFlow's profilers, labels of Kineto, converters of Nsight Systems.
-_DEVICE = re.compile(r"/device:(?!CPU)(\w+):(\d+)|^(?:GPU|XPU|HPU|MTIA|TPU|NPU|Device) ?(\d+)\b", re.IGNORECASE)
+# XLA's and TensorFlow's profilers, labels of Kineto, converters of Nsight Systems. A longer number is none of a device,
+# and would not fit into a column.
+_DEVICE = re.compile(
+    r"/device:(?!CPU)(\w+):(\d{1,18})(?!\d)|^(?:GPU|XPU|HPU|MTIA|TPU|NPU|Device) ?(\d{1,18})\b", re.IGNORECASE
+)
 # torch's profiler before Kineto: a thread for each device.
 _ALL_DEVICES = re.compile(r"(?!CPU)[A-Z]+ functions")
 # Ascend's profiler. What the links do is shown apart, and there as tasks of each link a second time.
@@ -39,7 +42,7 @@ _HOST_LANES = (
 )
 # TensorFlow 1 shows what each stream ran once more for all of them together.
 _TF_STREAM, _TF_ALL = "/stream:", "/stream:all"
-_STREAM_THREAD = re.compile(r"stream\s*#?(\d+)", re.IGNORECASE)
+_STREAM_THREAD = re.compile(r"stream\s*#?(\d{1,18})(?!\d)", re.IGNORECASE)
 _XLA_OPS, _XLA_STEPS = "XLA Ops", "Steps"
 
 

@@ -34,6 +34,25 @@ def test_categories(tmp_path: Path, cat: str, category: Category) -> None:
     assert read(tmp_path, [complete("x", 1, 1, 1, cat)]).category.tolist() == [category]
 
 
+@pytest.mark.parametrize("digits", [19, 5000])
+def test_a_number_too_long_for_a_column_is_none_of_a_device_or_stream(tmp_path: Path, digits: int) -> None:
+    number = "4" * digits
+    trace = read(
+        tmp_path,
+        [
+            named("process_name", 3, 0, f"/device:GPU:{number}"),
+            named("process_name", 4, 0, f"GPU {number}"),
+            named("process_name", 5, 0, "/device:GPU:1"),
+            named("thread_name", 5, 14, f"Stream #{number}"),
+            complete("gemm", 1, 3, 1),
+            complete("gemm", 2, 4, 1),
+            complete("gemm", 3, 5, 14),
+        ],
+    )
+    assert trace.device.tolist()[:2] == [NONE, NONE]
+    assert trace.stream.tolist() == [NONE, NONE, 14]  # the number of its thread
+
+
 def test_xla_on_gpus(tmp_path: Path) -> None:
     trace = read(
         tmp_path,
