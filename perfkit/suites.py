@@ -17,6 +17,7 @@ from perfkit.measure.schedule import BenchRequest
 from perfkit.remeasure import analyse_and_remeasure
 from perfkit.spec import Schedule, parse_variants
 from perfkit.techniques.compose import compose
+from perfkit.techniques.every import with_all
 from perfkit.workloads.table import sized_workload
 
 
@@ -41,7 +42,7 @@ def bench(
 
     Args:
         workload: what to train, with `:key=value` parameters.
-        technique: what to switch on: separated by commas, joined by `+` where they go together.
+        technique: what to switch on: separated by commas, joined by `+` where they go together; or `all`.
         out: the folder to write, which must not hold anything; by default `runs/TIME-WORKLOAD`.
         device: `auto` (the GPU that is there, or the CPU), `cpu` or `cuda`.
         batch_size, seq_len: in place of the workload's own.
@@ -61,7 +62,7 @@ def bench(
     """
     folder = Path(out) if out is not None else default_folder(workload)
     target = find_device(device)
-    variants = tuple(parse_variants(technique))
+    variants = tuple(parse_variants(with_all(technique)))
     for variant in variants:
         compose(variant)
     plan = Schedule()

@@ -33,6 +33,7 @@ Examples:
   perfkit bench --workload train.py:build --technique zero1,zero2,zero3 --world-size 2
   perfkit bench --workload gpt:size=small --technique amp,amp+flash --energy
   perfkit bench --technique ckpt --precision 2% --budget 20min
+  perfkit bench --technique all --workload gpt:size=nano
 \b
 Techniques are separated by commas, joined by + where they go together, and take :key=value parameters.
 `perfkit techniques` and `perfkit workloads` list what there is.
@@ -44,7 +45,14 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 
 @click.command(epilog=EXAMPLES)
 @click.option("-w", "--workload", default="gpt", show_default=True, metavar="NAME[:KEY=VALUE]", help="What to train.")
-@click.option("-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="What to switch on.")
+@click.option(
+    "-t",
+    "--technique",
+    default="amp,ckpt",
+    show_default=True,
+    metavar="LIST",
+    help="What to switch on; all: whatever there is.",
+)
 @click.option(
     "--combine",
     default="none",

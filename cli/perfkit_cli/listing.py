@@ -1,7 +1,7 @@
 """Listings: one line for each thing that exists, with whether it can be used here and its parameters."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
@@ -12,8 +12,8 @@ from perfkit.spec import Struct
 class Listed(Struct):
     """Something a user can name. `unavailable` is the reason it cannot be used on this machine, None where it can.
 
-    `parameters` maps a name to its values, default and meaning in words. `broken` is why what another package adds
-    cannot be used at all.
+    `parameters` maps a name to its values, default and meaning in words. `when` says in a line when it helps, `paper`
+    where it comes from. `broken` is why what another package adds cannot be used at all.
     """
 
     name: str
@@ -21,7 +21,18 @@ class Listed(Struct):
     parameters: dict[str, str] = {}
     unavailable: str | None = None
     needs: str = ""
+    when: str = ""
+    paper: str = ""
     broken: str | None = None
+
+
+class Described(NamedTuple):
+    """A parameter in words; empty where there is nothing to say."""
+
+    name: str
+    values: str
+    default: str
+    meaning: str
 
 
 def show(items: Sequence[Listed], *, as_json: bool) -> None:
@@ -43,13 +54,24 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
 
 def parameters(kind: type[Any]) -> dict[str, str]:
     """The parameters of a Struct in words: `{"dtype": "bf16|fp16 [bf16]"}`."""
+    return {
+        it.name: it.values + (f" [{it.default}]" if it.default else "") + (f" {it.meaning}" if it.meaning else "")
+        for it in described(kind)
+    }
+
+
+def described(kind: type[Any]) -> list[Described]:
+    """The parameters of a Struct in the order of its fields."""
     hints = get_type_hints(kind, include_extras=True)
-    described = {}
-    for field in msgspec.structs.fields(kind):
-        default = "" if field.default in (msgspec.NODEFAULT, "") else f" [{_text(field.default)}]"
-        meaning = _meaning(hints[field.name])
-        described[field.encode_name] = f"{_values(hints[field.name])}{default}" + (f" {meaning}" if meaning else "")
-    return described
+    return [
+        Described(
+            name=field.encode_name,
+            values=_values(hints[field.name]),
+            default="" if field.default in (msgspec.NODEFAULT, "") else _text(field.default),
+            meaning=_meaning(hints[field.name]),
+        )
+        for field in msgspec.structs.fields(kind)
+    ]
 
 
 def choices(kind: type[Any], name: str) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from perfkit.errors import UsageError
 from perfkit.spec import TechniqueSpec, parse_variants, variant_label
 from perfkit.techniques.compose import compose
+from perfkit.techniques.every import with_all
 from perfkit.techniques.technique import Technique
 
 Techniques = tuple[TechniqueSpec, ...]
@@ -20,8 +21,11 @@ class LeftOut(NamedTuple):
 
 
 def named_variants(text: str) -> tuple[Techniques, ...]:
-    """The variants of `amp,ckpt,amp+ckpt`, checked: unknown names, bad parameters and clashes are a `UsageError`."""
-    named = tuple(parse_variants(text))
+    """The variants of `amp,ckpt,amp+ckpt`, checked: unknown names, bad parameters and clashes are a `UsageError`.
+
+    The word `all` stands for every technique's examples.
+    """
+    named = tuple(parse_variants(with_all(text)))
     for variant in named:
         compose(variant)
     return named

@@ -24,7 +24,7 @@ from perfkit.spec import RunSpec
 from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
 from perfkit.techniques import dtypes
 from perfkit.techniques.compose import compose
-from perfkit.techniques.technique import Technique
+from perfkit.techniques.technique import Technique, cannot_act
 
 
 def bench(
@@ -118,6 +118,6 @@ def standing_refusal(request: BenchRequest, technique: Technique) -> str:
     """Why a technique cannot act here, whatever goes with it; empty if it can, as far as is known before it is run."""
     _, lacking = world_size_for(request, technique.min_world_size)
     try:
-        return lacking or technique.unavailable(torch.device(request.device)) or ""
+        return lacking or cannot_act(technique, torch.device(request.device)) or ""
     except Exception:  # noqa: BLE001 - as in `dtype_refusal`
         return ""

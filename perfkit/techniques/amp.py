@@ -19,8 +19,25 @@ _ROUNDINGS = 8
 
 
 class Amp(Technique):
+    """Automatic mixed precision (`torch.autocast`).
+
+    GEMMs, convolutions and attention take 16-bit operands; parameters, optimizer state and reductions stay in fp32.
+
+    `fp16` adds gradient scaling (`torch.amp.GradScaler`, on a CPU too). An update whose gradients overflowed is left
+    out, as usual, which shows as a difference in losses. Under `zero2` and `zero3` an overflow in one rank's shard
+    leaves the update out on all ranks.
+
+    Of the FLOPs of GEMMs at least 90 % must have operands of this dtype; where CUDA graphs replay them, of the time of
+    their kernels. Losses may differ by 8 roundings of the dtype, an allowance for ten steps; a few steps of the tests'
+    model differ by 2e-4 (bf16) and 3e-5 (fp16).
+    """
+
     name: ClassVar[str] = "amp"
     summary: ClassVar[str] = "mixed precision: GEMMs in bf16, or in fp16 with a gradient scaler"
+    when: ClassVar[str] = "where matrix products in fp32 take most of the step and the device has units for 16 bits"
+    costs: ClassVar[str] = "rounding of every product's operands; a copy of each weight in 16 bits while it is used"
+    paper: ClassVar[str] = "Micikevicius et al., Mixed Precision Training, ICLR 2018, https://arxiv.org/abs/1710.03740"
+    examples: ClassVar[tuple[str, ...]] = ("amp", "amp:dtype=fp16")
     # First of all, so that what follows knows the dtype it will meet (attention kernels depend on it).
     stage: ClassVar[Stage] = Stage.MODEL
 

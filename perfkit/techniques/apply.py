@@ -10,7 +10,7 @@ from perfkit.record import ParityRule, SetupCost
 from perfkit.techniques.ddp import Ddp
 from perfkit.techniques.dtypes import refusal
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Technique, refused
+from perfkit.techniques.technique import LOSSLESS, Technique, cannot_act, refused
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> T
             f"{technique.name} needs at least {technique.min_world_size} ranks, this run has {state.world.size}: "
             f"use --world-size {technique.min_world_size}"
         )
-    reason = technique.unavailable(state.device)
+    reason = cannot_act(technique, state.device)
     if reason is not None:
         raise UnavailableError(reason)
     start = perf_counter()

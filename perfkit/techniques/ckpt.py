@@ -34,10 +34,32 @@ SAVED_OPS = frozenset(
 
 
 class Ckpt(Technique):
+    """Activation checkpointing: the blocks' activations are recomputed in the backward pass instead of kept.
+
+    - `full` keeps only the blocks' inputs (`checkpoint_wrapper`, non-reentrant).
+    - `selective` also keeps the outputs of GEMMs, convolutions and attention (`create_selective_checkpoint_contexts`)
+      and recomputes the rest: less memory saved, hardly any time lost.
+    - `budget` leaves the choice to the partitioner of torch.compile
+      (`torch._functorch.config.activation_memory_budget`), and so needs `compile`.
+
+    The checkpointed blocks must together leave fewer bytes allocated for backward than the same blocks of the
+    unmodified model (`full`: at most 70 %; `selective`: 90 %), each of them must be called again inside backward, and
+    there (`full`) execute at least 10 % of the blocks' forward FLOPs a second time. What the rest of the model saves,
+    or what `zero3` gathers for a block and frees after it, does not count. Under `compile`, where no call of a block is
+    seen, it is the whole model that must save less, scaled with the share of blocks checkpointed (`budget` *b*: (1 +
+    *b*)/2).
+    """
+
     name: ClassVar[str] = "ckpt"
     summary: ClassVar[str] = (
         "recompute activations of the blocks in backward: all, all but products, or to a memory budget"
     )
+    when: ClassVar[str] = "where activations fill the memory: deep models, long sequences, large batches"
+    costs: ClassVar[str] = "up to one more forward pass of the checkpointed blocks in every step"
+    paper: ClassVar[str] = (
+        "Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016, https://arxiv.org/abs/1604.06174"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("ckpt", "ckpt:mode=selective", "ckpt:mode=budget+compile")
     stage: ClassVar[Stage] = Stage.CHECKPOINT
     refusals: ClassVar[Mapping[str, str]] = {
         "only allowed to backward once on any region computed under selective activation checkpoint": "mode=selective "

@@ -13,8 +13,26 @@ from perfkit.techniques.technique import Stage, Technique
 
 
 class Compile(Technique):
+    """`torch.compile` with inductor, in place, of the whole model or of each block by itself (`scope=block`), which is
+    compiled once for all that are alike.
+
+    `reduce-overhead` is skipped on a CPU, which has no CUDA graphs. Reported: graphs, graph breaks and recompilations
+    with their reasons, seconds spent compiling, hits and misses of the caches on disk. With `scope=block`, or where the
+    model contains hooks of FSDP2 or of offloading, compiled regions are smaller than the model.
+
+    At least one graph must be made, and every step call compiled graphs (one forward and one backward a region). With
+    `reduce-overhead`, steps replay CUDA graphs; why torch made none is said beside it.
+    """
+
     name: ClassVar[str] = "compile"
     summary: ClassVar[str] = "torch.compile (inductor) of the model, or of each block"
+    when: ClassVar[str] = "where steps spend their time on small ops, memory traffic between them, or launching them"
+    costs: ClassVar[str] = "seconds to minutes before the first step, and again for new shapes"
+    paper: ClassVar[str] = (
+        "Ansel et al., PyTorch 2: Faster Machine Learning Through Dynamic Python Bytecode Transformation and Graph "
+        "Compilation, ASPLOS 2024, https://doi.org/10.1145/3620665.3640366"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("compile", "compile:scope=block", "compile:mode=reduce-overhead")
     stage: ClassVar[Stage] = Stage.COMPILE
     refusals: ClassVar[Mapping[str, str]] = {
         "aot_autograd does not currently support double backward": "torch.compile makes no backward pass that is "
@@ -30,6 +48,9 @@ class Compile(Technique):
         if self.mode == "reduce-overhead" and device.type != "cuda":
             return "mode=reduce-overhead records CUDA graphs, which need a CUDA device"
         return None
+
+    def compiles(self) -> bool:
+        return True
 
     def apply(self, state: TrainState) -> TrainState:
         modules = state.blocks if self.scope == "block" else tuple(state.models.values())

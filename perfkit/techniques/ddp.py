@@ -12,8 +12,20 @@ from perfkit.techniques.technique import Stage, Technique
 
 
 class Ddp(Technique):
+    """Every rank holds the whole model and gradients are averaged over ranks (`DistributedDataParallel`).
+
+    Added by itself wherever there is more than one rank and no technique that averages gradients. Gradients must be
+    reduced by a collective.
+    """
+
     name: ClassVar[str] = "ddp"
     summary: ClassVar[str] = "data parallel: whole model on every rank, gradients averaged"
+    when: ClassVar[str] = "where the model fits into each device and more devices shall share the batch"
+    costs: ClassVar[str] = "all gradients go over the network in every step"
+    paper: ClassVar[str] = (
+        "Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020, "
+        "https://arxiv.org/abs/2006.15704"
+    )
     stage: ClassVar[Stage] = Stage.SHARD
     min_world_size: ClassVar[int] = 2
 

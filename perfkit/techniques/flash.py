@@ -32,8 +32,31 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Flash(Technique):
+    """Switches the workload's explicit attention to `torch.nn.functional.scaled_dot_product_attention`.
+
+    `auto` leaves the choice of the backend to torch; the others allow one only. Whether it exists is found out by
+    running it once in the dtype at hand, and then as the model calls it, in one forward pass: `flash` on a CPU knows no
+    dropout, and a variant whose attention has some is skipped with that reason. On a GPU `flash` and `cudnn` run in
+    bf16 and fp16 only: use `amp+flash` or `--dtype bf16`; in fp32 they are skipped before anything is started.
+    `efficient` runs in fp32, too.
+
+    The choice holds for the whole process, not only for the forward pass, because checkpointing runs the forward pass
+    again inside backward and would meet another backend there. It is also part of the key of torch.compile's caches on
+    disk, which would otherwise hand out code made for another backend.
+
+    The backend's own op must be called, or its kernel replayed. On AMD `flash` and `efficient` share their kernels, so
+    that under CUDA graphs only `auto` can be told.
+    """
+
     name: ClassVar[str] = "flash"
     summary: ClassVar[str] = "fused attention (scaled_dot_product_attention) instead of explicit attention"
+    when: ClassVar[str] = "where sequences are long: the matrix of scores is never written to memory"
+    costs: ClassVar[str] = "the scores are computed again in backward; on a GPU most backends run in 16 bits only"
+    paper: ClassVar[str] = (
+        "Dao et al., FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness, NeurIPS 2022, "
+        "https://arxiv.org/abs/2205.14135"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("flash", "flash:backend=math", "flash:backend=efficient", "amp+flash")
     stage: ClassVar[Stage] = Stage.MODEL
     refusals: ClassVar[Mapping[str, str]] = {
         "derivative for aten::_scaled_dot_product_": "fused attention has no second derivative, and the step "

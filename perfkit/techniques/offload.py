@@ -1,8 +1,9 @@
 """`offload`: keep activations, optimizer state or parameters out of the training device's memory."""
 
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+import msgspec
 import torch
 from torch.optim import Optimizer
 
@@ -21,13 +22,48 @@ _SAVING_TECHNIQUES = frozenset({"amp", "ckpt", "compile", "flash"})
 
 
 class Offload(Technique):
+    """Moves what is not needed right now out of the training device's memory, and really frees it there.
+
+    - `activations`: each storage that autograd saves is moved once, and brought back when backward asks for it.
+      Parameters, their views and tensors under 4 KiB stay.
+    - `optimizer`: state is in memory only around the update of the parameters it belongs to, about 16 MiB of parameters
+      at a time. Right for optimizers whose update of a parameter depends on that parameter alone (Adam, SGD and their
+      kin).
+    - `parameters`: a block's parameters are in memory only while the block runs, forward and backward, and around their
+      update. Parameters shared with other parts of the model stay.
+
+    `host` is pinned memory, copied on streams of its own so that copies overlap with computing; it needs a GPU. `disk`
+    writes one file per storage into a temporary folder that is deleted at the end. It goes through the operating
+    system's page cache, as any file does: with much free memory the disk is not waited for. A folder on a file system
+    in memory (tmpfs) is refused, since nothing would be freed.
+
+    Bytes must go out and come back (`bytes_to_disk`, `bytes_from_disk`, or `..._host`), and saved activations,
+    optimizer state or parameters be out of memory in between. With techniques that save less for backward themselves
+    (`amp`, `ckpt`, `compile`, `flash`) fewer activations are left to move, and 2 % of the unmodified model's are asked
+    for instead of 50 %.
+    """
+
     name: ClassVar[str] = "offload"
     summary: ClassVar[str] = "move activations, optimizer state or parameters to host memory or disk while not needed"
+    when: ClassVar[str] = "where a model nearly fits: memory is bought with copies that may overlap with computing"
+    costs: ClassVar[str] = "every byte goes out and comes back once or more in every step"
+    paper: ClassVar[str] = (
+        "Ren et al., ZeRO-Offload: Democratizing Billion-Scale Model Training, USENIX ATC 2021, "
+        "https://arxiv.org/abs/2101.06840"
+    )
+    examples: ClassVar[tuple[str, ...]] = (
+        "offload",
+        "offload:to=disk",
+        "offload:what=optimizer:to=disk",
+        "offload:what=parameters:to=disk",
+    )
     stage: ClassVar[Stage] = Stage.OPTIMIZER
 
     what: Literal["activations", "optimizer", "parameters"] = "activations"
     to: Literal["host", "disk"] = "host"
-    folder: str = ""  # where the temporary folder on disk is made; the system's temporary folder if empty
+    folder: Annotated[
+        str, msgspec.Meta(description="where the temporary folder on disk is made; the system's if empty")
+    ] = ""
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.to == "host" and device.type != "cuda":

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import ClassVar
+from importlib.util import find_spec
+from typing import ClassVar, NamedTuple
 
 import torch
 
+from perfkit.missing import needs
 from perfkit.record import Claim, ParityRule
 from perfkit.spec import Struct
 from perfkit.techniques.state import TrainState
@@ -25,23 +27,51 @@ class Stage(IntEnum):
 LOSSLESS = ParityRule(relative=1e-5, basis="lossless: the same arithmetic in fp32, up to the order of sums")
 
 
+class Package(NamedTuple):
+    """A package that perfkit does not bring: the module that is imported, and what `pip install` is given."""
+
+    module: str
+    install: str
+
+
 class Technique(Struct):
-    """Base of all techniques. Fields are the parameters; class variables describe the technique.
+    """Base of all techniques. Fields are the parameters; class variables and the docstring describe the technique.
+
+    The docstring of a subclass is the text of its page (`perfkit techniques NAME`), in Markdown.
 
     A subclass that cannot act raises `UnavailableError` with the reason from `apply`; `unavailable` answers
     the same for a listing, without a model.
+
+    Attributes:
+        summary: what it does, in less than a line.
+        when: when it helps, in a line.
+        costs: what it takes for that, in a line.
+        paper: author, title, venue or year and URL; of the library's documentation where there is no paper.
+        examples: variants to try, as on the command line; `--technique all` runs them. Its name alone if empty.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     stage: ClassVar[Stage]
+    when: ClassVar[str] = ""
+    costs: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    examples: ClassVar[tuple[str, ...]] = ()
     min_world_size: ClassVar[int] = 1
     # Words of torch's message where a step does what the technique cannot go with, and why it cannot.
     refusals: ClassVar[Mapping[str, str]] = {}
 
+    def package(self) -> Package | None:
+        """The package that it runs with, if perfkit does not bring it."""
+        return None
+
     def unavailable(self, device: torch.device) -> str | None:
         """Why the technique cannot act on this kind of device, or None where it can."""
         return None
+
+    def compiles(self) -> bool:
+        """Whether code is compiled before its first step, which takes long."""
+        return False
 
     def needs_16_bits(self, device: str) -> bool:
         """Whether it acts in bf16 and fp16 only on this kind of device."""
@@ -62,6 +92,14 @@ class Technique(Struct):
     def parity(self) -> ParityRule:
         """How far from the baseline the losses may be."""
         return LOSSLESS
+
+
+def cannot_act(technique: Technique, device: torch.device) -> str | None:
+    """Why a technique cannot act on this kind of device: its package is missing, or its own reason; None if it can."""
+    package = technique.package()
+    if package is not None and find_spec(package.module) is None:
+        return str(needs(*package))
+    return technique.unavailable(device)
 
 
 def refused(error: BaseException, techniques: Iterable[Technique]) -> str:

@@ -15,10 +15,26 @@ from perfkit.techniques.technique import Stage, Technique
 # Scalars that an optimizer keeps for every parameter, such as AdamW's step.
 SLACK = 0.01
 
+ZERO = (
+    "Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020, "
+    "https://arxiv.org/abs/1910.02054"
+)
+
 
 class Zero1(Technique):
+    """Optimizer state is sharded over the ranks in whole tensors (`ZeroRedundancyOptimizer`, with DDP).
+
+    Parameter groups keep their options on every rank, and of several optimizers each is sharded by itself.
+
+    A rank must hold at most its share of the baseline's optimizer state. That is 1/N where sizes allow it; where one
+    tensor is larger than the rest together, it is what dealing the largest first to the emptiest rank gives.
+    """
+
     name: ClassVar[str] = "zero1"
     summary: ClassVar[str] = "optimizer state over the ranks (ZeroRedundancyOptimizer)"
+    when: ClassVar[str] = "where optimizer state fills the memory of each of several ranks"
+    costs: ClassVar[str] = "updated parameters are sent to all ranks after every step"
+    paper: ClassVar[str] = ZERO
     stage: ClassVar[Stage] = Stage.SHARD
     min_world_size: ClassVar[int] = 2
 

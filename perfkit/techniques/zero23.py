@@ -16,22 +16,32 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, 
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
-from perfkit.techniques.zero1 import SLACK
+from perfkit.techniques.zero1 import SLACK, ZERO
 
 _NO_HOST = "offload=cpu needs a device with memory of its own: on a CPU the parameters already are in host memory"
 _GATHERS = "c10d::_allgather_base_,c10d::allgather_*"
 
 
 class _FullyShard(Technique):
-    """What both stages share; `_reshard` is the difference."""
+    """FSDP2 (`fully_shard`) of every block and of what is left.
+
+    Parameters, gradients and optimizer state are sliced over the ranks. `zero2` gathers parameters once a step and
+    keeps them from forward to backward; `zero3` frees them after a block's forward and gathers them again. Between
+    steps both hold slices. With `offload=cpu` slices live in pinned host memory (`CPUOffloadPolicy`), on GPUs only.
+
+    A rank's parameters, gradients and optimizer state must be 1/N (plus what slicing uneven first dimensions adds);
+    gradients are reduced into shards; parameters are gathered for every block, and gathered again in backward with
+    `zero3` but not with `zero2`.
+    """
 
     stage: ClassVar[Stage] = Stage.SHARD
+    paper: ClassVar[str] = ZERO
     min_world_size: ClassVar[int] = 2
     refusals: ClassVar[Mapping[str, str]] = {
         "are out of bounds for storage of size 0": "the step differentiates a gradient, and FSDP2 has freed the "
         "parameters that it was computed with"
     }
-    _reshard: ClassVar[bool]
+    _reshard: ClassVar[bool]  # the difference between both
 
     offload: Literal["none", "cpu"] = "none"
 
@@ -108,12 +118,16 @@ class Zero2(_FullyShard):
     summary: ClassVar[str] = (
         "optimizer state and gradients over the ranks (FSDP2, parameters kept from forward to backward)"
     )
+    when: ClassVar[str] = "where optimizer state and gradients fill the memory of each of several ranks"
+    costs: ClassVar[str] = "parameters are gathered once a step, and are whole from forward to backward"
     _reshard: ClassVar[bool] = False
 
 
 class Zero3(_FullyShard):
     name: ClassVar[str] = "zero3"
     summary: ClassVar[str] = "optimizer state, gradients and parameters over the ranks (FSDP2, gathered where needed)"
+    when: ClassVar[str] = "where even the parameters do not fit into the memory of one device"
+    costs: ClassVar[str] = "parameters are gathered twice a step, block by block: half as much traffic again as ddp"
     _reshard: ClassVar[bool] = True
 
 

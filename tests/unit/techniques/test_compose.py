@@ -29,6 +29,9 @@ def test_every_technique_describes_itself(name):
     assert technique.summary
     assert isinstance(technique.stage, Stage)
     assert len(technique.summary) < 100
+    assert technique.when
+    assert technique.costs
+    assert "http" in technique.paper
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""A technique's page, in Markdown: all that the registry knows of it. `docs/techniques` holds these pages."""
+
+from collections.abc import Iterable, Sequence
+from inspect import getdoc
+
+import torch
+
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.spec import BASELINE, WorkloadSpec
+from perfkit.techniques.state import TrainState, World
+from perfkit.techniques.technique import LOSSLESS, Technique
+from perfkit.units import percent
+from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload import built_model
+from perfkit_cli.listing import described
+
+_WORKLOAD = WorkloadSpec(name="gpt", params={"size": "nano"})
+_RELATIONS = {Relation.AT_LEAST: "at least", Relation.AT_MOST: "at most", Relation.EQUAL: "exactly"}
+
+
+def page(kind: type[Technique]) -> str:
+    """What a technique does, takes, claims and costs, when it helps, where it comes from, how to try it."""
+    parts = [f"# {kind.name}", f"{_sentence(kind.summary)}", *_facts(kind), *_parameters(kind), *_text(kind)]
+    return "\n\n".join([*parts, *_claims(kind), *_examples(kind)]) + "\n"
+
+
+def index(kinds: Iterable[type[Technique]]) -> str:
+    """All techniques, a line each."""
+    rows = [(f"[`{k.name}`]({k.name}.md)", k.summary, k.when, k.costs, losses(k().parity())) for k in kinds]
+    table = _table(("technique", "what it does", "when it helps", "what it costs", "losses"), rows)
+    return f"# All techniques\n\n{table}\n"
+
+
+def losses(rule: ParityRule) -> str:
+    """How far a technique's losses may be from the baseline's, in words."""
+    if rule.relative is None:
+        return f"not comparable: {rule.basis}"
+    return "lossless" if rule == LOSSLESS else f"within {percent(rule.relative)} ({rule.basis})"
+
+
+def _facts(kind: type[Technique]) -> list[str]:
+    package = kind().package()
+    known = {
+        "When it helps": kind.when,
+        "What it costs": kind.costs,
+        "Losses": losses(kind().parity()),
+        "Needs": f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else "",
+        "Package": f"`{package.module}` (pip install {package.install})" if package else "",
+        "Paper": kind.paper,
+    }
+    return ["\n".join(f"- **{name}**: {value}" for name, value in known.items() if value)]
+
+
+def _parameters(kind: type[Technique]) -> list[str]:
+    rows = [(f"`{it.name}`", it.values.replace("|", ", "), it.default, it.meaning) for it in described(kind)]
+    return ["## Parameters", _table(("parameter", "values", "default", "meaning"), rows)] if rows else []
+
+
+def _text(kind: type[Technique]) -> list[str]:
+    text = getdoc(kind)
+    return ["## How it works", text] if text and text != getdoc(Technique) else []
+
+
+def _claims(kind: type[Technique]) -> list[str]:
+    """What the technique claims with its defaults, on the smallest workload."""
+    workload = load_workload(_WORKLOAD)
+    world = World(size=kind.min_world_size)
+    state = TrainState(workload=workload, model=built_model(workload), device=torch.device("cpu"), world=world)
+    state.build_optimizers()
+    rows = [(claim.statement, _asserted(claim)) for claim in kind().claims(state)]
+    said = f"With its defaults, of `{_WORKLOAD.label}` (the facts are explained in `docs/architecture.md`):"
+    return ["## What is checked", said, _table(("claim", "fact"), rows)]
+
+
+def _asserted(claim: Claim) -> str:
+    of = {"": "", BASELINE: " of the baseline's"}.get(claim.relative_to, f" of `{claim.relative_to}`")
+    return f"`{claim.fact}` {_RELATIONS[claim.relation]} {percent(claim.value) if of else f'{claim.value:g}'}{of}"
+
+
+def _examples(kind: type[Technique]) -> list[str]:
+    lines = [f"    perfkit bench --technique {text}" for text in kind.examples or (kind.name,)]
+    return ["## To try it", "\n".join(lines)]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

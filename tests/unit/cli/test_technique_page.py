@@ -1,0 +1,104 @@
+"""Pages of techniques: all that the registry knows, and the ones in `docs/techniques` are those."""
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+
+from perfkit.record import ParityRule
+from perfkit.techniques.amp import Amp
+from perfkit.techniques.table import TECHNIQUES
+from perfkit.techniques.technique import Package, Technique, cannot_act
+from perfkit_cli.technique_page import index, losses, page
+
+DOCS = Path(__file__).parents[3] / "docs" / "techniques"
+WRITE = "write it anew: perfkit techniques --docs docs/techniques"
+
+
+@pytest.mark.parametrize("name", TECHNIQUES.names())
+def test_the_page_in_the_docs_is_the_registrys(name: str) -> None:
+    assert (DOCS / f"{name}.md").read_text() == page(TECHNIQUES.load(name)), WRITE
+
+
+def test_the_index_in_the_docs_is_the_registrys() -> None:
+    assert (DOCS / "index.md").read_text() == index(TECHNIQUES.load(name) for name in TECHNIQUES.names()), WRITE
+    assert {path.stem for path in DOCS.glob("*.md")} == {"index", *TECHNIQUES.names()}
+
+
+class Absent(Amp):
+    """Multiplies in no time."""
+
+    name: ClassVar[str] = "absent"
+    summary: ClassVar[str] = "needs what nobody has"
+    when: ClassVar[str] = "on rainy days"
+    costs: ClassVar[str] = "an umbrella"
+    paper: ClassVar[str] = "Nobody, Nothing, 2026"
+    examples: ClassVar[tuple[str, ...]] = ("absent:dtype=fp16",)
+
+    def package(self) -> Package:
+        return Package("no_such_module", "no-such-package")
+
+
+def test_a_page_says_all_there_is_to_know() -> None:
+    text = page(Absent)
+    assert text.startswith("# absent\n\nNeeds what nobody has.\n")
+    for said in (
+        "on rainy days",
+        "an umbrella",
+        "Nobody, Nothing, 2026",
+        "`no_such_module` (pip install no-such-package)",
+        "| `dtype` | bf16, fp16 | bf16 |",
+        "Multiplies in no time.",
+        "| GEMMs take 16-bit operands | `matmul_flops_share:bf16` at least 0.9 |",
+        "    perfkit bench --technique absent:dtype=fp16",
+        "within 6.2 % (8 roundings of bf16)",
+    ):
+        assert said in text
+
+
+def test_what_has_nothing_to_say_has_no_text() -> None:
+    class Plain(Technique):
+        name: ClassVar[str] = "plain"
+        summary: ClassVar[str] = "does nothing"
+
+        def claims(self, state):
+            return ()
+
+    assert "How it works" not in page(Plain)
+
+
+def test_a_package_that_is_missing_is_the_reason() -> None:
+    cpu = torch.device("cpu")
+    assert cannot_act(Absent(), cpu) == "needs the package no_such_module: pip install no-such-package"
+    assert cannot_act(Amp(), cpu) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (ParityRule(relative=None, basis="another trajectory"), "not comparable: another trajectory"),
+        (ParityRule(relative=0.01, basis="one rounding"), "within 1.0 % (one rounding)"),
+        (Amp.__base__().parity(), "lossless"),
+    ],
+)
+def test_losses_in_words(rule: ParityRule, said: str) -> None:
+    assert losses(rule) == said
+
+
+def test_one_page_is_printed_with_its_availability(perfkit_in_process) -> None:
+    printed = perfkit_in_process("techniques", "zero1").stdout
+    assert printed.startswith("# zero1\n")
+    assert printed.endswith("On this machine: needs 2 ranks\n")
+
+
+def test_an_unknown_name_names_the_nearest(perfkit_in_process) -> None:
+    ended = perfkit_in_process("techniques", "zero9")
+    assert ended.returncode == 2
+    assert "did you mean 'zero" in ended.stderr
+
+
+def test_pages_are_written_as_files(perfkit_in_process, tmp_path: Path) -> None:
+    assert perfkit_in_process("techniques", "--docs", str(tmp_path / "pages")).returncode == 0
+    assert {path.name for path in (tmp_path / "pages").iterdir()} == {path.name for path in DOCS.iterdir()}
+    assert perfkit_in_process("techniques", "amp", "--docs", str(tmp_path)).returncode == 2
