@@ -35,7 +35,7 @@ def losses(rule: ParityRule) -> str:
     """How far a technique's losses may be from the baseline's, in words."""
     if rule.relative is None:
         return f"not comparable: {rule.basis}"
-    return "lossless" if rule == LOSSLESS else f"within {percent(rule.relative)} ({rule.basis})"
+    return "lossless" if rule == LOSSLESS else f"within a relative {rule.relative:.2g} ({rule.basis})"
 
 
 def _facts(kind: type[Technique]) -> list[str]:

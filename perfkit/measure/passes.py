@@ -11,6 +11,7 @@ from perfkit.cost.live import count_flops
 from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.clock import step_times
 from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
+from perfkit.instruments.layout import convolution_layouts
 from perfkit.instruments.memory.allocator import unreported
 from perfkit.instruments.memory.history import allocator_history
 from perfkit.instruments.memory.record import recorded
@@ -75,7 +76,7 @@ def timed_pass(session: Session) -> None:
         recorder.add_facts({"skipped_updates": float(sum(skipped)), "skipped_updates_compared": float(sum(compared))})
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
     recorder.add_facts(
-        {**moved, "world_size": float(state.world.size), **compile_facts(asked=compiled)},
+        {**moved, **state.facts, "world_size": float(state.world.size), **compile_facts(asked=compiled)},
         {**state.fact_notes, **(compile_notes() if compiled else {})},
     )
 
@@ -134,12 +135,13 @@ def evidence_pass(session: Session) -> None:
     )
     batch = to_device(session.data.step(session.next_step, 1)[0], state.device)
     compiled = "graphs" in session.recorder.record.facts
-    if state.workload.step is not None:
-        own = own_step_facts(state, batch)
-        saved = own.get("saved_tensor_bytes")
-    else:
-        own = {}
-        saved = saved_tensor_bytes(lambda: state.loss(batch), state.device)
+    with convolution_layouts(state.model) as layouts:
+        if state.workload.step is not None:
+            own = own_step_facts(state, batch)
+            saved = own.get("saved_tensor_bytes")
+        else:
+            own = {}
+            saved = saved_tensor_bytes(lambda: state.loss(batch), state.device)
     if not compiled:  # what is called within compiled code is not seen
         session.recorder.add_facts(block_facts(state, batch, session.reference_saved))
     elif not own:
@@ -152,6 +154,7 @@ def evidence_pass(session: Session) -> None:
         "optimizer_state_bytes": float(category_bytes(blocks, "optimizer state")),
         **{f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()},
         **own,
+        **layouts,
     }
     if saved is None:
         session.recorder.add_facts(facts, {"saved_tensor_bytes": REPLAYED})

@@ -49,6 +49,8 @@ CLASHES = (
     ),
     Clash("offload:what=parameters", "zero2", _OWNS_STORAGE),
     Clash("offload:what=parameters", "zero3", _OWNS_STORAGE),
+    Clash("amp", "bf16", "parameters in bf16 leave autocast nothing to cast"),
+    Clash("compress", "offload:what=activations", "autograd hands what it saves to one of them only"),
     Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
     Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),
     Clash(

@@ -80,7 +80,7 @@ class Offload(Technique):
         )
         state.on_close.append(store.close)
         if self.what == "activations":
-            state.forward_contexts.append(ActivationPager(store, state.device).hooks)
+            state.forward_contexts.append(ActivationPager(lambda _dtype: store, state.device).hooks)
             return state
         if self.what == "optimizer":
             after = partial(page_state, store=store)

@@ -1,5 +1,6 @@
 """Activations on their way out and back: hooks on what autograd saves."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ class _StoredStorage:
     """A storage that was moved out. While it is back, those who need it share it."""
 
     def __init__(self, store: Store, original: torch.UntypedStorage) -> None:
+        self.store = store
         self.device = original.device
         self.page: Page = store.put(flat_bytes(original))
         self.loaded: StorageWeakRef | None = None
@@ -32,11 +34,12 @@ class _StoredStorage:
 class ActivationPager:
     """Moves each storage that autograd saves to a store once, and back when the backward pass asks for it.
 
-    Parameters and their views stay where they are, as do other devices' tensors, subclasses and small tensors.
+    `store_for` names the store for tensors of a dtype, None where they stay. Parameters and their views stay where they
+    are, as do other devices' tensors, subclasses and small tensors.
     """
 
-    def __init__(self, store: Store, device: torch.device) -> None:
-        self._store = store
+    def __init__(self, store_for: Callable[[torch.dtype], Store | None], device: torch.device) -> None:
+        self._store_for = store_for
         self._device = device
         # by the storage's address as an object; the reference tells whether it still is the same one
         self._stored: dict[int, tuple[StorageWeakRef, int, _StoredStorage]] = {}
@@ -49,13 +52,14 @@ class ActivationPager:
         return torch.autograd.graph.saved_tensors_hooks(*self._hooks)
 
     def _pack(self, tensor: torch.Tensor) -> torch.Tensor | _Saved:
-        if not self._moves(tensor):
+        store = self._store_for(tensor.dtype) if self._moves(tensor) else None
+        if store is None:
             return tensor
         storage = tensor.untyped_storage()
         reference = StorageWeakRef(storage)
         known = self._stored.get(reference.cdata)
         if known is None or known[0].expired() or known[1] != tensor._version:
-            known = (reference, tensor._version, _StoredStorage(self._store, storage))
+            known = (reference, tensor._version, _StoredStorage(store, storage))
             self._stored[reference.cdata] = known
         return _Saved(known[2], tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
 
@@ -80,6 +84,6 @@ class ActivationPager:
             if shared is not None:
                 return shared
         storage = torch.UntypedStorage(0, device=stored.device)
-        self._store.get(stored.page, storage)
+        stored.store.get(stored.page, storage)
         stored.loaded = StorageWeakRef(storage)
         return storage

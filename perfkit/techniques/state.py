@@ -46,6 +46,7 @@ class TrainState:
         compute_dtype: dtype of the matrix products' operands ("fp32", "bf16", "fp16"), the peak MFU refers to.
         counters: facts that a technique counts while it acts (for instance `bytes_to_disk`), merged into the
             record's facts.
+        facts: what else a technique found out while it acts, for the record's facts.
         fact_notes: explanations of facts, shown beside them (for instance the first graph break's reason).
         checkpointed: names of the blocks that a technique recomputes in backward.
         skipped_updates: of each update whether a gradient scaler left it out; tensors where the device knows it.
@@ -68,6 +69,7 @@ class TrainState:
     no_sync: Callable[[], AbstractContextManager[object]] | None = None
     compute_dtype: str = "fp32"
     counters: dict[str, float] = field(default_factory=dict)
+    facts: dict[str, float] = field(default_factory=dict)
     fact_notes: dict[str, str] = field(default_factory=dict)
     checkpointed: tuple[str, ...] = ()
     skipped_updates: list[bool | torch.Tensor] = field(default_factory=list)

@@ -34,11 +34,13 @@ class BasicBlock(nn.Module):
         self.conv2 = _conv(width, width, 3, 1)
         self.bn2 = nn.BatchNorm2d(width)
         self.downsample = _shortcut(channels, width, stride)
+        self.relu = nn.ReLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = F.relu(self.bn1(self.conv1(x)))
+        y = self.relu(self.bn1(self.conv1(x)))
         y = self.bn2(self.conv2(y))
-        return F.relu(y + self.downsample(x))
+        out: torch.Tensor = self.relu(y + self.downsample(x))
+        return out
 
 
 class Bottleneck(nn.Module):
@@ -55,12 +57,14 @@ class Bottleneck(nn.Module):
         self.conv3 = _conv(width, 4 * width, 1, 1)
         self.bn3 = nn.BatchNorm2d(4 * width)
         self.downsample = _shortcut(channels, 4 * width, stride)
+        self.relu = nn.ReLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = F.relu(self.bn1(self.conv1(x)))
-        y = F.relu(self.bn2(self.conv2(y)))
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.relu(self.bn2(self.conv2(y)))
         y = self.bn3(self.conv3(y))
-        return F.relu(y + self.downsample(x))
+        out: torch.Tensor = self.relu(y + self.downsample(x))
+        return out
 
 
 # depth -> kind of block, blocks per stage
@@ -78,6 +82,7 @@ class ResNetModel(nn.Module):
         block, counts = DEPTHS[depth]
         self.conv1 = _conv(3, WIDTHS[0], STEM_KERNEL, 2)
         self.bn1 = nn.BatchNorm2d(WIDTHS[0])
+        self.relu = nn.ReLU()
         channels = WIDTHS[0]
         for stage, (width, count) in enumerate(zip(WIDTHS, counts, strict=True), start=1):
             blocks = []
@@ -91,7 +96,7 @@ class ResNetModel(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        x = F.max_pool2d(F.relu(self.bn1(self.conv1(images))), kernel_size=3, stride=2, padding=1)
+        x = F.max_pool2d(self.relu(self.bn1(self.conv1(images))), kernel_size=3, stride=2, padding=1)
         for stage in range(1, len(WIDTHS) + 1):
             x = self.get_submodule(f"layer{stage}")(x)
         logits: torch.Tensor = self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))

@@ -52,7 +52,7 @@ def test_a_page_says_all_there_is_to_know() -> None:
         "Multiplies in no time.",
         "| GEMMs take 16-bit operands | `matmul_flops_share:bf16` at least 0.9 |",
         "    perfkit bench --technique absent:dtype=fp16",
-        "within 6.2 % (8 roundings of bf16)",
+        "within a relative 0.062 (8 roundings of bf16)",
     ):
         assert said in text
 
@@ -78,7 +78,7 @@ def test_a_package_that_is_missing_is_the_reason() -> None:
     ("rule", "said"),
     [
         (ParityRule(relative=None, basis="another trajectory"), "not comparable: another trajectory"),
-        (ParityRule(relative=0.01, basis="one rounding"), "within 1.0 % (one rounding)"),
+        (ParityRule(relative=0.01, basis="one rounding"), "within a relative 0.01 (one rounding)"),
         (Amp.__base__().parity(), "lossless"),
     ],
 )

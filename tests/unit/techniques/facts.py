@@ -10,6 +10,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from perfkit.instruments.blocks import block_facts
+from perfkit.instruments.layout import convolution_layouts
 from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.record import Claim, Relation
 from perfkit.techniques.paged_tensors import local_part
@@ -89,7 +90,9 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
     counters = dict(state.counters)
     train(state, steps=1)
     facts = {name: value - counters[name] for name, value in state.counters.items()} | reference
-    facts["saved_tensor_bytes"] = float(saved_bytes(state))
+    with convolution_layouts(state.model) as layouts:
+        facts["saved_tensor_bytes"] = float(saved_bytes(state))
+    facts |= layouts | state.facts
     if not _compiled(state):  # as in the evidence pass: what is called within compiled code is not seen
         facts |= block_facts(state, batches(state, 0)[0], _by_block(reference))
         state.zero_grad()

@@ -86,7 +86,7 @@ def test_a_paged_tensor_gives_up_its_memory_and_comes_back_with_its_views(store,
 
 def test_a_storage_saved_twice_is_written_once_and_shared_when_read(store, counters):
     x = torch.randn(64, 64, requires_grad=True)
-    pager = ActivationPager(store, torch.device("cpu"))
+    pager = ActivationPager(lambda _dtype: store, torch.device("cpu"))
     with pager.hooks():
         y = x * 2
         z = y[:32] * y[32:]  # two views of one storage
@@ -99,7 +99,7 @@ def test_a_storage_saved_twice_is_written_once_and_shared_when_read(store, count
 
 def test_a_storage_changed_between_two_saves_is_written_twice(store):
     x = torch.ones(64, 64, requires_grad=True)
-    pager = ActivationPager(store, torch.device("cpu"))
+    pager = ActivationPager(lambda _dtype: store, torch.device("cpu"))
     with pager.hooks():
         y = x * 1
         first = (y * y).sum()
@@ -114,7 +114,7 @@ def test_a_storage_changed_between_two_saves_is_written_twice(store):
 def test_parameters_their_views_and_small_tensors_stay(store):
     layer = nn.Linear(64, 64)
     x = torch.randn(4, 64)
-    with ActivationPager(store, torch.device("cpu")).hooks():
+    with ActivationPager(lambda _dtype: store, torch.device("cpu")).hooks():
         loss = layer(x).sum()
     assert files(store) == []
     loss.backward()

@@ -1,0 +1,28 @@
+"""How the outputs of 2-d convolutions lie in memory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+
+@contextmanager
+def convolution_layouts(model: nn.Module) -> Iterator[dict[str, float]]:
+    """Counts the calls of 2-d convolutions meanwhile, and those whose output has its channels last.
+
+    Nothing is found of a model without them, nor of compiled code, within which no module is called.
+    """
+    found: dict[str, float] = {}
+
+    def see(_module: nn.Module, _args: object, output: torch.Tensor) -> None:
+        last = output.is_contiguous(memory_format=torch.channels_last)
+        found["convolutions"] = found.get("convolutions", 0.0) + 1
+        found["channels_last_convolutions"] = found.get("channels_last_convolutions", 0.0) + last
+
+    handles = [module.register_forward_hook(see) for module in model.modules() if isinstance(module, nn.Conv2d)]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()

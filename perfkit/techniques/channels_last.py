@@ -1,0 +1,74 @@
+"""`channels_last`: images and the weights of convolutions lie in memory with their channels last (NHWC)."""
+
+import math
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+
+# Other kernels add up a convolution's products in another order. The errors of a sum of n products are independent, so
+# that it is off by the root of n roundings; the widest of ResNet's convolutions have 3 x 3 x 512 products a value.
+_PRODUCTS = 3 * 3 * 512
+_SUMS = 8  # as many as `amp` allows for
+
+
+class ChannelsLast(Technique):
+    """Weights of 2-d convolutions and the model's images are laid out with channels last (`torch.channels_last`).
+
+    Shapes stay as they are, and what follows keeps the layout. Other kernels add up in another order, which is allowed
+    for in the losses. Matrix units and oneDNN multiply in this layout; in the other one they convert before and after,
+    or take slower kernels.
+
+    Asked of every 2-d convolution in a forward pass: its output has this layout. It is not known under `compile`, which
+    chooses layouts itself.
+    """
+
+    name: ClassVar[str] = "channels_last"
+    summary: ClassVar[str] = "images and convolution weights in memory with their channels last (NHWC)"
+    when: ClassVar[str] = "where 2-d convolutions take most of the step, with 16 bits on a GPU above all"
+    costs: ClassVar[str] = "layers that do not know the layout copy their input"
+    paper: ClassVar[str] = (
+        "PyTorch, Channels Last Memory Format, "
+        "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html"
+    )
+    stage: ClassVar[Stage] = Stage.MODEL
+
+    def apply(self, state: TrainState) -> TrainState:
+        if not any(isinstance(module, nn.Conv2d) for module in state.model.modules()):
+            raise UnavailableError(f"the workload {state.workload.name} has no 2-d convolutions")
+        for model in state.models.values():
+            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            model.register_forward_pre_hook(_images_channels_last, with_kwargs=True)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        return (
+            Claim(
+                technique=self.name,
+                statement="every convolution's output has its channels last",
+                fact="channels_last_convolutions",
+                relation=Relation.AT_LEAST,
+                value=1.0,
+                relative_to="convolutions",
+            ),
+        )
+
+    def parity(self) -> ParityRule:
+        relative = _SUMS * math.sqrt(_PRODUCTS) * torch.finfo(torch.float32).eps
+        return ParityRule(relative=relative, basis=f"{_SUMS} sums of {_PRODUCTS} fp32 products in another order")
+
+
+def _images_channels_last(
+    _model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return tuple(map(_converted, args)), {name: _converted(value) for name, value in kwargs.items()}
+
+
+def _converted(value: Any) -> Any:
+    is_images = isinstance(value, torch.Tensor) and value.dim() == 4
+    return value.contiguous(memory_format=torch.channels_last) if is_images else value

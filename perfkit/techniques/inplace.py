@@ -1,0 +1,82 @@
+"""`inplace`: activation functions and dropout write over their input."""
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from torch import nn
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+
+# What has an `inplace` switch, and the op that then runs.
+_OPS: dict[type[nn.Module], str] = {
+    nn.ReLU: "aten::relu_",
+    nn.ReLU6: "aten::hardtanh_",
+    nn.LeakyReLU: "aten::leaky_relu_",
+    nn.ELU: "aten::elu_",
+    nn.SELU: "aten::selu_",
+    nn.CELU: "aten::celu_",
+    nn.SiLU: "aten::silu_",
+    nn.Mish: "aten::mish_",
+    nn.Hardswish: "aten::hardswish_",
+    nn.Dropout: "aten::dropout_",
+}
+
+
+class Inplace(Technique):
+    """Switches `inplace` on in the modules that have it (`nn.ReLU(inplace=True)`): ReLU and its kin, SiLU, dropout.
+
+    Autograd keeps the result of a ReLU in any case, so that what is saved for backward shrinks only where the input was
+    saved, too; the peak shrinks by an input that no longer lives beside its result, and half of the writes go to memory
+    that is in the cache. A model that needs the input elsewhere in backward is refused by torch, and skipped.
+
+    The in-place op must run at least once a module.
+    """
+
+    name: ClassVar[str] = "inplace"
+    summary: ClassVar[str] = "activation functions and dropout write over their input"
+    when: ClassVar[str] = (
+        "where activation functions follow convolutions or norms, which do not need their output in backward"
+    )
+    costs: ClassVar[str] = "nothing, where torch lets it; the input is gone"
+    paper: ClassVar[str] = (
+        "Rota Bulo et al., In-Place Activated BatchNorm for Memory-Optimized Training of DNNs, CVPR 2018, "
+        "https://arxiv.org/abs/1712.02616 (which goes further); torch.nn.ReLU, "
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU.html"
+    )
+    stage: ClassVar[Stage] = Stage.MODEL
+    refusals: ClassVar[Mapping[str, str]] = {
+        "has been modified by an inplace operation": "backward needs what an activation function has written over"
+    }
+
+    def apply(self, state: TrainState) -> TrainState:
+        modules = list(_switchable(state.model))
+        if not modules:
+            raise UnavailableError(
+                f"the workload {state.workload.name} has no module with a switch inplace, such as nn.ReLU"
+            )
+        for module in modules:
+            setattr(module, "inplace", True)  # noqa: B010 - nn.Module declares no such attribute
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        modules = list(_switchable(state.model))
+        ops = sorted({_OPS[type(module)] for module in modules}) or sorted(_OPS.values())
+        return (
+            Claim(
+                technique=self.name,
+                statement="the modules work in place",
+                fact=f"op_calls:{','.join(ops)}",
+                relation=Relation.AT_LEAST,
+                value=float(max(len(modules), 1)),
+            ),
+        )
+
+
+def _switchable(model: nn.Module) -> Iterator[nn.Module]:
+    """Of dropout, those that drop anything."""
+    for module in model.modules():
+        if type(module) in _OPS and getattr(module, "p", 1.0) > 0:
+            yield module

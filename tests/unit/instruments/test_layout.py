@@ -1,0 +1,26 @@
+"""Layouts of convolutions' outputs."""
+
+import torch
+from torch import nn
+
+from perfkit.instruments.layout import convolution_layouts
+
+IMAGES = torch.zeros(2, 3, 8, 8)
+
+
+def seen(model: nn.Module) -> dict[str, float]:
+    with convolution_layouts(model) as found:
+        model(IMAGES)
+    model(IMAGES)  # after it nothing is counted
+    return found
+
+
+def test_outputs_with_channels_last_are_told_from_others() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3))
+    assert seen(model) == {"convolutions": 2.0, "channels_last_convolutions": 0.0}
+    model.to(memory_format=torch.channels_last)
+    assert seen(model) == {"convolutions": 2.0, "channels_last_convolutions": 2.0}
+
+
+def test_nothing_is_found_of_a_model_without_them() -> None:
+    assert seen(nn.Sequential(nn.Flatten(), nn.Linear(192, 4))) == {}
