@@ -6,6 +6,7 @@ each a `+`-joined list of techniques with `:key=value` parameters.
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any, Literal, dataclass_transform, get_args, get_origin
 
 import msgspec
@@ -19,6 +20,9 @@ BASELINE = "baseline"
 ENERGY_S = 5.0
 
 ParamValue = bool | int | float | str
+
+# Parameters of techniques that may be named without a value.
+_FLAGS = ("auto",)
 
 
 class _StructMeta(msgspec.StructMeta):
@@ -94,6 +98,10 @@ class WorkloadSpec(Struct):
     def label(self) -> str:
         return ":".join((self.name, *(f"{key}={shown_value(value)}" for key, value in self.params.items())))
 
+    def with_params(self, **params: ParamValue) -> "WorkloadSpec":
+        """The same with these parameters in place of its own of these names."""
+        return msgspec.structs.replace(self, params={**self.params, **params})
+
 
 class RunSpec(Struct):
     """One variant, run once: everything a worker needs to know.
@@ -127,23 +135,35 @@ def variant_label(techniques: Iterable[TechniqueSpec]) -> str:
 def parse_variants(text: str) -> list[tuple[TechniqueSpec, ...]]:
     """`"amp,amp+ckpt:mode=selective"` -> a list of technique combinations, duplicates removed.
 
-    The word `baseline` stands for no technique. An empty part or a malformed parameter is a `UsageError`.
+    The word `baseline` stands for no technique. A parameter with several values, `batch:size=4|8|16`, makes a
+    combination of each. An empty part or a malformed parameter is a `UsageError`.
     """
     variants: list[tuple[TechniqueSpec, ...]] = []
     for part in text.split(","):
         part = part.strip()
         if not part:
             raise UsageError(f"empty technique in {text!r}: expected names separated by commas, such as amp,ckpt")
-        variant = () if part == BASELINE else tuple(parse_technique(item) for item in part.split("+"))
-        if variant not in variants:
-            variants.append(variant)
+        made = [()] if part == BASELINE else product(*(_alternatives(item) for item in part.split("+")))
+        variants.extend(variant for variant in made if variant not in variants)
     return variants
 
 
+def _alternatives(text: str) -> list[TechniqueSpec]:
+    """`"batch:size=4|8"` -> a TechniqueSpec for each value, of several such parameters for every combination."""
+    head, *parts = text.split(":")
+    choices = []
+    for part in parts:
+        key, equals, values = part.partition("=")
+        choices.append([key + equals + value for value in values.split("|")])
+    return [parse_technique(":".join((head, *chosen))) for chosen in product(*choices)]
+
+
 def parse_technique(text: str) -> TechniqueSpec:
-    """`"offload:what=activations:to=disk"` -> TechniqueSpec."""
-    name, params = _name_and_params(text, "technique")
-    return TechniqueSpec(name=name, params=params)
+    """`"offload:what=activations:to=disk"` -> TechniqueSpec; `"batch:auto"` is short for `batch:auto=true`."""
+    name, *rest = text.strip().split(":")
+    if not name:
+        raise UsageError(f"empty technique name in {text!r}")
+    return TechniqueSpec(name=name, params=_params((_flag(part) for part in rest), text))
 
 
 def parse_workload(text: str, known: Iterable[str]) -> WorkloadSpec:
@@ -187,11 +207,8 @@ def _refuse_non_finite(name: str, params: Mapping[str, ParamValue]) -> None:
             raise UsageError(f"{name}: {key} must be a finite number or a word, got {value}")
 
 
-def _name_and_params(text: str, kind: str) -> tuple[str, dict[str, ParamValue]]:
-    name, *rest = text.strip().split(":")
-    if not name:
-        raise UsageError(f"empty {kind} name in {text!r}")
-    return name, _params(rest, text)
+def _flag(part: str) -> str:
+    return f"{part}=true" if part in _FLAGS else part
 
 
 def _params(parts: Iterable[str], text: str) -> dict[str, ParamValue]:

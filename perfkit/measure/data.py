@@ -3,7 +3,7 @@
 import torch
 
 from perfkit.errors import UsageError
-from perfkit.workloads.workload import Batch, Workload
+from perfkit.workloads.workload import Batch, Workload, samples_of
 
 POOL_BATCHES = 16
 POOL_BYTES = 256 * 2**20
@@ -57,3 +57,14 @@ def _check(batch: object, name: str) -> None:
         if not isinstance(value, torch.Tensor):
             kind = type(value).__name__
             raise UsageError(f"make_batch of {name}: {key!r} is a {kind}; expected a dict of tensors, {example}")
+
+
+def batch_facts(batch: Batch) -> dict[str, float]:
+    """`batch_size`, the samples of a batch, and `sequence_length`, the second dimension of its tables of integers.
+
+    Each is left out where the tensors do not agree on one.
+    """
+    lengths = {tensor.shape[1] for tensor in batch.values() if tensor.dim() == 2 and not tensor.is_floating_point()}
+    samples = samples_of(batch)
+    found = {"batch_size": samples, "sequence_length": lengths.pop() if len(lengths) == 1 else None}
+    return {name: float(value) for name, value in found.items() if value is not None}

@@ -46,9 +46,7 @@ def _trained_again(session: Session, change: Callable[[nn.Module], None] = lambd
     change(state.model)
     state.build_optimizers()
     torch.manual_seed(spec.seed + 1)
-    losses = [
-        train_step(state, session.data.step(index, spec.accumulation), index) for index in range(spec.schedule.parity)
-    ]
+    losses = [train_step(state, session.batches(index), index) for index in range(spec.schedule.parity)]
     return mean_losses(losses, state.world)
 
 

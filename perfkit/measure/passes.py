@@ -25,7 +25,7 @@ from perfkit.instruments.tensors import category_bytes, known_blocks, parameter_
 from perfkit.instruments.trained import trained_of
 from perfkit.instruments.warmup import warm_up
 from perfkit.measure.session import Session, mean_losses, with_peak
-from perfkit.measure.step import to_device, train_step
+from perfkit.measure.step import counted_backward_passes, to_device, train_step
 from perfkit.record import Flops, How, Measurement, Quantity, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
@@ -133,7 +133,7 @@ def evidence_pass(session: Session) -> None:
     session.recorder.update(
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
-    batch = to_device(session.data.step(session.next_step, 1)[0], state.device)
+    batch = to_device(session.batches(session.next_step)[0], state.device)
     compiled = "graphs" in session.recorder.record.facts
     with convolution_layouts(state.model) as layouts:
         if state.workload.step is not None:
@@ -179,9 +179,12 @@ def counters_pass(session: Session) -> None:
 def _count_step(session: Session) -> None:
     """FLOPs of one whole step as run, counted eagerly: compiled code does the same products."""
     index = session.next_step
-    batches = session.data.step(index, session.spec.accumulation)
+    batches = session.batches(index)
     compiled = "graphs" in session.recorder.record.facts
-    count = count_flops(lambda: train_step(session.state, batches, index))
+    with counted_backward_passes(session.state) as passes:
+        count = count_flops(lambda: train_step(session.state, batches, index))
+    if session.state.workload.step is None:  # a step of its own calls backward as it likes
+        session.recorder.add_facts({"backward_passes": float(len(passes))})
     session.next_step = index + 1
     source = "GEMMs, convolutions and attention of one step as run"
     hardware = Measurement(

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from perfkit.devices.visible import lacking
-from perfkit.errors import UsageError
+from perfkit.errors import UnavailableError, UsageError
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
+from perfkit.techniques.compose import resized
+from perfkit.workloads.table import load_workload
 
 PASSES = ("trace", "memory", "evidence")
 BASELINE_PASSES = (*PASSES, "echo")
@@ -90,7 +92,7 @@ def bench_schedule(
     chosen: dict[str, tuple[Techniques, int, str]] = {}
     for techniques in request.variants:
         size, skip = world_size_for(request, min_world_size(techniques))
-        skip = skip or refusal(techniques, request.device, request.dtype)
+        skip = skip or refusal(techniques, request.device, request.dtype) or _unbuildable(request, techniques)
         for item in (techniques,) if skip else ((), techniques):
             chosen.setdefault(_spec(request, item, size).variant, (item, size, skip))
     if not chosen:
@@ -100,6 +102,18 @@ def bench_schedule(
     baselines = {name: names[size] for name, (_, size, skip) in chosen.items() if not skip}
     runs = [ScheduledRun(_spec(request, *chosen[name][:2]), 0, chosen[name][2]) for name in ordered]
     return BenchSchedule(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
+
+
+def _unbuildable(request: BenchRequest, techniques: Techniques) -> str:
+    """Why the workload cannot have the sizes that techniques give it; empty if it can."""
+    workload = resized(request.workload, techniques)
+    if workload == request.workload:
+        return ""
+    try:
+        load_workload(workload, device=request.device)
+    except (UsageError, UnavailableError) as error:
+        return str(error)
+    return ""
 
 
 def world_size_for(request: BenchRequest, least: int) -> tuple[int, str]:
@@ -123,7 +137,7 @@ def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int)
         enough = max(1, schedule.parity - schedule.warmup)
         schedule = msgspec.structs.replace(schedule, max_warmup=schedule.warmup, timed=min(schedule.timed, enough))
     return RunSpec(
-        workload=request.workload,
+        workload=resized(request.workload, techniques),
         techniques=tuple(techniques),
         dtype=request.dtype,
         seed=request.seed,

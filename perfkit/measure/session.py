@@ -17,6 +17,7 @@ from perfkit.record import ProcessMemory
 from perfkit.spec import RunSpec
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import Technique
+from perfkit.workloads.workload import Batch, split_batch
 
 
 @dataclass
@@ -39,10 +40,15 @@ class Session:
     losses: list[torch.Tensor] = field(default_factory=list)
     next_step: int = 0
 
+    def batches(self, index: int) -> list[Batch]:
+        """The microbatches of optimizer step `index`, on the host."""
+        whole = self.data.step(index, self.spec.accumulation)
+        return [part for batch in whole for part in split_batch(batch, self.state.microbatches)]
+
     def step(self, index: int) -> None:
         """Run optimizer step `index`; its loss is kept on the device."""
         self.next_step = index
-        self.losses.append(train_step(self.state, self.data.step(index, self.spec.accumulation), index))
+        self.losses.append(train_step(self.state, self.batches(index), index))
         self.next_step = index + 1
 
     def gather_losses(self) -> None:

@@ -16,7 +16,7 @@ from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.instruments.sensors import open_sensors
 from perfkit.instruments.tensors import compute_dtype, torch_dtype
-from perfkit.measure.data import BatchPool
+from perfkit.measure.data import BatchPool, batch_facts
 from perfkit.measure.session import Session
 from perfkit.measure.step import to_device
 from perfkit.record import (
@@ -69,6 +69,7 @@ def set_up(
         workload=_workload_facts(workload, model),
         process_memory=msgspec.structs.replace(memory, batches=batches),
     )
+    recorder.add_facts(batch_facts(data.step(0, 1)[0]))
 
     state = TrainState(
         workload=workload,

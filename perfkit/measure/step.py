@@ -1,6 +1,7 @@
 """One optimizer step of a training state, marked by phases: the loop every pass runs."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -41,6 +42,23 @@ def train_step(state: TrainState, batches: list[Batch], index: int) -> torch.Ten
             state.zero_grad()
     assert total is not None, "a step has at least one microbatch"
     return total
+
+
+@contextmanager
+def counted_backward_passes(state: TrainState) -> Iterator[list[None]]:
+    """While it is entered, the list gets an entry for every backward pass of a loss."""
+    passes: list[None] = []
+    backward = state.backward
+
+    def counted(loss: torch.Tensor) -> None:
+        passes.append(None)
+        backward(loss)
+
+    state.backward = counted
+    try:
+        yield passes
+    finally:
+        state.backward = backward
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

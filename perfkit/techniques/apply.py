@@ -45,7 +45,8 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> Applied:
     start = perf_counter()
     state.build_optimizers()
     setup.append(SetupCost(name="optimizer", seconds=perf_counter() - start))
-    parity = max((LOSSLESS, *(technique.parity() for technique in techniques)), key=_looseness)
+    rules = (LOSSLESS, *(technique.parity() for technique in techniques), *state.parity_rules)
+    parity = max(rules, key=_looseness)
     return Applied(state=state, techniques=tuple(techniques), setup=tuple(setup), parity=parity)
 
 

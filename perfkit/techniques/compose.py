@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit.errors import UsageError
-from perfkit.spec import TechniqueSpec, typed_params
+from perfkit.spec import TechniqueSpec, WorkloadSpec, typed_params
 from perfkit.techniques.compatibility import check
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import Technique
@@ -26,3 +26,10 @@ def compose(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
     check(techniques)
     order = {name: place for place, name in enumerate(TECHNIQUES.names())}
     return tuple(sorted(techniques, key=lambda technique: (technique.stage, order[technique.name])))
+
+
+def resized(workload: WorkloadSpec, specs: Sequence[TechniqueSpec]) -> WorkloadSpec:
+    """The workload with the sizes that techniques give it. Raises what `compose` does."""
+    for technique in compose(specs):
+        workload = technique.resized(workload)
+    return workload

@@ -21,6 +21,9 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "zero3": "perfkit.techniques.zero23:Zero3",
         "compress": "perfkit.techniques.compress:Compress",
         "offload": "perfkit.techniques.offload:Offload",
+        "accum": "perfkit.techniques.accum:Accum",
+        "batch": "perfkit.techniques.batch:Batch",
+        "seq": "perfkit.techniques.seq:Seq",
     },
     misfit,
 )

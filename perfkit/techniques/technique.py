@@ -9,13 +9,14 @@ import torch
 
 from perfkit.missing import needs
 from perfkit.record import Claim, ParityRule
-from perfkit.spec import Struct
+from perfkit.spec import Struct, WorkloadSpec
 from perfkit.techniques.state import TrainState
 
 
 class Stage(IntEnum):
     """The order in which techniques are applied."""
 
+    WORKLOAD = 0  # changes the sizes, before anything is built
     MODEL = 10  # changes the modules
     CHECKPOINT = 30
     COMPILE = 40
@@ -80,6 +81,10 @@ class Technique(Struct):
     def computes_in(self, dtype: str) -> str:
         """The dtype of the matrix products' operands, given what it is without the technique."""
         return dtype
+
+    def resized(self, workload: WorkloadSpec) -> WorkloadSpec:
+        """The workload with the sizes that the technique gives it: all that is changed before the workload is built."""
+        return workload
 
     def apply(self, state: TrainState) -> TrainState:
         """Change the training state; raises `UnavailableError` where the technique cannot act."""

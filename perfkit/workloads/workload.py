@@ -63,6 +63,20 @@ class Workload:
             raise UsageError(f"the workload {self.name} has a loss and a step of its own: leave one of them out")
 
 
+def samples_of(batch: Batch) -> int | None:
+    """How many samples a batch has: the first dimension of all its tensors; None where they do not share one."""
+    sizes = {tensor.shape[0] if tensor.dim() else None for tensor in batch.values()}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def split_batch(batch: Batch, parts: int) -> list[Batch]:
+    """The batch in so many equal parts, views of its tensors."""
+    if parts == 1:
+        return [batch]
+    split = {name: tensor.chunk(parts) for name, tensor in batch.items()}
+    return [{name: pieces[place] for name, pieces in split.items()} for place in range(parts)]
+
+
 class Models(nn.ModuleDict):
     """Several models that one step trains, by name: `models["generator"]`, `models.generator`."""
 

@@ -103,4 +103,5 @@ def _memory_outcome(variant: Variant) -> str:
         return f"tried as {variant.name}: {variant.status}"
     if variant.engaged is not True or variant.memory_ratio is None:
         return f"tried as {variant.name}, without a result that can be credited to it"
-    return f"tried as {variant.name}: {variant.memory_ratio:.2f} times the peak memory"
+    of = f"peak memory per {variant.compared_per}" if variant.compared_per else "peak memory"
+    return f"tried as {variant.name}: {variant.memory_ratio:.2f} times the {of}"

@@ -74,7 +74,9 @@ class Variant(Struct):
     """One row of the report. `loop` is there for what perfkit was attached to, and None for what it ran itself.
 
     `trace` is that of the first rank with a traced step, with the longest rows of its tables; None where none was
-    recorded. Where it lacks kernels that matter, what is told of the traced step is a bound.
+    recorded. Where it lacks kernels that matter, what is told of the traced step is a bound. `units_per_step` are the
+    tokens or samples of all ranks. `compared_per` is the unit (`token`, `sample`) of whose time and memory the
+    differences and `memory_ratio` are, "" where they are of a step: its batches are those of its baseline.
     """
 
     name: str
@@ -100,6 +102,8 @@ class Variant(Struct):
     energy_per_step: Quantity
     energy_per_unit: Quantity = NOT_MEASURED
     power: Quantity = NOT_MEASURED
+    units_per_step: int | None = None
+    compared_per: str = ""
     difference: Difference | None
     cpu_difference: Difference | None = None
     memory_ratio: float | None

@@ -14,6 +14,7 @@ from perfkit.spec import RunSpec
 NOT_COMPARABLE = "not comparable"
 EQUAL = 1e-5
 OTHER_NUMBERS = "the forward draws random numbers (dropout), and compiled code draws others than eager"
+OTHER_PARTS = "the forward draws random numbers (dropout), and parts of a batch draw others than the whole"
 SEEDED = "trained once more with the random numbers of eager code, since compiled code draws others"
 PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
 
@@ -35,7 +36,10 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
         return broken
     if baseline is None or baseline_spec is None:
         return _unknown("there is no baseline to compare with", tolerance)
-    if reason := _different_training(spec, baseline_spec):
+    different = _different_training(spec, baseline_spec)
+    if different and rule is not None and rule.relative is None:  # that is what the technique is for
+        return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=rule.basis, steps=0)
+    if reason := different:
         return _unknown(reason, tolerance)
     losses = variant.seeded_losses or variant.losses
     steps = min(spec.schedule.parity, len(losses), len(baseline.losses))
@@ -63,8 +67,8 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
         basis += f"; the gradient scaler left out {skipped:.0f} of the first updates, whose gradients overflowed"
     if variant.seeded_losses:
         basis += f"; {SEEDED}"
-    elif worst > max(EQUAL, tolerance or 0.0) and variant.facts.get("random_forward") and variant.facts.get("graphs"):
-        return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=OTHER_NUMBERS, steps=steps)
+    elif worst > max(EQUAL, tolerance or 0.0) and (other := _other_numbers(variant, baseline)):
+        return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=other, steps=steps)
     if worst <= EQUAL:
         verdict = "equal"
     elif tolerance is None:
@@ -72,6 +76,16 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
     else:
         verdict = "within tolerance" if worst <= tolerance else "differs"
     return Parity(verdict=verdict, max_relative=worst, tolerance=tolerance, basis=basis, steps=steps)
+
+
+def _other_numbers(variant: RankRecord, baseline: RankRecord) -> str:
+    """Why the forward pass drew other random numbers than the baseline's; empty where it drew the same or none."""
+    if not variant.facts.get("random_forward"):
+        return ""
+    if variant.facts.get("graphs"):
+        return OTHER_NUMBERS
+    split = variant.facts.get("backward_passes", 0.0) > baseline.facts.get("backward_passes", 0.0)
+    return OTHER_PARTS if split else ""
 
 
 def not_finite(record: RankRecord) -> Parity | None:

@@ -40,6 +40,8 @@ def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Va
         energy_per_step=figures.energy.step,
         energy_per_unit=figures.energy.unit,
         power=figures.energy.power,
+        units_per_step=runs.units_per_step if isinstance(runs.units_per_step, int) else None,
+        compared_per=verdicts.compared_per,
         difference=verdicts.difference,
         cpu_difference=verdicts.cpu_difference,
         memory_ratio=verdicts.memory_ratio,

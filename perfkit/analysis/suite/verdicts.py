@@ -1,5 +1,6 @@
 """What is said of a variant against its baseline: is it faster, does it train the same, did its techniques act."""
 
+import math
 from dataclasses import dataclass
 from statistics import median
 
@@ -12,6 +13,7 @@ from perfkit.analysis.suite.figures import VariantFigures
 from perfkit.analysis.suite.parity import NOT_COMPARABLE, not_finite, parity
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.analysis.suite.work import WorkRatio, work_ratio
 from perfkit.record import value_of
 
 
@@ -26,8 +28,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """None where there is nothing to compare with, or to compile."""
+    """None where there is nothing to compare with, or to compile. `compared_per` is the unit that time and memory are
+    compared by, "" where steps are compared as a whole."""
 
+    compared_per: str
     difference: Difference | None
     cpu_difference: Difference | None
     memory_ratio: float | None
@@ -45,15 +49,21 @@ def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool
     reference = () if baseline is None else baseline.runs.records
     difference = None
     cpu_difference = None
-    if baseline is not None:
+    work = None if baseline is None else work_ratio(subject.runs, baseline.runs)
+    if baseline is not None and work is not None:
         difference, cpu_difference = (
-            compare(baseline.runs.name, log_ratios(baseline.runs, subject.runs, cpu=cpu), precision=precision)
+            compare(
+                baseline.runs.name,
+                [ratio - math.log(work.value) for ratio in log_ratios(baseline.runs, subject.runs, cpu=cpu)],
+                precision=precision,
+            )
             for cpu in (False, True)
         )
     return Verdicts(
+        compared_per="" if work is None else work.per,
         difference=difference,
         cpu_difference=cpu_difference,
-        memory_ratio=_memory_ratio(subject, baseline),
+        memory_ratio=None if baseline is None or work is None else _memory_ratio(subject, baseline, work),
         parity=_parity(subject.runs, baseline, is_baseline),
         claims=check_claims(
             [] if not records else records[0].claims,
@@ -62,14 +72,13 @@ def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool
             {} if not records else records[0].fact_notes,
             {claim.technique for record in reference for claim in record.claims},
         ),
-        compile=_compile(subject, baseline, difference),
+        compile=_compile(subject, baseline, difference, 1.0 if work is None else work.value),
     )
 
 
-def _memory_ratio(subject: Subject, baseline: Subject | None) -> float | None:
-    ours = value_of(subject.figures.allocated)
-    theirs = None if baseline is None else value_of(baseline.figures.allocated)
-    return None if ours is None or not theirs else ours / theirs
+def _memory_ratio(subject: Subject, baseline: Subject, work: WorkRatio) -> float | None:
+    ours, theirs = value_of(subject.figures.allocated), value_of(baseline.figures.allocated)
+    return None if ours is None or not theirs else ours / theirs / work.value
 
 
 # The fact of a claim of `compile`: inductor marks every call of a compiled graph.
@@ -92,7 +101,10 @@ def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> P
     return min(verdicts, key=lambda outcome: (_PARITY_ORDER.index(outcome.verdict), -(outcome.max_relative or 0.0)))
 
 
-def _compile(subject: Subject, baseline: Subject | None, difference: Difference | None) -> CompileSummary | None:
+def _compile(
+    subject: Subject, baseline: Subject | None, difference: Difference | None, work: float
+) -> CompileSummary | None:
+    """`work`: of how many of the baseline's steps one of the variant's does the work."""
     records, step_time = subject.runs.records, subject.figures.step_time
     if not records:
         return None
@@ -104,7 +116,7 @@ def _compile(subject: Subject, baseline: Subject | None, difference: Difference 
         records[0].fact_notes,
         records[0].setup,
         reference[0].setup if reference else None,
-        median(theirs) - step_time.value if theirs and isinstance(step_time, Estimate) else None,
+        work * median(theirs) - step_time.value if theirs and isinstance(step_time, Estimate) else None,
         decided=difference is None or difference.verdict != "inconclusive",
         graph_calls=calls if isinstance(calls, float) else None,
     )

@@ -156,12 +156,12 @@ def pays(suite: SuiteView) -> Iterator[Finding]:
         ours, theirs = step_s(variant), step_s(base)
         yield Finding(
             severity="gain",
-            title=f"{variant.name} pays: {signed_percent(difference.ratio - 1)} step time",
+            title=f"{variant.name} pays: {signed_percent(difference.ratio - 1)} {_time(variant)}",
             variant=variant.name,
             evidence=_evidence(variant, base),
             action=f"Switch {variant.name} on." + _setup_remark(variant),
-            gain_s=None if ours is None or theirs is None else theirs - ours,
-            gain_bytes=_saved(variant, base),
+            gain_s=None if ours is None or theirs is None or variant.compared_per else theirs - ours,
+            gain_bytes=None if variant.compared_per else _saved(variant, base),
         )
 
 
@@ -171,6 +171,8 @@ def does_not_pay(suite: SuiteView) -> Iterator[Finding]:
         difference, base = variant.difference, suite.baseline_of(variant)
         if difference is None or base is None or difference.verdict == "faster" or _saves_memory(variant):
             continue
+        if variant.compared_per:
+            continue  # a smaller batch needs less memory however slow it is: the rule about sweeps speaks of these
         if difference.verdict == "inconclusive":
             continue  # the rule about noise speaks of these
         word = "is slower" if difference.verdict == "slower" else "makes no difference to the step time"
@@ -230,8 +232,14 @@ def _credible(suite: SuiteView) -> Iterator[Variant]:
     return (v for v in suite.measured if v.engaged is True and v.parity.verdict != "differs")
 
 
+def _time(variant: Variant) -> str:
+    """What the ratio of its difference is of."""
+    return f"time per {variant.compared_per}" if variant.compared_per else "step time"
+
+
 def _saves_memory(variant: Variant) -> bool:
-    return variant.memory_ratio is not None and variant.memory_ratio < 1 - _NOTABLE_MEMORY
+    """At the same batches: memory of a sample or token alone says nothing of what fits."""
+    return variant.memory_ratio is not None and not variant.compared_per and variant.memory_ratio < 1 - _NOTABLE_MEMORY
 
 
 def _saved(variant: Variant, base: Variant) -> int | None:
@@ -245,8 +253,9 @@ def _evidence(variant: Variant, base: Variant) -> str:
     if ours is not None and theirs is not None:
         parts.append(f"step {seconds(ours)} against {seconds(theirs)}")
     if difference is not None and difference.low is not None and difference.high is not None:
+        of = f"of the {_time(variant)} " if variant.compared_per else ""
         parts.append(
-            f"ratio {difference.ratio:.3f} (95 % interval {difference.low:.3f} to {difference.high:.3f}, "
+            f"ratio {of}{difference.ratio:.3f} (95 % interval {difference.low:.3f} to {difference.high:.3f}, "
             f"{difference.pairs} pairs)"
         )
     mine, base_bytes = value_of(variant.peak_allocated), value_of(base.peak_allocated)

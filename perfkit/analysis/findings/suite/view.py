@@ -71,7 +71,8 @@ class SuiteView:
         if first.difference is None or first.engaged is not True:
             why = first.reason or "see its row"
             return f"Tried as {first.name}, without a result that can be credited to it ({why})."
-        return f"Tried as {first.name}: {first.difference.verdict}, {first.difference.ratio:.2f} times the step time."
+        of = f"time per {first.compared_per}" if first.compared_per else "step time"
+        return f"Tried as {first.name}: {first.difference.verdict}, {first.difference.ratio:.2f} times the {of}."
 
 
 def step_s(variant: Variant) -> float | None:

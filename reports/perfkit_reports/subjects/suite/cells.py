@@ -56,7 +56,9 @@ def speed_up(variant: Variant) -> Cell:
     if difference is None:
         return unknown(variant.reason or "there is no baseline to compare with")
     tone = {"faster": "good", "slower": "bad"}.get(difference.verdict, "unsure")
-    return Cell(times(1 / difference.ratio), detail=speed_interval(variant), value=1 / difference.ratio, tone=tone)
+    per = f"per {variant.compared_per}" if variant.compared_per else ""
+    detail = ", ".join(filter(None, (speed_interval(variant), per)))
+    return Cell(times(1 / difference.ratio), detail=detail, value=1 / difference.ratio, tone=tone)
 
 
 def marked_speed_up(variant: Variant) -> Cell:
@@ -74,7 +76,8 @@ def verdict(variant: Variant) -> Cell:
         return Cell("")
     detectable = difference.detectable
     limit = "" if detectable is None else f"; a change under {units.percent(detectable)} could not have been shown"
-    reason = f"{plural(difference.pairs, 'pair')} of processes against {difference.baseline}{limit}"
+    what = f"of the time per {variant.compared_per}: " if variant.compared_per else ""
+    reason = f"{what}{plural(difference.pairs, 'pair')} of processes against {difference.baseline}{limit}"
     return Cell(difference.verdict, reason=reason, tone=speed_up(variant).tone)
 
 
@@ -123,7 +126,8 @@ def peak_memory(variant: Variant) -> Cell:
     if not isinstance(peak, Measurement):
         return unknown(peak.reason)
     ratio = variant.memory_ratio
-    change = "" if ratio is None or variant.is_baseline else units.signed_percent(ratio - 1)
+    per = f" per {variant.compared_per}" if variant.compared_per else ""
+    change = "" if ratio is None or variant.is_baseline else units.signed_percent(ratio - 1) + per
     tone = "" if ratio is None or abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
     return Cell(units.nbytes(peak.value), detail=change, value=peak.value, tone=tone)
 

@@ -67,7 +67,12 @@ def _throughput(variants: Sequence[Variant]) -> Column[Variant]:
 _BRIEF = {"weight": Weight.BRIEF}
 _STEP_TIME = _of_measured("Step time", cells.step_time)
 _DATA = _of_measured("Data wait", cells.data_wait, help="share of the time")
-_SPEED_UP = _of_measured("Speed-up", cells.marked_speed_up, help="step time of the baseline over its own")
+_SPEED_UP_HELP = "step time of the baseline over its own; time per token or sample where batches differ"
+_SPEED_UP = _of_measured(
+    "Speed-up",
+    cells.marked_speed_up,
+    help=_SPEED_UP_HELP,
+)
 _VERDICT = _of_measured("Verdict", cells.verdict, numeric=False, weight=Weight.NORMAL)
 _PEAK_MEMORY = _of_measured("Peak memory", cells.peak_memory)
 _MFU_HELP = "the model's own FLOPs over the peak; HFU also counts recomputed ones"

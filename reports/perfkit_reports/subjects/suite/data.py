@@ -33,6 +33,8 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "data_wait_share": (float, lambda variant: _of(variant.loop, "data_wait_share")),
     "throughput": (float, lambda variant: _of(variant.throughput, "value")),
     "throughput_unit": (str, lambda variant: variant.throughput_unit),
+    "units_per_step": (int, lambda variant: variant.units_per_step),
+    "compared_per": (str, lambda variant: variant.compared_per),
     "ratio": (float, lambda variant: _of(variant.difference, "ratio")),
     "ratio_low": (float, lambda variant: _of(variant.difference, "low")),
     "ratio_high": (float, lambda variant: _of(variant.difference, "high")),

@@ -24,6 +24,7 @@ def leanest(analysis: Analysis) -> Variant | None:
         for variant in analysis.variants
         if variant.status == Status.OK
         and variant.loop is None
+        and not variant.compared_per
         and _sound(variant)
         and variant.memory_ratio is not None
         and variant.memory_ratio < 1
@@ -136,6 +137,7 @@ def _memory_of(variant: Variant, lead: str = " with ") -> str:
     ratio = variant.memory_ratio
     if ratio is None or not isinstance(variant.peak_allocated, Measurement):
         return ""
+    per = f" per {variant.compared_per}" if variant.compared_per else ""
     if abs(ratio - 1) < 0.01:
-        return f"{lead}the same peak memory"
-    return f"{lead}{units.percent(abs(ratio - 1), 0)} {'less' if ratio < 1 else 'more'} peak memory"
+        return f"{lead}the same peak memory{per}"
+    return f"{lead}{units.percent(abs(ratio - 1), 0)} {'less' if ratio < 1 else 'more'} peak memory{per}"

@@ -1,0 +1,43 @@
+"""`seq`: another length of the sequences."""
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.spec import WorkloadSpec
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+
+PARAMETER = "seq_len"
+
+
+class Seq(Technique):
+    name: ClassVar[str] = "seq"
+    summary: ClassVar[str] = "another length of the sequences"
+    stage: ClassVar[Stage] = Stage.WORKLOAD
+    when: ClassVar[str] = "finding what a longer context costs: attention grows with the square of the length"
+    paper: ClassVar[str] = "Vaswani et al. 2017, Attention Is All You Need, section 4, arXiv:1706.03762"
+    package: ClassVar[str] = ""
+
+    len: Annotated[int, msgspec.Meta(ge=1, description="tokens in a sequence")] = 512
+
+    def resized(self, workload: WorkloadSpec) -> WorkloadSpec:
+        return workload.with_params(**{PARAMETER: self.len})
+
+    def apply(self, state: TrainState) -> TrainState:
+        return state  # the workload was built with it
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        return (
+            Claim(
+                technique=self.name,
+                statement="the sequences that are trained on have this many tokens",
+                fact="sequence_length",
+                relation=Relation.EQUAL,
+                value=float(self.len),
+            ),
+        )
+
+    def parity(self) -> ParityRule:
+        return ParityRule(relative=None, basis="sequences of another length are other data")

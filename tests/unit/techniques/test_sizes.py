@@ -1,0 +1,141 @@
+"""Techniques that change the sizes of what is trained, and gradient accumulation."""
+
+import pytest
+import torch
+from torch import nn
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.measure.data import batch_facts
+from perfkit.measure.schedule import BenchRequest, bench_schedule
+from perfkit.measure.step import counted_backward_passes, train_step
+from perfkit.spec import WorkloadSpec, parse_technique, parse_variants, variant_label
+from perfkit.techniques.accum import Accum
+from perfkit.techniques.batch import Batch
+from perfkit.techniques.compose import compose, resized
+from perfkit.techniques.seq import Seq
+from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload import Workload, adamw, samples_of, split_batch
+from tests.unit.techniques.tiny import BATCH, WORKLOAD, applied, batches, new_state
+
+
+def test_sizes_are_parameters_of_the_workload_before_it_is_built():
+    workload = WorkloadSpec(name="gpt", params={"size": "nano", "batch_size": 2})
+    made = resized(workload, parse_variants("batch:size=6+seq:len=32+amp")[0])
+    assert made.params == {"size": "nano", "batch_size": 6, "seq_len": 32}
+    assert load_workload(made).units_per_batch == 6 * 32
+    assert resized(workload, parse_variants("amp")[0]) == workload
+
+
+def test_several_values_make_a_variant_of_each():
+    labels = [variant_label(variant) for variant in parse_variants("batch:size=4|8+seq:len=16|32,amp,batch:size=4|8")]
+    assert labels == [
+        "batch:size=4+seq:len=16",
+        "batch:size=4+seq:len=32",
+        "batch:size=8+seq:len=16",
+        "batch:size=8+seq:len=32",
+        "amp",
+        "batch:size=4",
+        "batch:size=8",
+    ]
+
+
+def test_batch_searches_where_it_has_no_size():
+    assert compose([parse_technique("batch:auto")]) == (Batch(auto=True),)
+    with pytest.raises(UsageError, match="auto searches for the size"):
+        compose([parse_technique("batch:auto:size=4")])
+    with pytest.raises(UsageError, match="batch"):
+        compose([parse_technique("batch:size=0")])
+
+
+def test_claims_are_of_the_sizes_found_in_the_batches():
+    state = new_state()
+    (size,) = Batch(size=8).claims(state)
+    (length,) = Seq(len=32).claims(state)
+    facts = batch_facts({"ids": torch.zeros(8, 32, dtype=torch.long), "mask": torch.zeros(8, 32, dtype=torch.bool)})
+    assert facts == {size.fact: size.value, length.fact: length.value}
+    assert batch_facts({"x": torch.zeros(4, 3, 8, 8), "y": torch.zeros(4)}) == {"batch_size": 4.0}
+    assert batch_facts({"x": torch.zeros(4, 3), "y": torch.zeros(2)}) == {}
+    assert batch_facts({"x": torch.zeros(()), "y": torch.zeros(())}) == {}
+
+
+def test_a_workload_without_the_size_is_skipped_with_the_reason():
+    request = BenchRequest(
+        workload=WorkloadSpec(name="resnet"),
+        variants=tuple(parse_variants("seq:len=64,batch:size=2")),
+        device="cpu",
+        device_count=0,
+        cores=2,
+    )
+    runs = {run.spec.variant: run for run in bench_schedule(request, lambda _: 1).runs}
+    assert "seq_len" in runs["seq:len=64"].skip
+    assert runs["batch:size=2"].skip == ""
+    assert runs["batch:size=2"].spec.workload.params == {"batch_size": 2}
+    assert runs["baseline"].spec.workload.params == {}
+
+
+def test_a_batch_is_split_into_equal_views():
+    batch = {"x": torch.arange(12).reshape(4, 3), "y": torch.arange(4)}
+    parts = split_batch(batch, 2)
+    assert [part["y"].tolist() for part in parts] == [[0, 1], [2, 3]]
+    assert torch.equal(torch.cat([part["x"] for part in parts]), batch["x"])
+    assert parts[1]["x"].untyped_storage().data_ptr() == batch["x"].untyped_storage().data_ptr()
+    assert split_batch(batch, 1) == [batch]
+    assert samples_of(batch) == 4
+
+
+def losses(variant, steps=4):
+    state = applied(variant).state
+    made = []
+    for step in range(steps):
+        (whole,) = batches(state, step)
+        made.append(train_step(state, split_batch(whole, state.microbatches), step).item())
+    return made
+
+
+@pytest.mark.parametrize("steps", [2, 4])
+def test_accumulated_losses_are_those_of_the_whole_batch(steps):
+    ours, theirs = losses(f"accum:steps={steps}"), losses("baseline")
+    assert ours == pytest.approx(theirs, rel=1e-5)
+    assert applied(f"accum:steps={steps}").parity.relative == 1e-5
+
+
+def test_backward_passes_are_counted_where_they_are_made():
+    found = {}
+    for variant in ("baseline", "accum:steps=4"):
+        state = applied(variant).state
+        with counted_backward_passes(state) as passes:
+            train_step(state, split_batch(batches(state, 0)[0], state.microbatches), 0)
+        found[variant] = len(passes)
+        train_step(state, batches(state, 1), 1)
+        assert len(passes) == found[variant]
+    assert found == {"baseline": 1, "accum:steps=4": 4}
+    count, share = Accum(steps=4).claims(applied("accum:steps=4").state)
+    assert (count.fact, count.value, count.relative_to) == ("backward_passes", 4.0, "baseline")
+    assert (share.fact, share.value) == ("saved_tensor_bytes", 0.35)
+    assert len(Accum(steps=4).claims(applied("accum:steps=4+ckpt").state)) == 1
+
+
+def test_what_cannot_be_accumulated_says_why():
+    with pytest.raises(UnavailableError, match=rf"a batch of {BATCH} does not divide into 3 .* --batch-size 6"):
+        applied("accum:steps=3")
+    uneven = {"make_batch": lambda _: {"x": torch.zeros(4, 2), "scale": torch.ones(())}}
+    with pytest.raises(UnavailableError, match="do not share their first dimension"):
+        applied("accum", new_state(Workload(**{**vars(WORKLOAD), **uneven})))
+    own = Workload(**{**vars(WORKLOAD), "loss": None, "step": lambda training, batch: torch.zeros(())})
+    with pytest.raises(UnavailableError, match="a step of its own"):
+        applied("accum", new_state(own))
+
+
+def test_batch_norm_makes_another_function_of_parts_of_a_batch():
+    normed = Workload(
+        name="normed",
+        unit="samples",
+        units_per_batch=4,
+        build_model=lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)),
+        build_optimizer=adamw,
+        make_batch=lambda generator: {"x": torch.randn(4, 2, generator=generator)},
+        loss=lambda model, batch: model(batch["x"]).square().mean(),
+    )
+    rule = applied("accum", new_state(normed)).parity
+    assert rule.relative is None
+    assert "batch norm" in rule.basis
