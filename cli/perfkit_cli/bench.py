@@ -32,10 +32,13 @@ Examples:
   perfkit bench --workload gpt:size=small --technique compile:mode=max-autotune,amp+compile --batch-size 8
   perfkit bench --workload train.py:build --technique zero1,zero2,zero3 --world-size 2
   perfkit bench --workload gpt:size=small --technique amp,amp+flash --energy
+  perfkit bench --technique 'batch:size=4|8|16,accum:steps=2'
+  perfkit bench --technique batch:auto --memory-limit 6GiB
   perfkit bench --technique ckpt --precision 2% --budget 20min
   perfkit bench --technique all --workload gpt:size=nano
 \b
 Techniques are separated by commas, joined by + where they go together, and take :key=value parameters.
+A parameter with several values, 'size=4|8', makes a variant of each; quote it, | is the shell's.
 `perfkit techniques` and `perfkit workloads` list what there is.
 \b
 Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is wrong,

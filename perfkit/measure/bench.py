@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,6 +16,7 @@ from perfkit.devices.resolve import ceilings_for
 from perfkit.files import write_bytes
 from perfkit.instruments.ncu import ncu_command, refusal
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.largest_batch import searches, with_largest_batches
 from perfkit.measure.launch.process import launch
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import SuiteInMaking
@@ -25,6 +28,8 @@ from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folde
 from perfkit.techniques import dtypes
 from perfkit.techniques.compose import compose
 from perfkit.techniques.technique import Technique, cannot_act
+from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload import samples_of
 
 
 def bench(
@@ -47,12 +52,28 @@ def bench(
     check_sampling(request.rounds, request.precision, request.budget_s)
     schedule = bench_schedule(request, min_world_size, dtype_refusal)
     making = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
+    if any(map(searches, request.variants)):
+        request, found = with_largest_batches(request, partial(_spec_of, request), _batch_size(request), progress)
+        schedule = bench_schedule(request, min_world_size, dtype_refusal)
+        making.update(variants=schedule.variants, baselines=schedule.baselines, searches=found)
     for index, item in enumerate(schedule.runs):
         making.run(item, progress, index=index, total=len(schedule.runs))
     sample(making, schedule, request, progress)
     if ncu is not None:
         _count(making, [item.spec for item in schedule.runs], ncu, progress)
     return making.suite
+
+
+def _spec_of(request: BenchRequest, techniques: Techniques) -> RunSpec | None:
+    """The run of one combination of techniques; None where it cannot run here."""
+    schedule = bench_schedule(replace(request, variants=(techniques,)), min_world_size, dtype_refusal)
+    return next((run.spec for run in schedule.runs if run.spec.techniques == techniques and not run.skip), None)
+
+
+def _batch_size(request: BenchRequest) -> int:
+    """That of the workload as it is; 1 where its batches do not tell."""
+    workload = load_workload(request.workload, device=request.device)
+    return samples_of(workload.make_batch(torch.Generator().manual_seed(0))) or 1
 
 
 def _count(making: SuiteInMaking, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:

@@ -55,6 +55,35 @@ class Sampling(Struct):
     ended: str = ""
 
 
+class BatchTrial(Struct):
+    """A few steps with a batch of `size`, in processes of their own.
+
+    `peak_bytes` is that of the fullest rank: what a GPU's allocator reserved, on a CPU what was resident. `reason` says
+    why it does not fit.
+    """
+
+    size: int
+    fits: bool
+    peak_bytes: float | None = None
+    seconds: float = 0.0
+    reason: str = ""
+
+
+class BatchSearch(Struct):
+    """The search for the largest batch of the variant `asked`, which became `found`.
+
+    A trial fits if it leaves the share `margin` of `limit_bytes` free, the memory that one rank may take. `most` is the
+    size beyond which none was tried.
+    """
+
+    asked: str
+    found: str
+    limit_bytes: float | None
+    margin: float
+    most: int
+    trials: tuple[BatchTrial, ...]
+
+
 class Suite(Struct):
     """A set of runs made to be compared. `baselines` maps a variant to the variant it is compared with."""
 
@@ -66,6 +95,7 @@ class Suite(Struct):
     baselines: dict[str, str]
     runs: tuple[SuiteRun, ...] = ()
     sampling: Sampling | None = None
+    searches: tuple[BatchSearch, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

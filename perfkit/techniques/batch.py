@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from perfkit.errors import UsageError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques.state import TrainState
@@ -13,15 +14,30 @@ PARAMETER = "batch_size"
 
 
 class Batch(Technique):
+    """Another number of samples in a batch (of one microbatch of one rank).
+
+    Several sizes make a variant of each: `'batch:size=4|8|16'`. With `batch:auto`, or without a size, the largest batch
+    that fits is searched for before the suite begins: the workload's own is doubled until one does not fit, and then
+    bisected. Every trial is a few steps in processes of their own. It fits if it leaves 10 % of the memory free: of the
+    device's, on a CPU of `--memory-limit` or else of what is available, where a size that can be expected to take more
+    is not run. The report lists the trials.
+
+    Time, throughput and memory are compared per token or sample. Losses are not comparable: the data are others.
+    """
+
     name: ClassVar[str] = "batch"
     summary: ClassVar[str] = "another batch size: given, or the largest that fits in memory"
     stage: ClassVar[Stage] = Stage.WORKLOAD
-    when: ClassVar[str] = "steps are too short to fill the device, or memory is left"
-    paper: ClassVar[str] = "McCandlish et al. 2018, An Empirical Model of Large-Batch Training, arXiv:1812.06162"
-    package: ClassVar[str] = ""
+    when: ClassVar[str] = "where steps are too short to fill the device, and memory is left"
+    costs: ClassVar[str] = "memory for activations in proportion to the size; beyond a size, progress per sample"
+    paper: ClassVar[str] = (
+        "McCandlish et al., An Empirical Model of Large-Batch Training, 2018, https://arxiv.org/abs/1812.06162"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("batch:size=4", "batch:size=8", "batch:size=16")
 
     size: Annotated[int, msgspec.Meta(ge=1, description="samples; searched for where it is not given")] | None = None
     auto: Annotated[bool, msgspec.Meta(description="search for the largest, as without size")] = False
+    most: Annotated[int, msgspec.Meta(ge=1, description="no larger size is tried")] = 1024
 
     def __post_init__(self) -> None:
         if self.auto and self.size is not None:
@@ -31,6 +47,10 @@ class Batch(Technique):
         return workload if self.size is None else workload.with_params(**{PARAMETER: self.size})
 
     def apply(self, state: TrainState) -> TrainState:
+        if self.size is None:
+            raise UsageError(
+                "batch without a size searches for one, which `perfkit bench` does: give it as batch:size=8"
+            )
         return state  # the workload was built with it
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:

@@ -13,12 +13,21 @@ PARAMETER = "seq_len"
 
 
 class Seq(Technique):
+    """Another length of the sequences, of workloads that have a `seq_len`.
+
+    Several lengths make a variant of each: `'seq:len=512|1024|2048'`. Time, throughput and memory are compared per
+    token. Losses are not comparable: the data are others.
+    """
+
     name: ClassVar[str] = "seq"
     summary: ClassVar[str] = "another length of the sequences"
     stage: ClassVar[Stage] = Stage.WORKLOAD
-    when: ClassVar[str] = "finding what a longer context costs: attention grows with the square of the length"
-    paper: ClassVar[str] = "Vaswani et al. 2017, Attention Is All You Need, section 4, arXiv:1706.03762"
-    package: ClassVar[str] = ""
+    when: ClassVar[str] = "to find what a longer context costs"
+    costs: ClassVar[str] = "attention computes with the square of the length; without `flash` it keeps as many scores"
+    paper: ClassVar[str] = (
+        "Vaswani et al., Attention Is All You Need, section 4, NeurIPS 2017, https://arxiv.org/abs/1706.03762"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("seq:len=64", "seq:len=128", "seq:len=256")
 
     len: Annotated[int, msgspec.Meta(ge=1, description="tokens in a sequence")] = 512
 

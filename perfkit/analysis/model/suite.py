@@ -9,13 +9,14 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
+from perfkit.analysis.model.sweep import Sweep
 
 # Not at the top: the results of traces are made of what stands above.
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Environment, MachineLoad, Quantity, SetupCost, Status
 from perfkit.spec import Struct
-from perfkit.store.layout import Sampling
+from perfkit.store.layout import BatchSearch, Sampling
 
 ANALYSIS_VERSION = 4
 
@@ -158,6 +159,8 @@ class Analysis(Struct, Shown):
     variants: tuple[Variant, ...]
     pareto: tuple[str, ...]
     sampling: Sampling | None = None
+    sweeps: tuple[Sweep, ...] = ()
+    searches: tuple[BatchSearch, ...] = ()
     load: MachineLoad | None = None  # while the timed runs were made
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]

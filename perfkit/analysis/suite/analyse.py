@@ -14,6 +14,7 @@ from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.provenance import provenance
 from perfkit.analysis.suite.read_passes import read_passes
 from perfkit.analysis.suite.runs import VariantRuns, baseline_names
+from perfkit.analysis.suite.sweeps import sweeps_of
 from perfkit.analysis.suite.variant import variant_of
 from perfkit.analysis.suite.verdicts import Subject, verdicts_of
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
@@ -79,6 +80,8 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         variants=tuple(variants),
         pareto=pareto_front(variants),
         sampling=suite.sampling,
+        sweeps=sweeps_of(variants),
+        searches=suite.searches,
         load=mean_load(run.run.load for variant in runs.values() for run in variant.timed),
         findings=suite_findings(variants, environment, ceilings, passes, suite.sampling),
         provenance=provenance(variants, environment, ceilings),

@@ -1,0 +1,89 @@
+"""Which variants are a sweep over a size, and where the step time begins to grow in proportion to it."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.sweep import Sweep, SweepPoint
+from perfkit.record import Status, value_of
+from perfkit.spec import parse_technique
+
+# Two points are a line, whatever the curve.
+_LEAST_POINTS = 3
+
+# From this exponent on a step is taken to grow in proportion: twice the size takes at least 1.87 times as long.
+PROPORTIONAL = 0.9
+
+
+def sweeps_of(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
+    """The sweeps over sizes of a step's work with three values or more.
+
+    Variants are of one sweep if they differ in one number of one technique, and if with it the tokens or samples of a
+    step grow.
+    """
+    families: dict[tuple[str, str, str], dict[float, Variant]] = defaultdict(dict)
+    for variant in variants:
+        if variant.status == Status.OK and isinstance(variant.step_time, Estimate) and variant.units_per_step:
+            for technique, parameter, value, rest in _numbers(variant):
+                families[technique, parameter, rest][value] = variant
+    made = (_sweep(*key, members) for key, members in families.items() if len(members) >= _LEAST_POINTS)
+    return tuple(sweep for sweep in made if sweep is not None)
+
+
+def _numbers(variant: Variant) -> Iterator[tuple[str, str, float, str]]:
+    """Every number among its techniques' parameters, and the variant's name without it."""
+    specs = [parse_technique(label) for label in variant.techniques]
+    for place, spec in enumerate(specs):
+        for key, value in spec.params.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                others = [*variant.techniques]
+                others[place] = others[place].replace(f"{key}={value}", f"{key}=…")
+                ranks = "" if variant.world_size == 1 else f"@{variant.world_size}"
+                yield spec.name, key, float(value), "+".join(others) + ranks
+
+
+def _sweep(technique: str, parameter: str, rest: str, members: dict[float, Variant]) -> Sweep | None:
+    ordered = sorted(members.items())
+    units = [variant.units_per_step or 0 for _, variant in ordered]
+    if any(after <= before for before, after in pairwise(units)):
+        return None
+    points: list[SweepPoint] = []
+    for value, variant in ordered:
+        points.append(_point(value, variant, points[-1] if points else None))
+    unit = ordered[0][1].throughput_unit.removesuffix("/s").removesuffix("s") or "unit"
+    return Sweep(
+        technique=technique,
+        parameter=parameter,
+        variant=rest,
+        unit=unit,
+        points=tuple(points),
+        breaks_at=breaks_at(points),
+    )
+
+
+def _point(value: float, variant: Variant, before: SweepPoint | None) -> SweepPoint:
+    assert isinstance(variant.step_time, Estimate)
+    assert variant.units_per_step
+    step_s, peak = variant.step_time.value, value_of(variant.peak_allocated)
+    return SweepPoint(
+        variant=variant.name,
+        value=value,
+        step_s=step_s,
+        unit_s=step_s / variant.units_per_step,
+        peak_bytes=peak,
+        unit_bytes=None if peak is None else peak / variant.units_per_step,
+        growth=None if before is None else math.log(step_s / before.step_s) / math.log(value / before.value),
+    )
+
+
+def breaks_at(points: Sequence[SweepPoint]) -> float | None:
+    """The value from which on every growth is in proportion, or more than that; None where the last is not."""
+    found = None
+    for before, after in reversed([*pairwise(points)]):
+        if after.growth is None or after.growth < PROPORTIONAL:
+            break
+        found = before.value
+    return found

@@ -1,0 +1,75 @@
+"""Sweeps over a size, and searches for the largest batch."""
+
+import re
+from collections.abc import Iterator
+
+from perfkit import units
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.sweep import Sweep
+from perfkit.analysis.suite.sweeps import PROPORTIONAL
+from perfkit.store.layout import BatchSearch, BatchTrial
+from perfkit_reports.charts import sweep as charts
+from perfkit_reports.document.blocks import Block, Group, Section, Table, Text
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+
+
+def sizes(analysis: Analysis) -> Iterator[Section]:
+    """None where no size was swept or searched for."""
+    blocks: list[Block] = [_sweep(sweep, place) for place, sweep in enumerate(analysis.sweeps)]
+    blocks += [_search(search, place) for place, search in enumerate(analysis.searches)]
+    if blocks:
+        yield Section("sizes", "Sizes", tuple(blocks))
+
+
+def _sweep(sweep: Sweep, place: int) -> Group:
+    name = f"sweep-{place}-{re.sub('[^a-z0-9]+', '-', sweep.variant.lower()).strip('-')}"
+    drawn = filter(None, (charts.time_per_unit(sweep, name), charts.memory_per_unit(sweep, name)))
+    blocks: tuple[Block, ...] = (
+        Text(id=f"{name}-break", lines=(said(sweep),)),
+        Group(id=f"{name}-charts", blocks=tuple(drawn), beside=True),
+    )
+    return Group(id=name, title=sweep.variant, blocks=blocks)
+
+
+def said(sweep: Sweep) -> str:
+    """Where the curve breaks, and which value is best, in a sentence or two."""
+    first, last = sweep.points[0], sweep.points[-1]
+    best = min(sweep.points, key=lambda point: point.unit_s)
+    least = f"Least time per {sweep.unit}: {units.seconds(best.unit_s)} at {best.value:g}."
+    grows = f"step time ~ {sweep.parameter}^p with p of at least {PROPORTIONAL:g}"
+    if sweep.breaks_at is None:
+        return (
+            f"The curve has no break up to {last.value:g}: there the step time still grows less than in proportion "
+            f"(p = {last.growth or 0:.2f}), and a larger one may take less time per {sweep.unit}. {least}"
+        )
+    if sweep.breaks_at == first.value:
+        return f"From the smallest value on, steps grow in proportion ({grows}): larger ones gain little. {least}"
+    return (
+        f"The curve breaks at {sweep.breaks_at:g}: from there on steps grow in proportion ({grows}), so the device "
+        f"is filled; below it, larger ones take less time per {sweep.unit}. {least}"
+    )
+
+
+def _search(search: BatchSearch, place: int) -> Table:
+    limit = "an unknown limit" if search.limit_bytes is None else units.nbytes(search.limit_bytes)
+    return Table(
+        id=f"batch-search-{place}",
+        title=f"Search for the largest batch: {search.asked} became {search.found}",
+        columns=[
+            Column("Batch size", lambda trial: Cell(f"{trial.size:,}", value=float(trial.size))),
+            Column("Fits", lambda trial: Cell("yes" if trial.fits else "no", detail=trial.reason), numeric=False),
+            Column("Peak memory", _peak),
+            Column("Trial took", lambda trial: Cell(units.seconds(trial.seconds), value=trial.seconds)),
+        ],
+        rows=search.trials,
+        what="trial",
+        caption=f"In the order in which they were run. A trial fits if it leaves {units.percent(search.margin, 0)} of "
+        f"{limit} free; no size beyond {search.most:,} is tried.",
+    )
+
+
+def _peak(trial: BatchTrial) -> Cell:
+    if trial.peak_bytes is None:
+        return unknown(trial.reason or "its memory is not known")
+    return Cell(units.nbytes(trial.peak_bytes), value=trial.peak_bytes)

@@ -1,0 +1,66 @@
+"""Sweeps: which variants belong together, and where their curve breaks."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.record import WorkloadFacts
+from perfkit.spec import WorkloadSpec
+from perfkit_reports.document.blocks import Chart, within
+from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.subjects.suite.sizes import said
+from tests.fixtures.suites import record, spec, write_suite
+
+
+def swept(folder: Path, steps: dict[int, float], label: str = "batch:size={}"):
+    runs, specs = {"baseline": [record(0.1)]}, {}
+    for size, step_s in steps.items():
+        name = label.format(size)
+        facts = WorkloadFacts(unit="samples", units_per_batch=size, parameters=100)
+        runs[name] = [record(step_s, workload=facts)]
+        specs[name] = replace(spec(name), workload=WorkloadSpec(name="gpt", params={"batch_size": size}))
+    return analyse(write_suite(folder, runs, specs=specs))
+
+
+def test_the_curve_breaks_where_steps_begin_to_grow_in_proportion(tmp_path: Path) -> None:
+    analysis = swept(tmp_path, {16: 0.42, 2: 0.10, 4: 0.11, 8: 0.20})
+    (sweep,) = analysis.sweeps
+    assert (sweep.technique, sweep.parameter, sweep.variant, sweep.unit) == ("batch", "size", "batch:size=…", "sample")
+    assert [point.value for point in sweep.points] == [2, 4, 8, 16]
+    assert [point.unit_s for point in sweep.points] == pytest.approx([0.05, 0.0275, 0.025, 0.02625])
+    # log2 of 0.11/0.10, 0.20/0.11 and 0.42/0.20
+    assert [point.growth for point in sweep.points[1:]] == pytest.approx([0.1375, 0.8625, 1.0704], abs=1e-4)
+    assert sweep.breaks_at == 8
+    assert said(sweep).startswith("The curve breaks at 8:")
+    assert said(sweep).endswith("Least time per sample: 25.0 ms at 8.")
+
+
+def test_a_curve_may_have_no_break_or_begin_with_it(tmp_path: Path) -> None:
+    (flat,) = swept(tmp_path / "flat", {2: 0.10, 4: 0.12, 8: 0.15}).sweeps
+    assert flat.breaks_at is None
+    assert "no break up to 8" in said(flat)
+    (steep,) = swept(tmp_path / "steep", {2: 0.10, 4: 0.20, 8: 0.40}).sweeps
+    assert steep.breaks_at == 2
+    assert said(steep).startswith("From the smallest value on")
+
+
+def test_two_values_or_numbers_that_change_no_work_are_no_sweep(tmp_path: Path) -> None:
+    assert swept(tmp_path / "two", {2: 0.1, 4: 0.2}).sweeps == ()
+    same = {f"ckpt:every={every}": [record(0.1 * every)] for every in (1, 2, 3)}
+    assert analyse(write_suite(tmp_path / "same", {"baseline": [record(0.1)], **same})).sweeps == ()
+
+
+def test_a_sweep_with_another_technique_is_its_own(tmp_path: Path) -> None:
+    (sweep,) = swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}, "amp+batch:size={}").sweeps
+    assert sweep.variant == "amp+batch:size=…"
+
+
+def test_the_report_has_a_chart_of_time(tmp_path: Path) -> None:
+    made = document(swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}))
+    (section,) = (section for section in made.sections if section.id == "sizes")
+    charts = [block for block in within(section.blocks) if isinstance(block, Chart)]
+    assert [chart.title for chart in charts] == ["Time per sample"]  # no memory was recorded
+    (mark,) = charts[0].figure["layout"]["shapes"]
+    assert (mark["x0"], mark["x1"]) == (2, 2)
