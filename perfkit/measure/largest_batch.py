@@ -122,8 +122,8 @@ class _Search:
             expected = self._expected(size)
             if expected > self._usable:
                 return self._told(BatchTrial(size=size, fits=False, reason=f"not run: {nbytes(expected)} expected"))
-        label = variant_label(sized(self.techniques, size))
-        self.progress(RunStarted(len(self.trials), len(self.trials) + 1, f"{label} (trial)", 0))
+        label = f"{variant_label(sized(self.techniques, size))} (trial)"
+        self.progress(RunStarted(len(self.trials), len(self.trials) + 1, label, 0))
         run, records = self.launch(msgspec.structs.replace(spec, passes=(), schedule=_SHORT))
         self.progress(
             RunFinished(len(self.trials), len(self.trials) + 1, label, 0, run.status, run.reason, run.seconds)
