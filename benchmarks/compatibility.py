@@ -28,6 +28,7 @@ from perfkit.workloads.table import load_workload
 VARIANTS = (
     "amp",
     "amp:dtype=fp16",
+    "fused_ce",
     "flash",
     "flash:backend=math",
     "ckpt",
@@ -60,7 +61,7 @@ def train(rank: int, names: tuple[str, ...], folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=RANKS)
     workload = load_workload(
-        WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 32, "vocab": 64}), device="cpu"
+        WorkloadSpec(name="gpt", params={"size": "nano", "batch_size": 16, "seq_len": 32, "vocab": 64}), device="cpu"
     )
     torch.manual_seed(0)
     state = TrainState(

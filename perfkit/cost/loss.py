@@ -10,6 +10,7 @@ from perfkit.cost.args import (
     UnmodelledError,
     broadcast,
     dtype_argument,
+    matrix,
     numel,
     optional_tensor,
     out_bytes,
@@ -50,6 +51,17 @@ def _nll(args: Args) -> OpCost:
     kept = rows if len(args) > 3 and args[3] == _NO_REDUCTION else 1
     nbytes = read_bytes(target, weight) + out_bytes(rows, x.dtype) + out_bytes(kept + 1, x.dtype)
     return vector(2 * rows, nbytes, x.dtype, "loss")
+
+
+def _linear_cross_entropy(args: Args) -> OpCost:
+    """_linear_cross_entropy_batch_chunked(input, linear_weight, target, ..., compute_input_grad (12),
+    compute_linear_weight_grad (13), ...): logits and, in the same pass, the gradients, a matrix product each.
+    """
+    x, weight = tensor(args, 0, 2), tensor(args, 1, 2)
+    gradients = [given for given, wanted in ((x, args[12]), (weight, args[13])) if wanted is True]
+    flops = 2.0 * x.shape[0] * x.shape[1] * weight.shape[0] * (1 + len(gradients))
+    nbytes = read_bytes(x, weight, tensor(args, 2)) + sum(out_bytes(numel(it), it.dtype) for it in gradients)
+    return matrix(flops, nbytes, x.dtype, "matrix product")
 
 
 def _nll_backward(args: Args) -> OpCost:
@@ -142,6 +154,7 @@ FORMULAS: dict[str, Formula] = {
     "aten::multilabel_margin_loss_forward": _classes,
     "aten::soft_margin_loss": _pair(5),  # two products, exp, add, log
     "aten::soft_margin_loss_backward": _pair_backward(6),
+    "torch_nn::_linear_cross_entropy_batch_chunked": _linear_cross_entropy,
     "aten::_ctc_loss": _ctc,
     "aten::_ctc_loss_backward": _ctc_backward,
     "aten::mse_loss": _pair(2),  # subtract, square

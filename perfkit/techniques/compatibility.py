@@ -54,6 +54,11 @@ CLASHES = (
     Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
     Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),
     Clash(
+        "amp:dtype=fp16",
+        "fused_ce",
+        "its gradients are made in fp16 in the forward pass, before the loss is scaled: the losses are not kept",
+    ),
+    Clash(
         "flash:backend=math",
         "compile",
         "torch.compile takes math attention apart into the very ops of explicit attention, so nothing could show that "

@@ -13,6 +13,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "channels_last": "perfkit.techniques.channels_last:ChannelsLast",
         "inplace": "perfkit.techniques.inplace:Inplace",
         "flash": "perfkit.techniques.flash:Flash",
+        "fused_ce": "perfkit.techniques.fused_ce:FusedCe",
         "ckpt": "perfkit.techniques.ckpt:Ckpt",
         "compile": "perfkit.techniques.compile:Compile",
         "ddp": "perfkit.techniques.ddp:Ddp",

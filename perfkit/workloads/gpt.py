@@ -18,7 +18,7 @@ from torch import nn
 from perfkit.errors import UsageError, unknown_name
 from perfkit.workloads import synthetic
 from perfkit.workloads.parameters import Count, Parameters
-from perfkit.workloads.workload import Batch, Workload, adamw
+from perfkit.workloads.workload import Batch, LinearLoss, Workload, adamw
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ class Gpt(Parameters):
             loss=_loss,
             blocks=lambda _model: tuple(f"blocks.{index}" for index in range(shape.layers)),
             use_sdpa=use_sdpa,
+            linear_loss=_linear_loss,
             model_flops_per_unit=float(flops_per_token(shape, seq_len)),
             description=f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, vocab {shape.vocab:,}, "
             f"{shape.parameters / 1e6:,.1f}M parameters, batch {shape.batch_size} x {seq_len} tokens",
@@ -167,7 +168,7 @@ class Block(nn.Module):
 
 
 class GptModel(nn.Module):
-    """Token ids (batch, time) -> logits (batch, time, vocab)."""
+    """Token ids (batch, time) -> logits (batch, time, vocab), or with targets (batch, time) -> the loss."""
 
     def __init__(self, shape: Shape, seq_len: int) -> None:
         super().__init__()
@@ -182,11 +183,16 @@ class GptModel(nn.Module):
             if name.endswith(("attention.out.weight", "mlp.2.weight")):  # GPT-2: the deeper, the smaller the branches
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * shape.layers))
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, ids: torch.Tensor, targets: torch.Tensor | None = None, loss: LinearLoss | None = None
+    ) -> torch.Tensor:
         x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device))
         for block in self.blocks:
             x = block(x)
-        logits: torch.Tensor = self.head(self.norm(x))
+        x = self.norm(x)
+        if targets is not None and loss is not None:
+            return loss(x.flatten(0, 1), self.head.weight, targets.flatten())
+        logits: torch.Tensor = self.head(x)
         return logits
 
 
@@ -212,3 +218,8 @@ def _batch(generator: torch.Generator, shape: Shape, seq_len: int) -> Batch:
 def _loss(model: nn.Module, batch: Batch) -> torch.Tensor:
     logits = model(batch["inputs"])
     return F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten())
+
+
+def _linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
+    found: torch.Tensor = model(batch["inputs"], batch["targets"], loss)
+    return found

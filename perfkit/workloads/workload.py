@@ -14,6 +14,9 @@ from perfkit.workloads.training import Losses, Training
 # A batch is a mapping of names to tensors, on the CPU when made; the worker moves it to the device.
 Batch = dict[str, torch.Tensor]
 Optimizers = Optimizer | Mapping[str, Optimizer] | Sequence[Optimizer]
+# The loss of features (n, width) under an output layer's weight (classes, width), given the n right classes.
+LinearLoss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+WithLinearLoss = Callable[[nn.Module, Batch, LinearLoss], torch.Tensor]
 
 
 def _no_blocks(_model: nn.Module) -> tuple[str, ...]:
@@ -41,6 +44,8 @@ class Workload:
             per-block compilation work on; outermost first, never nested.
         use_sdpa: switches the model from explicit attention (the baseline) to
             `torch.nn.functional.scaled_dot_product_attention`; None where there is no attention to switch.
+        linear_loss: the loss once more, with the output layer and the cross-entropy of its logits left to the given
+            function; it calls the model as `loss` does. None where there is no such layer.
         model_flops_per_unit: FLOPs per unit of forward and backward by a closed form; None where none is known.
         description: one line of sizes, for the report.
     """
@@ -55,6 +60,7 @@ class Workload:
     step: Callable[[Training, Batch], Losses] | None = None
     blocks: Callable[[nn.Module], tuple[str, ...]] = _no_blocks
     use_sdpa: Callable[[nn.Module], None] | None = None
+    linear_loss: WithLinearLoss | None = None
     model_flops_per_unit: float | None = None
     description: str = ""
 

@@ -1,0 +1,136 @@
+"""`fused_ce`: the output layer and the cross-entropy in one op, in chunks, so that no logits are kept."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Package, Stage, Technique
+from perfkit.workloads.workload import LinearLoss, WithLinearLoss
+
+_WHOLE = "aten::cross_entropy_loss"
+_OP = "torch_nn::_linear_cross_entropy_batch_chunked"
+
+
+class FusedCe(Technique):
+    """Fused linear cross-entropy: the matrix product of the output layer and the loss of its logits in one op.
+
+    Logits are made for a chunk of the tokens at a time, and their gradients in the same go, so that what is kept for
+    backward is the gradient of the features (tokens x width) and of the weight (vocabulary x width) instead of the
+    features and the logits (tokens x vocabulary): vocabulary x (tokens - width) elements less.
+
+    - `torch`: `torch.nn.functional.linear_cross_entropy` with `LinearCrossEntropyOptions` (torch 2.13). `chunk` is the
+      number of tokens in a chunk; 0 leaves it to torch.
+    - `liger`: Liger's Triton kernels, on GPUs.
+
+    The workload says where its output layer is (`linear_loss`): `gpt` does, and others are skipped with that reason.
+
+    Where a batch has no more tokens than the model is wide, nothing could be saved and it is skipped.
+    With `amp` the op takes 16-bit operands, and the loss itself is rounded to them.
+
+    The op must be called and no cross-entropy of whole logits be left; without `amp`, which keeps copies of weights,
+    the forward pass must leave no more bytes allocated for backward than the unmodified model's.
+    """
+
+    name: ClassVar[str] = "fused_ce"
+    summary: ClassVar[str] = "output layer and cross-entropy in one op, in chunks: no logits are kept"
+    when: ClassVar[str] = "where the vocabulary is large and a batch has many more tokens than the model is wide"
+    costs: ClassVar[str] = "smaller matrix products, and gradients of the output layer held from the forward pass on"
+    paper: ClassVar[str] = (
+        "Hsu et al., Liger Kernel: Efficient Triton Kernels for LLM Training, 2024, https://arxiv.org/abs/2410.10989"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("fused_ce", "fused_ce:backend=liger")
+    stage: ClassVar[Stage] = Stage.MODEL
+
+    backend: Literal["torch", "liger"] = "torch"
+    chunk: Annotated[int, msgspec.Meta(ge=0, description="tokens in a chunk; 0: as the library chooses")] = 0
+
+    def __post_init__(self) -> None:
+        if self.backend == "liger" and self.chunk:
+            raise ValueError("chunk belongs to backend=torch; Liger chooses its chunks itself")
+
+    def package(self) -> Package | None:
+        return Package("liger_kernel", "liger-kernel") if self.backend == "liger" else None
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if self.backend == "liger":
+            return None if device.type == "cuda" else "Liger's kernels are written in Triton and run on GPUs only"
+        if not hasattr(torch.nn, "LinearCrossEntropyOptions"):
+            return f"torch {torch.__version__} has no chunked linear_cross_entropy; torch 2.13 has"
+        return None
+
+    def apply(self, state: TrainState) -> TrainState:
+        linear_loss = state.workload.linear_loss
+        if linear_loss is None:
+            raise UnavailableError(
+                f"the workload {state.workload.name} does not say where its output layer is (linear_loss)"
+            )
+        tokens, width = _tokens_and_width(linear_loss, state)
+        if tokens <= width:
+            raise UnavailableError(
+                f"nothing to save: for each class, {width} gradients of its weight would take the place of {tokens} "
+                "logits; it pays where a batch has more tokens than the model is wide"
+            )
+        fused = self._loss(state.device.type)
+        state.workload = replace(state.workload, loss=lambda model, batch: linear_loss(model, batch, fused))
+        return state
+
+    def _loss(self, device: str) -> LinearLoss:
+        if self.backend == "torch":
+            made = torch.nn.LinearCrossEntropyOptions
+            options = made(batch_chunk_size=self.chunk, chunking_method=None) if self.chunk else made()
+            fused: LinearLoss = partial(F.linear_cross_entropy, options=options)
+        else:
+            from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
+
+            liger = LigerFusedLinearCrossEntropyLoss()
+
+            def fused(features: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+                found: torch.Tensor = liger(weight, features, targets)
+                return found
+
+        def loss(features: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            """Autocast knows a linear layer, but not this op, and would cast in the midst of it."""
+            if not torch.is_autocast_enabled(device):
+                return fused(features, weight, targets)
+            dtype = torch.get_autocast_dtype(device)
+            with torch.autocast(device, enabled=False):
+                return fused(features.to(dtype), weight.to(dtype), targets)
+
+        return loss
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        runs = f"op_calls:{_OP}" if self.backend == "torch" else "kernel_calls:liger_cross_entropy_kernel*"
+        claims = [
+            self._claim("the fused op runs", runs, Relation.AT_LEAST, 1.0),
+            self._claim("no cross-entropy of whole logits is left", f"op_calls:{_WHOLE}", Relation.AT_MOST, 0.0),
+        ]
+        if "amp" not in state.applied:  # which keeps copies of the weights, too
+            saved = self._claim("less is saved for backward", "saved_tensor_bytes", Relation.AT_MOST, 1.0)
+            claims.append(msgspec.structs.replace(saved, relative_to="reference_saved_tensor_bytes"))
+        return tuple(claims)
+
+    def _claim(self, statement: str, fact: str, relation: Relation, value: float) -> Claim:
+        return Claim(technique=self.name, statement=statement, fact=fact, relation=relation, value=value)
+
+
+def _tokens_and_width(linear_loss: WithLinearLoss, state: TrainState) -> tuple[int, int]:
+    """How many features a microbatch has and how wide they are, by one forward pass."""
+    shapes: list[torch.Size] = []
+
+    def seen(features: torch.Tensor, _weight: torch.Tensor, _targets: torch.Tensor) -> torch.Tensor:
+        shapes.append(features.shape)
+        return features.sum()
+
+    batch = state.workload.make_batch(torch.Generator().manual_seed(0))
+    devices = [state.device] if state.device.type == "cuda" else []
+    with torch.no_grad(), torch.random.fork_rng(devices=devices):
+        linear_loss(state.model, {name: tensor.to(state.device) for name, tensor in batch.items()}, seen)
+    ((tokens, width),) = shapes
+    return tokens, width
