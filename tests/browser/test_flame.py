@@ -114,6 +114,39 @@ def test_a_change_is_coloured_by_its_direction(open_report: Any) -> None:
     assert "before 1.00 ms" in str(page.locator(".block", has_text="Attention_1").get_attribute("title"))
 
 
+def test_what_is_gone_is_hatched_as_wide_as_it_was_and_not_there_by_kind_of_work(open_report: Any) -> None:
+    analysis = sample.realistic()
+    change = analysis.difference
+    assert change is not None
+    # Before, Attention_1 was Other_1, of half the time that the whole takes now.
+    other = replace(FLAME, names=("Net_0", "Other_1", *FLAME.names[2:]), values={"time": (0.009, 0.005, 0.004) * 2})
+    after = tuple(replace(trace, flames=(FLAME,)) for trace in analysis.traces)
+    changed = replace(change, before_trace=replace(change.before_trace, flames=(other,)))
+    report = open_report(replace(analysis, traces=after, difference=changed))
+    page = report.page
+    report.visit("flame")
+    gone = page.locator(".block.gone", has_text="Other_1")
+    assert "gone; before 5.00 ms" in str(gone.get_attribute("title"))
+    assert blocks(page)["Other_1"] == round(5 / 15, 3)
+    assert blocks(page)["Attention_1"] == round(6 / 15, 3)
+    page.get_by_label("Colour").select_option("work")
+    assert "Other_1" not in blocks(page)
+    assert blocks(page)["Attention_1"] == 0.6
+    assert report.complaints == []
+
+
+def test_paper_has_all_of_it_whatever_was_zoomed_to(open_report: Any) -> None:
+    report = open_report(with_flames(FLAME))
+    page = report.page
+    report.visit("flame")
+    page.locator(".block", has_text="Linear_2").click()
+    assert "Attention_1" not in blocks(page)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert blocks(page)["Attention_1"] == 0.6
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert "Attention_1" not in blocks(page)
+
+
 def test_a_graph_is_reached_by_tab_when_the_focused_block_is_not_drawn_any_more(open_report: Any) -> None:
     report = open_report(with_flames(FLAME, PHASES))
     page = report.page

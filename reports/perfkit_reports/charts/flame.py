@@ -39,6 +39,7 @@ MEASURES = (
     (FLOPS, "FLOPs", "FLOP"),
     (BYTES, "bytes moved", "B"),
 )
+GONE = " (gone)"
 _LARGEST = 12  # blocks told in words
 _LEAST = 0.02  # of the whole, where blocks are told in words
 _LONGEST = 200  # characters of a block's name
@@ -66,20 +67,25 @@ def flame(
 
 
 def tree(now: Flame, before: Flame | None = None) -> FlameTree:
-    """The blocks of a tree, with what each took before where there is such a tree."""
+    """The blocks of a tree; where there was one before, with what each took, and those that are gone."""
     labels: dict[tuple[str, str, str], int] = {}
     steps = paths(now)
-    label = tuple(labels.setdefault(_label(path), len(labels)) for path in steps)
     then = dict(zip(paths(before), range(len(before.name)), strict=True)) if before else {}
+    known = set(steps)
+    gone = [path for path in then if path not in known]
+    steps += gone
+    place = {path: number for number, path in enumerate(steps)}
+    label = tuple(labels.setdefault(_label(path), len(labels)) for path in steps)
     return FlameTree(
         labels=tuple(labels),
-        parent=now.parent,
+        parent=tuple(place.get(path[:-1], -1) for path in steps),
         label=label,
-        values=now.values,
+        values={measure: (*values, *(0.0 for _ in gone)) for measure, values in now.values.items()},
         before={
             measure: tuple(values[then[path]] if path in then else 0.0 for path in steps)
             for measure, values in (before.values.items() if before else ())
         },
+        gone=len(gone),
     )
 
 
@@ -112,29 +118,32 @@ def _label(path: Path) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class _Line:
-    """A block in words: how deep it lies, its name and what it takes."""
+    """A block in words: how deep it lies, its name, what it takes and took before."""
 
     depth: int
     name: str
     value: float
     share: float
+    before: float
 
 
 def in_words(name: str, shown: FlameTree, measure: tuple[str, str, str]) -> Table | None:
     """The largest blocks, each below what it lies in."""
     lines = _lines(shown, measure[0])
+    before: Column[_Line] = Column("Before", lambda line: Cell(amount(line.before, measure[2]), value=line.before))
     columns: Sequence[Column[_Line]] = (
         Column("Block", lambda line: Cell("· " * line.depth + line.name, value=line.name), numeric=False, code=True),
-        Column(measure[1].capitalize(), lambda line: _amount(line.value, measure[2])),
+        Column(measure[1].capitalize(), lambda line: Cell(amount(line.value, measure[2]), value=line.value)),
+        *([before] if shown.before else []),
         Column("Share", lambda line: share(line.share), meter=True),
     )
     title = "The largest blocks"
     return Table(id=name, title=title, columns=columns, rows=lines, what="block") if lines else None
 
 
-def _amount(value: float, unit: str) -> Cell:
-    show = {"s": units.seconds, "FLOP": units.flops, "B": units.nbytes}[unit]
-    return Cell(show(value), value=value)
+def amount(value: float, unit: str) -> str:
+    """A value in the unit of its measure."""
+    return {"s": units.seconds, "FLOP": units.flops, "B": units.nbytes}[unit](value)
 
 
 def _lines(shown: FlameTree, measure: str) -> list[_Line]:
@@ -142,17 +151,17 @@ def _lines(shown: FlameTree, measure: str) -> list[_Line]:
     whole = sum(value for value, parent in zip(values, shown.parent, strict=False) if parent < 0)
     if not whole:
         return []
-    largest = sorted(
-        (place for place, value in enumerate(values) if value >= _LEAST * whole), key=lambda at: -values[at]
-    )
-    kept = {*largest[:_LARGEST]}
+    before = shown.before.get(measure, [0.0] * len(values))
+    sizes = [now + gone for now, gone in zip(values, shown.gone_within(measure), strict=True)]
+    largest = sorted((place for place, size in enumerate(sizes) if size >= _LEAST * whole), key=lambda at: -sizes[at])
     below: dict[int, list[int]] = {}
-    for place in sorted(kept, key=lambda at: -values[at]):
+    for place in largest[:_LARGEST]:
         below.setdefault(shown.parent[place], []).append(place)
 
     def walk(parent: int, depth: int) -> Iterator[_Line]:
         for place in below.get(parent, ()):
-            yield _Line(depth, shown.labels[shown.label[place]][0], values[place], values[place] / whole)
+            name = shown.labels[shown.label[place]][0] + (GONE if shown.is_gone(place) else "")
+            yield _Line(depth, name, values[place], values[place] / whole, before[place])
             yield from walk(place, depth + 1)
 
     return list(walk(-1, 0))

@@ -148,7 +148,7 @@ class Bars(Block):
 class FlameTree:
     """Nodes as columns, parents first (-1 above those at the top). `label` indexes `labels`: the name that is shown,
     the key by which it is chosen and which of the looks it has; both may be empty. `values` and those `before` a change
-    are by measure.
+    are by measure. The last nodes, as many as are `gone`, were there before only, and have no values.
     """
 
     labels: tuple[tuple[str, str, str], ...]
@@ -156,6 +156,20 @@ class FlameTree:
     label: tuple[int, ...]
     values: Mapping[str, tuple[float, ...]]
     before: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    gone: int = 0
+
+    def is_gone(self, node: int) -> bool:
+        """Whether it was there before only."""
+        return node >= len(self.parent) - self.gone
+
+    def gone_within(self, measure: str) -> list[float]:
+        """What was there before of each node that is gone, and in each other of the gone ones beneath it."""
+        kept = len(self.parent) - self.gone
+        sums = [0.0] * kept + list(self.before.get(measure, [0.0] * len(self.parent))[kept:])
+        for node in reversed(range(len(sums))):
+            if 0 <= self.parent[node] < kept:
+                sums[self.parent[node]] += sums[node]
+        return sums
 
 
 @dataclass(frozen=True, kw_only=True)

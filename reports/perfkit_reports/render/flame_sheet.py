@@ -14,7 +14,7 @@ def flame_sheet(block: Flame) -> dict[str, Any]:
     for tree in block.trees.values():
         places = [labels.setdefault(label, len(labels)) for label in tree.labels]
         made = {"parent": tree.parent, "label": [places[at] for at in tree.label], "values": _rounded(tree.values)}
-        trees.append({**made, "before": _rounded(tree.before)} if tree.before else made)
+        trees.append({**made, "before": _rounded(tree.before), "gone": tree.gone} if tree.before else made)
     return {
         "labels": list(labels),
         "order": list(block.trees),

@@ -44,11 +44,23 @@
     const key = (node) => (node < 0 ? "" : data.labels[tree.label[node]][1]);
     const values = () => tree.values[measure()];
     const of = (node) => (node < 0 ? (tree.below[-1] ?? []).reduce((sum, top) => sum + values()[top], 0) : values()[node]);
-    const below = (node) => [...(tree.below[node] ?? [])].sort((a, b) => values()[b] - values()[a]);
+    const isGone = (node) => node >= tree.parent.length - (tree.gone ?? 0);
+    const size = (node) => (byChange() ? of(node) + goneWithin(node) : of(node)); // how wide it is
+    const below = (node) => [...(tree.below[node] ?? [])].sort((a, b) => size(b) - size(a));
     const path = (node) => (node < 0 ? [-1] : [...path(tree.parent[node]), node]);
     const then = (node) => (node < 0 ? (tree.below[-1] ?? []).reduce((sum, top) => sum + before()[top], 0) : before()[node]);
     const before = () => tree.before[measure()] ?? values().map(() => 0);
     const byChange = () => Boolean(tree.before) && field("colours").value === "change";
+
+    // What was there before of a node that is gone, or of the gone ones beneath another.
+    function goneWithin(node) {
+      const sums = ((tree.sums ??= {})[measure()] ??= tree.parent.reduceRight((sums, parent, at) => {
+        if (isGone(at)) sums[at] = before()[at];
+        if (!isGone(parent)) sums[parent] = (sums[parent] ?? 0) + (sums[at] ?? 0);
+        return sums;
+      }, {}));
+      return sums[node] ?? 0;
+    }
 
     // Where each block lies: what the zoomed one lies in is above it in full width.
     function layout() {
@@ -57,7 +69,7 @@
         found.push({ node, x, width, depth });
         let at = x;
         for (const child of below(node)) {
-          const part = of(node) > 0 ? (of(child) / of(node)) * width : 0;
+          const part = size(node) > 0 ? (size(child) / size(node)) * width : 0;
           if (part * area.clientWidth >= LEAST) put(child, at, part, depth + 1);
           at += part;
         }
@@ -74,9 +86,10 @@
       const change = (now - was) / Math.max(now, was, 1e-30);
       return Math.abs(change) < 0.01 ? "" : data.change[change > 0 ? 0 : 1];
     }
-    const strength = (node) => (byChange() ? `${Math.round(15 + 60 * Math.min(1, Math.abs(of(node) - then(node)) / Math.max(of(node), then(node), 1e-30)))}%` : "");
+    const strength = (node) => (byChange() && isGone(node) ? "35%" : byChange() ? `${Math.round(15 + 60 * Math.min(1, Math.abs(of(node) - then(node)) / Math.max(of(node), then(node), 1e-30)))}%` : "");
 
     function told(node) {
+      if (node >= 0 && isGone(node)) return `gone; before ${show[unit()](then(node))}, ${percent(then(node) / (then(-1) || 1))} ${data.whole}`;
       const parts = [`${show[unit()](of(node))}, ${percent(of(node) / (of(-1) || 1))} ${data.whole}`];
       if (node >= 0 && tree.parent[node] >= 0) parts.push(`${percent(of(node) / (of(tree.parent[node]) || 1))} of ${label(tree.parent[node])}`);
       if (tree.before) parts.push(then(node) ? `before ${show[unit()](then(node))}` : "new");
@@ -93,7 +106,7 @@
         ...places.map(({ node, x, width, depth, around }) => {
           const block = document.createElement("div");
           const chosen = perfkitSelection.has(key(node));
-          block.className = ["block", around && "around", hit(node) && "hit", chosen && "chosen"].filter(Boolean).join(" ");
+          block.className = ["block", around && "around", hit(node) && "hit", chosen && "chosen", node >= 0 && isGone(node) && "gone"].filter(Boolean).join(" ");
           block.dataset.node = node;
           block.setAttribute("role", "treeitem");
           block.setAttribute("aria-level", depth + 1);
@@ -187,13 +200,23 @@
         choosers.forEach((chooser, number) => (chooser.value = data.order[place][number]));
         choose(place);
         // No closer than it takes to see it.
-        to(path(tree.parent[node]).find((around) => (of(node) / (of(around) || 1)) * area.clientWidth >= READABLE) ?? tree.parent[node]);
+        to(path(tree.parent[node]).find((around) => (size(node) / (size(around) || 1)) * area.clientWidth >= READABLE) ?? tree.parent[node]);
         box.scrollIntoView({ block: "center" });
         area.querySelector(`[data-node="${node}"]`)?.focus({ preventScroll: true });
       },
     });
     perfkitSelection.on(draw);
     new ResizeObserver(() => area.clientWidth && draw()).observe(area);
+    // On paper: all of it.
+    let zoomed = null;
+    addEventListener("beforeprint", () => {
+      [zoomed, zoom] = [zoom, -1];
+      draw();
+    });
+    addEventListener("afterprint", () => {
+      [zoom, zoomed] = [zoomed ?? zoom, null];
+      draw();
+    });
     choose(0);
     draw();
   }

@@ -15,7 +15,7 @@ _INTRO = (
     "the keyboard, arrows move, Enter chooses and Backspace zooms out."
 )
 _BACKWARD = "Backward ops stand where their forward op was called."
-_GONE = "What is gone has no block."
+_GONE = "Hatched blocks are as wide as what they took before, and are gone or too small now."
 _SUMMED = "Work of several streams or threads is added up."
 _LEFT_OUT = "Blocks of less than {} of everything are left out."
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.analysis.model.flame import Flame
-from perfkit_reports.charts.flame import tree
+from perfkit_reports.charts.flame import in_words, tree
 from perfkit_reports.document.blocks import Flame as FlameBlock
 from perfkit_reports.render import markdown, terminal
 from perfkit_reports.render.flame_sheet import flame_sheet, legend
@@ -47,7 +47,28 @@ def test_blocks_have_the_keys_of_rows_and_dots() -> None:
 def test_what_was_before_is_matched_by_path() -> None:
     values = {"time": (0.005, 0.001, 0.004, 0.004, 0.004)}
     renamed = replace(FLAME, names=("Net_0", "Other_1", "aten::mm", "gemm_kernel", "no module"), values=values)
-    assert tree(FLAME, renamed).before["time"] == (0.005, 0.001, 0.0, 0.0, 0.0)
+    assert tree(FLAME, renamed).before["time"][:5] == (0.005, 0.001, 0.0, 0.0, 0.0)
+
+
+def test_what_is_gone_is_as_wide_as_it_was_where_it_was() -> None:
+    values = {"time": (0.005, 0.001, 0.004, 0.004, 0.004)}
+    renamed = replace(FLAME, names=("Net_0", "Other_1", "aten::mm", "gemm_kernel", "no module"), values=values)
+    made = tree(FLAME, renamed)
+    assert made.gone == 3, "Other_1, its op and its kernel"
+    assert [made.labels[label][0] for label in made.label[5:]] == ["Other_1", "aten::mm", "gemm_kernel"]
+    assert made.parent[5:] == (0, 5, 6)
+    assert made.values["time"][5:] == (0.0, 0.0, 0.0)
+    assert made.gone_within("time") == [0.004, 0.0, 0.0, 0.0, 0.0, 0.004, 0.004, 0.004], "Net_0 has it once"
+    assert made.gone_within("flops") == [0.0] * 8, "of which nothing was known before"
+    words = in_words("words", made, ("time", "time", "s"))
+    assert words is not None
+    assert column(words, "Block")[-4:] == [
+        "· Other_1 (gone)",
+        "· · aten::mm (gone)",
+        "· · · gemm_kernel (gone)",
+        "no module",
+    ]
+    assert column(words, "Before")[0] == "5.00 ms"
 
 
 def test_only_what_is_known_can_be_the_width_and_only_what_is_there_is_in_the_legend() -> None:
