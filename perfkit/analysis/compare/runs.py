@@ -8,6 +8,7 @@ import perfkit
 from perfkit.analysis.compare.difference import bare, difference
 from perfkit.analysis.compare.environments import Effect, differences
 from perfkit.analysis.compare.figures import compared_figures
+from perfkit.analysis.compare.ranks import same_rank
 from perfkit.analysis.compare.sides import Loaded, load, named_apart
 from perfkit.analysis.model.comparison import Comparison, Differing, Side
 from perfkit.devices.peak import CPU
@@ -33,7 +34,8 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
         raise UsageError(
             f"name 2 to {MOST_COMPARED} runs to compare: {len(runs)} {'was' if len(runs) == 1 else 'were'} named"
         )
-    loaded = named_apart([load(str(run)) for run in runs])
+    compared = same_rank([load(str(run)) for run in runs])
+    loaded = named_apart(compared.runs)
     sides = tuple(each.side for each in loaded)
     differing = tuple(entry for side in sides[1:] for entry in _differing(sides[0], side))
     if not anyway:
@@ -52,6 +54,8 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
         ),
         differing=differing,
         warnings=tuple(_warnings(loaded, differing)),
+        rank_note=compared.note,
+        ranks=compared.steps,
     )
 
 

@@ -1,10 +1,10 @@
 """From what is named to the run behind it: a suite's variant, a report on traces or memory, or a file of either."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msgspec.structs import replace
+from msgspec.structs import replace as with_fields
 
 from perfkit.analysis.memory.file import analyse_memory
 from perfkit.analysis.memory.read import read_memory_analysis
@@ -15,7 +15,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.suite.analyse import Examined, examine
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.trace.analyse import WHOLE_RANKS, analyse_traces
 from perfkit.analysis.trace.read import read_trace_analysis
 from perfkit.errors import RunFormatError, UsageError, unknown_name
 from perfkit.store.layout import SUITE_FILE, rank_folder
@@ -35,10 +35,16 @@ _OTHERS = {CHECK_FILE: "a check", COMPARISON_FILE: "a comparison", PROCESS_FILE:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A side before it has a name of its own, with the variant whose figures it has, if it is one."""
+    """A side before it has a name of its own, with the variant whose figures it has, if it is one.
+
+    `ranks` are the traces of all its ranks that keep every row, and `straggler` is the label of the one that the others
+    wait for, if one stands out.
+    """
 
     side: Side
     variant: Variant | None = None
+    ranks: tuple[RankTrace, ...] = ()
+    straggler: str = ""
 
 
 def load(named: str) -> Loaded:
@@ -102,6 +108,8 @@ def _of_suite(path: str, variant: str, examined: Examined) -> Loaded:
             live=tuple(_live(Path(path), runs)),
         ),
         chosen,
+        tuple(trace for trace in passes.traces if trace.steps),
+        passes.fleet.straggler if passes.fleet else "",
     )
 
 
@@ -124,7 +132,9 @@ def _live(folder: Path, runs: VariantRuns) -> Iterator[LivePoint]:
 
 def _of_traces(path: str, analysis: TraceAnalysis) -> Loaded:
     trace = analysis.traces[0]
-    return Loaded(_traced(path, trace, analysis.created_at, trace.label if len(analysis.traces) > 1 else ""))
+    side = _traced(path, trace, analysis.created_at, trace.label if len(analysis.traces) > 1 else "")
+    straggler = analysis.fleet.straggler if analysis.fleet else ""
+    return Loaded(side, ranks=analysis.traces[:WHOLE_RANKS], straggler=straggler)
 
 
 def _traced(path: str, trace: RankTrace, created_at: str, of: str) -> Side:
@@ -171,11 +181,12 @@ def named_apart(loaded: Sequence[Loaded]) -> tuple[Loaded, ...]:
         name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
         for place, name in enumerate(names)
     )
-    return tuple(Loaded(_called(each.side, name), each.variant) for each, name in zip(loaded, numbered, strict=True))
+    return tuple(replace(each, side=_called(each.side, name)) for each, name in zip(loaded, numbered, strict=True))
 
 
 def _called(side: Side, name: str) -> Side:
-    return replace(side, name=name, trace=None if side.trace is None else replace(side.trace, label=name, timelines=()))
+    trace = None if side.trace is None else with_fields(side.trace, label=name, timelines=())
+    return with_fields(side, name=name, trace=trace)
 
 
 def _end(path: str, depth: int) -> str:

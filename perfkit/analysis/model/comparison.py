@@ -76,10 +76,18 @@ class Differing(Struct):
     times: bool
 
 
+class RankSteps(Struct):
+    """The traced step of a rank in each run, in their order; None where a run does not have the rank."""
+
+    rank: int
+    steps_s: tuple[float | None, ...]
+
+
 class Comparison(Struct, Shown):
     """Everything that a comparison shows: the first of `sides` is what the others are held against.
 
-    `differences` are those of the traces of the others, called as the sides; a side without a trace has none.
+    `differences` are those of the traces of the others, called as the sides; a side without a trace has none. Of
+    runs of several ranks `rank_note` says which one is compared, and `ranks` are the steps of those that all have.
     """
 
     subject: ClassVar[str] = "compare"
@@ -94,3 +102,5 @@ class Comparison(Struct, Shown):
     differences: tuple[TraceDifference, ...]
     differing: tuple[Differing, ...]
     warnings: tuple[str, ...] = ()
+    rank_note: str = ""
+    ranks: tuple[RankSteps, ...] = ()

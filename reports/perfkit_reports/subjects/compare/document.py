@@ -21,7 +21,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
 from perfkit_reports.palette import Style, styles
 from perfkit_reports.subjects import memory as of_memory
-from perfkit_reports.subjects.compare import categories, figures, headline, steps
+from perfkit_reports.subjects.compare import categories, figures, headline, ranks, steps
 from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.subjects.trace import changes, flame, step
 from perfkit_reports.subjects.trace.chosen import chosen
@@ -48,7 +48,7 @@ def document(comparison: Comparison) -> Document:
         created_at=comparison.created_at,
         eyebrow=(f"{len(comparison.sides)} runs", comparison.created_at[:10]),
         lead=tuple(f"{line}." for line in headline.remarks(comparison)),
-        summary=(figures.table(comparison),),
+        summary=(figures.table(comparison), *ranks.by_rank(comparison)),
         warnings=tuple(f"{line}." for line in (*comparison.warnings, *_notes(comparison))),
         sections=(*(section for section in told if section is not None), _runs(comparison)),
         data=_data(comparison),
@@ -167,6 +167,7 @@ def _data(comparison: Comparison) -> tuple[Data, ...]:
         Data("figures", schema, lambda: [row for figure in comparison.figures for row in _values(figure, sides)]),
         plain("runs", Side, sides),
         plain("differing", Differing, comparison.differing),
+        Data("ranks", {"rank": int, "run": str, "step_s": float}, lambda: list(ranks.rows(comparison))),
         owned("changes", ChangeRow, {"run": str}, differences, lambda each: each.changes),
         owned("changed_groups", GroupChange, {"run": str}, differences, _groups),
         owned(

@@ -16,8 +16,8 @@ _CAPTION = (
     "Changes are against the first run. Where a figure has an interval for both and these overlap, the change is not "
     "decided; without intervals it is what two processes did, and no verdict."
 )
-# A change of less than this is none.
-_EQUAL = 0.0005
+# A change of less than this is none; from the other on it is told as a multiple.
+_EQUAL, _MANIFOLD = 0.0005, 4.0
 
 
 def table(comparison: Comparison) -> Table:
@@ -53,10 +53,11 @@ def _amount(figure: ComparedFigure, place: int) -> Cell:
     change = amount.value / first.value - 1
     if abs(change) < _EQUAL:
         return replace(shown, detail="the same")
+    said = signed(change) if change < _MANIFOLD else f"{units.significant(change + 1)} times"
     if undecided(first, amount):
-        return replace(shown, detail=f"{signed(change)}, not decided", tone="unsure")
+        return replace(shown, detail=f"{said}, not decided", tone="unsure")
     good = {"less": change < 0, "more": change > 0}.get(figure.better)
-    return replace(shown, detail=signed(change), tone="" if good is None else "good" if good else "bad")
+    return replace(shown, detail=said, tone="" if good is None else "good" if good else "bad")
 
 
 def told(value: float, unit: str) -> str:

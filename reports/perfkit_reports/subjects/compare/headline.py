@@ -6,6 +6,7 @@ from perfkit import units
 from perfkit.analysis.compare.figures import PEAK, STEP, TRACED_STEP, WATCHED_STEP
 from perfkit.analysis.compare.verdict import blamed, faster_or_slower, from_to
 from perfkit.analysis.model.comparison import Amount, ComparedFigure, Comparison
+from perfkit_reports.wording import sentence
 
 # A change of memory below this is not worth a word.
 _NOTABLE = 0.01
@@ -32,6 +33,8 @@ def headline(comparison: Comparison) -> str:
 
 def remarks(comparison: Comparison) -> Iterator[str]:
     """What the headline's figure is, and each of several runs."""
+    if comparison.rank_note:
+        yield sentence(comparison.rank_note).removesuffix(".")
     step = step_figure(comparison)
     if step is None:
         return
@@ -97,4 +100,5 @@ def _memory(comparison: Comparison, place: int) -> list[str]:
     if abs(change) < _NOTABLE:
         return ["the same peak memory"]
     word = "more" if change > 0 else "less"
-    return [f"{units.percent(abs(change), 0)} {word} peak memory ({units.nbytes(first)} to {units.nbytes(other)})"]
+    much = f"{units.percent(abs(change), 0)} {word}" if change < 1 else f"{units.significant(change + 1)} times the"
+    return [f"{much} peak memory ({units.nbytes(first)} to {units.nbytes(other)})"]

@@ -1,0 +1,70 @@
+"""Which ranks of runs are held against each other: the same one of all, the one that matters most."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from msgspec.structs import replace as with_fields
+
+from perfkit.analysis.compare.sides import Loaded
+from perfkit.analysis.model.comparison import RankSteps
+from perfkit.analysis.model.trace import RankTrace
+
+
+class SameRank(NamedTuple):
+    """The runs with the trace of the rank that is compared, a sentence on which it is, and the steps of all ranks.
+
+    The sentence and the steps are empty where no run has several ranks.
+    """
+
+    runs: tuple[Loaded, ...]
+    note: str = ""
+    steps: tuple[RankSteps, ...] = ()
+
+
+def same_rank(loaded: Sequence[Loaded]) -> SameRank:
+    """Of the run with the longest traced step its straggler, else its slowest rank, where all runs have it; else the
+    first rank that all have; else of each run its first.
+    """
+    traced = [each for each in loaded if each.ranks]
+    if len(traced) < 2 or all(len(each.ranks) == 1 for each in traced):
+        return SameRank(tuple(loaded))
+    numbers = [{trace.rank for trace in each.ranks if trace.rank is not None} for each in traced]
+    common = sorted(numbers[0].intersection(*numbers[1:]))
+    slow = max(traced, key=lambda each: max(trace.step_s for trace in each.ranks))
+    slowest = max(slow.ranks, key=lambda trace: trace.step_s)
+    wanted = next((trace for trace in slow.ranks if trace.label == slow.straggler), slowest)
+    if wanted.rank in common:
+        rank = wanted.rank
+        why = "the straggler" if wanted.label == slow.straggler else "the slowest rank"
+        note = f"rank {rank} of each run is compared, {why} of the run with the longest step"
+    elif common:
+        rank = common[0]
+        note = f"rank {rank} of each run is compared, the first that all have"
+    else:
+        rank = None
+        note = "the runs have no rank in common: the first of each is compared"
+    return SameRank(
+        tuple(_with(each, rank) for each in loaded),
+        note,
+        tuple(RankSteps(rank=number, steps_s=tuple(_step(each, number) for each in loaded)) for number in common),
+    )
+
+
+def _with(run: Loaded, rank: int | None) -> Loaded:
+    trace = _of(run, rank) or next(iter(run.ranks), None)
+    if trace is None or run.side.trace is None:
+        return run
+    side = run.side
+    if side.kind == "trace":
+        side = with_fields(side, of=trace.label if len(run.ranks) > 1 else "", memory=trace.memory)
+    return replace(run, side=with_fields(side, trace=trace))
+
+
+def _of(run: Loaded, rank: int | None) -> RankTrace | None:
+    return next((trace for trace in run.ranks if rank is not None and trace.rank == rank), None)
+
+
+def _step(run: Loaded, rank: int) -> float | None:
+    trace = _of(run, rank)
+    return trace.step_s if trace is not None else None

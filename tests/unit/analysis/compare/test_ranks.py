@@ -1,0 +1,68 @@
+"""Of runs with several ranks the same one is compared."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from perfkit.analysis.compare.runs import compare_runs
+from perfkit.analysis.model.comparison import Comparison
+from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.files import write_json
+from perfkit.store.summary import TRACE_REPORT_FILE
+from tests.fixtures.gpu_traces import training_file
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
+
+
+def job(folder: Path, **slower: float) -> Path:
+    """The report on a job of some ranks, by their numbers: `r0=1.0, r1=1.5`."""
+    analysis = analyse_traces(str(training_file(folder.parent / "trace.json", rank=0, world_size=8)))
+    (trace,) = analysis.traces
+    ranks = {int(name[1:]): times for name, times in slower.items()}
+    traces = [replace(trace, label=f"r{rank}", rank=rank, step_s=trace.step_s * ranks[rank]) for rank in ranks]
+    write_json(folder / TRACE_REPORT_FILE, replace(analysis, traces=tuple(traces)))
+    return folder
+
+
+def compared(found: Comparison) -> list[int | None]:
+    return [side.trace.rank for side in found.sides if side.trace is not None]
+
+
+def test_the_slowest_rank_of_the_slowest_run_is_compared_with_the_same_one(tmp_path: Path) -> None:
+    found = compare_runs([job(tmp_path / "a", r0=1.0, r1=1.0), job(tmp_path / "b", r0=1.0, r1=1.5)])
+    assert compared(found) == [1, 1]
+    assert found.rank_note == ("rank 1 of each run is compared, the slowest rank of the run with the longest step")
+    assert [row.rank for row in found.ranks] == [0, 1]
+    before, after = found.ranks[0].steps_s
+    assert before == after
+    before, after = found.ranks[1].steps_s
+    assert before is not None
+    assert after is not None
+    assert after > before
+    assert found.differences[0].notes == ()
+
+
+def test_what_one_run_does_not_have_is_not_compared(tmp_path: Path) -> None:
+    found = compare_runs(
+        [training_file(tmp_path / "a.json", rank=0, world_size=8), job(tmp_path / "b", r0=1.0, r1=1.5)]
+    )
+    assert compared(found) == [0, 0]
+    assert "rank 0 of each run is compared, the first that all have" in found.rank_note
+    assert [row.rank for row in found.ranks] == [0]
+
+
+def test_runs_without_a_rank_in_common_say_so(tmp_path: Path) -> None:
+    found = compare_runs([job(tmp_path / "a", r2=1.0, r3=1.0), job(tmp_path / "b", r0=1.0, r1=1.5)])
+    assert compared(found) == [2, 0]
+    assert "no rank in common" in found.rank_note
+    assert any("different ranks" in note for note in found.differences[0].notes)
+    assert found.ranks == ()
+
+
+def test_of_single_ranks_nothing_is_said(tmp_path: Path) -> None:
+    found = compare_runs([training_file(tmp_path / "a.json"), training_file(tmp_path / "b.json", slower=1.5)])
+    assert (found.rank_note, found.ranks) == ("", ())
