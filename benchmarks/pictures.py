@@ -1,10 +1,14 @@
-"""Draws those pictures of docs/images that need no measurement: the report of the example trace.
+"""Draws the pictures of docs/images. They need Chromium, and playwright (make dev).
 
-    python -m benchmarks.pictures          needs Chromium, and playwright (make dev)
-
-The others show measured runs; they are taken by hand.
+python -m benchmarks.pictures                              the report of the example trace: needs no measurement
+python -m benchmarks.pictures --bench DIR --loop DIR --check DIR    those of measured runs, from their reports:
+    perfkit bench --technique amp,ckpt --workload gpt:size=nano --out DIR
+    perfkit run --out DIR train.py
+    perfkit check --against-ref REF --workload train.py:build --out DIR
 """
 
+import argparse
+import io
 import shutil
 import subprocess
 import sys
@@ -12,46 +16,98 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "examples" / "h100_qwen1.5_forward.json.gz"
 IMAGES = ROOT / "docs" / "images"
+COLOURS = 256  # of a saved picture: pages are flat, and files a third of the size
 
 
 def main() -> None:
-    """Analyse the trace, open its report, and save the pictures."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    """Draw the pictures of the folders that are given, of the example trace where none is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    drawings = {"bench": of_bench, "loop": of_loop, "check": of_check}
+    for name in drawings:
+        parser.add_argument(f"--{name}", type=Path, metavar="DIR")
+    given = {name: folder for name, folder in vars(parser.parse_args()).items() if folder is not None}
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        command = [sys.executable, "-m", "perfkit_cli", "analyze", str(TRACE), "--out", f"{folder}/report", "--quiet"]
-        subprocess.run(command, check=True)
-        chromium = playwright.chromium.launch(executable_path=browser)
-        page = chromium.new_page(viewport={"width": 1440, "height": 1200})
-        page.goto(f"file://{folder}/report/report.html")
-        page.locator("html[data-ready=true]").wait_for()
-        page.locator("#roofline").scroll_into_view_if_needed()
-        page.locator("#roofline .main-svg").first.wait_for()
-        page.locator("#roofline").screenshot(path=IMAGES / "trace_roofline.png")
-        page.locator("#savings").screenshot(path=IMAGES / "trace_win.png")
-        page.locator("#flame").scroll_into_view_if_needed()
-        page.locator("#flame").screenshot(path=IMAGES / "flame.png")
-        page.locator("#timeline").scroll_into_view_if_needed()
-        page.locator("#timeline [data-step]").wait_for()
+        browser = playwright.chromium.launch(executable_path=executable)
+        for name, report in given.items():
+            drawings[name](browser, report)
+        if not given:
+            command = [sys.executable, "-m", "perfkit_cli", "analyze", str(TRACE), "--out", folder, "--quiet"]
+            subprocess.run(command, check=True)
+            of_trace(browser, Path(folder))
+        browser.close()
+
+
+def of_trace(browser: Browser, folder: Path) -> None:
+    """Sections of the report on a trace, and its beginning."""
+    page = opened(browser, folder, 1440, 1200)
+    for section in ("roofline", "savings", "flame", "timeline"):
+        page.locator(f"#{section}").scroll_into_view_if_needed()
+        if section == "roofline":
+            page.locator("#roofline .main-svg").first.wait_for()
         page.wait_for_timeout(500)  # drawn with the next frames
-        page.locator("#timeline").screenshot(path=IMAGES / "timeline.png")
-        beginning(IMAGES / "trace_win.png", 700)
-        page.evaluate("""() => document.querySelectorAll("main section:not(#summary):not(#timeline):not(#roofline)")
-            .forEach((section) => { section.style.display = "none"; })""")
-        page.evaluate("scrollTo(0, 0)")
-        page.locator("main").screenshot(path=IMAGES / "analyze.png")
-        beginning(IMAGES / "analyze.png", 1900)
-        chromium.close()
+        name = {"roofline": "trace_roofline", "savings": "trace_win"}.get(section, section)
+        page.locator(f"#{section}").screenshot(path=IMAGES / f"{name}.png")
+    page.evaluate("""() => document.querySelectorAll("main section:not(#summary):not(#timeline):not(#roofline)")
+        .forEach((section) => { section.style.display = "none"; })""")
+    page.evaluate("scrollTo(0, 0)")
+    page.locator("main").screenshot(path=IMAGES / "analyze.png")
+    for name, height in (("trace_roofline", None), ("trace_win", 700), ("flame", None), ("timeline", None)):
+        save_small(IMAGES / f"{name}.png", height)
+    save_small(IMAGES / "analyze.png", 1900)
 
 
-def beginning(picture: Path, height: int) -> None:
-    """Keep the first pixels."""
+def of_bench(browser: Browser, folder: Path) -> None:
+    """The beginning of a benchmark's report, its roofline, and its memory at the peak and over a step."""
+    page = opened(browser, folder, 1440, 1000)
+    page.screenshot(path=IMAGES / "report.png")
+    page.locator("#roofline").scroll_into_view_if_needed()
+    page.locator("#roofline .main-svg").first.wait_for()
+    page.locator("#roofline").screenshot(path=IMAGES / "roofline.png")
+    parts = []
+    for name in ("memory-peak", "memory-timeline-0"):
+        figure = page.locator(f"figure:has([data-figure={name}])")
+        figure.scroll_into_view_if_needed()
+        figure.locator(".main-svg").first.wait_for()
+        parts.append(Image.open(io.BytesIO(figure.screenshot())))
+    both = Image.new("RGB", (parts[0].width, sum(part.height + 12 for part in parts) - 12), "#f7f7f5")
+    both.paste(parts[0], (0, 0))
+    both.paste(parts[1], (0, parts[0].height + 12))
+    both.save(IMAGES / "memory.png")
+    for name in ("report", "roofline", "memory"):
+        save_small(IMAGES / f"{name}.png")
+
+
+def of_loop(browser: Browser, folder: Path) -> None:
+    """The beginning of the report on a loop."""
+    opened(browser, folder, 1280, 1150).screenshot(path=IMAGES / "attach.png")
+    save_small(IMAGES / "attach.png")
+
+
+def of_check(browser: Browser, folder: Path) -> None:
+    """A check's verdict, what stands out, and its quantities."""
+    opened(browser, folder, 1300, 1000).locator("main").screenshot(path=IMAGES / "check.png")
+    save_small(IMAGES / "check.png", 1500)
+
+
+def opened(browser: Browser, folder: Path, width: int, height: int) -> Page:
+    """The page of a report, ready."""
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.goto(f"file://{(folder / 'report.html').absolute()}")
+    page.locator("html[data-ready=true]").wait_for()
+    return page
+
+
+def save_small(picture: Path, height: int | None = None) -> None:
+    """Keep the first pixels, and fewer colours."""
     with Image.open(picture) as image:
-        image.crop((0, 0, image.width, min(height, image.height))).save(picture)
+        cut = image.convert("RGB").crop((0, 0, image.width, min(height or image.height, image.height)))
+    cut.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from perfkit_reports.names import middle, short_kernel
 from perfkit_reports.palette import LESS, MORE, NEUTRAL, Fill
 from perfkit_reports.wording import plural, signed_seconds
 
+_OUTSIDE_OPS = "not in ops: idle time, overlap"
 _SHOWN = 10
 
 Part = tuple[str, float]  # name, change in seconds per step
@@ -26,13 +27,13 @@ def by_op(difference: TraceDifference) -> list[Part]:
     """The largest changes, all others, what is no op; they sum to the total."""
     within = [row for row in difference.changes if row.phase != OUTSIDE]
     named = [(_name(row.name, row.phase, row.module), row.change_s) for row in within]
-    return _summed(named, difference, "other op", "other ops", "all that is no op: waiting, overlap")
+    return _summed(named, difference, "other op", "other ops", _OUTSIDE_OPS)
 
 
 def by_group(difference: TraceDifference, by: str) -> list[Part]:
     """The same of one way to sum changes up; parts of the step sum to it by themselves."""
     named = [(middle(group.name, 44), group.change_s) for group in difference.groups if group.by == by]
-    rest = "" if by == TIME else "all that is no op: waiting, overlap"
+    rest = "" if by == TIME else _OUTSIDE_OPS
     return _summed([part for part in named if part[1]], difference, f"other {by}", "", rest)
 
 

@@ -5,6 +5,7 @@ Dots of a series that is alone are coloured by kind of work; of several, each ha
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,7 @@ _LAYERS = {
     "phase": "phases □",
     "step": "whole step",
 }
+_CLOSE = 0.25  # of the logarithm of two bandwidths, whose names would lie on each other
 _COLOURS = "Colours are those of the {}; one alone is coloured by kind of work."
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
@@ -78,7 +80,7 @@ def _figure(plane: Plane, frame: Limits, *, alone: bool) -> Figure:
         margin={"l": 76, "r": 20, "t": 20, "b": 56},
         xaxis=_axis("arithmetic intensity (FLOP/byte)", frame.x0, frame.x1),
         yaxis=_axis("FLOP/s", frame.y0, frame.y1, tickformat="~s"),
-        annotations=[_roof_label(roof) for roof in lines] + _arrows(plane),
+        annotations=[_roof_label(roof, lines[:number]) for number, roof in enumerate(lines)] + _arrows(plane),
     )
 
 
@@ -189,13 +191,16 @@ def _axis(title: str, low: float, high: float, **style: Any) -> dict[str, Any]:
     return axis(title, type="log", range=ends, dtick=1, minor={"showgrid": False}, **style)
 
 
-def _roof_label(roof: Roof) -> Note:
-    """Along the roof: below its line where another lies close above it.
+def _roof_label(roof: Roof, others: Sequence[Roof]) -> Note:
+    """Along the roof: below its line where another lies close above it, further on where one of `others` is as steep.
 
     The page turns those named `slope ...` to lie along their line, whose angle depends on the size of the window, and
     leaves out names of `several` devices on a small screen.
     """
-    kind, along, anchor = ("flat", 1.0, {"xanchor": "right", "xshift": -2}) if roof.flat else ("slope", 0.22, {})
+    alike = sum(not other.flat and abs(math.log(other.ceiling.value / roof.ceiling.value)) < _CLOSE for other in others)
+    kind, along, anchor = (
+        ("flat", 1.0, {"xanchor": "right", "xshift": -2}) if roof.flat else ("slope", 0.22 + 0.3 * alike, {})
+    )
     return {
         "name": f"{kind} {'below' if roof.below else 'above'}{' several' if roof.device else ''}",
         "text": safe(roof.label, 72),

@@ -54,6 +54,7 @@ def _figure(block: Bars) -> Figure:
         traces,
         [bar.name for bar in block.bars],
         barmode="stack",
+        uniformtext={"mode": "hide", "minsize": 10},  # what does not fit would be too small to read
         margin={"l": 18, "r": 24, "t": 6, "b": 40},
         xaxis=axis(f"time ({unit})", range=[0, longest / scale], fixedrange=True)
         if block.to_scale

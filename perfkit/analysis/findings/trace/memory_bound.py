@@ -116,7 +116,7 @@ def norm_in_parts(view: TraceView) -> Iterator[Told]:
     if not any(row.name == "aten::rsqrt" for row in rows) or view.share(total_s(rows)) < NOTABLE:
         return
     yield view.gain(
-        "A normalisation is written as pointwise ops",
+        "A normalisation is written as elementwise ops",
         f"its parts take {view.took(total_s(rows))}: {named(rows)}",
         "Use F.rms_norm or F.layer_norm, or torch.compile.",
         total_s(rows),
@@ -137,7 +137,7 @@ def softmax_in_parts(view: TraceView) -> Iterator[Told]:
     if view.share(total_s(rows)) < NOTABLE:
         return
     yield view.gain(
-        "A softmax is written as pointwise ops and sums",
+        "A softmax is written as elementwise ops and sums",
         f"its parts take {view.took(total_s(rows))}: {named(rows)}",
         "Use F.softmax, F.log_softmax or F.cross_entropy, or torch.compile.",
         sum(total_s(group) - max(row.seconds for row in group) for group in written),

@@ -120,7 +120,7 @@ def device(trace: RankTrace) -> str:
         return trace.device_name
     if trace.reading.cut and trace.device == "cpu":  # profilers write what ran on devices last
         return "the host, as far as the file goes"
-    return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"a {trace.device} device that is not named")
+    return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"an unnamed {trace.device.upper()} device")
 
 
 def ceilings_of(traces: Sequence[RankTrace]) -> list[DeviceCeilings]:

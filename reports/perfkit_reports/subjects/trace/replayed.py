@@ -96,7 +96,7 @@ def _replayed(trace: RankTrace, end: str) -> Sequence[Block]:
         *table(f"what_ifs{end}", "What if", _WHAT_IFS, trace.what_ifs, "change", weight=Weight.BRIEF),
         Bars(
             id=f"critical-path-bars{end}",
-            title="Critical path",
+            title="By kind of work",
             bars=tuple({bar.name: bar for bar in bars}.values()),
             label="Shares of the critical path by kind of work",
             whole="of the critical path",

@@ -34,7 +34,7 @@ def groups(found: TraceDifference, by: str) -> dict[str, tuple[float, float]]:
 
 def test_ops_are_summed_up_by_kind_phase_and_module_without_what_ran_outside_of_steps() -> None:
     found = of(BEFORE, (row("aten::mm", 0.5, module="h.0.mlp"), row("aten::gelu", 0.1, module="h.0.act")))
-    assert groups(found, KIND) == {"GEMM": (0.4, 0.5), "pointwise": (0.2, 0.1)}
+    assert groups(found, KIND) == {"GEMM": (0.4, 0.5), "elementwise": (0.2, 0.1)}
     assert groups(found, PHASE) == {"forward": (0.5, 0.6), "backward": (0.1, 0.0)}
     assert groups(found, MODULE) == {"h.*.mlp": (0.4, 0.5), "h.*.act": (0.2, 0.1)}
 
@@ -62,7 +62,7 @@ def test_kernels_without_an_op_are_told_by_their_own_names() -> None:
         row("linked_gemm", 0.4, kind="kernel", op="aten::mm"),
     )
     found = of((), none, kernels=kernels)
-    assert groups(found, KIND) == {"GEMM": (0.0, 0.3), "pointwise": (0.0, 0.2)}
+    assert groups(found, KIND) == {"GEMM": (0.0, 0.3), "elementwise": (0.0, 0.2)}
     cut = of((), none, kernels=kernels[:1])
     assert groups(cut, KIND) == {"other ops": (0.0, 0.5)}, "a table that does not hold all of them tells nothing"
 
