@@ -92,7 +92,7 @@ def of_loop(browser: Browser, folder: Path) -> None:
 def of_check(browser: Browser, folder: Path) -> None:
     """A check's verdict, what stands out, and its quantities."""
     opened(browser, folder, 1300, 1000).locator("main").screenshot(path=IMAGES / "check.png")
-    save_small(IMAGES / "check.png", 1500)
+    save_small(IMAGES / "check.png", 1870)
 
 
 def opened(browser: Browser, folder: Path, width: int, height: int) -> Page:
