@@ -105,6 +105,32 @@ class Flows:
         return len(self.id)
 
 
+@dataclass(frozen=True)
+class Syncs:
+    """Who waited for what on a device, one row a record: `kind` indexes `SYNC_KINDS`.
+
+    Attributes:
+        time_ns: when the wait was asked for or began; `call` is the correlation id of the call that did.
+        stream: the stream that waits for an event, or that the host waits for; `device` is its device's number.
+        source: the stream on which the event was recorded, `record` the correlation id of the call that recorded it;
+            NONE for what waits for no event, or for one that was recorded before the trace began.
+    """
+
+    kind: NDArray[np.int8]
+    time_ns: Ints
+    call: Ints
+    device: Ints
+    stream: Ints
+    source: Ints
+    record: Ints
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+# The host waits for an event, a stream for an event, the host for a stream, the host for all of a device's context.
+SYNC_KINDS = ("Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
+
 FLOW_KINDS = ("launch", "backward", "op")  # to a kernel from its launch or its op; to a node from its op
 
 
@@ -166,6 +192,7 @@ class Trace:
     geometries: list[bytes]
     flows: Flows
     memory: MemoryEvents
+    syncs: Syncs
     source: str = ""
     runtime: str = ""
     thread_names: list[str] = field(default_factory=list)

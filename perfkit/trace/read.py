@@ -10,6 +10,7 @@ from perfkit.trace.model import (
     DEVICE_CATEGORIES,
     FLOW_KINDS,
     NONE,
+    SYNC_KINDS,
     Category,
     Collective,
     Flows,
@@ -18,6 +19,7 @@ from perfkit.trace.model import (
     Signature,
     Small,
     Stated,
+    Syncs,
     Trace,
 )
 from perfkit.trace.reading.classify import classify, place_on_devices, runtime_of
@@ -51,6 +53,7 @@ __all__ = [
     "DEVICE_CATEGORIES",
     "FLOW_KINDS",
     "NONE",
+    "SYNC_KINDS",
     "Category",
     "Collective",
     "Flows",
@@ -60,6 +63,7 @@ __all__ = [
     "Signature",
     "Small",
     "Stated",
+    "Syncs",
     "Trace",
     "read_trace",
 ]
@@ -198,6 +202,7 @@ def _trace(
         collectives=list(tables.collective),
         flows=collection.flows(),
         memory=collection.memory(),
+        syncs=collection.syncs(),
         untimed=untimed,
         **rows,
     )

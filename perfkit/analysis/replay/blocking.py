@@ -1,7 +1,6 @@
 """Calls of the runtime that block: which kernel each waited for, and what it costs by itself.
 
-A trace tells neither which stream a call waited for nor why it took long. What it shows is what ended just before the
-call returned.
+Few traces state which stream or event a call waited for. All show what ended just before the call returned.
 """
 
 import re
@@ -11,6 +10,7 @@ import numpy as np
 
 from perfkit.analysis.replay.device import Device
 from perfkit.analysis.replay.edges import Flags
+from perfkit.analysis.replay.synced import host_waits
 from perfkit.analysis.trace.host_calls import is_allocation
 from perfkit.analysis.trace.work.launches import synchronises
 from perfkit.trace.naming import named
@@ -134,7 +134,9 @@ def _waited_for(ops: Ops, device: Device, calls: Ints) -> Ints:
     ended = np.append(device.ended, 0)[candidate]
     before = np.append(called, 0)[candidate] < begin
     fits = unexplained & (candidate != NONE) & (ended >= begin) & (end - ended <= _RETURNS_NS) & before
-    return np.where(fits, candidate, result)
+    stated = host_waits(ops, device, calls)
+    holds = (stated != NONE) & (np.append(device.ended, 0)[stated] <= end)
+    return np.where(holds, stated, np.where(fits, candidate, result))
 
 
 def _holders(values: Ints) -> Ints:

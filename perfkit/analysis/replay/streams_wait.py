@@ -6,9 +6,10 @@ import numpy as np
 
 from perfkit.analysis.replay.device import Device
 from perfkit.analysis.replay.edges import Edge, Edges, Flags, Floats, edges
+from perfkit.analysis.replay.synced import states_waits, stream_waits
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import Category
+from perfkit.trace.read import Category, Ints
 
 # A kernel that begins this soon after one of another stream ended, for no reason that is known, waited for it.
 _SOON_NS = {"rocm": 30_000, "": 12_000}
@@ -20,17 +21,30 @@ _WAITS = re.compile(r"(cuda|hip)StreamWaitEvent|cuStreamWaitEvent(_ptsz)?")
 
 
 def by_events(ops: Ops, device: Device) -> Edges:
-    """Edges from the last kernel before an event's record to the first after the wait for it, where these fit.
+    """Edges from the last kernel before an event's record to the first after the wait for it.
 
-    Calls name neither event nor stream. A wait is for the event that its thread recorded last, which stands behind
-    what was launched last before; it holds up what is launched next. Where the recording contradicts that, or both
-    are of one stream, there is no edge.
+    As the trace states it, or else as its calls suggest. Where the recording contradicts that, or both are of one
+    stream, there is no edge.
+    """
+    source, target = stream_waits(ops, device) if states_waits(ops) else _by_calls(ops, device)
+    source, target = np.unique(np.stack([source, target]), axis=1)
+    fits = (device.lane[source] != device.lane[target]) & (device.ended[source] <= device.begun[target])
+    source, target = source[fits], target[fits]
+    lag = device.begun[target] - device.ended[source]
+    near = lag[lag <= _SOON_NS[""]]
+    usual = float(np.median(near)) if len(near) else 0.0
+    return edges(Edge.EVENT, source, target, np.minimum(lag, usual), carries=True)
+
+
+def _by_calls(ops: Ops, device: Device) -> tuple[Ints, Ints]:
+    """Calls name neither event nor stream. A wait is for the event that its thread recorded last, which stands behind
+    what was launched last before; it holds up what is launched next.
     """
     trace = ops.trace
     calls = trace.of(Category.LAUNCH)
     records = calls[named(trace, calls, lambda name: _RECORDS.fullmatch(name) is not None)]
     waits = calls[named(trace, calls, lambda name: _WAITS.fullmatch(name) is not None)]
-    sources, targets = [], []
+    sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     order = device.by_call
     for thread in np.unique(trace.thread[waits]).tolist():
         its = order[device.thread[order] == thread]
@@ -44,15 +58,7 @@ def by_events(ops: Ops, device: Device) -> Edges:
         good = (before >= 0) & (after < len(its))
         sources.append(its[before[good]])
         targets.append(its[after[good]])
-    if not sources:
-        return edges(Edge.EVENT, np.empty(0, np.int64), np.empty(0, np.int64), 0)
-    source, target = np.unique(np.stack([np.concatenate(sources), np.concatenate(targets)]), axis=1)
-    fits = (device.lane[source] != device.lane[target]) & (device.ended[source] <= device.begun[target])
-    source, target = source[fits], target[fits]
-    lag = device.begun[target] - device.ended[source]
-    near = lag[lag <= _SOON_NS[""]]
-    usual = float(np.median(near)) if len(near) else 0.0
-    return edges(Edge.EVENT, source, target, np.minimum(lag, usual), carries=True)
+    return np.concatenate(sources), np.concatenate(targets)
 
 
 def inferred(ops: Ops, device: Device, explained: Floats) -> Edges:

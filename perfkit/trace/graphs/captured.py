@@ -23,7 +23,7 @@ from perfkit.trace.matching import processes
 from perfkit.trace.modules import find_modules
 from perfkit.trace.naming import named, numbered
 from perfkit.trace.nesting import around_times, parents
-from perfkit.trace.read import NONE, Category, Flows, Ints, MemoryEvents, Signature, Small, Trace
+from perfkit.trace.read import NONE, Category, Flows, Ints, MemoryEvents, Signature, Small, Syncs, Trace
 
 # What vLLM calls the range around a capture, and SGLang the file of one: with how many tokens or sequences it was.
 _RANGE = re.compile(r"(?:\w+_)?capture_(\d{1,9})_\w+")
@@ -128,7 +128,8 @@ def _only(trace: Trace, events: Ints) -> Trace:
     }
     flows = Flows(**{column.name: getattr(trace.flows, column.name)[:0] for column in fields(trace.flows)})
     memory = MemoryEvents(**{column.name: getattr(trace.memory, column.name)[:0] for column in fields(trace.memory)})
-    return replace(trace, flows=flows, memory=memory, **columns)
+    syncs = Syncs(**{column.name: getattr(trace.syncs, column.name)[:0] for column in fields(trace.syncs)})
+    return replace(trace, flows=flows, memory=memory, syncs=syncs, **columns)
 
 
 def _spans(trace: Trace, calls: Ints) -> list[tuple[int, int]]:

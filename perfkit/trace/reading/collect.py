@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.compact import Compact
-from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Flows, Ints, MemoryEvents
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Flows, Ints, MemoryEvents, Syncs
 from perfkit.trace.reading.columns import Columns, Part
 from perfkit.trace.reading.growing import Growing, reorder, select
 from perfkit.trace.reading.tables import Tables
@@ -31,7 +31,7 @@ class Collection:
         self._kept = slice(None) if allocations else slice(0)
         self.notes: Counter[str] = Counter()
         self.metadata: list[tuple[int, str, bytes]] = []
-        self._columns: dict[str, dict[str, Growing]] = {"rows": {}, "flows": {}, "memory": {}}
+        self._columns: dict[str, dict[str, Growing]] = {"rows": {}, "flows": {}, "memory": {}, "syncs": {}}
         self._numbers: dict[tuple[int, str], NDArray[np.int32]] = {}
 
     def add(self, part: Part, origin: int | None = None) -> None:
@@ -44,11 +44,12 @@ class Collection:
                 self._numbers[origin, name] = np.concatenate((known, new))
                 table.take_fresh()
         memory = {name: column[self._kept] for name, column in part.memory.items()}
-        for group, columns in (("rows", part.rows), ("flows", part.flows), ("memory", memory)):
+        groups = (("rows", part.rows), ("flows", part.flows), ("memory", memory), ("syncs", part.syncs))
+        for group, columns in groups:
             for name, column in columns.items():
                 mine = self._columns[group]
                 if name not in mine:
-                    mine[name] = Growing(compact=name in _COMPACT and group != "memory")
+                    mine[name] = Growing(compact=name in _COMPACT and group in ("rows", "flows"))
                 mine[name].extend(self._renumbered(name, column, origin))
         for thread, kind, statement in part.metadata:
             number = int(self._renumbered("thread", np.asarray([thread]), origin)[0])
@@ -73,6 +74,10 @@ class Collection:
         columns = self._joined("memory")
         reorder(columns, np.argsort(columns["time_ns"], kind="stable"))
         return MemoryEvents(**columns)
+
+    def syncs(self) -> Syncs:
+        """The records of synchronisation, in the order of the file."""
+        return Syncs(**self._joined("syncs"))
 
     def _renumbered(self, name: str, column: NDArray[Any], origin: int | None) -> NDArray[Any]:
         if origin is None or name not in _REFERS_TO:

@@ -14,7 +14,8 @@ from perfkit.trace.model import NONE, Collective
 from perfkit.trace.reading import numbers
 from perfkit.trace.reading.kineto import REFUSALS, AnyEvent, Decoders, EventArgs
 from perfkit.trace.reading.members import SIGNATURE, joined, present
-from perfkit.trace.reading.rare import add_rare
+from perfkit.trace.reading.rare import add_rare, rows_of
+from perfkit.trace.reading.syncs import SYNCS, syncs_of
 from perfkit.trace.reading.tables import Tables
 from perfkit.visible import visible
 
@@ -59,6 +60,7 @@ class Part(NamedTuple):
     rows: Columns
     flows: Columns
     memory: Columns
+    syncs: Columns
     metadata: list[tuple[int, str, bytes]]  # thread, what is stated, the statement as JSON
     entries: dict[str, list[Any]]
     notes: Counter[str]
@@ -108,11 +110,13 @@ class Builder:
                 return events, time_ns
             return list(compress(events, which.tobytes())), time_ns[which]
 
-        rows = self._rows(*of(kind <= Kind.END), kind[kind <= Kind.END], scale, notes)
+        of_rows = of(kind <= Kind.END)
+        rows = self._rows(*of_rows, kind[kind <= Kind.END], scale, notes)
         return Part(
             rows=rows,
             flows=self._flows(*of(kind == Kind.FLOW)),
             memory=self._memory(*of(kind == Kind.MEMORY)),
+            syncs=syncs_of(*of_rows, rows_of(rows, self.tables, SYNCS)),
             metadata=self._metadata(of(kind == Kind.METADATA)[0]),
             entries=self.tables.take_fresh(),
             notes=+notes,

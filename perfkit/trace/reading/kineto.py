@@ -55,6 +55,8 @@ class EventArgs(msgspec.Struct, gc=False):
     group_size: Anything = msgspec.field(name="Group size", default=None)
     number: Anything = msgspec.field(name="Seq", default=-1)
     graph_node: Anything = msgspec.field(name="graph node id", default=0)
+    wait_on_stream: Anything = -1
+    event_record: Anything = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=-1)
     kernel: Anything = None  # of a launch, as ROCm's profiler writes it
     flops: Anything = -1
     model_flops: Anything = -1

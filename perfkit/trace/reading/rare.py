@@ -29,12 +29,12 @@ def add_rare(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: Table
     if uncategorised or (rows["collective"] != NONE).any():
         for row in [row for row, given in enumerate(args) if given.number != NONE or given.accessed != NONE]:
             rows["stated"][row] = tables.stated[_stated(args[row])]
-    replayed = _of(rows, tables, *_DEVICE)
+    replayed = rows_of(rows, tables, *_DEVICE)
     if replayed:  # nodes of graphs are numbered from 1; a kernel that no graph replayed has 0
         node = numbers.integers(lambda: (args[row].graph_node for row in replayed), len(replayed))
         rows["node"][replayed] = np.where(node > 0, node, NONE)
     known: dict[str, int] = {}
-    for row in _of(rows, tables, *_CALLS):
+    for row in rows_of(rows, tables, *_CALLS):
         kernel = args[row].kernel
         if isinstance(kernel, str) and kernel:
             if kernel not in known:
@@ -54,7 +54,7 @@ def _has_any(rows: dict[str, NDArray[Any]], tables: Tables, *cats: str | None) -
     return bool(known) and bool(np.isin(rows["cat"], known).any())
 
 
-def _of(rows: dict[str, NDArray[Any]], tables: Tables, *cats: str) -> list[int]:
+def rows_of(rows: dict[str, NDArray[Any]], tables: Tables, *cats: str) -> list[int]:
     """The rows of some categories."""
     known = [tables.cat[cat] for cat in cats if cat in tables.cat]
     which: list[int] = np.flatnonzero(np.isin(rows["cat"], known)).tolist() if known else []
