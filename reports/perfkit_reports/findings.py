@@ -4,7 +4,7 @@ from perfkit import units
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_MOST
 from perfkit_reports.names import short_kernel
-from perfkit_reports.selection import key
+from perfkit_reports.selection import idle_key, key
 from perfkit_reports.wording import sentence
 
 ICONS = {"gain": "▲", "warning": "!", "note": "i"}
@@ -83,13 +83,14 @@ def details(finding: Finding) -> list[str]:
     return [sentence(detail) for detail in (*finding.details, *why_not)]
 
 
-def ops(finding: Finding) -> list[tuple[str, str]]:
-    """(name, key) of the ops that it is about."""
-    return [(short_kernel(name, 48), key("op", name)) for name in finding.ops]
+def about(finding: Finding) -> list[tuple[str, str]]:
+    """(name, key) of the causes of idle time and of the ops that it is about."""
+    idle = [(cause, idle_key(cause)) for cause in finding.idle]
+    return idle + [(short_kernel(name, 48), key("op", name)) for name in finding.ops]
 
 
 def keys(finding: Finding) -> list[str]:
-    return [key("op", name) for name in finding.ops]
+    return [key for _, key in about(finding)]
 
 
 def key_of(finding: Finding) -> str:

@@ -21,6 +21,11 @@ def key(kind: str, name: str) -> str:
     return f"{kind}:{name}"
 
 
+def idle_key(cause: str) -> str:
+    """The key of all idle time of a cause."""
+    return key("idle", cause)
+
+
 def key_of(row: OpRow) -> str:
     """The key of one row: that of its name, and after a semicolon its part."""
     return f"{name_key(row)};{part_of(row)}"

@@ -7,6 +7,8 @@ from msgspec.structs import replace
 from playwright.sync_api import Page
 
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.idle import LATE
+from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
 
 pytestmark = pytest.mark.browser
@@ -131,3 +133,25 @@ def test_kinds_of_work_are_switched_off_in_the_roofline(open_report: Any) -> Non
     report.visit("roofline")
     report.page.get_by_role("checkbox", name="GEMM").uncheck(force=True)
     assert report.page.evaluate(OFF) == ["GEMM"]
+
+
+def test_a_finding_about_the_host_leads_to_its_idle_time_and_back(open_report: Any) -> None:
+    slow = Finding(severity="gain", title="Late", variant="", evidence="it is", action="", idle=(LATE,))
+    other = replace(slow, title="Of others", idle=("between queued kernels",))
+    gap = rank_traces.gap(1e-3, cause=LATE, frame="train.py(12): train_step")
+    report = open_report(replace(sample.alone(gaps=(gap,)), findings=(slow, other)))
+    page, drawer = report.page, report.page.locator("#drawer")
+    page.locator(".finding").get_by_role("button", name=LATE).click()
+    assert selected(page) == f"idle:{LATE}"
+    assert "train_step (train.py:12)" in drawer.inner_text()
+    drawer.get_by_role("button", name="table").click()
+    assert page.evaluate(CHOSEN) == [LATE]
+    drawer.get_by_role("button", name="timeline").click()
+    page.locator("[data-step]").wait_for()
+
+    page.get_by_role("button", name="Longest idle").click()
+    assert selected(page).startswith("slice:")
+    assert page.locator(".finding.chosen h3").all_inner_texts() == ["Late"]
+    drawer.get_by_role("button", name=LATE).click()
+    assert selected(page) == f"idle:{LATE}"
+    assert report.complaints == []

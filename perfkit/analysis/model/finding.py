@@ -13,7 +13,7 @@ class Finding(Struct):
     takes less; None where `not_simulated` says why. `gain_s` is the sum of what the work itself takes less, the most
     that can be saved of it (`gain_bound`; at least so much where kernels were lost). `evidence` is short; `details` say
     what the gain rests on and where else the same was found. `ops` are the names of those whose time it is about, the
-    longest first.
+    longest first; `idle` are causes of idle time (`perfkit.analysis.model.idle`) that it is about.
     """
 
     severity: str
@@ -27,6 +27,7 @@ class Finding(Struct):
     per_step: bool = True
     gain_bound: str = AT_MOST
     ops: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
     simulated_s: float | None = None
     not_simulated: str = ""
 

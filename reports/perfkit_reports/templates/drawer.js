@@ -58,7 +58,7 @@
     for (const button of document.querySelectorAll("button[data-choose]")) button.setAttribute("aria-pressed", String(perfkitSelection.get() === button.dataset.choose));
     for (const article of document.querySelectorAll("[data-about]")) article.classList.toggle("chosen", of(article, perfkitSelection.get()));
   }
-  // Findings are about ops: those of a kernel are about its op. One that is chosen does not choose others.
+  // Findings are about ops and idle time: those of a kernel are about its op. One that is chosen does not choose others.
   function of(article, key) {
     if (!key || key.startsWith("finding:")) return article.dataset.finding === key;
     const ops = sheet.items[perfkitSelection.wide(key)]?.rows.flatMap(({ part, of: parents }) => (key.endsWith(part) || !key.includes(";") ? parents.map(([, one]) => text(one)) : [])) ?? [];

@@ -1,7 +1,7 @@
 "use strict";
 // One selection for the whole page: a row, a dot, a block and a slice of the same thing have the same key. `kernel:NAME`
-// is all of that name, `kernel:NAME;PART` one row of it, `slice:STEP.LANE/INDEX` one event. It lies in the address, after the
-// anchor: `#roofline?select=kernel:NAME`.
+// is all of that name, `kernel:NAME;PART` one row of it, `idle:CAUSE` all idle time of a cause, `slice:STEP.LANE/INDEX`
+// one event. It lies in the address, after the anchor: `#roofline?select=kernel:NAME`.
 const perfkitSelection = (() => {
   const listeners = new Set();
   const views = [];

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
 from perfkit.analysis.findings.trace.change import leave_out
 from perfkit.analysis.findings.trace.lines import in_data
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
-from perfkit.analysis.findings.trace.view import CPU, FETCHING, Told, TraceView
+from perfkit.analysis.findings.trace.view import CPU, FETCHING, Told, TraceView, called
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.time_split import DATA
 from perfkit.analysis.trace.host_calls import FETCH
 from perfkit.units import percent, seconds
 
@@ -28,6 +31,7 @@ def starved(view: TraceView) -> Iterator[Told]:
         finding = timed_wait(view.loop, view.step_s, view.trace.label, meanwhile)
         if finding is not None:
             scope = frozenset() if meanwhile is None else frozenset((FETCHING,))
+            finding = replace(finding, ops=called(rows), idle=(DATA,) if idle else ())
             yield Told(view.as_traced(finding), scope, leave_out(FETCHING))
         return
     took = idle if idle is not None else sum(row.seconds for row in rows)
@@ -40,6 +44,8 @@ def starved(view: TraceView) -> Iterator[Told]:
             took,
             scope=() if idle is None else (FETCHING,),
             change=leave_out(FETCHING),
+            calls=rows,
+            idle=() if idle is None else (DATA,),
         )
 
 

@@ -7,7 +7,8 @@ from perfkit.analysis.findings.trace.change import SHORT, leave_out
 from perfkit.analysis.findings.trace.lines import in_functions, in_python
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import ALLOCATIONS, CPU, GAPS, LATE, QUEUED, WAITS, Told, TraceView
-from perfkit.analysis.model.idle import ELSEWHERE, PEERS, SYNC
+from perfkit.analysis.model.idle import ALLOCATION as CAUSED_BY_ALLOCATION
+from perfkit.analysis.model.idle import BETWEEN, ELSEWHERE, PEERS, STARTING, SYNC
 from perfkit.analysis.model.idle import LATE as CAUSED_LATE
 from perfkit.analysis.model.launches import GapRow, Launches
 from perfkit.analysis.model.time_split import DATA, PYTHON
@@ -17,8 +18,8 @@ from perfkit.units import percent, seconds
 
 # Of the idle time of all calls that wait: those below it have no advice of their own.
 _COSTLY = 0.1
-# Of the longest gaps.
-_TOLD_GAPS = 3
+# Of the longest gaps, and of the calls that cost most.
+_TOLD_GAPS, _TOLD_CALLS = 3, 5
 
 # What to do about an op that waits: the first whose name it contains.
 _WAITS = (
@@ -92,6 +93,7 @@ def host_bound(view: TraceView) -> Iterator[Told]:
         basis="the profiler itself slows the host down, so that less is saved without it",
         scope=(LATE,),
         change=leave_out(LATE),
+        idle=() if launches is None or on_cpu else (CAUSED_LATE,),
     )
 
 
@@ -117,7 +119,7 @@ def waits(view: TraceView) -> Iterator[Told]:
         f"torch.{view.torch_device}.synchronize() around timers"
     )
     # Of those that cost most of it.
-    costly = [row for row in rows[:5] if (row.idle_s or 0.0) >= _COSTLY * idle] or rows[:1]
+    costly = [row for row in rows[:_TOLD_CALLS] if (row.idle_s or 0.0) >= _COSTLY * idle] or rows[:1]
     advice = [[text for word, text in _WAITS if word in row.op] or [remove] for row in costly]
     action = "; ".join(dict.fromkeys(text for texts in advice for text in texts))
     yield view.gain(
@@ -127,6 +129,8 @@ def waits(view: TraceView) -> Iterator[Told]:
         idle,
         scope=(WAITS,),
         change=leave_out(WAITS),
+        calls=costly,
+        idle=(SYNC,),
     )
 
 
@@ -149,6 +153,7 @@ def long_gaps(view: TraceView) -> Iterator[Told]:
         took,
         scope=(GAPS,),
         change=leave_out(GAPS),
+        idle=(row.cause for row in rows),
     )
 
 
@@ -194,6 +199,8 @@ def allocations(view: TraceView) -> Iterator[Told]:
         cost,
         scope=(ALLOCATIONS,),
         change=leave_out(ALLOCATIONS),
+        calls=rows[:_TOLD_CALLS],
+        idle=(CAUSED_BY_ALLOCATION,),
     )
 
 
@@ -219,4 +226,5 @@ def short_kernels(view: TraceView) -> Iterator[Told]:
         "host's own",
         scope=(LATE, QUEUED),
         change=leave_out(SHORT),
+        idle=(CAUSED_LATE, STARTING, BETWEEN),
     )

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.findings.trace.change import NOTHING, Change
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.products import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
@@ -152,10 +153,13 @@ class TraceView:
         rows: Iterable[Work] = (),
         scope: Iterable[str] = (),
         change: Change = NOTHING,
+        calls: Iterable[HostCallRow] = (),
+        idle: Iterable[str] = (),
     ) -> Told:
         """A finding of what could be saved, in the time of some rows or of a named part of the step.
 
-        `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it.
+        `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it. It is
+        about the ops of the rows and of the `calls`, and about the device's `idle` time of some causes.
         """
         work = tuple(rows)
         finding = Finding(
@@ -167,7 +171,8 @@ class TraceView:
             gain_s=gain_s,
             details=(basis,) if basis else (),
             per_step=bool(self.trace.steps),
-            ops=_ops(work),
+            ops=(*_ops(work), *called(calls)),
+            idle=tuple(dict.fromkeys(idle)),
         )
         return Told(finding, frozenset((*scope, *map(_key, work))), change)
 
@@ -189,6 +194,11 @@ class TraceView:
 
 class ForeignView(TraceView):
     """A trace that perfkit did not record itself, so that a better one may have to be."""
+
+
+def called(calls: Iterable[HostCallRow]) -> tuple[str, ...]:
+    """The ops around calls of the host, or where there is none the calls themselves, each once."""
+    return tuple(dict.fromkeys(row.op or row.name for row in calls))
 
 
 def _ops(rows: Sequence[Work]) -> tuple[str, ...]:

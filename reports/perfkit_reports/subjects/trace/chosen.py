@@ -1,4 +1,4 @@
-"""What a page tells of a kernel, an op, a module or a phase that was chosen in a table or a figure."""
+"""What a page tells of a kernel, an op, a module, a phase or idle time that was chosen in a table or a figure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,6 +19,7 @@ from perfkit_reports.palette import kind_of_work
 from perfkit_reports.selection import key, key_of, name_key, part_of
 from perfkit_reports.subjects.trace.called_from import called_from
 from perfkit_reports.subjects.trace.costs import KINDS, SAVINGS, columns, gain_s, shown_rows
+from perfkit_reports.subjects.trace.idle import chosen_idle
 
 _LONGEST = 2000  # characters of a kernel's name: those of templates are whole, damaged ones do not fill the page
 _NO_PLACE = "it has no place on the roofline: its FLOPs, its bytes or its time are not known"
@@ -33,6 +34,7 @@ def chosen(traces: Sequence[RankTrace], limit: int, findings: Sequence[Finding])
 
 
 def _of(trace: RankTrace, limit: int, about: AbstractSet[str], owner: str) -> Iterator[Chosen]:
+    yield from chosen_idle(trace, owner)
     rows = _rows(trace, limit, about)
     lines = called_from(trace)
     facts = {kind: _facts(kind, trace, lines) for kind in dict.fromkeys(row.kind for row in rows)}

@@ -1,6 +1,7 @@
 """Why the device had nothing to do: its idle time by cause, and where the host was."""
 
-from collections.abc import Iterable, Sequence
+from binascii import crc32
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from perfkit import units
@@ -14,8 +15,10 @@ from perfkit.analysis.trace.gaps import place
 from perfkit_reports.cells import calls, code, seconds, share, short, text
 from perfkit_reports.document.blocks import Bar, Bars, Block, Section
 from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.chosen import Chosen
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.selection import idle_key
 from perfkit_reports.subjects.tables import table
 from perfkit_reports.subjects.trace.parts import by_trace
 from perfkit_reports.subjects.trace.series import detailed
@@ -96,6 +99,23 @@ def by_cause(rows: Iterable[GapRow]) -> dict[str, float]:
     return {cause: spent[cause] for cause in CAUSES if spent.get(cause)}
 
 
+def chosen_idle(trace: RankTrace, owner: str) -> Iterator[Chosen]:
+    """What a page tells of each cause, and of the place of the host in which most of it passed."""
+    whole = sum(row.seconds for row in trace.gaps)
+    for cause, took in by_cause(trace.gaps).items():
+        rows = [row for row in trace.gaps if row.cause == cause]
+        most = max(rows, key=lambda row: row.seconds)
+        facts = (
+            ("Time", seconds(took)),
+            ("Share", share(took / whole)),
+            ("Gaps", calls(sum(row.gaps for row in rows))),
+            ("Longest", seconds(max(row.longest_s for row in rows))),
+            ("The host was mostly in", _place(most)),
+            ("Before", code(most.following)),
+        )
+        yield Chosen(idle_key(cause), f"{crc32(cause.encode()):08x}", "idle", cause, facts, owner=owner)
+
+
 def _idle(trace: RankTrace, end: str) -> Sequence[Block]:
     spent = by_cause(trace.gaps)
     whole = sum(spent.values())
@@ -112,5 +132,13 @@ def _idle(trace: RankTrace, end: str) -> Sequence[Block]:
             whole="of the idle time",
             caption="While no device works, the critical path leads through the host or through a wait.",
         ),
-        *table(f"gaps{end}", TITLE, _COLUMNS, [_Told(row, whole) for row in trace.gaps], "place", show_title=False),
+        *table(
+            f"gaps{end}",
+            TITLE,
+            _COLUMNS,
+            [_Told(row, whole) for row in trace.gaps],
+            "place",
+            show_title=False,
+            about=lambda told: idle_key(told.row.cause),
+        ),
     )

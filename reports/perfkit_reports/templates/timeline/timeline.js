@@ -192,8 +192,9 @@
     function partsOf(label) {
       const text = (column) => step.texts[step.labels[column][label]];
       const part = (kind, name) => (name ? [[held.short[name] ?? name, named(kind, name)]] : []);
+      if (labelsOf("idle").has(label)) return part("idle", text("name"));
       const kind = labelsOf("modules").has(label) ? "module" : labelsOf("phases").has(label) ? "phase" : ran(label) ? "kernel" : "op";
-      const ours = labelsOf("idle").has(label) || labelsOf("critical path").has(label); // names of our own
+      const ours = labelsOf("critical path").has(label); // names of our own
       return [...(ours ? [] : part(kind, text("name"))), ...part("op", text("op")), ...part("module", text("module"))];
     }
     const keysOf = (label) => partsOf(label).map(([, key]) => key);

@@ -9,9 +9,9 @@ from perfkit.analysis.findings.of_traces import trace_findings
 from perfkit.analysis.model.coverage import Uncovered
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.graphs import ReplayedGraph
-from perfkit.analysis.model.idle import LATE, PEERS, SYNC
+from perfkit.analysis.model.idle import ELSEWHERE, LATE, PEERS, SYNC
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
-from perfkit.analysis.model.time_split import PYTHON
+from perfkit.analysis.model.time_split import DATA, PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from tests.fixtures.rank_traces import (
@@ -735,3 +735,23 @@ def test_a_host_in_a_collective_waits_for_the_others() -> None:
     unnamed = of(rank_trace(gaps=(gap(0.2, cause=PEERS),)), "nothing to do")
     assert unnamed is not None
     assert "200 ms: waiting for other ranks" in unnamed.evidence
+
+
+def test_findings_about_the_host_name_the_idle_time_and_the_calls() -> None:
+    waiting = of(
+        rank_trace(
+            host_calls=(
+                call("wait", "cudaStreamSynchronize", 3, 0.1, op="aten::item"),
+                call("wait", "cudaDeviceSynchronize", 1, 0.05),
+            )
+        ),
+        "The host waits",
+    )
+    assert waiting is not None
+    assert (waiting.ops, waiting.idle) == (("aten::item", "cudaDeviceSynchronize"), (SYNC,))
+    gaps = of(rank_trace(gaps=(gap(0.2, cause=PEERS), gap(0.1), gap(0.05))), "nothing to do")
+    assert gaps is not None
+    assert gaps.idle == (PEERS, ELSEWHERE)
+    loader = of(rank_trace(host_calls=(call("data", "enumerate(DataLoader)", 1, 0.3),)), "waits for its data")
+    assert loader is not None
+    assert (loader.ops, loader.idle) == (("enumerate(DataLoader)",), (DATA,))
