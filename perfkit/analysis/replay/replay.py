@@ -16,6 +16,7 @@ from perfkit.analysis.replay.work import Work, work_of
 from perfkit.analysis.trace.intervals import length, union
 from perfkit.analysis.trace.work.windows import windows
 from perfkit.trace.ops import Ops
+from perfkit.trace.read import Ints
 
 # With more of the span unexplained no figure is given.
 MOST_UNEXPLAINED = 0.10
@@ -42,7 +43,7 @@ def replay(ops: Ops) -> Replayed | None:
     work, same = work_of(ops), unmodified(graph)
     times = simulate(graph.order, same.weights(graph))
     recorded = float((graph.at_ns + graph.duration_ns).max())
-    simulated = _span(graph, same, times)
+    simulated = _span(graph, same.duration_ns, times)
     path = critical_path(graph, work, same, times)
     device = graph.device
     busy = length(union(device.begun, device.ended)) / recorded if recorded else 0.0
@@ -66,20 +67,23 @@ def what_if(replayed: Replayed, text: str) -> Simulated:
     asked = parse(text)
     change = modified(graph, replayed.work, asked)
     times = simulate(graph.order, change.weights(graph))
-    span = _span(graph, change, times) / 1e9
+    span = _span(graph, change.duration_ns, times) / 1e9
     path = critical_path(graph, replayed.work, change, times)
     result = replayed.result
     gain = result.replayed_s - span
-    step = _step_ns(graph, unmodified(graph), replayed.times)
-    new_step = _step_ns(graph, change, times)
+    steps = step_nodes(graph)
+    step_gain = None
+    if steps is not None:
+        before = _steps_ns(steps, graph, graph.duration_ns, replayed.times)
+        step_gain = (before - _steps_ns(steps, graph, change.duration_ns, times)) / steps.number / 1e9
     return Simulated(
         what=text,
         gain_s=None if result.refused else gain,
         share=None if result.refused else gain / result.replayed_s,
-        summed_s=_summed(replayed, asked),
+        summed_s=_summed(replayed, asked, change),
         refused=result.refused,
         critical_path=_longest_first(path.seconds),
-        step_gain_s=None if result.refused or step is None or new_step is None else (step - new_step) / 1e9,
+        step_gain_s=None if result.refused else step_gain,
     )
 
 
@@ -93,33 +97,27 @@ def length_s(replayed: Replayed, steps: StepNodes | None, change: Modified | Non
     Of the whole trace where the host marks no steps, or these are not asked for.
     """
     graph = replayed.graph
-    same = unmodified(graph) if change is None else change
+    duration_ns = graph.duration_ns if change is None else change.duration_ns
     times = replayed.times if change is None else simulate(graph.order, change.weights(graph))
-    return (_span(graph, same, times) if steps is None else _steps_ns(steps, graph, same, times)) / 1e9
+    return (_span(graph, duration_ns, times) if steps is None else _steps_ns(steps, graph, duration_ns, times)) / 1e9
 
 
-def _step_ns(graph: Graph, change: Modified, times: Floats) -> float | None:
-    """The mean step; None where the host marks none."""
-    steps = step_nodes(graph)
-    return None if steps is None else _steps_ns(steps, graph, change, times) / steps.number
-
-
-def _steps_ns(steps: StepNodes, graph: Graph, change: Modified, times: Floats) -> float:
+def _steps_ns(steps: StepNodes, graph: Graph, duration_ns: Floats | Ints, times: Floats) -> float:
     happens = times[graph.order.place]
-    return steps.length_ns(happens, happens + change.duration_ns)
+    return steps.length_ns(happens, happens + duration_ns)
 
 
-def _span(graph: Graph, change: Modified, times: Floats) -> float:
-    return float((times[graph.order.place] + change.duration_ns).max())
+def _span(graph: Graph, duration_ns: Floats | Ints, times: Floats) -> float:
+    return float((times[graph.order.place] + duration_ns).max())
 
 
-def _summed(replayed: Replayed, change: WhatIf) -> float | None:
+def _summed(replayed: Replayed, asked: WhatIf, change: Modified) -> float | None:
     """What the changed kernels take less, added up: the most that can be gained; None without a sum to make."""
     graph, work = replayed.graph, replayed.work
-    if not work.on_device or not change.factors or change.host != 1 or change.graphs or change.fused:
+    if not work.on_device or not asked.factors or asked.host != 1 or asked.graphs or asked.fused:
         return None
-    duration = modified(graph, work, WhatIf(change.factors)).duration_ns
-    return float(np.sum(graph.duration_ns - duration)) / 1e9
+    # Waits that are left out change no kernel's duration.
+    return float(np.sum(graph.duration_ns - change.duration_ns)) / 1e9
 
 
 def _refused(error: float, busy: float, host: float) -> str:

@@ -9,6 +9,7 @@ from perfkit.analysis.model.fleet import Fleet
 from perfkit.units import percent, seconds
 
 _IN_COMMUNICATION = "the gain is part of the exposed communication"
+_NOT_SIMULATED = "the traces do not tell which of a rank's work makes it late"
 
 
 def straggler(fleet: Fleet) -> Iterator[Finding]:
@@ -30,6 +31,7 @@ def straggler(fleet: Fleet) -> Iterator[Finding]:
         action="Give every rank equal work (batch, sequence lengths, experts); if it computes the same for longer, "
         "check its clocks, temperature and neighbours (nvidia-smi -q -d PERFORMANCE, CLOCK).",
         gain_s=slow.late_s,
+        not_simulated=_NOT_SIMULATED,
     )
 
 
@@ -50,6 +52,7 @@ def waiting(fleet: Fleet) -> Iterator[Finding]:
             action="Balance what varies from step to step: sequence lengths, data loading, garbage collection "
             "(gc.disable() and a collection at the same step on all ranks).",
             gain_s=wait,
+            not_simulated=_NOT_SIMULATED,
         )
 
 

@@ -134,3 +134,4 @@ def test_communication_and_a_straggler_are_both_told_and_marked() -> None:
     found = trace_findings((rank_trace(overlap=waiting),), job, None)
     assert [each.gain_s for each in found] == [0.3, 0.2]
     assert "part of the exposed communication" in found[1].details[0]
+    assert "which of a rank's work makes it late" in found[1].not_simulated
