@@ -22,7 +22,8 @@ def arguments(signature: Signature) -> tuple[Arg, ...] | None:
     """The arguments in the order of the op's schema; None where the trace's lists do not fit together.
 
     What a trace loses becomes None: strings, optional lists of tensors, values where no concrete inputs were recorded,
-    lists of tensors in older versions. So do tensors of sizes that cannot be.
+    lists of tensors in older versions. So do tensors of sizes that cannot be, and those without strides (sparse ones),
+    whose shape does not tell how much they hold.
     Tensors of a list have no dtype there. Strides that were not recorded are taken to be contiguous.
     """
     try:
@@ -62,6 +63,8 @@ def _tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
     if not _are_integers(dims) or any(size < 0 for size in dims) or math.prod(dims) > _MOST_ELEMENTS:
         return None
     shape = tuple(dims)
+    if shape and strides == []:
+        return None
     if _are_integers(strides) and len(strides) == len(shape):
         return TensorArg(shape, tuple(strides), dtype)
     return TensorArg(shape, contiguous(shape), dtype)

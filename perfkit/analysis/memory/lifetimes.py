@@ -19,7 +19,7 @@ from perfkit.allocations import (
 )
 from perfkit.analysis.memory.births import BACKWARD, DATA, FORWARD, OPTIMIZER, Births, Mask
 from perfkit.analysis.memory.likes import made_once, majority_of_likes
-from perfkit.analysis.memory.op_rules import AUTOGRAD_NODE, FORWARD_OP, GRADIENT_TAKER, matches
+from perfkit.analysis.memory.op_rules import AUTOGRAD_NODE, FORWARD_OP, GRADIENT_TAKER, MOVE, matches
 from perfkit.analysis.memory.recomputation import recomputed
 from perfkit.analysis.memory.retained import retained
 
@@ -36,7 +36,11 @@ def by_lifetime(allocations: Allocations, births: Births) -> Categories:
     before_update = freed & later_update & (births.died < births.next_update)
     taken = matches(names, births.freed_op, GRADIENT_TAKER) & (births.freed_op != births.op)
     again = (phase == BACKWARD) & recomputed(allocations, births)
-    saved = matches(names, births.op, FORWARD_OP) & matches(names, births.freed_op, AUTOGRAD_NODE)
+    # Where backward is marked, what was made outside of it is of a forward pass: one that no module's call marks.
+    of_forward = matches(names, births.op, FORWARD_OP)
+    if (allocations.phase == BACKWARD).any():
+        of_forward |= ~matches(names, births.op, MOVE)
+    saved = of_forward & matches(names, births.freed_op, AUTOGRAD_NODE)
     categories = _first_of(
         (GRADIENT, np.isin(phase, (BACKWARD, NONE)) & taken),
         (RECOMPUTED, again & ~outlives & ~births.brief),

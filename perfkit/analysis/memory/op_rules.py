@@ -70,6 +70,9 @@ REDUCTION = re.compile(r"^FSDP::post_backward|^FullyShardedDataParallel\._post_b
 
 COPY = re.compile(r"^aten::(clone|contiguous)$")
 
+# How a batch comes to the device, too.
+MOVE = re.compile(r"^aten::(clone|contiguous|_to_copy|copy_)$")
+
 # DDP builds its buckets in its own forward, by ops that do nothing else.
 DDP = re.compile(r"(^|/)DistributedDataParallel(_\d+)?$")
 OBTAINING_OP = re.compile(r"^$|^aten::(empty|zeros)\w*$")

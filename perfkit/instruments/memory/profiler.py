@@ -26,9 +26,10 @@ from perfkit.instruments.recording import EndNow, same_thread
 # Ops that only obtain memory for the op around them, which is the one worth naming.
 ALLOCATORS = ("aten::empty", "aten::resize_", "aten::new_empty", "aten::zeros", "aten::set_")
 
-# Frames of these are not where somebody asked for memory: torch, Python's own library, the recorder.
+# Frames of these are not where somebody asked for memory: torch, Python's own library, the recorder and what hooks it
+# into a loop.
 _LIBRARIES = frozenset({"torch", *sys.stdlib_module_names})
-_RECORDER = ("perfkit/instruments/", "perfkit/measure/worker.py")
+_RECORDER = ("perfkit/instruments/", "perfkit/attach/", "perfkit/integrations/", "perfkit/measure/worker.py")
 _COMPILED = "torchinductor"  # of the folder that Inductor keeps its code in
 
 
@@ -226,7 +227,10 @@ def _in_op(event: _ProfilerEvent, fields: Any, around: _Around, recorded: Record
     if around.op and name.startswith(ALLOCATORS):
         return around
     if fields.sequence_number >= 0 and not around.node:
-        recorded.forwards.setdefault(fields.sequence_number, Call(event.start_time_ns, event.start_tid, around.line))
+        call = Call(event.start_time_ns, event.start_tid, around.line)
+        # Ops that create no node record the number of the next that does: the last to begin is the one.
+        if call.time_ns >= recorded.forwards.get(fields.sequence_number, call).time_ns:
+            recorded.forwards[fields.sequence_number] = call
     return around._replace(op=name, call=event.start_time_ns, inputs=addresses)
 
 

@@ -92,6 +92,7 @@ _PHASES = (
 _TORCH = re.compile(r"(^|[/-]packages/|/pytorch/)(torch|torchgen|functorch)/")
 _COMPILED = re.compile(r"/torchinductor_[^/]*/")
 _NOT_USERS = re.compile(r"^<(?!ipython|stdin|string)|/lib/python3[.\d]*/(?!(site|dist)-packages/)")
+_HOOKS = re.compile(r"(^|/)perfkit/(attach|instruments|integrations)/")  # around what the program calls of torch
 _PYTHON = re.compile(r"\.pyx?$|^<")
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
 _FUNCTION = re.compile(r"(^|/)torch/autograd/function\.py apply$|^autograd/function\.py apply$")
@@ -109,7 +110,7 @@ class _Frame(NamedTuple):
     purpose_innermost: str
     phase: int
     is_python: bool
-    is_users: bool  # neither torch's nor Python's own nor generated
+    is_users: bool  # neither torch's nor Python's own nor perfkit's hooks nor generated
     op: str  # of torch that it carries out
     is_node: bool  # of the graph of gradients
     file: str
@@ -162,7 +163,7 @@ def _described(file: str, function: str) -> _Frame:
         purpose_innermost=_first(_PURPOSES_INNERMOST, text, ""),
         phase=_first(_PHASES, text, NONE),
         is_python=is_python,
-        is_users=is_python and not is_torch and _NOT_USERS.search(file) is None,
+        is_users=is_python and not is_torch and not _NOT_USERS.search(file) and not _HOOKS.search(file),
         op=op,
         is_node=node is not None,
         file=_shortened(file),

@@ -43,6 +43,12 @@ def test_strides_and_values_that_were_not_recorded() -> None:
     assert found == (TensorArg((4, 8), (8, 1), "fp32"), None)
 
 
+def test_a_sparse_tensor_has_no_strides_and_its_shape_does_not_tell_what_it_holds() -> None:
+    found = arguments(signature([[2708, 1433], [1433, 16]], [[], [16, 1]], ["float", "float"], ["", ""]))
+    assert found == (None, TensorArg((1433, 16), (16, 1), "fp32"))
+    assert arguments(signature([[]], [[]], ["float"], [""])) == (TensorArg((), (), "fp32"),)
+
+
 def test_literals() -> None:
     kinds = ["Scalar"] * 5
     values = ["inf", "-1", "9223372036854775807", "[]", "mean"]

@@ -35,16 +35,14 @@ def outliers(suite: SuiteView) -> Iterator[Finding]:
             continue
         often = f", one in every {outlying.every:,}" if outlying.every is not None else ""
         steps = "1 step takes" if outlying.count == 1 else f"{outlying.count:,} steps take"
-        span = (
-            f"{outlying.longest:.1f} times"
-            if outlying.count == 1
-            else f"{outlying.shortest:.1f} to {outlying.longest:.1f} times"
-        )
+        shortest, longest = f"{outlying.shortest:.1f}", f"{outlying.longest:.1f}"
+        span = f"{longest} times" if shortest == longest else f"{shortest} to {longest} times"
         action = (
             "Look at what the loop does then: logging that reads a value from the device, a checkpoint, an evaluation, "
             "garbage collection, a shape not seen before (which may be compiled for)."
         )
         evidence = f"{span} the median{often}, of {outlying.steps:,} timed steps"
+        evidence += f"; the mean step takes {seconds(clean + outlying.excess_s)}, the median {seconds(clean)}"
         if outlying.data_share is not None:
             part = percent(outlying.data_share, 0) if outlying.data_share >= 0.005 else "none"
             evidence += f"; {part} of what they take more is waiting for data"

@@ -77,7 +77,8 @@ def host_bound(view: TraceView) -> Iterator[Told]:
         what = "Python and dispatch" if fetching else "Python, dispatch and waiting"
         title = f"{percent(view.share(idle), 0)} of the {view.whole} is {what}"
         beside = " beside fetching data" if fetching else ""
-        evidence, action = f"no op works for {view.took(idle)}{beside}{in_python(view.loop)}", _FEWER_CALLS
+        nothing = f"no op works, or none with enough to do, for {view.took(idle)}"
+        evidence, action = f"{nothing}{beside}{in_python(view.loop)}", _FEWER_CALLS
     else:
         title = f"The device waits for the CPU {percent(view.share(idle), 0)} of the {view.whole}"
         late = in_functions(_idle(view, CAUSED_LATE))

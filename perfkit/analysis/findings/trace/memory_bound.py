@@ -92,8 +92,9 @@ def pointwise_chain(view: TraceView) -> Iterator[Told]:
     won = sum(total_s(chain) - max(row.attainable_s or 0.0 for row in chain) for chain in chained)
     if view.share(total_s(members)) < COMMON:
         return
+    small = total_s(row for row in members if row.bound == LATENCY)
     yield view.gain(
-        "Ops bound by memory could be fused",
+        "Small ops could be fused" if small > total_s(members) / 2 else "Ops bound by memory could be fused",
         f"ops on tensors of equal size take {view.took(total_s(members))} in "
         f"{sum(row.calls for row in members):,.0f} calls: {named(members)}",
         "Compile the model or its blocks with torch.compile.",

@@ -19,6 +19,7 @@ from perfkit.analysis.model.products import GemmRow
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, op_class
 from perfkit.analysis.trace.product import side_by_side
+from perfkit.analysis.trace.roofline import LATENCY
 from perfkit.devices.ceiling import Level
 from perfkit.units import flops_per_s, percent
 
@@ -58,7 +59,8 @@ _MULTIPLES = {"fp16": 8, "bf16": 8, "fp8": 16, "fp8_e4m3": 16, "fp8_e5m2": 16, "
 
 def vector_units(view: TraceView) -> Iterator[Told]:
     """Products of fp32 operands, which tensor cores do not take unless TF32 is allowed."""
-    rows = [row for row in view.ops(*_PRODUCTS) if row.dtype == "fp32"]
+    # A call that is too small for its arithmetic to matter takes as long in any dtype.
+    rows = [row for row in view.ops(*_PRODUCTS) if row.dtype == "fp32" and row.bound != LATENCY]
     took = total_s(rows)
     if view.share(took) < NOTABLE:
         return
@@ -201,7 +203,7 @@ def batch_norm_layout(view: TraceView) -> Iterator[Told]:
     rows = [
         row
         for row in view.kernels(r"batch_?norm|bn_fw|bn_bw")
-        if not any(word in row.name.lower() for word in ("nhwc", "channels_last"))
+        if not any(word in row.name.lower() for word in ("nhwc", "channels_last")) and not _of_instances(row)
     ]
     won = above_roof_s(rows)
     if won is not None and view.ops(OpClass.CONVOLUTION) and view.share(won) >= NOTABLE:
@@ -214,6 +216,11 @@ def batch_norm_layout(view: TraceView) -> Iterator[Told]:
             rows=rows,
             change=to_roof(rows),
         )
+
+
+def _of_instances(row: OpRow) -> bool:
+    """Whether it normalises each image by itself: `aten::instance_norm` makes one of N * C channels of a batch."""
+    return any(shape.dims[0] == 1 for shape in shapes(row)[:1] if shape.dims)
 
 
 def convolution_algorithm(view: TraceView) -> Iterator[Told]:

@@ -82,6 +82,8 @@ def _in_a_step(loop: Loop) -> Cell:
         )
         if each is not None
     ]
+    if loop.forwards is not None and loop.forwards.most == 0:
+        counted[0] = "forward passes not seen: no model was called as a module"
     return Cell(", ".join(counted), detail=_accumulation(loop)) if counted else unknown("no step was timed")
 
 

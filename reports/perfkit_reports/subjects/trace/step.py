@@ -47,7 +47,8 @@ _AXES = (
 # What a part of the step is whose name does not say all.
 _MEANING = {
     time_split.NO_CEILING: f"“{time_split.NO_CEILING}” is work whose FLOPs and bytes are known, but not the roof.",
-    time_split.PYTHON: f"“{time_split.PYTHON}” is time in which no op worked, waiting included.",
+    time_split.PYTHON: f"“{time_split.PYTHON}” is time in which no op worked, or none with enough to do "
+    "for a bound, waiting included.",
     time_split.WAITING_FOR_CPU: f"“{time_split.WAITING_FOR_CPU}” is time in which the device had nothing queued.",
     time_split.UNRECORDED: f"“{time_split.UNRECORDED}”: the device may have worked or not; the trace begins there, or "
     "lacks the kernels of graphs.",

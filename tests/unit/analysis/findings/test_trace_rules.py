@@ -72,6 +72,10 @@ def test_fp32_products_gain_what_the_higher_peak_allows_but_not_more_than_memory
     assert finding.details == ("the same share of the higher peak, but no faster than memory allows",)
 
 
+def test_products_too_small_for_their_arithmetic_gain_nothing_by_a_higher_peak() -> None:
+    assert of(ops(mm("fp32", bound="latency")), "run in fp32") is None
+
+
 @pytest.mark.parametrize(("device", "times"), [("cuda", "8.0"), ("cpu", "2.0")])
 def test_fp32_products_run_at_the_matrix_rate_of_a_cpu_and_on_the_cuda_cores_of_a_gpu(device: str, times: str) -> None:
     known = ceilings({(Level.VECTOR, "fp32"): 10e12, (Level.MATRIX, "fp32"): 40e12, (Level.MATRIX, "bf16"): 80e12})
@@ -189,6 +193,8 @@ def test_batch_norm_in_channels_first() -> None:
     assert finding.gain_s == pytest.approx(0.15)
     assert of(rank_trace(kernels=(last,), ops=(conv,)), "Batch normalisation") is None
     assert of(rank_trace(kernels=(first,)), "Batch normalisation") is None
+    instances = msgspec.structs.replace(first, shapes="fp32[1,64,96,96] fp32[64] fp32[64]")
+    assert of(rank_trace(kernels=(instances,), ops=(conv,)), "Batch normalisation") is None
 
 
 def test_convolutions_far_from_their_roof() -> None:
@@ -263,6 +269,11 @@ def test_neighbouring_pointwise_ops_gain_all_but_their_largest_pass() -> None:
     assert finding is not None
     assert finding.gain_s == pytest.approx(0.2)
     assert "torch.compile" in finding.action
+
+
+def test_ops_too_small_to_be_bound_by_memory_are_not_said_to_be() -> None:
+    rows = [pointwise(name, 0.1, bound="latency", attainable_s=0.001) for name in ("mul", "add")]
+    assert of(ops(*rows), "Small ops could be fused") is not None
 
 
 def test_pointwise_ops_of_other_sizes_phases_or_bounds_make_no_chain() -> None:

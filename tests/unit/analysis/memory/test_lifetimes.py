@@ -107,6 +107,10 @@ STORIES = {
         outside: passing=add>temporary staying=add>unknown -passing
         backward: -staying
     """,
+    "a forward pass that no call of a module marks": """
+        outside: saved=div>activation moved=_to_copy>unknown
+        backward: -saved@NODE -moved@NODE
+    """,
     "without phases only what ops tell": """
         outside: within=convolution>temporary -within@aten::convolution
         outside: saved=gelu>activation gradient=mm>gradient other=mul>unknown mul>unknown

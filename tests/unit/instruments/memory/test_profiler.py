@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
-from perfkit.instruments.memory.profiler import Allocation, AllocationProfiler, Recorded
+from perfkit.instruments.memory.profiler import Allocation, AllocationProfiler, Recorded, _shown_file
 
 
 def recording(body: Callable[[], object], *, ops: bool) -> Recorded:
@@ -96,6 +96,24 @@ def test_a_gradient_is_of_its_node_which_names_its_forward_op() -> None:
     call = found.forwards[gradient.sequence]
     assert call.line.startswith("memory/test_profiler.py:")
     assert call.time_ns < gradient.time_ns
+
+
+def test_an_op_that_creates_no_node_is_not_the_one_whose_gradient_is_computed() -> None:
+    weight, x = torch.randn(13, 17, requires_grad=True), torch.randn(11, 13)
+
+    def step() -> None:
+        x.sum().item()  # records the number that the product is going to have
+        (x @ weight).sum().backward()
+
+    found = recording(step, ops=True)
+    (gradient,) = events_of(found, 13 * 17 * 4)
+    assert found.forwards[gradient.sequence].line.split()[0].endswith(f":{step.__code__.co_firstlineno + 2}")
+
+
+def test_hooks_of_perfkit_are_not_where_memory_was_asked_for() -> None:
+    assert _shown_file("perfkit/attach/hooks.py") == _shown_file("/x/site-packages/perfkit/attach/hooks.py") == ""
+    assert _shown_file("work/attach/hooks.py") == "attach/hooks.py"
+    assert _shown_file("perfkit/workloads/gpt.py") == "workloads/gpt.py"
 
 
 def test_tensors_that_ops_are_given_also_in_lists() -> None:

@@ -27,6 +27,10 @@ CASES: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, str, str, str]]] 
         ((f"{TORCH}/nn/functional.py", "gelu"), ("/work/net/mlp.py", "forward"), CALL, TRAIN),
         ("gelu", "net/mlp.py:5 forward", "forward", ""),
     ),
+    "a hook of perfkit around what the program calls": (
+        (("/x/site-packages/perfkit/attach/hooks.py", "followed"), ("/work/train.py", "main")),
+        ("", "work/train.py:5 main", "", ""),
+    ),
     "a module of an installed package": (
         (("/x/site-packages/transformers/models/gpt2/modeling_gpt2.py", "forward"), CALL, TRAIN),
         ("", "transformers/models/gpt2/modeling_gpt2.py:5 forward", "forward", ""),

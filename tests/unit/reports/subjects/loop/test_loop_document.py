@@ -100,6 +100,9 @@ def test_facts_of_the_watching_are_told_in_words() -> None:
     assert facts["In a step"].text == "4 forward passes, 4 backward passes, 1 optimizer step"
     assert facts["In a step"].detail == "gradients of 4 microbatches are accumulated"
     assert facts["Waiting for data, of the time"].text == "31.2 %"
+    none = PerStep(median=0.0, least=0, most=0)
+    by_method = dict(watched.facts(msgspec.structs.replace(sample_loops.LOOP, forwards=none)))
+    assert by_method["In a step"].text.startswith("forward passes not seen: no model was called as a module, 4 back")
     assert facts["Left out of the step time"].text == "2 steps with an evaluation, of up to 1.40 s"
     assert facts["While traced"].text == "1.31× the time of a timed step: 30.7 ms, median of 3"
     assert facts["Samples in a step"].text == "16"
