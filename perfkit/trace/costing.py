@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.cost.call import OpCall, OpCost
+from perfkit.cost.call import OpCall, OpCost, Unit
 from perfkit.cost.fallback import fallback_cost, is_custom
 from perfkit.cost.free import COLLECTIVES, COMPOSITES, FREE
 from perfkit.cost.inside import SIZED_INSIDE, TELLING, inside_cost
@@ -20,12 +20,17 @@ from perfkit.trace.list_evidence import ListEvidence
 from perfkit.trace.naming import Names
 from perfkit.trace.nesting import depths, grouped
 from perfkit.trace.read import NONE, Ints, Trace
+from perfkit.trace.signatures import has_sparse
 
 # Kernels of their own on some devices, compositions on others: costed as one unless costed ops lie beneath.
 _SPLIT_ON_SOME_DEVICES = frozenset({"aten::_fused_rms_norm"})
 # Levels of ops within ops, each of which is a pass over its rows. Python itself nests calls 1,000 deep, programs not
 # ten; a damaged or hostile trace has as many levels as events.
 _DEEPEST = 1000
+
+
+# Work on tensors whose shape does not tell what they hold.
+_OF_SPARSE = OpCost(flops=None, bytes=None, unit=Unit.MATRIX, dtype="", source="sparse operands")
 
 
 class Role(IntEnum):
@@ -84,6 +89,9 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         inside = inside_of(row)
         if inside and (cost is None or cost.bytes is None):
             cost = inside_cost(call, inside) or cost
+        recorded = None if signature[row] == NONE else trace.signatures[int(signature[row])]
+        if cost is None and recorded is not None and has_formula(call.name) and has_sparse(recorded):
+            cost = _OF_SPARSE  # with all that it calls, which would be costed as if it worked on all elements
         if cost is None or (cost.flops == 0 and cost.bytes == 0):
             return NONE
         calls.append(CostedCall(call, cost))

@@ -43,6 +43,20 @@ def arguments(signature: Signature) -> tuple[Arg, ...] | None:
     return tuple(map(_argument, types, dims, strides, concrete))
 
 
+def has_sparse(signature: Signature) -> bool:
+    """Whether one of the tensors has sizes but no strides, as torch records those that are sparse."""
+    if not signature.strides:
+        return False
+    try:
+        dims: Any = msgspec.json.decode(signature.dims)
+        strides: Any = msgspec.json.decode(signature.strides)
+    except msgspec.DecodeError:
+        return False
+    if not isinstance(dims, list) or not isinstance(strides, list):
+        return False
+    return any(_are_integers(sizes) and sizes and row == [] for sizes, row in zip(dims, strides, strict=False))
+
+
 def _listed(text: str) -> list[int]:
     return [int(number) for number in text.split(",") if number.strip().isdecimal()]
 

@@ -51,6 +51,20 @@ def test_on_a_cpu_an_op_without_a_cost_is_work_though_it_allocates_its_output(tm
     assert work_ns(ops)[1] == 75_000
 
 
+def test_a_product_of_a_sparse_tensor_is_work_of_unknown_cost_with_all_that_it_calls(tmp_path: Path) -> None:
+    operands: Event = {
+        "Input Dims": [[2708, 1433], [1433, 16]],
+        "Input Strides": [[], [16, 1]],
+        "Input type": ["float", "float"],
+        "Concrete Inputs": ["", ""],
+    }
+    ops = ops_of(tmp_path, event("aten::mm", 0, 100, **operands), event("aten::zero_", 2, 10, **inputs([2708, 16])))
+    assert ops.role.tolist() == [Role.COSTED, Role.INSIDE]
+    assert work_ns(ops)[0] == 100_000
+    (costed,) = ops.calls
+    assert (costed.cost.flops, costed.cost.bytes, costed.cost.source) == (None, None, "sparse operands")
+
+
 def test_equal_lists_in_other_surroundings_have_another_dtype(tmp_path: Path) -> None:
     lists: Event = {
         "Input Dims": [[[4, 6], [4, 6]], []],
