@@ -12,6 +12,7 @@ import click
 from perfkit.devices.wanted import DEVICES
 from perfkit.errors import UsageError, raise_terminated
 from perfkit.spec import ENERGY_S, Schedule
+from perfkit_cli.folders import refuse_impossible
 from perfkit_cli.values import amount, duration, one_of, share
 
 if TYPE_CHECKING:
@@ -304,6 +305,7 @@ def _ceilings(request: "BenchRequest", device_name: str, *, calibrate: bool, con
 
 
 def _refuse_existing(folder: Path) -> None:
+    refuse_impossible(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(
             f"{folder} exists already and is never overwritten: name another folder with --out, or remove it"

@@ -1,16 +1,29 @@
 """Folders that reports are written to."""
 
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from perfkit.errors import RunFormatError, UsageError
 
 
+def refuse_impossible(folder: Path) -> None:
+    """A folder that cannot be made or written to is told before anything is measured, with what to do."""
+    absolute = folder.absolute()
+    there = next(path for path in (absolute, *absolute.parents) if path.exists())
+    if there.is_dir():
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise UsageError(f"{folder} cannot be written: {there} is read-only; name another folder with --out")
+    elif there != absolute:
+        raise UsageError(f"{folder} cannot be written: {there} is a file; name another folder with --out")
+
+
 def refuse_foreign(folder: Path, marker: str, command: str) -> None:
     """An earlier report of `command`, told by the file `marker`, is replaced; a folder with anything else in it is not
-    touched.
+    touched. Nor is one that cannot be written.
     """
+    refuse_impossible(folder)
     if not folder.exists() or (folder / marker).is_file():
         return
     if not folder.is_dir() or any(folder.iterdir()):

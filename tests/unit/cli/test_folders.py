@@ -28,6 +28,19 @@ def test_only_an_earlier_report_of_the_command_is_replaced(tmp_path: Path) -> No
             refuse(taken)
 
 
+def test_a_folder_that_cannot_be_made_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("file/x", "file/x/y"):
+        with pytest.raises(UsageError, match=r"cannot be written: .*/file is a file; name another folder with --out"):
+            refuse_foreign(tmp_path / name, "analysis.json", "perfkit analyze")
+
+
+def test_a_read_only_folder_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
+    with pytest.raises(UsageError, match=f"{tmp_path} is read-only; name another folder with --out"):
+        refuse_foreign(tmp_path / "new", "analysis.json", "perfkit analyze")
+
+
 def report_on(folder: Path, *sources: str) -> None:
     folder.mkdir()
     (folder / "analysis.json").touch()
