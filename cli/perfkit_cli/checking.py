@@ -243,8 +243,13 @@ def _stored(given: Options, config: "CheckConfig") -> "Source":
     except NoRevisionError as error:
         beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
         near = difflib.get_close_matches(path.name, beside, n=1)
-        hint = f"did you mean {path.with_name(near[0])}?" if near else f"as a revision: {error}"
-        raise UsageError(f"{path}: there is no such file or folder, and no such revision of git; {hint}") from None
+        # A revision has no folder of its name around it: `runs/none` beside a folder `runs` is a path.
+        if near or path.is_absolute() or ".." in path.parts or (path.parent != Path() and path.parent.is_dir()):
+            meant = f"did you mean {path.with_name(near[0])}?" if near else "name a run's folder or a baseline file"
+            raise UsageError(f"{path}: there is no such file or folder; {meant}") from None
+        raise UsageError(
+            f"{path}: there is no such file or folder, and no such revision of git; as a revision: {error}"
+        ) from None
     return of_baseline(found, f"{file.name} of {given.baseline}")
 
 

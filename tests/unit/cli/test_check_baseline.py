@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 
-MESSAGE = "Error: runs/none: there is no such file or folder, and no such revision of git; "
+NO_PATH = "Error: runs/none: there is no such file or folder"
+MESSAGE = f"{NO_PATH}, and no such revision of git; "
 
 
 @pytest.mark.parametrize("repository", [False, True])
@@ -18,7 +19,10 @@ def test_it_says_so_before_anything_is_measured(perfkit_in_process, repository: 
     assert nowhere.stderr.startswith(MESSAGE + "as a revision: ")
     assert len(nowhere.stderr.splitlines()) == 1
     assert "fatal" not in nowhere.stderr
-    (folder / "runs" / "nona").mkdir(parents=True)
+    (folder / "runs").mkdir()
+    path = perfkit_in_process("check", "--baseline", "runs/none")
+    assert path.stderr == f"{NO_PATH}; name a run's folder or a baseline file\n"
+    (folder / "runs" / "nona").mkdir()
     near = perfkit_in_process("check", "--baseline", "runs/none")
-    assert near.stderr == MESSAGE + "did you mean runs/nona?\n"
+    assert near.stderr == f"{NO_PATH}; did you mean runs/nona?\n"
     assert "Compared" not in near.stdout
