@@ -43,6 +43,7 @@ RECORDED = {
 DERIVED = {
     "op_calls:<globs>": "calls of ops by name, nested ones too; patterns are separated by commas and add up",
     "backward_op_calls:<globs>": "those within the backward phase: forward ops there are recomputation",
+    "range_calls:<globs>": "ranges by name that the program marked: torch marks each optimizer's step with its class",
     "kernel_calls:<globs>": "device kernels; on a CPU the kernels that torch.compile generated",
     "matmul_flops_share:<dtype>": "share of the FLOPs of GEMMs whose operands have the dtype",
     "matmul_time_share:<dtype>": "share of the time of matrix kernels of the dtype, by their names",

@@ -35,8 +35,19 @@ def optimizer_tensors(optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, to
         prefix = f"{place}:" if len(optimizers) > 1 else ""
         for number, state in enumerate(local_optimizer(optimizer).state.values()):
             for key, value in state.items():
-                if isinstance(value, torch.Tensor):
-                    yield f"{key}[{prefix}{number}]", value
+                for tensor in held_tensors(value):
+                    yield f"{key}[{prefix}{number}]", tensor
+
+
+def held_tensors(value: object) -> Iterator[torch.Tensor]:
+    """The tensors of one entry of an optimizer's state: preconditioners come in lists, projections in objects."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from held_tensors(item)
+    elif hasattr(value, "ortho_matrix"):  # GaLore's projector
+        yield from held_tensors(value.ortho_matrix)
 
 
 def trained_blocks(trained: Trained) -> tuple[Block, ...]:

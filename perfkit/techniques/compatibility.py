@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from perfkit.errors import UsageError
+from perfkit.techniques.optimizers import OPTIMIZERS
 from perfkit.techniques.technique import Technique
 
 
@@ -33,6 +34,10 @@ class Requirement(NamedTuple):
 _OWNS_STORAGE = "FSDP2 frees and refills the parameters' memory itself; moving it as well crashes the process"
 _REDUCES = "ZeRO averages the gradients itself"
 _OTHER_STAGE = "they are stages of one method; choose one"
+_TRIED_WITH_TORCH = (
+    "shards and pieces of an update are right for an optimizer that treats each weight or tensor by itself and takes "
+    "DTensors: of torch's own only it is known"
+)
 
 CLASHES = (
     Clash("ddp", "zero1", _REDUCES),
@@ -53,6 +58,13 @@ CLASHES = (
     Clash("compress", "offload:what=activations", "autograd hands what it saves to one of them only"),
     Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
     Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),
+    *(
+        Clash(f"optim:use={use}", other, _TRIED_WITH_TORCH)
+        for use, kind in OPTIMIZERS.items()
+        if not kind.target.startswith("torch.") or use == "adafactor"
+        for other in ("zero1", "zero2", "zero3", "offload:what=optimizer")
+    ),
+    *(Clash("optim:use=sgd", other, "SGD has no state to move") for other in ("zero1", "offload:what=optimizer")),
     Clash(
         "amp:dtype=fp16",
         "fused_ce",

@@ -25,6 +25,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "accum": "perfkit.techniques.accum:Accum",
         "batch": "perfkit.techniques.batch:Batch",
         "seq": "perfkit.techniques.seq:Seq",
+        "optim": "perfkit.techniques.optim:Optim",
     },
     misfit,
 )

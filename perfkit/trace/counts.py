@@ -22,6 +22,14 @@ def op_calls(ops: Ops, phase: str | None = None) -> dict[str, float]:
     return _per_step(ops.trace.name[ops.event[inside]], ops)
 
 
+def range_calls(ops: Ops) -> dict[str, float]:
+    """Ranges that the program marked, per step, as ops are counted. Each optimizer of torch marks its steps."""
+    marked = ops.trace.of(Category.RANGE)
+    if len(ops.steps):
+        marked = marked[ops.steps.at(ops.trace.start_ns[marked]) != NONE]
+    return _per_step(ops.trace.name[marked], ops)
+
+
 def kernel_calls(ops: Ops) -> dict[str, float]:
     """Kernels per step: those of devices where any ran, else the CPU kernels that torch.compile generated.
 

@@ -13,18 +13,19 @@ from perfkit.analysis.trace.replayed_ops import is_part_of_model, matches, repla
 from perfkit.cost.call import Unit
 from perfkit.cost.gemm_kernel import multiplies
 from perfkit.record import Claim
-from perfkit.trace.counts import kernel_calls, op_calls, replayed_kernels
+from perfkit.trace.counts import kernel_calls, op_calls, range_calls, replayed_kernels
 from perfkit.trace.ops import Ops, Role
 from perfkit.trace.read import NONE
 from perfkit.trace.replays import Replays, replays
 
 OP_CALLS = "op_calls"
 BACKWARD_OP_CALLS = "backward_op_calls"
+RANGE_CALLS = "range_calls"
 KERNEL_CALLS = "kernel_calls"
 MATMUL_FLOPS_SHARE = "matmul_flops_share"
 MATMUL_TIME_SHARE = "matmul_time_share"
 GRAPH_LAUNCHES = "graph_launches"
-DERIVED = (OP_CALLS, BACKWARD_OP_CALLS, KERNEL_CALLS, MATMUL_FLOPS_SHARE, GRAPH_LAUNCHES)
+DERIVED = (OP_CALLS, BACKWARD_OP_CALLS, RANGE_CALLS, KERNEL_CALLS, MATMUL_FLOPS_SHARE, GRAPH_LAUNCHES)
 
 # Facts that stand for others of the same detail, where a trace cannot tell these.
 STANDS_FOR = {MATMUL_FLOPS_SHARE: MATMUL_TIME_SHARE}
@@ -40,7 +41,8 @@ def trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
     """The values of derived facts, per step; their bounds where CUDA graphs were replayed.
 
     `op_calls:<globs>` and `backward_op_calls:<globs>` count ops, nested ones too, in all of a step or its backward
-    phase; `kernel_calls:<globs>` counts device kernels, on a CPU compiled kernels; `<globs>` is a comma-separated list
+    phase; `range_calls:<globs>` counts ranges that the program marked;
+    `kernel_calls:<globs>` counts device kernels, on a CPU compiled kernels; `<globs>` is a comma-separated list
     of patterns. `matmul_flops_share:<dtype>` is the share of the FLOPs of matrix products whose operands have the
     dtype; it is absent where the trace shows no matrix product. Where it shows some without FLOPs,
     `matmul_time_share:<dtype>` stands for it. `graph_launches` counts launches of CUDA graphs; it is absent where no
@@ -54,6 +56,8 @@ def trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
             facts[name] = _op_calls(ops, graphs, detail)
         elif kind == BACKWARD_OP_CALLS:
             facts[name] = _op_calls(ops, graphs, detail, "backward")
+        elif kind == RANGE_CALLS:
+            facts[name] = _matching(range_calls(ops), detail)
         elif kind == KERNEL_CALLS:
             facts[name] = _matching(kernel_calls(ops), detail)
         elif kind == MATMUL_FLOPS_SHARE:

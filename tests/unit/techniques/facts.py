@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.layout import convolution_layouts
 from perfkit.instruments.saved import plain_saved_bytes
+from perfkit.instruments.tensors import held_tensors
 from perfkit.record import Claim, Relation
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
@@ -63,7 +64,7 @@ def storage_bytes(tensors) -> float:
 def state_bytes(state: TrainState) -> float:
     local = (getattr(optimizer, "optim", optimizer) for optimizer in state.optimizers.values())
     values = (value for optimizer in local for entry in optimizer.state.values() for value in entry.values())
-    return storage_bytes(value for value in values if isinstance(value, torch.Tensor))
+    return storage_bytes(tensor for value in values for tensor in held_tensors(value))
 
 
 def reference_facts(state: TrainState) -> dict[str, float]:

@@ -1,0 +1,147 @@
+"""`optim`: another optimizer over the same parameter groups, or another implementation of the workload's own."""
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from torch.optim import Optimizer
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.optimizer_groups import rebuilt
+from perfkit.techniques.optimizers import OPTIMIZERS
+from perfkit.techniques.paged_optimizer import local_optimizer
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import LOSSLESS, Package, Stage, Technique
+
+_FUSED, _FOREACH = "op_calls:aten::_fused_*", "op_calls:aten::_foreach_*"
+_IMPLEMENTATIONS: Mapping[str, Mapping[str, bool]] = {
+    "fused": {"fused": True, "foreach": False},
+    "foreach": {"fused": False, "foreach": True},
+    "forloop": {"fused": False, "foreach": False},
+}
+_MODULES = {"pytorch-optimizer": "pytorch_optimizer"}
+# What the libraries keep beside their paper's figure: tables of codes and a few numbers a tensor.
+_SLACK = 0.02
+
+
+class Optim(Technique):
+    """What updates the weights: the optimizer, or how torch runs the one that the workload has.
+
+    | `use` | state of a weight | from | learning rate |
+    |---|---|---|---|
+    | `fused`, `foreach`, `forloop` | as before | the workload's own | as before; lossless |
+    | `sgd`, `momentum` | 0, 4 B | torch | default |
+    | `adamw` | 8 B | torch | the same |
+    | `adafactor` | 4 B for each row and column | torch | default |
+    | `adamw8bit`, `lion8bit` | 2.03, 1.02 B | bitsandbytes | the same, a tenth |
+    | `lars`, `lamb`, `came` | 4, 8, 4 B | pytorch-optimizer | default |
+    | `lion` | 4 B | pytorch-optimizer | a tenth, with ten times the weight decay |
+    | `adam_mini` | 4 B, of embeddings 8 B | pytorch-optimizer | the same |
+    | `galore` | of a matrix m x n, m <= n: 4 (m r + 2 n r) B at `rank` r | pytorch-optimizer | the same |
+    | `soap` | of a matrix 8 (m n + m m + n n) B | pytorch-optimizer | the same |
+    | `muon` | 4 B of the matrices within blocks, 8 B of others (AdamW) | pytorch-optimizer | the same |
+    | `sm3` | 4 B for each row and column | perfkit, after the paper | default |
+    | `torchao_adamw8bit`, `torchao_adamw4bit` | 2.03, 1.06 B | torchao | the same |
+
+    The parameter groups stay. Where the workload's optimizer is Adam or AdamW and the new one's learning rate means the
+    same, it is kept or scaled as its paper says, with the weight decay; else the library's default is taken. Groups
+    without weight decay keep none. `lr` sets it. torchao's compile their update, which takes minutes once. The
+    packages come with `pip install 'perfkit[techniques]'`.
+
+    Another optimizer takes another trajectory, so that losses are not comparable step by step. Asserted: torch marks
+    the steps of this class, and the bytes of state are those that its paper states, within 2 %; of an implementation
+    that its kernels run.
+
+    bitsandbytes' paged optimizers are not among these: without CUDA they act like the plain ones. Adam-mini has one
+    second moment for each tensor other than embeddings, and is skipped where heads would have to be known.
+    """
+
+    name: ClassVar[str] = "optim"
+    summary: ClassVar[str] = "another optimizer, or another implementation of the workload's own"
+    when: ClassVar[str] = "where optimizer state fills the memory, or the update takes much of the step"
+    costs: ClassVar[str] = "another trajectory, which has to be tuned and trained to its end to be judged"
+    paper: ClassVar[str] = (
+        "of each optimizer its own (`perfkit/techniques/optimizers.py`); compared: Dahl et al., Benchmarking Neural "
+        "Network Training Algorithms, 2023, https://arxiv.org/abs/2306.07179"
+    )
+    examples: ClassVar[tuple[str, ...]] = tuple(
+        f"optim:use={use}"
+        for use in (*_IMPLEMENTATIONS, *OPTIMIZERS)
+        if use not in ("forloop", "adamw", "torchao_adamw8bit", "torchao_adamw4bit")  # as workloads do; slow to start
+    )
+    stage: ClassVar[Stage] = Stage.OPTIMIZER
+
+    use: Literal[
+        "fused", "foreach", "forloop", "sgd", "momentum", "adamw", "adafactor", "adamw8bit", "lion8bit", "lars", "lamb",
+        "lion", "came", "adam_mini", "galore", "soap", "muon", "sm3", "torchao_adamw8bit", "torchao_adamw4bit",
+    ] = "fused"  # fmt: skip
+    lr: Annotated[float, msgspec.Meta(ge=0, description="learning rate of all parameter groups; 0: see below")] = 0.0
+    rank: Annotated[int, msgspec.Meta(ge=1, description="of the projections of `galore`")] = 32
+
+    def package(self) -> Package | None:
+        kind = OPTIMIZERS.get(self.use)
+        if kind is None or not kind.package:
+            return None
+        return Package(_MODULES.get(kind.package, kind.package), kind.package)
+
+    def compiles(self) -> bool:
+        return self.use.startswith("torchao_")
+
+    def apply(self, state: TrainState) -> TrainState:
+        def changed(own: Optimizer) -> Optimizer:
+            kind = OPTIMIZERS.get(self.use)
+            return self._implemented(own) if kind is None else rebuilt(own, self.use, kind, self.lr, self.rank, state)
+
+        state.optimizer_changes.insert(0, changed)  # what others make of an optimizer is made of this one
+        return state
+
+    def _implemented(self, own: Optimizer) -> Optimizer:
+        options = _IMPLEMENTATIONS[self.use]
+        if not options.keys() <= own.defaults.keys():
+            raise UnavailableError(f"torch has one implementation of {type(own).__name__} only")
+        # Made anew: torch checks and prepares for it in the constructor, which does not take all of its own defaults.
+        taken = signature(type(own)).parameters
+        defaults = {key: value for key, value in own.defaults.items() if key in taken}
+        return type(own)([{**group, **options} for group in own.param_groups], **{**defaults, **options})
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        if self.use in _IMPLEMENTATIONS:
+            return tuple(self._claim(f"the update runs {self.use}", *told) for told in _RUNS[self.use])
+        kind = OPTIMIZERS[self.use]
+        local = [local_optimizer(each) for each in state.optimizers.values()]
+        expected = sum(
+            kind.state(parameter, group)
+            for each in local
+            for group in each.param_groups
+            for parameter in group["params"]
+            if parameter.requires_grad
+        )
+        steps = f"range_calls:Optimizer.step#{kind.target.partition(':')[2]}.step"
+        state_bytes = self._claim(
+            f"state takes what {kind.paper} states", "optimizer_state_bytes", Relation.EQUAL, expected, _SLACK
+        )
+        return (self._claim("this optimizer updates", steps, Relation.AT_LEAST, float(len(local))), state_bytes)
+
+    def _claim(self, statement: str, fact: str, relation: Relation, value: float, tolerance: float = 0.0) -> Claim:
+        return Claim(
+            technique=self.name,
+            statement=statement,
+            fact=fact,
+            relation=relation,
+            value=value,
+            tolerance=tolerance,
+        )
+
+    def parity(self) -> ParityRule:
+        if self.use in _IMPLEMENTATIONS:
+            return LOSSLESS
+        return ParityRule(relative=None, basis="another optimizer takes another trajectory")
+
+
+_RUNS = {
+    "fused": ((_FUSED, Relation.AT_LEAST, 1.0),),
+    "foreach": ((_FOREACH, Relation.AT_LEAST, 1.0), (_FUSED, Relation.EQUAL, 0.0)),
+    "forloop": ((_FUSED, Relation.EQUAL, 0.0), (_FOREACH, Relation.EQUAL, 0.0)),
+}

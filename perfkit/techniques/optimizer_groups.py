@@ -1,0 +1,97 @@
+"""Another optimizer over the parameter groups of a workload's own."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+from torch import nn
+from torch.optim import Adam, Optimizer
+
+from perfkit.errors import UnavailableError
+from perfkit.techniques.optimizers import Kind
+from perfkit.techniques.state import TrainState
+
+# GaLore's defaults (arXiv 2403.03507, section 5 and its repository).
+_GALORE = {"update_proj_gap": 200, "scale": 0.25, "projection_type": "std"}
+# Adam-mini has a second moment for each head of these, and a workload does not say how many heads there are.
+_HEADS = ("k_proj.weight", "q_proj.weight", "wq.weight", "wk.weight", "attn.attn.weight", "attn.qkv.weight")
+
+
+def rebuilt(own: Optimizer, use: str, kind: Kind, lr: float, rank: int, state: TrainState) -> Optimizer:
+    """The optimizer `use` over the groups of `own`, with learning rate and weight decay kept where they mean the same.
+
+    `lr` above 0 is taken for all groups. Raises `UnavailableError` where it has nothing of its own to do.
+    """
+    module, _, name = kind.target.partition(":")
+    make = getattr(import_module(module), name)
+    groups = [{"params": group["params"], **_settings(own, group, kind, lr)} for group in own.param_groups]
+    if use == "adam_mini":
+        return _adam_mini(make, groups, state)
+    if use == "galore":
+        groups = _split(groups, {id(p) for p in _matrices(own) if min(p.shape) > rank}, {"rank": rank, **_GALORE}, {})
+        if not any("rank" in group for group in groups):
+            raise UnavailableError(f"galore:rank={rank} projects matrices of more rows and columns, and there are none")
+    if use == "muon":
+        hidden = _hidden(own, state)
+        if not hidden:
+            raise UnavailableError("muon is for matrices within the blocks, and there are none")
+        groups = _split(groups, hidden, {"use_muon": True, "use_adjusted_lr": True}, {"use_muon": False})
+    made: Optimizer = make(groups, **kind.options)
+    return made
+
+
+def _settings(own: Optimizer, group: dict[str, Any], kind: Kind, lr: float) -> dict[str, float]:
+    """The learning rate and weight decay of a group: what is not kept is the new optimizer's default."""
+    settings: dict[str, float] = {}
+    if lr:
+        settings["lr"] = lr
+    elif kind.lr is not None and isinstance(own, Adam):
+        settings["lr"] = group["lr"] * kind.lr
+        if group["decoupled_weight_decay"]:
+            settings["weight_decay"] = group["weight_decay"] / kind.lr
+    if not group.get("weight_decay"):
+        settings["weight_decay"] = 0.0  # left out on purpose, as of norms and biases
+    return settings
+
+
+def _matrices(own: Optimizer) -> Iterator[nn.Parameter]:
+    return (p for group in own.param_groups for p in group["params"] if p.dim() == 2)
+
+
+def _hidden(own: Optimizer, state: TrainState) -> set[int]:
+    """Matrices (Muon flattens kernels of convolutions) within the blocks, by identity; of all where there are none."""
+    within = state.blocks or tuple(state.models.values())
+    ours = {id(p) for group in own.param_groups for p in group["params"]}
+    return {id(p) for block in within for p in block.parameters() if p.dim() >= 2 and id(p) in ours}
+
+
+def _split(
+    groups: list[dict[str, Any]], chosen: set[int], options: dict[str, Any], others: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Each group in two, with other options for the chosen parameters; no empty ones."""
+    parts = []
+    for group in groups:
+        for extra, inside in ((options, True), (others, False)):
+            parameters = [p for p in group["params"] if (id(p) in chosen) is inside]
+            if parameters:
+                parts.append({**group, **extra, "params": parameters})
+    return parts
+
+
+def _adam_mini(make: Any, groups: list[dict[str, Any]], state: TrainState) -> Optimizer:
+    """Adam-mini takes a model, of whose parameters the names tell what a block is."""
+    names = {id(parameter): name for name, parameter in state.model.named_parameters()}
+    for module in state.model.modules():
+        if isinstance(module, nn.Embedding):
+            names[id(module.weight)] = f"embed.{names[id(module.weight)]}"
+    settings = {id(p): group for group in groups for p in group["params"]}
+    named = [(names[key], p) for key, group in settings.items() for p in group["params"] if id(p) == key]
+    for name, _ in named:
+        if name.endswith(_HEADS):
+            raise UnavailableError(f"adam_mini needs the number of heads of {name}, which the workload does not tell")
+    made: Optimizer = make(SimpleNamespace(named_parameters=lambda: named), lr=1e-3)
+    for group in made.param_groups:
+        (parameter,) = group["params"]
+        group |= {key: value for key, value in settings[id(parameter)].items() if key != "params"}
+    return made

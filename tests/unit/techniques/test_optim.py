@@ -1,0 +1,173 @@
+"""`optim`: the state each optimizer keeps against its paper's figure, its claims, and what is kept of the groups."""
+
+import math
+from dataclasses import replace
+from typing import get_args
+
+import msgspec
+import pytest
+import torch
+from torch import nn
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.techniques.optim import _IMPLEMENTATIONS, Optim
+from perfkit.techniques.optimizers import OPTIMIZERS
+from perfkit.techniques.sm3 import SM3
+from perfkit.techniques.technique import cannot_act
+from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
+from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, train
+
+M, N = 128, 256  # of the matrix whose state is counted by hand
+STATE_BYTES = {  # of M x N weights in fp32
+    "sgd": 0,
+    "momentum": 4 * M * N,
+    "adamw": 8 * M * N + 4,
+    "adafactor": 4 * (M + N) + 4,
+    "adamw8bit": 2 * (M * N + 4 * M * N // 256),
+    "lion8bit": M * N + 4 * M * N // 256,
+    "lars": 4 * M * N,
+    "lamb": 8 * M * N,
+    "lion": 4 * M * N,
+    "came": 4 * M * N + 8 * (M + N),
+    "adam_mini": 4 * M * N,
+    "galore": 4 * (32 * M + 2 * 32 * N),
+    "soap": 4 * (2 * M * N + 2 * M * M + 2 * N * N),
+    "muon": 4 * M * N,
+    "sm3": 4 * (M + N),
+}
+CPU = torch.device("cpu")
+COMPILED = ("torchao_adamw8bit", "torchao_adamw4bit")
+
+
+def variant(use: str) -> str:
+    """The variant, where its package is installed."""
+    reason = cannot_act(Optim(use=use), CPU)
+    if reason is not None:
+        pytest.skip(reason)
+    return f"optim:use={use}"
+
+
+def test_every_optimizer_can_be_named_and_is_counted_here() -> None:
+    (field,) = (field for field in msgspec.structs.fields(Optim) if field.name == "use")
+    assert get_args(field.type) == (*_IMPLEMENTATIONS, *OPTIMIZERS)
+    assert {*STATE_BYTES, *COMPILED} == {*OPTIMIZERS}
+
+
+@pytest.mark.parametrize("use", STATE_BYTES)
+def test_the_state_of_a_matrix_is_what_the_paper_states(use: str) -> None:
+    """Counted by hand, claimed, and measured of the library's own; 1 % and 1 KiB for its tables of codes."""
+    matrix = replace(
+        WORKLOAD,
+        build_model=lambda: nn.Linear(N, M, bias=False),
+        loss=lambda model, batch: model(torch.ones(2, N)).square().mean(),
+        blocks=lambda model: (),
+    )
+    made = applied(variant(use), new_state(matrix))
+    train(made.state, steps=2)
+    (claim,) = (claim for claim in made.techniques[0].claims(made.state) if claim.fact == "optimizer_state_bytes")
+    facts = measured_facts(made.state, {})
+    assert claim.value == pytest.approx(STATE_BYTES[use], abs=8)
+    assert facts["optimizer_state_bytes"] == pytest.approx(STATE_BYTES[use], rel=0.01, abs=2048 + 64)
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, float]:
+    return reference_facts(new_state())
+
+
+@pytest.fixture(scope="module")
+def baseline(reference: dict[str, float]) -> dict[str, float]:
+    made = applied("baseline")
+    train(made.state, steps=1)
+    return measured_facts(made.state, reference)
+
+
+@pytest.mark.parametrize("use", ["fused", "foreach", *STATE_BYTES])
+def test_claims_hold_where_it_acts(use: str, reference: dict[str, float], baseline: dict[str, float]) -> None:
+    made = applied(variant(use))
+    losses = train(made.state, steps=2)
+    assert all(math.isfinite(loss) for loss in losses)
+    claims = made.techniques[0].claims(made.state)
+    results = check_claims(claims, made.state, measured_facts(made.state, reference), baseline)
+    assert [text for verdict, text in results if not verdict] == []
+
+
+def test_an_optimizer_that_was_not_changed_is_found_out(baseline: dict[str, float]) -> None:
+    """Against a step of the workload's own AdamW, of every other something that it claims fails."""
+    installed = [use for use in ("fused", "foreach", *STATE_BYTES) if cannot_act(Optim(use=use), CPU) is None]
+    claims = [(use, claim) for use in installed for claim in Optim(use=use).claims(applied(f"optim:use={use}").state)]
+    idle = applied("baseline")
+    train(idle.state, steps=1)
+    results = check_claims([claim for _, claim in claims], idle.state, baseline, baseline)
+    failing = {use for (use, _), (holds, _) in zip(claims, results, strict=True) if not holds}
+    assert failing == {*installed} - {"adamw"}
+
+
+@pytest.mark.parametrize("use", _IMPLEMENTATIONS)
+def test_another_implementation_gives_the_same_losses(use: str) -> None:
+    assert losses_of(f"optim:use={use}") == pytest.approx(losses_of("baseline"), rel=1e-6)
+    assert applied(f"optim:use={use}").parity.relative == 1e-5
+
+
+def test_another_optimizer_is_not_comparable() -> None:
+    parity = applied("optim:use=momentum").parity
+    assert (parity.relative, parity.basis) == (None, "another optimizer takes another trajectory")
+
+
+def two_groups(model: nn.Module) -> torch.optim.Optimizer:
+    parameters = list(model.parameters())
+    plain = {"params": parameters[:3], "weight_decay": 0.0}
+    return torch.optim.AdamW([plain, {"params": parameters[3:], "lr": 4e-3}], lr=1e-3, weight_decay=0.2)
+
+
+def settings(given: str) -> list[tuple[int, float, float]]:
+    made = applied(given, new_state(replace(WORKLOAD, build_optimizer=two_groups)))
+    (optimizer,) = made.state.optimizers.values()
+    groups = optimizer.param_groups
+    return [(len(group["params"]), group["lr"], group.get("weight_decay", 0.0)) for group in groups]
+
+
+def test_learning_rate_and_weight_decay_are_kept_where_they_mean_the_same() -> None:
+    others = len(list(WORKLOAD.build_model().parameters())) - 3
+    assert settings("optim:use=fused") == [(3, 1e-3, 0.0), (others, 4e-3, 0.2)]
+    assert settings(variant("lion")) == [(3, pytest.approx(1e-4), 0.0), (others, pytest.approx(4e-4), 2.0)]
+    assert settings(variant("soap")) == [(3, 1e-3, 0.0), (others, 4e-3, 0.2)]
+    assert settings("optim:use=momentum") == [(3, 1e-3, 0.0), (others, 1e-3, 0.0)]  # torch's defaults
+    assert settings("optim:use=momentum:lr=0.5") == [(3, 0.5, 0.0), (others, 0.5, 0.0)]
+
+
+def test_what_the_shards_are_of_is_the_new_optimizer() -> None:
+    """What was applied before `optim` wraps the optimizer that it makes."""
+    state = new_state()
+    seen = []
+    state.optimizer_changes.append(lambda optimizer: seen.append(type(optimizer)) or optimizer)
+    applied("optim:use=momentum", state)
+    assert seen == [torch.optim.SGD]
+
+
+def test_what_has_nothing_to_do_is_refused() -> None:
+    vectors = replace(
+        WORKLOAD, build_model=lambda: nn.LayerNorm(16), blocks=lambda model: (), loss=lambda m, b: m(b["x"]).mean()
+    )
+    for use, reason in (("galore", "more rows and columns, and there are none"), ("muon", "and there are none")):
+        with pytest.raises(UnavailableError, match=reason):
+            applied(variant(use), new_state(vectors))
+    with pytest.raises(UnavailableError, match="torch has one implementation of LBFGS only"):
+        applied("optim", new_state(replace(WORKLOAD, build_optimizer=lambda m: torch.optim.LBFGS(m.parameters()))))
+    with pytest.raises(UsageError, match=r"use must be fused, foreach, .* or torchao_adamw4bit, got 'adagrad'"):
+        applied("optim:use=adagrad")
+
+
+def test_sm3_follows_its_paper() -> None:
+    """Algorithm SM3-II by hand: nu = min(row, column) + g^2, w -= lr g / sqrt(nu), covers take the largest nu."""
+    weight = nn.Parameter(torch.zeros(2, 2))
+    optimizer = SM3([weight], lr=1.0)
+    weight.grad = torch.tensor([[3.0, 4.0], [0.0, 1.0]])
+    optimizer.step()
+    assert weight.tolist() == [[-1.0, -1.0], [0.0, -1.0]]
+    state = optimizer.state[weight]
+    assert (state["accumulator_0"].tolist(), state["accumulator_1"].tolist()) == ([[16.0], [1.0]], [[9.0, 16.0]])
+    weight.grad = torch.tensor([[0.0, 3.0], [4.0, 0.0]])
+    optimizer.step()  # nu of (0, 1) is min(16, 16) + 9 = 25, of (1, 0) min(1, 9) + 16 = 17
+    assert weight.tolist()[0] == [-1.0, pytest.approx(-1.6)]
+    assert weight.tolist()[1] == [pytest.approx(-4 / 17**0.5), -1.0]
