@@ -9,7 +9,7 @@ import torch
 
 from perfkit.missing import needs
 from perfkit.record import Claim, ParityRule
-from perfkit.spec import Struct, WorkloadSpec
+from perfkit.spec import Struct, WorkloadSpec, parse_variants, typed_params
 from perfkit.techniques.state import TrainState
 
 
@@ -125,3 +125,11 @@ def misfit(name: str, found: object) -> str:
     if lacking:
         return f"it lacks {', '.join(lacking)}"
     return "" if found.name == name else f"it calls itself {found.name!r}"
+
+
+def first_example(kind: type[Technique]) -> Technique:
+    """The technique with the parameters that the first of its examples gives it."""
+    specs = next(iter(parse_variants((kind.examples or (kind.name,))[0])))
+    params = next(spec.params for spec in specs if spec.name == kind.name)
+    technique: Technique = typed_params(kind, "technique", kind.name, params)
+    return technique
