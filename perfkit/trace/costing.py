@@ -20,7 +20,7 @@ from perfkit.trace.list_evidence import ListEvidence
 from perfkit.trace.naming import Names
 from perfkit.trace.nesting import depths, grouped
 from perfkit.trace.read import NONE, Ints, Trace
-from perfkit.trace.signatures import has_sparse
+from perfkit.trace.signatures import lacks_strides
 
 # Kernels of their own on some devices, compositions on others: costed as one unless costed ops lie beneath.
 _SPLIT_ON_SOME_DEVICES = frozenset({"aten::_fused_rms_norm"})
@@ -89,8 +89,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         inside = inside_of(row)
         if inside and (cost is None or cost.bytes is None):
             cost = inside_cost(call, inside) or cost
-        recorded = None if signature[row] == NONE else trace.signatures[int(signature[row])]
-        if cost is None and recorded is not None and has_formula(call.name) and has_sparse(recorded):
+        if cost is not None and _is_sparse(trace, call.name, int(signature[row])):
             cost = _OF_SPARSE  # with all that it calls, which would be costed as if it worked on all elements
         if cost is None or (cost.flops == 0 and cost.bytes == 0):
             return NONE
@@ -181,6 +180,12 @@ def _cost_others(
         mine = level[(owner[level] == NONE) & (outer != NONE)]
         owner[mine] = owner[parent[mine]]
         cost(level[wanted[level] & (owner[level] == NONE)])
+
+
+def _is_sparse(trace: Trace, name: str, signature: int) -> bool:
+    """Whether an op works on sparse tensors. oneDNN's own layout, of convolutions and of frozen models, is dense."""
+    dense = "mkldnn" in name or "conv" in name
+    return not dense and signature != NONE and lacks_strides(trace.signatures[signature])
 
 
 def _gradient_of_tables(call: OpCall, calls: list[CostedCall]) -> OpCost | None:

@@ -22,8 +22,7 @@ def arguments(signature: Signature) -> tuple[Arg, ...] | None:
     """The arguments in the order of the op's schema; None where the trace's lists do not fit together.
 
     What a trace loses becomes None: strings, optional lists of tensors, values where no concrete inputs were recorded,
-    lists of tensors in older versions. So do tensors of sizes that cannot be, and those without strides (sparse ones),
-    whose shape does not tell how much they hold.
+    lists of tensors in older versions. So do tensors of sizes that cannot be.
     Tensors of a list have no dtype there. Strides that were not recorded are taken to be contiguous.
     """
     try:
@@ -43,9 +42,9 @@ def arguments(signature: Signature) -> tuple[Arg, ...] | None:
     return tuple(map(_argument, types, dims, strides, concrete))
 
 
-def has_sparse(signature: Signature) -> bool:
-    """Whether one of the tensors has sizes but no strides, as torch records those that are sparse."""
-    if not signature.strides:
+def lacks_strides(signature: Signature) -> bool:
+    """Whether one of the tensors has sizes but no strides, as torch records those that are sparse, or oneDNN's own."""
+    if b"[]" not in signature.strides:
         return False
     try:
         dims: Any = msgspec.json.decode(signature.dims)
@@ -77,8 +76,6 @@ def _tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
     if not _are_integers(dims) or any(size < 0 for size in dims) or math.prod(dims) > _MOST_ELEMENTS:
         return None
     shape = tuple(dims)
-    if shape and strides == []:
-        return None
     if _are_integers(strides) and len(strides) == len(shape):
         return TensorArg(shape, tuple(strides), dtype)
     return TensorArg(shape, contiguous(shape), dtype)

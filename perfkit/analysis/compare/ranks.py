@@ -9,6 +9,7 @@ from msgspec.structs import replace as with_fields
 from perfkit.analysis.compare.sides import Loaded
 from perfkit.analysis.model.comparison import RankSteps
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.analyse import WHOLE_RANKS
 
 
 class SameRank(NamedTuple):
@@ -37,7 +38,8 @@ def same_rank(loaded: Sequence[Loaded]) -> SameRank:
     if wanted.rank in common:
         rank = wanted.rank
         why = "the straggler" if wanted.label == slow.straggler else "the slowest rank"
-        note = f"rank {rank} of each run is compared, {why} of the run with the longest step"
+        among = f", of its first {WHOLE_RANKS}" if len(slow.ranks) == WHOLE_RANKS else ""
+        note = f"rank {rank} of each run is compared, {why} of the run with the longest step{among}"
     elif common:
         rank = common[0]
         note = f"rank {rank} of each run is compared, the first that all have"
@@ -57,12 +59,21 @@ def _with(run: Loaded, rank: int | None) -> Loaded:
         return run
     side = run.side
     if side.kind == "trace":
-        side = with_fields(side, of=trace.label if len(run.ranks) > 1 else "", memory=trace.memory)
+        side = with_fields(
+            side,
+            of=trace.label if len(run.ranks) > 1 else "",
+            device=trace.device,
+            device_name=trace.device_name,
+            ceilings=trace.ceilings,
+            memory=trace.memory,
+        )
     return replace(run, side=with_fields(side, trace=trace))
 
 
 def _of(run: Loaded, rank: int | None) -> RankTrace | None:
-    return next((trace for trace in run.ranks if rank is not None and trace.rank == rank), None)
+    """The slowest of a rank's traces."""
+    its = (trace for trace in run.ranks if rank is not None and trace.rank == rank)
+    return max(its, key=lambda trace: trace.step_s, default=None)
 
 
 def _step(run: Loaded, rank: int) -> float | None:

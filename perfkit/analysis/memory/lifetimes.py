@@ -39,7 +39,7 @@ def by_lifetime(allocations: Allocations, births: Births) -> Categories:
     # Where backward is marked, what was made outside of it is of a forward pass: one that no module's call marks.
     of_forward = matches(names, births.op, FORWARD_OP)
     if (allocations.phase == BACKWARD).any():
-        of_forward |= ~matches(names, births.op, MOVE)
+        of_forward |= (births.op != 0) & ~matches(names, births.op, MOVE)
     saved = of_forward & matches(names, births.freed_op, AUTOGRAD_NODE)
     categories = _first_of(
         (GRADIENT, np.isin(phase, (BACKWARD, NONE)) & taken),

@@ -12,8 +12,12 @@ _OF_EVENT, _OF_STREAM, _HOST_FOR_STREAM = map(SYNC_KINDS.index, ("Event Sync", "
 
 
 def states_waits(ops: Ops) -> bool:
-    """Whether a trace states which stream waited for which: then no other did."""
-    return bool((ops.trace.syncs.kind == _OF_STREAM).any())
+    """Whether a trace states which stream waited for which: then no other did.
+
+    torch's own CUPTI backend writes -1 for the stream whose event is waited for.
+    """
+    syncs = ops.trace.syncs
+    return bool(((syncs.kind == _OF_STREAM) & (syncs.source != NONE)).any())
 
 
 def stream_waits(ops: Ops, device: Device) -> tuple[Ints, Ints]:
@@ -33,6 +37,8 @@ def host_waits(ops: Ops, device: Device, calls: Ints) -> Ints:
     A call that waits for a whole context has none: that is what was launched before, on any stream.
     """
     syncs = ops.trace.syncs
+    if not len(syncs):
+        return np.full(len(calls), NONE)
     result = np.full(len(ops.trace) + 1, NONE, np.int64)
     of_event, of_stream = (np.flatnonzero(syncs.kind == kind) for kind in (_OF_EVENT, _HOST_FOR_STREAM))
     call = _calls(ops, syncs.call[of_event], syncs.time_ns[of_event])
@@ -44,11 +50,14 @@ def host_waits(ops: Ops, device: Device, calls: Ints) -> Ints:
 
 
 def _before_record(ops: Ops, device: Device, rows: Ints, call: Ints) -> Ints:
-    """What its stream was given last before the event that each of some calls waits for was recorded."""
+    """What its stream was given last before the event that each of some calls waits for was recorded.
+
+    An event may be recorded again after the wait; older Kineto then names that record, which tells nothing.
+    """
     syncs = ops.trace.syncs
     record = _calls(ops, syncs.record[rows], _begin(ops, call))
     found = _launched(device, _lanes(ops, device, syncs.device[rows], syncs.source[rows]), _begin(ops, record), False)
-    return np.where(record == NONE, NONE, found)
+    return np.where((record == NONE) | (_begin(ops, record) > _begin(ops, call)), NONE, found)
 
 
 def _calls(ops: Ops, correlation: Ints, time_ns: Ints) -> Ints:

@@ -48,7 +48,8 @@ _LONGEST = 200  # characters of a block's name
 def flame(
     trees: Mapping[tuple[str, ...], FlameTree], keys: tuple[str, ...], name: str, caption: str, whole: str
 ) -> blocks.Flame | None:
-    """The block of some trees; None where there are none."""
+    """The block of some trees; None where none has anything to show."""
+    trees = {of: tree for of, tree in trees.items() if tree.parent and tree.values}
     if not trees:
         return None
     known = {measure for tree in trees.values() for measure in tree.values}

@@ -35,7 +35,8 @@ class _Block:
 
 def plotted(block: Flame) -> Figure:
     """The tree as a page shows it at first."""
-    tree, (measure, _, unit) = next(iter(block.trees.values())), block.measures[0]
+    tree = next(iter(block.trees.values()))
+    measure, _, unit = next(known for known in block.measures if known[0] in tree.values)
     whole = sum(value for value, parent in zip(tree.values[measure], tree.parent, strict=True) if parent < 0)
     blocks = list(_laid_out(tree, measure))
     marks = _legend(block, tree)

@@ -35,9 +35,9 @@ def test_a_folder_that_cannot_be_made_is_told_before_anything_is_measured(tmp_pa
             refuse_foreign(tmp_path / name, "analysis.json", "perfkit analyze")
 
 
-def test_a_read_only_folder_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_written_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
-    with pytest.raises(UsageError, match=f"{tmp_path} is read-only; name another folder with --out"):
+    with pytest.raises(UsageError, match=f"you may not write to {tmp_path}; name another folder with --out"):
         refuse_foreign(tmp_path / "new", "analysis.json", "perfkit analyze")
 
 

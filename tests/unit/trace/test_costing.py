@@ -65,6 +65,18 @@ def test_a_product_of_a_sparse_tensor_is_work_of_unknown_cost_with_all_that_it_c
     assert (costed.cost.flops, costed.cost.bytes, costed.cost.source) == (None, None, "sparse operands")
 
 
+def test_tensors_in_the_layout_of_onednn_are_dense(tmp_path: Path) -> None:
+    """As torch 2.13 records a frozen convolution: the packed weight has sizes but no strides."""
+    operands: Event = {
+        "Input Dims": [[1, 8, 6, 6], [8, 8, 3, 3], [8], [], [], [], [], [], [], []],
+        "Input Strides": [[288, 36, 6, 1], [], [1], [], [], [], [], [], [], []],
+        "Input type": ["float", "float", "float", "ScalarList", "ScalarList", "ScalarList", "Scalar", "", "", ""],
+        "Concrete Inputs": ["", "", "", "[0, 0]", "[1, 1]", "[1, 1]", "1", "none", "", ""],
+    }
+    ops = ops_of(tmp_path, event("mkldnn::_convolution_pointwise", 0, 100, **operands))
+    assert [costed.cost.flops for costed in ops.calls] == [2 * 8 * 8 * 3 * 3 * 4 * 4]
+
+
 def test_equal_lists_in_other_surroundings_have_another_dtype(tmp_path: Path) -> None:
     lists: Event = {
         "Input Dims": [[[4, 6], [4, 6]], []],

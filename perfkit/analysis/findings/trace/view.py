@@ -159,9 +159,10 @@ class TraceView:
         """A finding of what could be saved, in the time of some rows or of a named part of the step.
 
         `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it. It is
-        about the ops of the rows and of the `calls`, and about the device's `idle` time of some causes.
+        about the ops of the rows and of the `calls`, and about the device's `idle` time of some causes, where it has any.
         """
         work = tuple(rows)
+        occurring = {gap.cause for gap in self.trace.gaps if gap.seconds > 0}
         finding = Finding(
             severity="gain",
             title=title,
@@ -172,7 +173,7 @@ class TraceView:
             details=(basis,) if basis else (),
             per_step=bool(self.trace.steps),
             ops=(*_ops(work), *called(calls)),
-            idle=tuple(dict.fromkeys(idle)),
+            idle=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
         )
         return Told(finding, frozenset((*scope, *map(_key, work))), change)
 

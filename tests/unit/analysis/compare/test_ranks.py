@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from perfkit.analysis.compare.runs import compare_runs
 from perfkit.analysis.model.comparison import Comparison
 from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.trace.read import read_trace_analysis
 from perfkit.files import write_json
 from perfkit.store.summary import TRACE_REPORT_FILE
 from tests.fixtures.gpu_traces import training_file
@@ -44,6 +45,23 @@ def test_the_slowest_rank_of_the_slowest_run_is_compared_with_the_same_one(tmp_p
     assert after is not None
     assert after > before
     assert found.differences[0].notes == ()
+
+
+def test_of_two_traces_of_a_rank_the_slower_is_compared(tmp_path: Path) -> None:
+    folder = job(tmp_path / "b", r0=1.0, r1=1.2)
+    analysis = read_trace_analysis(folder)
+    again = replace(analysis.traces[0], label="r0 again", step_s=3 * analysis.traces[0].step_s, device_name="another")
+    write_json(folder / TRACE_REPORT_FILE, replace(analysis, traces=(*analysis.traces, again)))
+    found = compare_runs([job(tmp_path / "a", r0=1.0, r1=1.0), folder])
+    assert compared(found) == [0, 0]
+    assert [(side.of, side.device_name) for side in found.sides][1] == ("r0 again", "another")
+    assert found.ranks[0].steps_s[1] == again.step_s
+
+
+def test_of_more_ranks_than_are_held_wholly_the_note_says_so(tmp_path: Path) -> None:
+    many = {f"r{rank}": 1.0 + rank / 10 for rank in range(10)}
+    found = compare_runs([job(tmp_path / "a", **many), job(tmp_path / "b", **many)])
+    assert found.rank_note.endswith("the slowest rank of the run with the longest step, of its first 8")
 
 
 def test_what_one_run_does_not_have_is_not_compared(tmp_path: Path) -> None:

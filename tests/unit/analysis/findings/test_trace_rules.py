@@ -754,7 +754,8 @@ def test_findings_about_the_host_name_the_idle_time_and_the_calls() -> None:
             host_calls=(
                 call("wait", "cudaStreamSynchronize", 3, 0.1, op="aten::item"),
                 call("wait", "cudaDeviceSynchronize", 1, 0.05),
-            )
+            ),
+            gaps=(gap(0.15, cause=SYNC), gap(0.1)),
         ),
         "The host waits",
     )
@@ -763,6 +764,14 @@ def test_findings_about_the_host_name_the_idle_time_and_the_calls() -> None:
     gaps = of(rank_trace(gaps=(gap(0.2, cause=PEERS), gap(0.1), gap(0.05))), "nothing to do")
     assert gaps is not None
     assert gaps.idle == (PEERS, ELSEWHERE)
-    loader = of(rank_trace(host_calls=(call("data", "enumerate(DataLoader)", 1, 0.3),)), "waits for its data")
+    fetch = call("data", "enumerate(DataLoader)", 1, 0.3)
+    loader = of(rank_trace(host_calls=(fetch,), gaps=(gap(0.3, cause=DATA),)), "waits for its data")
     assert loader is not None
     assert (loader.ops, loader.idle) == (("enumerate(DataLoader)",), (DATA,))
+
+
+def test_a_finding_names_no_cause_without_idle_time() -> None:
+    fetch = call("data", "enumerate(DataLoader)", 1, 0.3)
+    loader = of(rank_trace(host_calls=(fetch,), gaps=(gap(0.3),)), "waits for its data")
+    assert loader is not None
+    assert loader.idle == ()

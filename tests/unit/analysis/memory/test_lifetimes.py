@@ -108,8 +108,8 @@ STORIES = {
         backward: -staying
     """,
     "a forward pass that no call of a module marks": """
-        outside: saved=div>activation moved=_to_copy>unknown
-        backward: -saved@NODE -moved@NODE
+        outside: saved=div>activation moved=_to_copy>unknown of_no_op=>unknown
+        backward: -saved@NODE -moved@NODE -of_no_op@NODE
     """,
     "without phases only what ops tell": """
         outside: within=convolution>temporary -within@aten::convolution

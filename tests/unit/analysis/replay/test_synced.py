@@ -8,7 +8,7 @@ import pytest
 from perfkit.analysis.replay.device import device_of
 from perfkit.analysis.replay.edges import Edge
 from perfkit.analysis.replay.replay import Replayed, what_if
-from perfkit.analysis.replay.synced import host_waits
+from perfkit.analysis.replay.synced import host_waits, states_waits, stream_waits
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
 from tests.fixtures.synthetic_machine import changes
@@ -71,6 +71,29 @@ def test_where_calls_suggest_the_truth_stated_waits_are_the_same(seed: int, tmp_
     stated, suggested = (replayed_program(made, tmp_path, syncs=syncs) for syncs in (True, False))
     assert stated.result.replayed_s == pytest.approx(suggested.result.replayed_s, rel=1e-3)
     assert what_if(stated, "kernels=0.5").share == pytest.approx(what_if(suggested, "kernels=0.5").share, abs=0.01)
+
+
+def _waits(tmp_path: Path, source: int, record: int) -> tuple[bool, list[int]]:
+    """Whether a wait is stated, and the kernels that it is for."""
+    events = [
+        call(1, "cudaLaunchKernel", 0), kernel(1, 7, 20, 500),
+        call(2, "cudaEventRecord", 10),
+        call(3, "cudaStreamWaitEvent", 14), sync("Stream Wait Event", 3, 14, stream=20, source=source, record=record),
+        call(4, "cudaLaunchKernel", 18), kernel(4, 20, 522, 100),
+        call(5, "cudaEventRecord", 25),
+    ]  # fmt: skip
+    ops = read_ops(read_trace(written(tmp_path, events)))
+    return states_waits(ops), stream_waits(ops, device_of(ops))[0].tolist()
+
+
+def test_a_wait_whose_stream_is_not_told_is_not_stated(tmp_path: Path) -> None:
+    """As torch's own CUPTI backend writes it."""
+    assert _waits(tmp_path, source=7, record=2) == (True, [0])
+    assert _waits(tmp_path, source=-1, record=2) == (False, [])
+
+
+def test_a_record_after_the_wait_is_of_another_use_of_the_event(tmp_path: Path) -> None:
+    assert _waits(tmp_path, source=7, record=5) == (True, [])
 
 
 def test_the_host_waits_for_an_event_and_for_a_stream(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.analysis.model.flame import Flame
-from perfkit_reports.charts.flame import in_words, tree
+from perfkit_reports.charts.flame import flame, in_words, tree
 from perfkit_reports.document.blocks import Flame as FlameBlock
+from perfkit_reports.document.blocks import FlameTree
 from perfkit_reports.render import markdown, terminal
 from perfkit_reports.render.flame_sheet import flame_sheet, legend
 from perfkit_reports.subjects.trace import document
@@ -75,6 +76,16 @@ def test_only_what_is_known_can_be_the_width_and_only_what_is_there_is_in_the_le
     made = block()
     assert [name for name, _, _ in made.measures] == ["time", "flops"]
     assert [name for name, _ in made.looks] == ["GEMM"]
+
+
+def test_trees_of_nothing_are_left_out() -> None:
+    full = FlameTree(labels=(("net", "", ""),), parent=(-1,), label=(0,), values={"time": (1.0,)})
+    empty = FlameTree(labels=(), parent=(), label=(), values={"time": ()})
+    instant = FlameTree(labels=(("net", "", ""),), parent=(-1,), label=(0,), values={})
+    made = flame({("a",): empty, ("b",): instant, ("c",): full}, ("By",), "flame", "", "")
+    assert made is not None
+    assert list(made.trees) == [("c",)]
+    assert flame({("a",): empty}, ("By",), "flame", "", "") is None
 
 
 def test_the_largest_blocks_are_told_in_words_each_below_what_it_lies_in() -> None:

@@ -1,5 +1,7 @@
 """Flame graphs in print: blocks where a page has them."""
 
+from dataclasses import replace
+
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -48,6 +50,11 @@ def test_the_first_tree_is_drawn_below_its_whole() -> None:
     assert names(figure) == ["everything, 10.0 ms", "net", "mm", "relu"]
     assert widths(figure) == [1.0, 1.0, 0.6, 0.4]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["GEMM"]
+
+
+def test_a_tree_without_the_first_width_is_drawn_by_the_next() -> None:
+    only = replace(block(NOW), measures=(("flops", "FLOPs", "FLOP"), ("time", "time", "s")))
+    assert names(plotted(only))[0] == "everything, 10.0 ms"
 
 
 def test_what_is_gone_is_hatched_and_as_wide_as_it_was() -> None:
