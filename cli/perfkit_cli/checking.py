@@ -241,10 +241,10 @@ def _stored(given: Options, config: "CheckConfig") -> "Source":
     try:
         found = read_baseline_of(given.baseline, file)
     except NoRevisionError as error:
-        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, beside, n=1)
         # A revision has no folder of its name around it: `runs/none` beside a folder `runs` is a path.
-        if near or path.is_absolute() or ".." in path.parts or (path.parent != Path() and path.parent.is_dir()):
+        if path.is_absolute() or ".." in path.parts or (path.parent != Path() and path.parent.is_dir()):
+            beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, beside, n=1)
             meant = f"did you mean {path.with_name(near[0])}?" if near else "name a run's folder or a baseline file"
             raise UsageError(f"{path}: there is no such file or folder; {meant}") from None
         raise UsageError(

@@ -11,12 +11,10 @@ from perfkit.errors import RunFormatError, UsageError
 def refuse_impossible(folder: Path) -> None:
     """A folder that cannot be made or written to is told before anything is measured, with what to do."""
     absolute = folder.absolute()
-    there = next(path for path in (absolute, *absolute.parents) if os.path.exists(path))  # `Path.exists` may raise
+    there = next(path for path in (absolute, *absolute.parents) if os.path.exists(path))  # noqa: PTH110, `Path.exists` may raise
     if there.is_dir():
         if not os.access(there, os.W_OK | os.X_OK):
-            raise UsageError(
-                f"{folder} cannot be written: you may not write to {there}; name another folder with --out"
-            )
+            raise UsageError(f"{folder}: you may not write to {there}; name another folder with --out")
     elif there != absolute:
         raise UsageError(f"{folder} cannot be written: {there} is a file; name another folder with --out")
 

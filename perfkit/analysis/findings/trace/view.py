@@ -159,7 +159,7 @@ class TraceView:
         """A finding of what could be saved, in the time of some rows or of a named part of the step.
 
         `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it. It is
-        about the ops of the rows and of the `calls`, and about the device's `idle` time of some causes, where it has any.
+        about the ops of the rows and of the `calls`, and about the device's `idle` time of those causes that occur.
         """
         work = tuple(rows)
         occurring = {gap.cause for gap in self.trace.gaps if gap.seconds > 0}
