@@ -1,6 +1,7 @@
 """Readable forms of kernel names: C++ kernels carry a thousand characters of namespaces, types and lambdas."""
 
 import re
+from functools import lru_cache
 
 from perfkit_reports.mangled import demangled
 
@@ -22,6 +23,7 @@ _DEPTH = 3
 _OPENING, _CLOSING = "<({[", ">)}]"
 
 
+@lru_cache(maxsize=4096)  # a report names the same kernels in every table
 def short_kernel(name: str, limit: int = 72) -> str:
     """`void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDA..., ...>(int, ...)` ->
     `vectorized_elementwise_kernel<4, GeluCUDAKernelImpl…>`: no return type, namespaces and parameters, few template
