@@ -44,7 +44,7 @@ class TrainState:
         after_updates: called once a step, after the last update.
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
-        compute_dtype: dtype of the matrix products' operands ("fp32", "bf16", "fp16"), the peak MFU refers to.
+        compute_dtype: dtype of the matrix products' operands ("fp32", "tf32", "bf16", "fp16"), the peak MFU refers to.
         counters: facts that a technique counts while it acts (for instance `bytes_to_disk`), merged into the
             record's facts.
         facts: what else a technique found out while it acts, for the record's facts.

@@ -21,12 +21,13 @@ PROPORTIONAL = 0.9
 def sweeps_of(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
     """The sweeps over sizes of a step's work with three values or more.
 
-    Variants are of one sweep if they differ in one number of one technique, and if with it the tokens or samples of a
-    step grow.
+    Variants are of one sweep if their techniques were engaged, if they differ in one number of one technique, and if
+    with it the tokens or samples of a step grow.
     """
     families: dict[tuple[str, str, str], dict[float, Variant]] = defaultdict(dict)
     for variant in variants:
-        if variant.status == Status.OK and isinstance(variant.step_time, Estimate) and variant.units_per_step:
+        measured = variant.status == Status.OK and isinstance(variant.step_time, Estimate) and variant.units_per_step
+        if measured and variant.engaged is True:
             for technique, parameter, value, rest in _numbers(variant):
                 families[technique, parameter, rest][value] = variant
     made = (_sweep(*key, members) for key, members in families.items() if len(members) >= _LEAST_POINTS)
@@ -34,11 +35,14 @@ def sweeps_of(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
 
 
 def _numbers(variant: Variant) -> Iterator[tuple[str, str, float, str]]:
-    """Every number among its techniques' parameters, and the variant's name without it."""
+    """Every number above 0 among its techniques' parameters, and the variant's name without it.
+
+    What grows in proportion, which the points are asked for, has no value of 0.
+    """
     specs = [parse_technique(label) for label in variant.techniques]
     for place, spec in enumerate(specs):
         for key, value in spec.params.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
+            if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
                 others = [*variant.techniques]
                 others[place] = others[place].replace(f"{key}={value}", f"{key}=…")
                 ranks = "" if variant.world_size == 1 else f"@{variant.world_size}"

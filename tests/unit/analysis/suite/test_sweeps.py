@@ -6,20 +6,22 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.suite.analyse import analyse
-from perfkit.record import WorkloadFacts
+from perfkit.record import Claim, Relation, WorkloadFacts
 from perfkit.spec import WorkloadSpec
 from perfkit_reports.document.blocks import Chart, within
 from perfkit_reports.subjects.suite.document import document
 from perfkit_reports.subjects.suite.sizes import said
-from tests.fixtures.suites import record, spec, write_suite
+from tests.fixtures.suites import claim, record, spec, write_suite
+
+ACTS = (claim("backward_passes", Relation.EQUAL, 1),)
 
 
-def swept(folder: Path, steps: dict[int, float], label: str = "batch:size={}"):
+def swept(folder: Path, steps: dict[int, float], label: str = "batch:size={}", claims: tuple[Claim, ...] = ACTS):
     runs, specs = {"baseline": [record(0.1)]}, {}
     for size, step_s in steps.items():
         name = label.format(size)
         facts = WorkloadFacts(unit="samples", units_per_batch=size, parameters=100)
-        runs[name] = [record(step_s, workload=facts)]
+        runs[name] = [record(step_s, workload=facts, claims=claims, facts={"backward_passes": 1.0})]
         specs[name] = replace(spec(name), workload=WorkloadSpec(name="gpt", params={"batch_size": size}))
     return analyse(write_suite(folder, runs, specs=specs))
 
@@ -50,6 +52,17 @@ def test_two_values_or_numbers_that_change_no_work_are_no_sweep(tmp_path: Path) 
     assert swept(tmp_path / "two", {2: 0.1, 4: 0.2}).sweeps == ()
     same = {f"ckpt:every={every}": [record(0.1 * every)] for every in (1, 2, 3)}
     assert analyse(write_suite(tmp_path / "same", {"baseline": [record(0.1)], **same})).sweeps == ()
+
+
+@pytest.mark.parametrize("claims", [(), (claim("backward_passes", Relation.EQUAL, 2),)])
+def test_what_is_not_known_to_act_is_no_point_of_a_sweep(tmp_path: Path, claims: tuple[Claim, ...]) -> None:
+    assert swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}, claims=claims).sweeps == ()
+
+
+def test_a_value_of_0_is_no_size(tmp_path: Path) -> None:
+    steps = {0: 0.1, 2: 0.1, 4: 0.2, 8: 0.4}
+    (sweep,) = swept(tmp_path, steps, "fused_ce:chunk={}").sweeps
+    assert [point.value for point in sweep.points] == [2, 4, 8]
 
 
 def test_a_sweep_with_another_technique_is_its_own(tmp_path: Path) -> None:
