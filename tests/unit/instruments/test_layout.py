@@ -24,3 +24,14 @@ def test_outputs_with_channels_last_are_told_from_others() -> None:
 
 def test_nothing_is_found_of_a_model_without_them() -> None:
     assert seen(nn.Sequential(nn.Flatten(), nn.Linear(192, 4))) == {}
+
+
+class Pair(nn.Conv2d):
+    """A convolution that hands its input on beside its output."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        return super().forward(x), x
+
+
+def test_an_output_that_is_no_tensor_of_images_is_not_counted() -> None:
+    assert seen(Pair(3, 4, 3)) == {}
