@@ -30,7 +30,9 @@ class Inplace(Technique):
 
     Autograd keeps the result of a ReLU in any case, so that what is saved for backward shrinks only where the input was
     saved, too; the peak shrinks by an input that no longer lives beside its result, and half of the writes go to memory
-    that is in the cache. A model that needs the input elsewhere in backward is refused by torch, and skipped.
+    that is in the cache. A model that needs the input elsewhere in backward is refused by torch, and skipped. Where
+    the forward pass itself uses the input again (`relu(x) + x`), torch does not see it: such a model computes something
+    else, which its losses show.
 
     The in-place op must run at least once a module.
     """
@@ -48,7 +50,8 @@ class Inplace(Technique):
     )
     stage: ClassVar[Stage] = Stage.MODEL
     refusals: ClassVar[Mapping[str, str]] = {
-        "has been modified by an inplace operation": "backward needs what an activation function has written over"
+        "has been modified by an inplace operation": "backward needs what an activation function has written over",
+        "is a view and is being modified inplace": "an activation function would write over one of several views (GLU)",
     }
 
     def apply(self, state: TrainState) -> TrainState:

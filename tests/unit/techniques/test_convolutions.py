@@ -10,6 +10,8 @@ from torch import nn
 from perfkit.errors import UnavailableError
 from perfkit.instruments.saved import saved_tensor_bytes
 from perfkit.techniques.apply import Applied
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import refused
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, relative_difference, train
 
@@ -74,8 +76,7 @@ def test_dropout_that_drops_nothing_is_not_switched() -> None:
     assert state.model[0][2].inplace
 
 
-def held_after_forward(variant: str) -> int:
-    state = made(variant).state
+def held_after_forward(state: TrainState) -> int:
     train(state, steps=1)
     (batch,) = batches(state, 0)
     held = saved_tensor_bytes(lambda: state.loss(batch), state.device)
@@ -86,8 +87,57 @@ def held_after_forward(variant: str) -> int:
 
 def test_compressed_activations_are_really_freed() -> None:
     # Of fp32 a quarter is left, of what is behind ReLU less; the means that batch norm saves are too small to change.
-    assert held_after_forward("compress") < 0.27 * held_after_forward("baseline")
+    assert held_after_forward(made("compress").state) < 0.27 * held_after_forward(made("baseline").state)
 
 
 def test_the_first_loss_is_exact_since_only_backward_meets_what_was_rounded() -> None:
     assert train(made("compress").state, steps=1) == train(made("baseline").state, steps=1)
+
+
+def test_what_is_lost_is_of_the_first_forward_pass_that_saves_anything() -> None:
+    state = made("compress").state
+    with state.forward_contexts[0](), torch.no_grad():
+        state.model(batches(state, 0)[0]["x"])
+    train(state, steps=1)
+    assert "compression_error" not in state.facts
+    train(state, steps=1)
+    assert 0.001 < state.facts["compression_error"] < 0.02
+
+
+def test_of_16_bits_a_half_is_left_which_its_claim_allows() -> None:
+    def in_bf16() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.GELU(), nn.Flatten(), nn.Linear(16 * SIZE**2, 10))
+
+    workload = replace(
+        CONVOLUTIONS,
+        build_model=lambda: in_bf16().bfloat16(),
+        loss=lambda model, batch: F.cross_entropy(model(batch["x"].bfloat16()), batch["y"]),
+    )
+    changed = applied("compress", new_state(workload))
+    (saved, _) = changed.techniques[0].claims(changed.state)
+    assert saved.value == 0.75
+    assert (
+        0.5
+        < held_after_forward(changed.state) / held_after_forward(applied("baseline", new_state(workload)).state)
+        < 0.6
+    )
+
+
+class Halves(nn.Module):
+    """A gated linear unit, whose gate is a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.SiLU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        value, gate = x.chunk(2, dim=1)
+        return value * self.gate(gate)
+
+
+def test_a_view_that_may_not_be_written_over_is_a_refusal() -> None:
+    workload = replace(CONVOLUTIONS, build_model=lambda: nn.Sequential(nn.Conv2d(3, 4, 1), Halves(), nn.Flatten()))
+    changed = applied("inplace", new_state(workload))
+    with pytest.raises(RuntimeError, match="is being modified inplace") as error:
+        train(changed.state, steps=1)
+    assert "one of several views" in refused(error.value, changed.techniques)
