@@ -48,6 +48,7 @@ DERIVED = {
     "backward_op_calls:<globs>": "those within the backward phase: forward ops there are recomputation",
     "range_calls:<globs>": "ranges by name that the program marked: torch marks each optimizer's step with its class",
     "kernel_calls:<globs>": "device kernels; on a CPU the kernels that torch.compile generated",
+    "matmul_kernel_calls:<dtype>": "matrix kernels that multiply in the dtype (tf32, bf16), as their names tell",
     "matmul_flops_share:<dtype>": "share of the FLOPs of GEMMs whose operands have the dtype",
     "matmul_time_share:<dtype>": "share of the time of matrix kernels of the dtype, by their names",
     "graph_launches": "launches of CUDA graphs; absent where no device was traced",

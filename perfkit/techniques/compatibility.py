@@ -33,6 +33,8 @@ class Requirement(NamedTuple):
 
 _OWNS_STORAGE = "FSDP2 frees and refills the parameters' memory itself; moving it as well crashes the process"
 _REDUCES = "ZeRO averages the gradients itself"
+_CONTIGUOUS = "FSDP2 shards contiguous parameters only"
+_NO_FP32_PRODUCTS = "products of 16 bits leave TF32 none of fp32 to compute"
 _OTHER_STAGE = "they are stages of one method; choose one"
 _TRIED_WITH_TORCH = (
     "shards and pieces of an update are right for an optimizer that treats each weight or tensor by itself and takes "
@@ -55,6 +57,11 @@ CLASHES = (
     Clash("offload:what=parameters", "zero2", _OWNS_STORAGE),
     Clash("offload:what=parameters", "zero3", _OWNS_STORAGE),
     Clash("amp", "bf16", "parameters in bf16 leave autocast nothing to cast"),
+    Clash("amp", "tf32", _NO_FP32_PRODUCTS),
+    Clash("bf16", "tf32", _NO_FP32_PRODUCTS),
+    Clash("channels_last", "zero2", _CONTIGUOUS),
+    Clash("channels_last", "zero3", _CONTIGUOUS),
+    Clash("compile", "inplace", "torch.compile decides itself what is written in place, whatever the modules say"),
     Clash("compress", "offload:what=activations", "autograd hands what it saves to one of them only"),
     Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
     Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),

@@ -12,9 +12,6 @@ from perfkit.techniques.technique import Stage, Technique
 
 _BACKENDS: Any = torch.backends  # its modules have attributes that only they know of
 
-# What kernels that multiply in TF32 are called: cuBLAS, CUTLASS, cuDNN, from compute capability 8.0 on.
-_KERNELS = "*tf32*,*tfloat32*,*s1688*,*s688*,*nvjet_s*,*nvjet_sm*_s*"
-
 # TF32 has the exponent of fp32 and 10 bits of mantissa.
 _EPS = 2.0**-10
 _ROUNDINGS = 8  # as `amp`
@@ -61,7 +58,7 @@ class Tf32(Technique):
             Claim(
                 technique=self.name,
                 statement="products of fp32 operands run in TF32",
-                fact=f"kernel_calls:{_KERNELS}",
+                fact="matmul_kernel_calls:tf32",
                 relation=Relation.AT_LEAST,
                 value=1.0,
             ),

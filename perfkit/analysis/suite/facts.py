@@ -11,7 +11,7 @@ from perfkit.analysis.trace.bounds import Bounds, Fact
 from perfkit.analysis.trace.matmul_time import matmul_time, shown_names
 from perfkit.analysis.trace.replayed_ops import is_part_of_model, matches, replayed_calls
 from perfkit.cost.call import Unit
-from perfkit.cost.gemm_kernel import multiplies
+from perfkit.cost.gemm_kernel import matrix_unit, multiplies
 from perfkit.record import Claim
 from perfkit.trace.counts import kernel_calls, op_calls, range_calls, replayed_kernels
 from perfkit.trace.ops import Ops, Role
@@ -22,10 +22,19 @@ OP_CALLS = "op_calls"
 BACKWARD_OP_CALLS = "backward_op_calls"
 RANGE_CALLS = "range_calls"
 KERNEL_CALLS = "kernel_calls"
+MATMUL_KERNEL_CALLS = "matmul_kernel_calls"
 MATMUL_FLOPS_SHARE = "matmul_flops_share"
 MATMUL_TIME_SHARE = "matmul_time_share"
 GRAPH_LAUNCHES = "graph_launches"
-DERIVED = (OP_CALLS, BACKWARD_OP_CALLS, RANGE_CALLS, KERNEL_CALLS, MATMUL_FLOPS_SHARE, GRAPH_LAUNCHES)
+DERIVED = (
+    OP_CALLS,
+    BACKWARD_OP_CALLS,
+    RANGE_CALLS,
+    KERNEL_CALLS,
+    MATMUL_KERNEL_CALLS,
+    MATMUL_FLOPS_SHARE,
+    GRAPH_LAUNCHES,
+)
 
 # Facts that stand for others of the same detail, where a trace cannot tell these.
 STANDS_FOR = {MATMUL_FLOPS_SHARE: MATMUL_TIME_SHARE}
@@ -43,7 +52,8 @@ def trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
     `op_calls:<globs>` and `backward_op_calls:<globs>` count ops, nested ones too, in all of a step or its backward
     phase; `range_calls:<globs>` counts ranges that the program marked;
     `kernel_calls:<globs>` counts device kernels, on a CPU compiled kernels; `<globs>` is a comma-separated list
-    of patterns. `matmul_flops_share:<dtype>` is the share of the FLOPs of matrix products whose operands have the
+    of patterns; `matmul_kernel_calls:<dtype>` counts matrix kernels that multiply in the dtype, as their names tell.
+    `matmul_flops_share:<dtype>` is the share of the FLOPs of matrix products whose operands have the
     dtype; it is absent where the trace shows no matrix product. Where it shows some without FLOPs,
     `matmul_time_share:<dtype>` stands for it. `graph_launches` counts launches of CUDA graphs; it is absent where no
     device was traced.
@@ -60,6 +70,8 @@ def trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
             facts[name] = _matching(range_calls(ops), detail)
         elif kind == KERNEL_CALLS:
             facts[name] = _matching(kernel_calls(ops), detail)
+        elif kind == MATMUL_KERNEL_CALLS:
+            facts[name] = sum(count for called, count in kernel_calls(ops).items() if _multiplies_in(called) == detail)
         elif kind == MATMUL_FLOPS_SHARE:
             facts |= _matmul_share(ops, graphs, detail)
         elif kind == GRAPH_LAUNCHES and ops.trace.has_device_events:
@@ -70,6 +82,11 @@ def trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
 def _matching(calls: Mapping[str, float], globs: str) -> float:
     patterns = _patterns(globs)
     return sum(count for name, count in calls.items() if matches(name, patterns))
+
+
+def _multiplies_in(kernel_name: str) -> str | None:
+    named = matrix_unit(kernel_name)
+    return None if named is None else named[1]
 
 
 def _patterns(globs: str) -> list[str]:

@@ -143,3 +143,19 @@ def test_where_a_kernels_name_tells_nothing_torchs_setting_does(setting: str, dt
     result = analyse_ops(read(tmp_path, events), GPU_CEILINGS, environment=ran_on)
     (row,) = (row for row in result.ops if row.name == "aten::mm")
     assert (row.unit, row.dtype) == ("matrix", dtype)
+
+
+def test_matrix_kernels_are_counted_by_the_dtype_that_their_names_tell(tmp_path: Path) -> None:
+    names = (
+        "nvjet_sm90_sst_128x128_64x4_2x1_v_bz_TNT",
+        "ampere_tf32_s1688gemm_fp32_128x128_ldg4",
+        "nvjet_sm90_tst_128x128_64x4_2x1_v_bz_TNT",
+        "ampere_bf16_s1688gemm_bf16_128x128_ldg8_f2f_tn",
+        "tf32_to_float_kernel",
+    )
+    calls = [each for number, name in enumerate(names) for each in (launch(number, 1), kernel(name, number, 100, 9))]
+    facts = trace_facts(
+        read(tmp_path, [mark("perfkit::step#0", 0, 1000), *calls]),
+        ["matmul_kernel_calls:tf32", "matmul_kernel_calls:bf16", "matmul_kernel_calls:fp16"],
+    )
+    assert [*facts.values()] == [2.0, 2.0, 0.0]
