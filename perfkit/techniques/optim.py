@@ -1,7 +1,6 @@
 """`optim`: another optimizer over the same parameter groups, or another implementation of the workload's own."""
 
 from collections.abc import Mapping
-from inspect import signature
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -10,12 +9,15 @@ from torch.optim import Optimizer
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.optimizer_groups import rebuilt
+from perfkit.techniques.optimizer_state import expected_bytes
 from perfkit.techniques.optimizers import OPTIMIZERS
-from perfkit.techniques.paged_optimizer import local_optimizer
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import LOSSLESS, Package, Stage, Technique
 
-_FUSED, _FOREACH = "op_calls:aten::_fused_*", "op_calls:aten::_foreach_*"
+# RMSNorm has a fused op as well, and clipping calls `_foreach_norm` and `_foreach_mul_`. All foreach updates of torch
+# call `_foreach_add_`; fused Adam does too, to count its updates.
+_FUSED = "op_calls:aten::_fused_adam*,aten::_fused_sgd*,aten::_fused_adagrad*"
+_FOREACH = "op_calls:aten::_foreach_add_"
 _IMPLEMENTATIONS: Mapping[str, Mapping[str, bool]] = {
     "fused": {"fused": True, "foreach": False},
     "foreach": {"fused": False, "foreach": True},
@@ -49,6 +51,9 @@ class Optim(Technique):
     same, it is kept or scaled as its paper says, with the weight decay; else the library's default is taken. Groups
     without weight decay keep none. `lr` sets it. torchao's compile their update, which takes minutes once. The
     packages come with `pip install 'perfkit[techniques]'`.
+
+    Where a learning-rate scheduler of the workload's holds its optimizer, another optimizer is skipped: it would train
+    at a constant rate. Another implementation changes the workload's optimizer in place.
 
     Another optimizer takes another trajectory, so that losses are not comparable step by step. Asserted: torch marks
     the steps of this class, and the bytes of state are those that its paper states, within 2 %; of an implementation
@@ -98,31 +103,27 @@ class Optim(Technique):
         return state
 
     def _implemented(self, own: Optimizer) -> Optimizer:
-        options = _IMPLEMENTATIONS[self.use]
-        if not options.keys() <= own.defaults.keys():
-            raise UnavailableError(f"torch has one implementation of {type(own).__name__} only")
-        # Made anew: torch checks and prepares for it in the constructor, which does not take all of its own defaults.
-        taken = signature(type(own)).parameters
-        defaults = {key: value for key, value in own.defaults.items() if key in taken}
-        return type(own)([{**group, **options} for group in own.param_groups], **{**defaults, **options})
+        chosen_by = "fused" if self.use == "fused" else "foreach"
+        if chosen_by not in own.defaults:
+            raise UnavailableError(f"{type(own).__name__} has no option {chosen_by}, which chooses the implementation")
+        for options in (own.defaults, *own.param_groups):
+            options.update({key: on for key, on in _IMPLEMENTATIONS[self.use].items() if key in own.defaults})
+        # What torch's constructors do beside: gradient scalers ask for this, and Adagrad has made its state already.
+        own._step_supports_amp_scaling = self.use == "fused"  # type: ignore[attr-defined]
+        own.load_state_dict(own.state_dict())
+        return own
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.use in _IMPLEMENTATIONS:
             return tuple(self._claim(f"the update runs {self.use}", *told) for told in _RUNS[self.use])
         kind = OPTIMIZERS[self.use]
-        local = [local_optimizer(each) for each in state.optimizers.values()]
-        expected = sum(
-            kind.state(parameter, group)
-            for each in local
-            for group in each.param_groups
-            for parameter in group["params"]
-            if parameter.requires_grad
-        )
+        optimizers = state.optimizers.values()
+        expected = expected_bytes(optimizers, kind.state)
         steps = f"range_calls:Optimizer.step#{kind.target.partition(':')[2]}.step"
         state_bytes = self._claim(
             f"state takes what {kind.paper} states", "optimizer_state_bytes", Relation.EQUAL, expected, _SLACK
         )
-        return (self._claim("this optimizer updates", steps, Relation.AT_LEAST, float(len(local))), state_bytes)
+        return (self._claim("this optimizer updates", steps, Relation.AT_LEAST, float(len(optimizers))), state_bytes)
 
     def _claim(self, statement: str, fact: str, relation: Relation, value: float, tolerance: float = 0.0) -> Claim:
         return Claim(

@@ -86,7 +86,9 @@ def _adam_mini(make: Any, groups: list[dict[str, Any]], state: TrainState) -> Op
         if isinstance(module, nn.Embedding):
             names[id(module.weight)] = f"embed.{names[id(module.weight)]}"
     settings = {id(p): group for group in groups for p in group["params"]}
-    named = [(names[key], p) for key, group in settings.items() for p in group["params"] if id(p) == key]
+    if not settings.keys() <= names.keys():
+        raise UnavailableError("adam_mini goes by the names that the model has for parameters, and some are not in it")
+    named = [(names[id(p)], p) for group in groups for p in group["params"]]
     for name, _ in named:
         if name.endswith(_HEADS):
             raise UnavailableError(f"adam_mini needs the number of heads of {name}, which the workload does not tell")

@@ -3,16 +3,34 @@
 Each takes the parameter and the parameter group that it is in. A moment has the parameter's dtype.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 from typing import Any
 
 from torch import Tensor
+from torch.optim import Optimizer
+
+from perfkit.techniques.paged_optimizer import local_optimizer
+from perfkit.techniques.paged_tensors import local_part
 
 Group = Mapping[str, Any]
 
 _FP32 = 4
 _STEP = 4  # torch counts the updates of each parameter in a tensor of its own
+
+
+def expected_bytes(optimizers: Iterable[Optimizer], of: Callable[[Tensor, Group], float]) -> float:
+    """This rank's bytes of state when optimizers keep `of` of each parameter, or of its local shard.
+
+    Only parameters that have been updated have state: a frozen one has none, nor has one without a gradient (an unused
+    head). Before the first update all that can have a gradient are counted.
+    """
+    total = 0.0
+    for optimizer in map(local_optimizer, optimizers):
+        trained = [(p, group) for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+        updated = [(p, group) for p, group in trained if optimizer.state.get(p)]
+        total += sum(of(local_part(p), group) for p, group in updated or trained)
+    return total
 
 
 def none(_parameter: Tensor, _group: Group) -> float:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from perfkit.errors import UnavailableError
 from perfkit.record import ParityRule
 from perfkit.techniques.as_built import as_built
 from perfkit.workloads.loss import loss_of
@@ -120,11 +121,22 @@ class TrainState:
             return loss_of(self.workload, self.called[""], batch)
 
     def build_optimizers(self) -> None:
-        """The workload's optimizers over the parameters as they are now, with what techniques make of them."""
+        """The workload's optimizers over the parameters as they are now, with what techniques make of them.
+
+        Raises `UnavailableError` where another optimizer would take the place of one that a scheduler acts on.
+        """
         with as_built(self.model):
-            made = built_optimizers(self.workload, self.model)
+            own = built_optimizers(self.workload, self.model)
+        scheduled = [name for name, optimizer in own.items() if getattr(optimizer.step, "_wrapped_by_lr_sched", False)]
+        made = dict(own)
         for change in self.optimizer_changes:
             made = {name: change(optimizer) for name, optimizer in made.items()}
+        for name in scheduled:
+            if made[name] is not own[name]:
+                raise UnavailableError(
+                    f"the workload has a learning-rate scheduler for its {type(own[name]).__name__}, and none of the "
+                    f"{type(made[name]).__name__} that takes its place"
+                )
         self.optimizers = made
 
     def update(self) -> None:

@@ -1,19 +1,26 @@
 """`optim`: the state each optimizer keeps against its paper's figure, its claims, and what is kept of the groups."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
 
 import msgspec
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.optim import _IMPLEMENTATIONS, Optim
+from perfkit.techniques.optimizer_state import expected_bytes, two_moments
 from perfkit.techniques.optimizers import OPTIMIZERS
 from perfkit.techniques.sm3 import SM3
 from perfkit.techniques.technique import cannot_act
+from perfkit.workloads.workload import Batch
+from tests.unit.techniques import tiny
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, train
 
@@ -109,6 +116,97 @@ def test_another_implementation_gives_the_same_losses(use: str) -> None:
     assert applied(f"optim:use={use}").parity.relative == 1e-5
 
 
+class WithRmsNorm(tiny.TinyModel):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(self.stem, nn.RMSNorm(tiny.WIDTH))
+
+
+@pytest.mark.parametrize("use", ["fused", "foreach", "forloop"])
+def test_the_implementation_is_told_beside_norms_and_clipping(use: str) -> None:
+    """RMSNorm calls `aten::_fused_rms_norm`, clipping `aten::_foreach_norm` and `aten::_foreach_mul_`."""
+
+    def clipped_step(optimizer: torch.optim.Optimizer, closure: object) -> None:
+        nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], 1.0)
+        optimizer.step()
+
+    others = {"fused": "forloop", "foreach": "forloop", "forloop": "foreach"}
+    for given, expected in ((use, True), (others[use], False)):
+        state = applied(f"optim:use={given}", new_state(replace(WORKLOAD, build_model=WithRmsNorm))).state
+        state.optimizer_step = clipped_step
+        results = check_claims(Optim(use=use).claims(state), state, {}, {})
+        assert all(holds for holds, _ in results) is expected, results
+
+
+def test_implementations_are_chosen_of_every_optimizer_that_has_them() -> None:
+    class Own(torch.optim.AdamW):
+        """Its constructor takes a model."""
+
+        def __init__(self, model: nn.Module, lr: float) -> None:
+            super().__init__(model.parameters(), lr=lr)
+
+    for build in (lambda model: Own(model, 1e-3), lambda model: torch.optim.RMSprop(model.parameters())):
+        state = applied("optim:use=foreach", new_state(replace(WORKLOAD, build_optimizer=build))).state
+        assert all(holds for holds, _ in check_claims(Optim(use="foreach").claims(state), state, {}, {}))
+
+
+def test_a_fused_optimizer_is_no_longer_scaled_as_one() -> None:
+    """A gradient scaler hands its scale to fused optimizers, which loops do not take."""
+    fused = replace(WORKLOAD, build_optimizer=lambda model: torch.optim.AdamW(model.parameters(), fused=True))
+    state = applied("amp:dtype=fp16+optim:use=forloop", new_state(fused)).state
+    assert all(math.isfinite(loss) for loss in train(state, steps=2))
+
+
+def with_scheduler(model: nn.Module) -> torch.optim.Optimizer:
+    optimizer = torch.optim.AdamW(model.parameters())
+    torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)
+    return optimizer
+
+
+def test_a_scheduler_keeps_its_optimizer() -> None:
+    scheduled = replace(WORKLOAD, build_optimizer=with_scheduler)
+    own = [with_scheduler(WORKLOAD.build_model())]
+    state = applied("optim:use=fused", new_state(replace(WORKLOAD, build_optimizer=lambda _model: own[0]))).state
+    assert [*state.optimizers.values()] == own
+    with pytest.raises(UnavailableError, match="scheduler for its AdamW, and none of the SGD that takes its place"):
+        applied("optim:use=momentum", new_state(scheduled))
+
+
+def test_state_is_counted_of_what_is_updated() -> None:
+    """An unused head gets no gradient, a frozen stem neither."""
+
+    def unused_head(model: nn.Module, batch: Batch) -> torch.Tensor:
+        model.stem.requires_grad_(False)
+        return model.blocks[0](model.stem(batch["x"])).square().mean()
+
+    made = applied("optim:use=adamw", new_state(replace(WORKLOAD, loss=unused_head)))
+    train(made.state, steps=1)
+    updated = [*made.state.model.blocks[0].parameters()]
+    (claim,) = (claim for claim in made.techniques[0].claims(made.state) if claim.fact == "optimizer_state_bytes")
+    assert claim.value == sum(8 * p.numel() + 4 for p in updated)
+
+
+def test_state_of_sharded_parameters_is_counted_by_shards(two_ranks: None) -> None:
+    """Of 8 x 4 weights a rank holds 4 x 4: two moments and a count of updates."""
+    model = fully_shard(nn.Linear(4, 8, bias=False))
+    assert expected_bytes([torch.optim.AdamW(model.parameters())], two_moments) == 2 * 4 * 4 * 4 + 4
+
+
+@pytest.fixture
+def two_ranks() -> Iterator[None]:
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield
+    dist.destroy_process_group()
+
+
+def test_adam_mini_has_no_name_for_a_parameter_outside_the_model() -> None:
+    def with_another(model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.AdamW([*model.parameters(), nn.Parameter(torch.ones(1))])
+
+    with pytest.raises(UnavailableError, match="some are not in it"):
+        applied(variant("adam_mini"), new_state(replace(WORKLOAD, build_optimizer=with_another)))
+
+
 def test_another_optimizer_is_not_comparable() -> None:
     parity = applied("optim:use=momentum").parity
     assert (parity.relative, parity.basis) == (None, "another optimizer takes another trajectory")
@@ -152,7 +250,7 @@ def test_what_has_nothing_to_do_is_refused() -> None:
     for use, reason in (("galore", "more rows and columns, and there are none"), ("muon", "and there are none")):
         with pytest.raises(UnavailableError, match=reason):
             applied(variant(use), new_state(vectors))
-    with pytest.raises(UnavailableError, match="torch has one implementation of LBFGS only"):
+    with pytest.raises(UnavailableError, match="LBFGS has no option fused, which chooses the"):
         applied("optim", new_state(replace(WORKLOAD, build_optimizer=lambda m: torch.optim.LBFGS(m.parameters()))))
     with pytest.raises(UsageError, match=r"use must be fused, foreach, .* or torchao_adamw4bit, got 'adagrad'"):
         applied("optim:use=adagrad")
