@@ -78,6 +78,57 @@ def test_what_optimi_does_not_have_is_refused(build, reason: str) -> None:
         applied("bf16", new_state(replace(WORKLOAD, build_optimizer=build)))
 
 
+def test_settings_of_each_group_are_taken_or_refused() -> None:
+    def decoupled(model):
+        return torch.optim.Adam(model.parameters(), decoupled_weight_decay=True)
+
+    def nesterov(model):
+        weights = list(model.parameters())
+        return torch.optim.SGD([{"params": weights[:3], "nesterov": True}, {"params": weights[3:]}], momentum=0.9)
+
+    state = applied("bf16", new_state(replace(WORKLOAD, build_optimizer=decoupled))).state
+    assert [group["decouple_wd"] for group in state.optimizers[""].param_groups] == [True]
+    with pytest.raises(UnavailableError, match="optimi's optimizers have no nesterov"):
+        applied("bf16", new_state(replace(WORKLOAD, build_optimizer=nesterov)))
+
+
+@pytest.mark.parametrize(
+    ("variant", "build"),
+    [
+        ("bf16", torch.optim.AdamW),
+        ("bf16:update=nearest", lambda weights: torch.optim.AdamW(weights, amsgrad=True)),
+        ("bf16:update=nearest", torch.optim.RMSprop),
+        ("bf16:update=nearest+optim:use=adafactor", torch.optim.AdamW),
+    ],
+)
+def test_state_is_as_claimed_whatever_the_workloads_optimizer_is(variant: str, build) -> None:
+    def frozen():  # but for its stem and head
+        model = WORKLOAD.build_model()
+        model.blocks.requires_grad_(False)
+        return model
+
+    workload = replace(WORKLOAD, build_model=frozen, build_optimizer=lambda model: build(model.parameters()))
+    made, idle = applied(variant, new_state(workload)), trained("baseline", workload)
+    train(made.state, steps=2)
+    reference = reference_facts(new_state(workload))
+    claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
+    baseline = measured_facts(idle, reference)
+    results = check_claims(claims, made.state, measured_facts(made.state, reference), baseline)
+    assert [text for holds, text in results if not holds] == []
+
+
+def test_complex_buffers_stay_complex() -> None:
+    model = WORKLOAD.build_model()
+    model.register_buffer("rotations", torch.tensor([1j]))
+    state = applied("bf16", new_state(replace(WORKLOAD, build_model=lambda: model))).state
+    assert state.model.rotations.tolist() == [1j]
+
+
+def test_optim_has_no_place_beside_kahan_summation() -> None:
+    with pytest.raises(UsageError, match="bf16 and optim:use=lion do not go together"):
+        applied("bf16+optim:use=lion")
+
+
 def test_amp_has_nothing_to_cast_beside_it() -> None:
     with pytest.raises(UsageError, match="amp and bf16 do not go together"):
         applied("amp+bf16")
