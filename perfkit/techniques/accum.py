@@ -1,19 +1,23 @@
 """`accum`: gradient accumulation. The same batch in several microbatches, and one update."""
 
+import math
 from typing import Annotated, ClassVar
 
 import msgspec
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
-from perfkit.workloads.workload import samples_of
+from perfkit.techniques.technique import LOSSLESS, Stage, Technique
+from perfkit.techniques.trial import trial_batch
+from perfkit.workloads.workload import samples_of, split_batch
 
 # What a microbatch saves for backward beside its share of the activations, as a share of the whole batch's.
 _FIXED = 0.1
+_ROUNDINGS = 8  # as `amp`
 
 
 class Accum(Technique):
@@ -23,11 +27,13 @@ class Accum(Technique):
     averaged once. Unlike `--accumulate`, which trains on more data per update, it trains on the same: its steps are
     compared with the baseline's as they are, and its losses are equal (gpt, 4 microbatches: to 2e-7). With batch norm,
     which takes the statistics of each microbatch, and with dropout, whose masks are others, losses are not comparable.
+    Nor are they where a loss is no plain mean over samples (a sum, or a mean over tokens that leaves out padding): then
+    the loss of two microbatches is not the mean of theirs, which is asked of the unmodified model.
     """
 
     name: ClassVar[str] = "accum"
     summary: ClassVar[str] = "gradient accumulation: the same batch in several microbatches, and one update"
-    stage: ClassVar[Stage] = Stage.STEP
+    stage: ClassVar[Stage] = Stage.WORKLOAD  # first, since the unmodified model is asked for its losses
     when: ClassVar[str] = "where the activations of the batch that is wanted do not fit in memory"
     costs: ClassVar[str] = "time, where a microbatch is too small to fill the device"
     paper: ClassVar[str] = (
@@ -54,6 +60,11 @@ class Accum(Technique):
         if any(isinstance(module, _BatchNorm) for module in state.model.modules()):
             basis = "batch norm takes the statistics of each microbatch in place of the batch's"
             state.parity_rules.append(ParityRule(relative=None, basis=basis))
+        elif not _is_a_mean(state, samples // self.steps):
+            basis = (
+                "the loss of a batch is not the mean of its microbatches': it is no plain mean over samples, or random"
+            )
+            state.parity_rules.append(ParityRule(relative=None, basis=basis))
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -79,3 +90,16 @@ class Accum(Technique):
                 )
             )
         return tuple(claims)
+
+
+def _is_a_mean(state: TrainState, size: int) -> bool:
+    """Whether the loss of two microbatches of this size is the mean of their losses, up to rounding."""
+    eps = max(torch.finfo(p.dtype).eps for p in state.model.parameters() if p.is_floating_point())
+    with trial_batch(state) as batch, saved_tensors_hooks(lambda _saved: None, _not_kept):
+        two = {name: tensor[: 2 * size] for name, tensor in batch.items()}
+        whole, *parts = (state.loss(each).item() for each in (two, *split_batch(two, 2)))
+    return math.isclose(whole, sum(parts) / 2, rel_tol=max(LOSSLESS.relative or 0.0, _ROUNDINGS * eps))
+
+
+def _not_kept(_packed: None) -> torch.Tensor:
+    raise AssertionError("no backward pass is run, so that two microbatches take less memory than one in training")

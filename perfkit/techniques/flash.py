@@ -13,6 +13,7 @@ from perfkit.record import Claim, Relation
 from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.trial import trial_batch
 
 _BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -127,23 +128,13 @@ class _Attempts(TorchFunctionMode):
 
 
 def _refused_by_the_model(backend: str, state: TrainState) -> str | None:
-    """With what arguments the model's own attention is refused by a backend, and why; None where it is not.
-
-    By one forward pass, which leaves no trace in torch's random numbers or in the model's buffers.
-    """
-    batch = state.workload.make_batch(torch.Generator().manual_seed(0))
-    kept = {name: buffer.clone() for name, buffer in state.model.named_buffers()}
-    devices = [state.device] if state.device.type == "cuda" else []
+    """With what arguments the model's own attention is refused by a backend, and why; None where it is not."""
     attempts = _Attempts(backend)
-    with torch.random.fork_rng(devices=devices), attempts:
-        on_device = {name: tensor.to(state.device) for name, tensor in batch.items()}
+    with trial_batch(state) as batch, attempts:
         if state.workload.step is None:
-            state.loss(on_device)
+            state.loss(batch)
         else:
-            rehearse(state, on_device)
-    with torch.no_grad():
-        for name, buffer in state.model.named_buffers():
-            buffer.copy_(kept[name])
+            rehearse(state, batch)
     return attempts.refused
 
 

@@ -12,6 +12,7 @@ from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
+from perfkit.techniques.trial import trial_batch
 from perfkit.workloads.workload import LinearLoss, WithLinearLoss
 
 _WHOLE = "aten::cross_entropy_loss"
@@ -71,6 +72,8 @@ class FusedCe(Technique):
             raise UnavailableError(
                 f"the workload {state.workload.name} does not say where its output layer is (linear_loss)"
             )
+        if state.workload.step is not None:
+            raise UnavailableError(f"the workload {state.workload.name} has a step of its own, which computes the loss")
         tokens, width = _tokens_and_width(linear_loss, state)
         if tokens <= width:
             raise UnavailableError(
@@ -128,9 +131,7 @@ def _tokens_and_width(linear_loss: WithLinearLoss, state: TrainState) -> tuple[i
         shapes.append(features.shape)
         return features.sum()
 
-    batch = state.workload.make_batch(torch.Generator().manual_seed(0))
-    devices = [state.device] if state.device.type == "cuda" else []
-    with torch.no_grad(), torch.random.fork_rng(devices=devices):
-        linear_loss(state.model, {name: tensor.to(state.device) for name, tensor in batch.items()}, seen)
+    with trial_batch(state) as batch, torch.no_grad(), state.within_forward_contexts():
+        linear_loss(state.model, batch, seen)
     ((tokens, width),) = shapes
     return tokens, width

@@ -104,8 +104,7 @@ class _Training:
         if phase:
             self._open.enter_context(self._mark(phase))
         if phase == "forward":
-            for context in self._state.forward_contexts:
-                self._open.enter_context(context())
+            self._open.enter_context(self._state.within_forward_contexts())
 
 
 class _Updates:

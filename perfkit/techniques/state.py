@@ -1,7 +1,7 @@
 """The training state that techniques change, and the step that uses it."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -115,10 +115,16 @@ class TrainState:
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """The loss of one microbatch under all forward contexts."""
+        with self.within_forward_contexts():
+            return loss_of(self.workload, self.called[""], batch)
+
+    @contextmanager
+    def within_forward_contexts(self) -> Iterator[None]:
+        """All forward contexts, entered one within the other."""
         with ExitStack() as stack:
             for context in self.forward_contexts:
                 stack.enter_context(context())
-            return loss_of(self.workload, self.called[""], batch)
+            yield
 
     def build_optimizers(self) -> None:
         """The workload's optimizers over the parameters as they are now, with what techniques make of them.

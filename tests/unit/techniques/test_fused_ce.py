@@ -1,5 +1,6 @@
 """Fused cross-entropy gives the same losses and gradients, and really keeps no logits."""
 
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -80,6 +81,39 @@ def test_where_it_cannot_act_it_says_why(workload: Workload) -> None:
     assert cannot_act(liger, CPU)
     with pytest.raises(UsageError, match="chunk belongs to backend=torch"):
         composed("fused_ce:backend=liger:chunk=8")
+
+
+def test_it_is_tried_as_a_run_would_and_leaves_no_trace(workload: Workload) -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, features: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            seen.append(torch.is_autocast_enabled("cpu"))
+            return features
+
+    seen: list[bool] = []
+    state = new_state(workload)
+    state.model.counting = Counting()
+    linear_loss = workload.linear_loss
+    assert linear_loss is not None
+
+    def counted(model, batch, loss):
+        model.counting(torch.zeros(()))
+        return linear_loss(model, batch, loss)
+
+    state.workload = replace(workload, linear_loss=counted)
+    applied("amp+fused_ce", state)
+    assert seen == [True]
+    assert state.model.counting.calls == 0
+
+
+def test_a_step_of_its_own_is_refused(workload: Workload) -> None:
+    own = replace(workload, loss=None, step=lambda training, batch: torch.zeros(()))
+    with pytest.raises(UnavailableError, match="has a step of its own, which computes the loss"):
+        applied("fused_ce", new_state(own))
 
 
 def test_the_op_needs_a_torch_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,10 @@
 """Techniques that change the sizes of what is trained, and gradient accumulation."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
@@ -139,3 +142,52 @@ def test_batch_norm_makes_another_function_of_parts_of_a_batch():
     rule = applied("accum", new_state(normed)).parity
     assert rule.relative is None
     assert "batch norm" in rule.basis
+
+
+def padded_loss(model, batch):
+    """Of tokens that are no padding, of which the microbatches have 1, 2, 3 and 4."""
+    return F.cross_entropy(model(batch["x"]).flatten(0, 1), batch["y"].flatten(), ignore_index=-1)
+
+
+@pytest.mark.parametrize("loss", [padded_loss, lambda model, batch: model(batch["x"]).square().sum()])
+def test_a_loss_that_is_no_mean_over_samples_is_told(loss):
+    def made(generator):
+        padding = torch.arange(5) > torch.arange(4)[:, None]
+        return {"x": torch.randn(4, 5, 8, generator=generator), "y": torch.zeros(4, 5).long().masked_fill(padding, -1)}
+
+    plain = Workload(
+        name="padded",
+        unit="samples",
+        units_per_batch=4,
+        build_model=lambda: nn.Linear(8, 3),
+        build_optimizer=adamw,
+        make_batch=made,
+        loss=loss,
+    )
+    rule = applied("accum", new_state(plain)).parity
+    assert rule.relative is None
+    assert "no plain mean over samples" in rule.basis
+
+
+def test_asking_for_losses_leaves_no_trace():
+    noisy = replace(
+        WORKLOAD, build_model=lambda: nn.Sequential(WORKLOAD.build_model(), Counting()), blocks=lambda _: ()
+    )
+    state = new_state(noisy)
+    before = torch.get_rng_state()
+    assert applied("accum", state).parity.relative == 1e-5
+    assert torch.equal(torch.get_rng_state(), before)
+    assert state.model[1].calls == 0
+
+
+class Counting(nn.Module):
+    """Counts its calls in a buffer and draws a random number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        torch.rand(())
+        return x
