@@ -21,7 +21,7 @@ from perfkit.measure.launch.process import launch
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import SuiteInMaking
 from perfkit.measure.rounds import sample
-from perfkit.measure.schedule import BenchRequest, Techniques, bench_schedule, world_size_for
+from perfkit.measure.schedule import BenchRequest, ScheduledRun, Techniques, bench_schedule, world_size_for
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
@@ -53,7 +53,7 @@ def bench(
     schedule = bench_schedule(request, min_world_size, dtype_refusal)
     making = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
     if any(map(searches, request.variants)):
-        request, found = with_largest_batches(request, partial(_spec_of, request), _batch_size(request), progress)
+        request, found = with_largest_batches(request, partial(_scheduled, request), _batch_size(request), progress)
         schedule = bench_schedule(request, min_world_size, dtype_refusal)
         making.update(variants=schedule.variants, baselines=schedule.baselines, searches=found)
     for index, item in enumerate(schedule.runs):
@@ -64,10 +64,10 @@ def bench(
     return making.suite
 
 
-def _spec_of(request: BenchRequest, techniques: Techniques) -> RunSpec | None:
-    """The run of one combination of techniques; None where it cannot run here."""
+def _scheduled(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
+    """The first run of one combination of techniques."""
     schedule = bench_schedule(replace(request, variants=(techniques,)), min_world_size, dtype_refusal)
-    return next((run.spec for run in schedule.runs if run.spec.techniques == techniques and not run.skip), None)
+    return next(run for run in schedule.runs if run.spec.techniques == techniques)
 
 
 def _batch_size(request: BenchRequest) -> int:

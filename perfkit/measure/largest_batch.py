@@ -10,8 +10,10 @@ import psutil
 
 from perfkit.files import read_json
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.launch.outcome import killed_by_system
 from perfkit.measure.launch.process import launch
-from perfkit.measure.schedule import BenchRequest
+from perfkit.measure.limits import MARGIN
+from perfkit.measure.schedule import BenchRequest, ScheduledRun, Techniques
 from perfkit.record import Measurement, RankRecord, Run, Status
 from perfkit.spec import RunSpec, Schedule, TechniqueSpec, variant_label
 from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial, rank_folder
@@ -19,32 +21,26 @@ from perfkit.techniques.batch import Batch
 from perfkit.techniques.compose import compose
 from perfkit.units import nbytes
 
-# Steps of a real training need more than these few at times: fragments, longer evaluations, other ranks.
-MARGIN = 0.1
-
 # Sizes closer together than this share are not told apart.
 _RESOLUTION = 1 / 16
 
 _SHORT = Schedule(warmup=1, max_warmup=1, timed=1)
 
-Techniques = tuple[TechniqueSpec, ...]
 Launch = Callable[[RunSpec], tuple[Run, list[RankRecord]]]
 
 
-def largest_fitting(fits: Callable[[int], bool], first: int, most: int) -> int:
-    """The largest size up to `most` that fits, found from `first` on; 0 where none does."""
+def largest_fitting(fits: Callable[[int], bool | None], first: int, most: int) -> int:
+    """The largest size up to `most` that fits, found from `first` on; 0 where none does.
+
+    The search ends where `fits` cannot tell (None).
+    """
     low, high, size = 0, most + 1, min(first, most)
-    while high > most and low < most:
-        if fits(size):
-            low, size = size, min(2 * size, most)
+    while low < size < high and (fitting := fits(size)) is not None:
+        low, high = (size, high) if fitting else (low, size)
+        if high > most:
+            size = min(2 * low, most)
         else:
-            high = size
-    while high <= most and high - low > max(1, low * _RESOLUTION):
-        middle = (low + high) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
+            size = (low + high) // 2 if high - low > low * _RESOLUTION else low
     return low
 
 
@@ -64,31 +60,33 @@ def sized(techniques: Techniques, size: int) -> Techniques:
 
 def with_largest_batches(
     request: BenchRequest,
-    spec_of: Callable[[Techniques], RunSpec | None],
+    scheduled: Callable[[Techniques], ScheduledRun],
     first: int,
     progress: Callable[[Event], None],
 ) -> tuple[BenchRequest, tuple[BatchSearch, ...]]:
     """The request with a size wherever one is to be searched for, and the searches.
 
+    Where none fits that is the last size tried, whose run says why.
+
     Args:
         request: what was asked for.
-        spec_of: the run of a combination of techniques; None where it cannot run here.
+        scheduled: the run of a combination of techniques.
         first: the size to begin with.
         progress: is told of every trial.
     """
     variants, made = [], []
     for techniques in request.variants:
         asked = searches(techniques)
-        if asked is None or spec_of(sized(techniques, 1)) is None:
-            variants.append(techniques if asked is None else sized(techniques, 1))  # whose run says why it is skipped
+        if asked is None:
+            variants.append(techniques)
             continue
-        search = _Search(techniques, spec_of, _launcher(progress), progress)
-        size = max(1, largest_fitting(search.fits, first, asked.most))
-        variants.append(sized(techniques, size))
+        search = _Search(techniques, scheduled, _launcher(progress), progress)
+        size = largest_fitting(search.fits, first, asked.most)
+        variants.append(sized(techniques, size or search.trials[-1].size))
         made.append(
             BatchSearch(
                 asked=variant_label(techniques),
-                found=variant_label(sized(techniques, size)),
+                found=variant_label(variants[-1]) if size else None,
                 limit_bytes=search.limit_bytes,
                 margin=MARGIN,
                 most=asked.most,
@@ -103,32 +101,47 @@ class _Search:
     """Trials of one variant. `limit_bytes` is what a rank may take, None until a GPU has told."""
 
     techniques: Techniques
-    spec_of: Callable[[Techniques], RunSpec | None]
+    scheduled: Callable[[Techniques], ScheduledRun]
     launch: Launch
     progress: Callable[[Event], None]
     available: Callable[[], float] = lambda: float(psutil.virtual_memory().available)
     limit_bytes: float | None = None
     trials: list[BatchTrial] = field(default_factory=list)
 
-    def fits(self, size: int) -> bool:
-        """Whether a few steps of this size leave the margin free."""
-        spec = self.spec_of(sized(self.techniques, size))
-        assert spec is not None, "only a variant that runs here is searched for"
-        launch_spec = spec.launch
-        if launch_spec.memory_limit_bytes is not None:
-            self.limit_bytes = float(launch_spec.memory_limit_bytes)
-        elif launch_spec.device == "cpu":  # nothing stops a process that takes more: what would is not begun
-            self.limit_bytes = self.limit_bytes or self.available() / launch_spec.world_size
-            expected = self._expected(size)
-            if expected > self._usable:
+    def fits(self, size: int) -> bool | None:
+        """Whether a few steps of this size leave the margin free; None where they end for another reason."""
+        item = self.scheduled(sized(self.techniques, size))
+        if item.skip:
+            return self._told(BatchTrial(size=size, fits=None, reason=item.skip))
+        spec = self._bounded(msgspec.structs.replace(item.spec, passes=(), schedule=_SHORT))
+        if spec.launch.device == "cpu" and spec.launch.memory_limit_bytes is None:
+            # Nothing stops a process that takes more: what would is not begun. Much of one peak may be the model;
+            # with another, of half the batch, what a sample takes is known.
+            known = self._known()
+            half = known[0][0] // 2 if len(known) == 1 else 0
+            if half and self._expected(size) > self._usable and self.fits(half) is None:
+                return None
+            if (expected := self._expected(size)) > self._usable:
                 return self._told(BatchTrial(size=size, fits=False, reason=f"not run: {nbytes(expected)} expected"))
-        label = f"{variant_label(sized(self.techniques, size))} (trial)"
+        label = f"{spec.variant} (trial)"
         self.progress(RunStarted(len(self.trials), len(self.trials) + 1, label, 0))
-        run, records = self.launch(msgspec.structs.replace(spec, passes=(), schedule=_SHORT))
+        run, records = self.launch(spec)
         self.progress(
             RunFinished(len(self.trials), len(self.trials) + 1, label, 0, run.status, run.reason, run.seconds)
         )
         return self._told(self._judged(size, run, records))
+
+    def _bounded(self, spec: RunSpec) -> RunSpec:
+        """The trial; where a limit is given it is stopped where the margin begins. A GPU's limit is its own."""
+        if spec.launch.device != "cpu":
+            return spec
+        given = spec.launch.memory_limit_bytes
+        if given is None:
+            self.limit_bytes = self.limit_bytes or self.available() / spec.launch.world_size
+            return spec
+        self.limit_bytes = float(given)
+        limited = msgspec.structs.replace(spec.launch, memory_limit_bytes=int(self._usable))
+        return msgspec.structs.replace(spec, launch=limited)
 
     @property
     def _usable(self) -> float:
@@ -138,7 +151,8 @@ class _Search:
     def _judged(self, size: int, run: Run, records: list[RankRecord]) -> BatchTrial:
         seconds = run.seconds
         if run.status != Status.OK:
-            return BatchTrial(size=size, fits=False, seconds=seconds, reason=f"{run.status}: {run.reason}")
+            fits = False if run.status == Status.OUT_OF_MEMORY or killed_by_system(run) else None
+            return BatchTrial(size=size, fits=fits, seconds=seconds, reason=f"{run.status}: {run.reason}")
         memory = [record.memory for record in records if record.memory is not None]
         on_device = records[0].environment is not None and records[0].environment.device != "cpu"
         if on_device and records[0].environment is not None and self.limit_bytes is None:
@@ -147,23 +161,27 @@ class _Search:
         peaks = [each.reserved if on_device else each.rss for each in memory]
         found = [peak.value for peak in peaks if isinstance(peak, Measurement)]
         if not found or self.limit_bytes is None:
-            return BatchTrial(size=size, fits=False, seconds=seconds, reason="its memory is not known")
+            return BatchTrial(size=size, fits=None, seconds=seconds, reason="its memory is not known")
         peak = max(found)
         reason = "" if peak <= self._usable else f"leaves less than {MARGIN:.0%} of {nbytes(self.limit_bytes)}"
         return BatchTrial(size=size, fits=not reason, peak_bytes=peak, seconds=seconds, reason=reason)
 
+    def _known(self) -> list[tuple[int, float]]:
+        """Sizes and peaks of the trials, the smallest first."""
+        return sorted((trial.size, trial.peak_bytes) for trial in self.trials if trial.peak_bytes is not None)
+
     def _expected(self, size: int) -> float:
         """What a batch of this size will take by the line through the two largest trials; in proportion to one."""
-        known = sorted((trial.size, trial.peak_bytes) for trial in self.trials if trial.peak_bytes is not None)
+        known = self._known()
         if not known:
             return 0.0
         last, peak = known[-1]
         if len(known) == 1:
-            return peak * max(1.0, size / last)
+            return peak * size / last
         before, lower = known[-2]
         return peak + (size - last) * max(0.0, (peak - lower) / (last - before))
 
-    def _told(self, trial: BatchTrial) -> bool:
+    def _told(self, trial: BatchTrial) -> bool | None:
         self.trials.append(trial)
         return trial.fits
 

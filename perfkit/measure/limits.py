@@ -1,4 +1,4 @@
-"""Limits of a run that nothing could keep are questioned before it is started."""
+"""Limits of a run: those that nothing could keep are questioned before it is started."""
 
 import math
 
@@ -9,6 +9,10 @@ from perfkit.units import nbytes
 _LEAST_MEMORY_BYTES = 512 * 2**20
 _LEAST_TIMEOUT_S = 1.0
 _MOST_TIMEOUT_S = 14 * 86400.0  # waiting for a pipe counts milliseconds in 32 bits
+
+# The share of memory that is to be left: a real training needs more than a few steps at times, for fragments, longer
+# evaluations and other ranks.
+MARGIN = 0.1
 
 
 def check_limits(timeout_s: float, memory_limit_bytes: int | None) -> None:

@@ -10,6 +10,7 @@ from perfkit.errors import UnavailableError, UsageError
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from perfkit.techniques.compose import resized
 from perfkit.workloads.table import load_workload
+from perfkit.workloads.user import UserCodeError
 
 PASSES = ("trace", "memory", "evidence")
 BASELINE_PASSES = (*PASSES, "echo")
@@ -113,6 +114,8 @@ def _unbuildable(request: BenchRequest, techniques: Techniques) -> str:
         load_workload(workload, device=request.device)
     except (UsageError, UnavailableError) as error:
         return str(error)
+    except UserCodeError as error:  # whose message goes on with the traceback
+        return f"{str(error).splitlines()[0]}: {error.__cause__}"
     return ""
 
 

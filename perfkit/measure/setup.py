@@ -1,12 +1,15 @@
 """From a RunSpec to a session that is ready to train, with the unmodified model measured on the way."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 
 import msgspec
+import psutil
 import torch
 from torch import nn
 
+from perfkit.address_space import address_space_bounded
 from perfkit.cost.live import count_flops
 from perfkit.instruments.clock import clock_for
 from perfkit.instruments.environment import environment, with_fp32
@@ -17,6 +20,7 @@ from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.instruments.sensors import open_sensors
 from perfkit.instruments.tensors import compute_dtype, torch_dtype
 from perfkit.measure.data import BatchPool, batch_facts
+from perfkit.measure.limits import MARGIN
 from perfkit.measure.session import Session
 from perfkit.measure.step import to_device
 from perfkit.record import (
@@ -138,7 +142,6 @@ def _measure_reference(spec: RunSpec, state: TrainState, batch: Batch, recorder:
 
     A model that does not fit without a technique has no such facts, which is no reason not to measure it with.
     """
-
     workload, model, device = state.workload, state.model, state.device
 
     def forward() -> torch.Tensor:
@@ -155,12 +158,13 @@ def _measure_reference(spec: RunSpec, state: TrainState, batch: Batch, recorder:
     uncounted: dict[str, int] = {}
     saved: dict[str, int] = {}
     try:
-        generators = _generators(device)
-        saved = plain_saved_bytes(model, forward, device, workload.blocks(model))
-        recorder.add_facts({"reference_saved_tensor_bytes": float(sum(saved.values()))})
-        draws = any(not torch.equal(*pair) for pair in zip(generators, _generators(device), strict=True))
-        recorder.add_facts({"random_forward": float(draws)})
-        count = count_flops(forward_and_backward)
+        with _available(state):
+            generators = _generators(device)
+            saved = plain_saved_bytes(model, forward, device, workload.blocks(model))
+            recorder.add_facts({"reference_saved_tensor_bytes": float(sum(saved.values()))})
+            draws = any(not torch.equal(*pair) for pair in zip(generators, _generators(device), strict=True))
+            recorder.add_facts({"random_forward": float(draws)})
+            count = count_flops(forward_and_backward)
         model_flops: Quantity = Measurement(
             value=count.unmasked * spec.accumulation,
             unit="FLOP",
@@ -175,6 +179,13 @@ def _measure_reference(spec: RunSpec, state: TrainState, batch: Batch, recorder:
     model.zero_grad(set_to_none=True)
     recorder.update(flops=Flops(model=model_flops, hardware=Unknown(reason="not counted yet"), uncounted=uncounted))
     return saved
+
+
+def _available(state: TrainState) -> AbstractContextManager[None]:
+    """Lets an allocation fail before the system has no memory left and kills processes: on a CPU nothing else would."""
+    if state.device.type != "cpu":
+        return nullcontext()
+    return address_space_bounded(int((1 - MARGIN) * psutil.virtual_memory().available / state.world.size))
 
 
 def _generators(device: torch.device) -> list[torch.Tensor]:

@@ -58,26 +58,27 @@ class Sampling(Struct):
 class BatchTrial(Struct):
     """A few steps with a batch of `size`, in processes of their own.
 
+    `fits` is None where that is not known: they ended, or were never begun, for another reason than memory.
     `peak_bytes` is that of the fullest rank: what a GPU's allocator reserved, on a CPU what was resident. `reason` says
-    why it does not fit.
+    why it does not fit, or why that is not known. `seconds` is 0 where nothing was run.
     """
 
     size: int
-    fits: bool
+    fits: bool | None
     peak_bytes: float | None = None
     seconds: float = 0.0
     reason: str = ""
 
 
 class BatchSearch(Struct):
-    """The search for the largest batch of the variant `asked`, which became `found`.
+    """The search for the largest batch of the variant `asked`, which became `found`; None where no size fits.
 
     A trial fits if it leaves the share `margin` of `limit_bytes` free, the memory that one rank may take. `most` is the
-    size beyond which none was tried.
+    size beyond which none was tried. The search ends at a trial of which it is not known whether it fits.
     """
 
     asked: str
-    found: str
+    found: str | None
     limit_bytes: float | None
     margin: float
     most: int

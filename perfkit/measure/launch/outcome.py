@@ -98,6 +98,12 @@ def _crash(rank: int, code: int | None) -> tuple[Status, str]:
     return Status.CRASHED, f"rank {rank} ended with exit code {code} before it could say why; see its {OUTPUT_FILE}"
 
 
+def killed_by_system(run: Run) -> bool:
+    """Whether a rank was killed (SIGKILL) and not by perfkit: most often by the system when memory runs out."""
+    killed = (rank for rank, code in enumerate(run.exit_codes) if code == -signal.SIGKILL)
+    return any((run.status, run.reason) == _crash(rank, -signal.SIGKILL) for rank in killed)
+
+
 def _output_tail(folder: Path, ranks: Iterable[int]) -> str:
     """The last lines that the ranks printed."""
     parts = []

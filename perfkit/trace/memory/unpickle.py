@@ -3,15 +3,12 @@
 import copyreg
 import io
 import pickle
-import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, BinaryIO, NoReturn, cast
 
-import psutil
 from isal import igzip
 
+from perfkit.address_space import address_space_bounded
 from perfkit.errors import RunFormatError
 from perfkit.trace.memory.deep_stack import on_deep_stack
 from perfkit.trace.reading.kineto import without_gc
@@ -71,7 +68,7 @@ def load_plain(path: str) -> object:
 
 
 def _load(text: "_Bounded", path: str) -> object:
-    with without_gc(), _memory_bounded(_BYTES_ANYWAY + _BYTES_PER_BYTE * text.size):
+    with without_gc(), address_space_bounded(_BYTES_ANYWAY + _BYTES_PER_BYTE * text.size):
         return _PlainUnpickler(text, path).load()
 
 
@@ -145,22 +142,3 @@ def _line(what: object) -> str:
     """For one line of a message, whatever a file put into it."""
     text = " ".join(ascii(str(what))[1:-1].split())
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
-
-
-@contextmanager
-def _memory_bounded(more: int) -> Iterator[None]:
-    """Only so many more bytes for this process (on Linux; threads beside share them): the unpickler makes room for as
-    many objects as a file declares before it has seen them."""
-    if sys.platform != "linux":
-        yield
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = psutil.Process().memory_info().vms + more
-    limits = [limit for limit in (soft, hard, wanted) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

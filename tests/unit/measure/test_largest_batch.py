@@ -1,10 +1,16 @@
 """The search for the largest batch: which sizes are tried, what fits, and what is never run."""
 
+import signal
+from functools import partial
+
 import pytest
 
-from perfkit.measure.largest_batch import _Search, largest_fitting, searches, sized
-from perfkit.record import MemoryPeaks, RankRecord, Run, Status, Unknown, measured
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.measure import largest_batch
+from perfkit.measure.largest_batch import _Search, largest_fitting, searches, sized, with_largest_batches
+from perfkit.measure.launch.outcome import outcome
+from perfkit.measure.schedule import BenchRequest, ScheduledRun
+from perfkit.record import Environment, MemoryPeaks, RankRecord, Run, Status, Unknown, measured
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants, variant_label
 
 NO = Unknown(reason="not on a CPU")
 
@@ -44,70 +50,145 @@ def test_the_variant_that_asks_for_a_search_gets_the_size():
     assert searches(parse_variants("batch:size=4")[0]) is None
 
 
-def search(*, peak=lambda size: 100.0 + 10 * size, dies_from=10**9, **launch) -> tuple[_Search, list[int]]:
-    """A search over fake processes that take `peak` bytes."""
-    run_sizes: list[int] = []
+def scheduled(techniques, skip=lambda size: "", **launch) -> ScheduledRun:
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), techniques=techniques, launch=LaunchSpec(**launch))
+    return ScheduledRun(spec, 0, skip(techniques[0].params["size"]))
 
-    def launched(spec: RunSpec) -> tuple[Run, list[RankRecord]]:
+
+def search(*, peak=lambda size: 100.0 + 10 * size, available=1000.0, end=lambda size: None, **launch):
+    """A search over fake processes that take `peak` bytes, or end as `end` says; and the launched runs."""
+    launched: list[RunSpec] = []
+
+    def launch_fake(spec: RunSpec) -> tuple[Run, list[RankRecord]]:
         size = int(spec.techniques[0].params["size"])
-        run_sizes.append(size)
+        launched.append(spec)
         assert spec.passes == ()
-        if size >= dies_from:
-            return Run(status=Status.OUT_OF_MEMORY, reason="out of memory"), []
+        if ended := end(size):
+            return ended, []
         rss = measured(peak(size), "bytes", "test")
         memory = MemoryPeaks(allocated=NO, reserved=NO, driver_used=NO, rss=rss)
         return Run(status=Status.OK), [RankRecord(rank=0, world_size=1, status=Status.OK, memory=memory)]
 
-    made = _Search(
-        parse_variants("batch:auto")[0],
-        lambda techniques: RunSpec(
-            workload=WorkloadSpec(name="gpt"), techniques=techniques, launch=LaunchSpec(**launch)
-        ),
-        launched,
-        lambda _: None,
-        available=lambda: 1000.0,
-    )
-    return made, run_sizes
+    techniques = parse_variants("batch:auto")[0]
+    made = _Search(techniques, partial(scheduled, **launch), launch_fake, lambda _: None, available=lambda: available)
+    return made, launched
+
+
+def sizes_of(launched: list[RunSpec]) -> list[int]:
+    return [int(spec.techniques[0].params["size"]) for spec in launched]
 
 
 def test_a_trial_fits_if_it_leaves_the_margin():
     # 90 % of 1000 bytes are usable: 100 + 10 x 80.
-    made, run_sizes = search()
+    made, launched = search()
     assert largest_fitting(made.fits, 10, 1024) in range(75, 81)
     assert made.limit_bytes == 1000.0
-    assert max(run_sizes) <= 80
+    assert max(sizes_of(launched)) <= 80
 
 
 def test_on_a_cpu_what_is_expected_to_take_more_is_not_run():
-    made, run_sizes = search()
+    made, launched = search()
     assert made.fits(10)
     assert made.fits(20)
     assert made.fits(100) is False
-    assert run_sizes == [10, 20]
+    assert sizes_of(launched) == [10, 20]
     assert made.trials[-1].reason.startswith("not run: ")
     assert made.trials[-1].peak_bytes is None
 
 
+def test_what_the_model_takes_is_told_from_what_a_sample_takes_before_a_size_is_ruled_out():
+    # 9000 bytes are usable: 6000 + 10 x 300. In proportion to the first trial 16 would take 12160.
+    made, launched = search(peak=lambda size: 6000.0 + 10 * size, available=10_000.0)
+    assert largest_fitting(made.fits, 8, 1024) in range(282, 301)
+    assert sizes_of(launched)[:3] == [8, 4, 16]
+    assert max(sizes_of(launched)) <= 300
+
+
+def test_smaller_sizes_than_one_that_takes_too_much_are_run():
+    made, launched = search(peak=lambda size: 100.0 + 106 * size)  # 948 of the 900 that are usable
+    assert largest_fitting(made.fits, 8, 1024) == 7
+    assert sizes_of(launched) == [8, 4, 6, 7]
+
+
+OUT_OF_MEMORY = Run(status=Status.OUT_OF_MEMORY, reason="out of memory")
+
+
 def test_within_a_limit_a_process_that_runs_out_of_memory_tells():
-    made, run_sizes = search(dies_from=40, memory_limit_bytes=10_000)
+    made, launched = search(end=lambda size: OUT_OF_MEMORY if size >= 40 else None, memory_limit_bytes=10_000)
     assert largest_fitting(made.fits, 10, 1024) in range(37, 40)
-    assert 40 in run_sizes
+    assert 40 in sizes_of(launched)
     assert made.limit_bytes == 10_000
     assert {trial.fits for trial in made.trials if trial.size >= 40} == {False}
+
+
+def test_on_a_cpu_the_limit_is_of_addresses_so_a_trial_is_given_what_the_margin_leaves_of_it():
+    made, launched = search(memory_limit_bytes=10_000)
+    assert made.fits(8)
+    assert launched[0].launch.memory_limit_bytes == 9000
+
+
+def test_what_the_system_killed_does_not_fit(tmp_path):
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2))
+    killed = outcome(spec, tmp_path, None, (-signal.SIGTERM, -signal.SIGKILL), order=[1])
+    assert search(end=lambda _: killed)[0].fits(8) is False
+    crashed = outcome(spec, tmp_path, None, (-signal.SIGKILL, -signal.SIGSEGV), order=[1])
+    assert search(end=lambda _: crashed)[0].fits(8) is None
+
+
+def test_a_trial_that_ends_for_another_reason_ends_the_search():
+    assert tried_until_unknown(48) == (32, [8, 16, 32, 64, 48])
+    assert tried_until_unknown(8) == (0, [8])
+    for status in (Status.FAILED, Status.SKIPPED, Status.TIMEOUT):
+        made, launched = search(end=lambda _, status=status: Run(status=status, reason="why"))
+        assert largest_fitting(made.fits, 8, 1024) == 0
+        assert sizes_of(launched) == [8]
+        assert made.trials[0].fits is None
+        assert made.trials[0].reason == f"{status}: why"
+
+
+def tried_until_unknown(unknown: int) -> tuple[int, list[int]]:
+    sizes: list[int] = []
+
+    def fits(size: int) -> bool | None:
+        sizes.append(size)
+        return None if size == unknown else size < 60
+
+    return largest_fitting(fits, 8, 1024), sizes
+
+
+def found(monkeypatch, end=lambda size: None, skip=lambda size: ""):
+    """The variant, what was found, and the sizes tried, of a search from 8 on for a workload that `skip` refuses."""
+    made, _ = search(end=end)
+    monkeypatch.setattr(largest_batch, "_launcher", lambda _: made.launch)
+    monkeypatch.setattr(largest_batch.psutil, "virtual_memory", lambda: type("Memory", (), {"available": 1000}))
+    variants = tuple(parse_variants("batch:auto:most=32"))
+    request = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=variants, device="cpu", device_count=0, cores=1)
+    changed, (searched,) = with_largest_batches(request, partial(scheduled, skip=skip), 8, lambda _: None)
+    return variant_label(changed.variants[0]), searched.found, [trial.size for trial in searched.trials]
+
+
+def test_a_workload_that_has_only_some_sizes_is_searched_from_its_own(monkeypatch):
+    assert found(monkeypatch, skip=lambda size: size % 4 and "not a multiple of 4") == (
+        "batch:size=32", "batch:size=32", [8, 16, 32],
+    )  # fmt: skip
+
+
+def test_where_nothing_fits_nothing_is_found_and_the_run_says_why(monkeypatch):
+    assert found(monkeypatch, end=lambda _: OUT_OF_MEMORY) == ("batch:size=1", None, [8, 4, 2, 1])
+    assert found(monkeypatch, skip=lambda _: "needs 2 GPUs") == ("batch:size=8", None, [8])
 
 
 def test_a_trial_without_a_known_peak_does_not_count_as_fitting():
     made, _ = search(peak=lambda _: 0.0)
     made.launch = lambda _: (Run(status=Status.OK), [RankRecord(rank=0, world_size=1, status=Status.OK)])
-    assert made.fits(1) is False
+    assert made.fits(1) is None
     assert made.trials[-1].reason == "its memory is not known"
 
 
 @pytest.mark.parametrize("share", [0.5, 0.95])
-def test_on_a_gpu_the_limit_is_the_devices(share):
-    from perfkit.record import Environment
-
-    made, _ = search(device="cuda")
+@pytest.mark.parametrize("host_limit", [None, 10**9])
+def test_on_a_gpu_the_limit_is_the_devices(share, host_limit):
+    made, _ = search(device="cuda", memory_limit_bytes=host_limit)
     reserved = measured(share * 2000, "bytes", "test")
     record = RankRecord(
         rank=0,

@@ -76,6 +76,29 @@ def test_a_workload_without_the_size_is_skipped_with_the_reason():
     assert runs["baseline"].spec.workload.params == {}
 
 
+def test_a_size_that_the_users_code_refuses_is_skipped_with_what_it_said(tmp_path):
+    source = tmp_path / "uneven.py"
+    source.write_text("""def build(batch_size: int = 4):
+    if batch_size % 4:
+        raise ValueError(f"{batch_size} does not divide by 4")
+    from tests.unit.techniques.tiny import WORKLOAD
+    return WORKLOAD
+""")
+    request = BenchRequest(
+        workload=WorkloadSpec(name=f"{source}:build"),
+        variants=tuple(parse_variants("batch:size=4|6")),
+        device="cpu",
+        device_count=0,
+        cores=2,
+    )
+    runs = {run.spec.variant: run.skip for run in bench_schedule(request, lambda _: 1).runs}
+    assert runs == {
+        "baseline": "",
+        "batch:size=4": "",
+        "batch:size=6": f"workload '{source}:build' raised ValueError: 6 does not divide by 4",
+    }
+
+
 def test_a_batch_is_split_into_equal_views():
     batch = {"x": torch.arange(12).reshape(4, 3), "y": torch.arange(4)}
     parts = split_batch(batch, 2)

@@ -55,10 +55,12 @@ def _search(search: BatchSearch, place: int) -> Table:
     limit = "an unknown limit" if search.limit_bytes is None else units.nbytes(search.limit_bytes)
     return Table(
         id=f"batch-search-{place}",
-        title=f"Search for the largest batch: {search.asked} became {search.found}",
+        title=f"Search for the largest batch: {search.asked} became {search.found}"
+        if search.found
+        else f"Search for the largest batch: none was found for {search.asked}",
         columns=[
             Column("Batch size", lambda trial: Cell(f"{trial.size:,}", value=float(trial.size))),
-            Column("Fits", lambda trial: Cell("yes" if trial.fits else "no", detail=trial.reason), numeric=False),
+            Column("Fits", _fits, numeric=False),
             Column("Peak memory", _peak),
             Column("Trial took", lambda trial: Cell(units.seconds(trial.seconds), value=trial.seconds)),
         ],
@@ -67,6 +69,12 @@ def _search(search: BatchSearch, place: int) -> Table:
         caption=f"In the order in which they were run. A trial fits if it leaves {units.percent(search.margin, 0)} of "
         f"{limit} free; no size beyond {search.most:,} is tried.",
     )
+
+
+def _fits(trial: BatchTrial) -> Cell:
+    if trial.fits is None:
+        return unknown(trial.reason)
+    return Cell("yes" if trial.fits else "no", detail=trial.reason)
 
 
 def _peak(trial: BatchTrial) -> Cell:

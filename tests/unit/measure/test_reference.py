@@ -1,0 +1,57 @@
+"""The unmodified model: whether its forward draws random numbers, and where it does not fit in memory."""
+
+import resource
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import torch
+from torch import nn
+
+from perfkit.instruments.recorder import Recorder
+from perfkit.measure.setup import _measure_reference
+from perfkit.record import RankRecord, Status, Unknown
+from perfkit.spec import RunSpec, WorkloadSpec
+from tests.unit.techniques.tiny import WORKLOAD, make_batch, new_state
+
+
+class Noisy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x + torch.randn_like(x))
+
+
+@pytest.mark.parametrize(("model", "draws"), [(nn.Linear(16, 16), 0.0), (Noisy(), 1.0), (nn.Dropout(0.1), 1.0)])
+def test_the_generators_tell(model: nn.Module, draws: float, tmp_path: Path) -> None:
+    """Not the names of its modules."""
+    assert reference(model, tmp_path).facts["random_forward"] == draws
+
+
+class Large(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.empty(2**32, dtype=torch.uint8)[:1].clone()  # never written, so that it takes addresses only
+
+
+def test_on_a_cpu_it_takes_no_more_than_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2**30))
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    record = reference(Large(), tmp_path)
+    assert record.flops is not None
+    assert isinstance(record.flops.model, Unknown)
+    assert "does not fit in memory" in record.flops.model.reason
+    assert "reference_saved_tensor_bytes" not in record.facts
+    assert resource.getrlimit(resource.RLIMIT_AS) == limit
+
+
+def reference(model: nn.Module, folder: Path) -> RankRecord:
+    recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=Status.OK))
+    batch = make_batch(torch.Generator().manual_seed(0))
+    model = nn.Sequential(nn.Linear(16, 16), model)
+    workload = replace(WORKLOAD, blocks=lambda _model: (), build_model=lambda: model)
+    _measure_reference(RunSpec(workload=WorkloadSpec(name="gpt")), new_state(workload), batch, recorder)
+    return recorder.record
