@@ -59,9 +59,10 @@ def _chart(
     at = {"type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": line}
     marks = [] if sweep.breaks_at is None else [{**at, "x0": sweep.breaks_at, "x1": sweep.breaks_at}]
     title = f"{what} per {sweep.unit}"
+    ticks = [f"{size:g}" for size in sizes]
     drawn = figure(
         [curve],
-        xaxis=axis(sweep.parameter, type="log", tickvals=sizes, ticktext=[f"{size:g}" for size in sizes]),
+        xaxis=axis(f"{sweep.technique} {sweep.parameter}", type="log", tickvals=sizes, ticktext=ticks),
         yaxis=axis(f"{title} ({unit})", rangemode="tozero"),
         shapes=marks,
     )

@@ -39,9 +39,10 @@ def said(sweep: Sweep) -> str:
     least = f"Least time per {sweep.unit}: {units.seconds(best.unit_s)} at {best.value:g}."
     grows = f"step time ~ {sweep.parameter}^p with p of at least {PROPORTIONAL:g}"
     if sweep.breaks_at is None:
+        larger = f", and a larger one may take less time per {sweep.unit}" if best is last else ""
         return (
             f"The curve has no break up to {last.value:g}: there the step time still grows less than in proportion "
-            f"(p = {last.growth or 0:.2f}), and a larger one may take less time per {sweep.unit}. {least}"
+            f"(p = {last.growth or 0:.2f}){larger}. {least}"
         )
     if sweep.breaks_at == first.value:
         return f"From the smallest value on, steps grow in proportion ({grows}): larger ones gain little. {least}"
@@ -59,16 +60,25 @@ def _search(search: BatchSearch, place: int) -> Table:
         if search.found
         else f"Search for the largest batch: none was found for {search.asked}",
         columns=[
-            Column("Batch size", lambda trial: Cell(f"{trial.size:,}", value=float(trial.size))),
+            Column("Batch", _batch, numeric=False),
             Column("Fits", _fits, numeric=False),
             Column("Peak memory", _peak),
-            Column("Trial took", lambda trial: Cell(units.seconds(trial.seconds), value=trial.seconds)),
+            Column("Trial took", _took),
         ],
         rows=search.trials,
         what="trial",
-        caption=f"In the order in which they were run. A trial fits if it leaves {units.percent(search.margin, 0)} of "
-        f"{limit} free; no size beyond {search.most:,} is tried.",
+        caption=f"In the order in which they were tried. A batch fits if a few steps with it leave "
+        f"{units.percent(search.margin, 0)} of {limit} free, which a rank may take; none of more than {search.most:,} "
+        "is tried.",
     )
+
+
+def _batch(trial: BatchTrial) -> Cell:
+    return Cell(f"{trial.size:,} sample{'s' if trial.size > 1 else ''}", value=float(trial.size))
+
+
+def _took(trial: BatchTrial) -> Cell:
+    return Cell(units.seconds(trial.seconds), value=trial.seconds) if trial.seconds else unknown("nothing was run")
 
 
 def _fits(trial: BatchTrial) -> Cell:

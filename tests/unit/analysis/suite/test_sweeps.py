@@ -43,6 +43,10 @@ def test_a_curve_may_have_no_break_or_begin_with_it(tmp_path: Path) -> None:
     (flat,) = swept(tmp_path / "flat", {2: 0.10, 4: 0.12, 8: 0.15}).sweeps
     assert flat.breaks_at is None
     assert "no break up to 8" in said(flat)
+    assert "a larger one may take less" in said(flat)
+    (uneven,) = swept(tmp_path / "uneven", {2: 0.10, 4: 0.40, 8: 0.42}).sweeps
+    assert "no break up to 8" in said(uneven)
+    assert "larger" not in said(uneven)  # where a smaller one takes the least
     (steep,) = swept(tmp_path / "steep", {2: 0.10, 4: 0.20, 8: 0.40}).sweeps
     assert steep.breaks_at == 2
     assert said(steep).startswith("From the smallest value on")
