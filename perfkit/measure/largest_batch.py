@@ -19,7 +19,7 @@ from perfkit.spec import RunSpec, Schedule, TechniqueSpec, variant_label
 from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial, rank_folder
 from perfkit.techniques.batch import Batch
 from perfkit.techniques.compose import compose
-from perfkit.units import nbytes
+from perfkit.units import nbytes, percent
 
 # Sizes closer together than this share are not told apart.
 _RESOLUTION = 1 / 16
@@ -163,7 +163,7 @@ class _Search:
         if not found or self.limit_bytes is None:
             return BatchTrial(size=size, fits=None, seconds=seconds, reason="its memory is not known")
         peak = max(found)
-        reason = "" if peak <= self._usable else f"leaves less than {MARGIN:.0%} of {nbytes(self.limit_bytes)}"
+        reason = "" if peak <= self._usable else f"leaves less than {percent(MARGIN, 0)} of {nbytes(self.limit_bytes)}"
         return BatchTrial(size=size, fits=not reason, peak_bytes=peak, seconds=seconds, reason=reason)
 
     def _known(self) -> list[tuple[int, float]]:

@@ -108,6 +108,7 @@ def test_smaller_sizes_than_one_that_takes_too_much_are_run():
     made, launched = search(peak=lambda size: 100.0 + 106 * size)  # 948 of the 900 that are usable
     assert largest_fitting(made.fits, 8, 1024) == 7
     assert sizes_of(launched) == [8, 4, 6, 7]
+    assert made.trials[0].reason == "leaves less than 10 % of 1,000 B"
 
 
 OUT_OF_MEMORY = Run(status=Status.OUT_OF_MEMORY, reason="out of memory")
