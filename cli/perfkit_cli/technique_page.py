@@ -67,7 +67,11 @@ def _claims(kind: type[Technique]) -> list[str]:
     world = World(size=kind.min_world_size)
     state = TrainState(workload=workload, model=built_model(workload), device=torch.device("cpu"), world=world)
     state.build_optimizers()
-    rows = [(claim.statement, _asserted(claim)) for claim in first_example(kind).claims(state)]
+    try:
+        claims = first_example(kind).claims(state)
+    except (KeyError, AttributeError):  # of what `apply` finds out
+        return ["## What is checked", "That depends on what it finds of the model."]
+    rows = [(claim.statement, _asserted(claim)) for claim in claims]
     variant = (kind.examples or (kind.name,))[0]
     said = f"Of `{variant}` on `{_WORKLOAD.label}` (the facts are explained in `docs/architecture.md`):"
     return ["## What is checked", said, _table(("claim", "fact"), rows)]

@@ -59,9 +59,15 @@ def _write_pages(folder: Path) -> None:
     from perfkit_cli.technique_page import index, page
 
     folder.mkdir(parents=True, exist_ok=True)
+    pages = {}
     for name in TECHNIQUES.names():
-        (folder / f"{name}.md").write_text(TECHNIQUES.ask(name, page))
-    (folder / "index.md").write_text(index(TECHNIQUES.load(name) for name in TECHNIQUES.names()))
+        try:
+            pages[name] = TECHNIQUES.ask(name, page)
+        except UsageError as error:
+            click.echo(f"without a page: {error}", err=True)
+    for name, text in pages.items():
+        (folder / f"{name}.md").write_text(text)
+    (folder / "index.md").write_text(index(map(TECHNIQUES.load, pages)))
 
 
 def _asked(name: str, device: "torch.device") -> "Listed":

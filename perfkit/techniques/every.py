@@ -1,25 +1,46 @@
 """The word `all` in a list of variants: every technique's examples, cheap ones first."""
 
+import warnings
+
+from perfkit.errors import UsageError
 from perfkit.spec import parse_variants
 from perfkit.techniques.compose import compose
 from perfkit.techniques.table import TECHNIQUES
+from perfkit.techniques.technique import Technique
 
 ALL = "all"
 
 
 def with_all(text: str) -> str:
-    """A list of variants such as `all,amp+ckpt`, with the word `all` written out."""
+    """A list of variants such as `all,amp+ckpt`, with the word `all` written out.
+
+    Another package's technique that cannot be asked is left out with a warning.
+    """
     parts = [part.strip() for part in text.split(",")]
     return ",".join(_written_out() if part == ALL else part for part in parts)
 
 
 def examples(name: str) -> tuple[str, ...]:
     """The variants of a technique that are worth a run: its own, or its name alone."""
-    return TECHNIQUES.ask(name, lambda kind: kind.examples or (name,))
+    return TECHNIQUES.ask(name, _examples)
 
 
 def _written_out() -> str:
-    return ",".join(sorted((text for name in TECHNIQUES.names() for text in examples(name)), key=_effort))
+    efforts: dict[str, tuple[int, bool]] = {}
+    for name in TECHNIQUES.names():
+        try:
+            efforts |= TECHNIQUES.ask(name, _efforts)
+        except UsageError as error:
+            warnings.warn(f"{error}; it is left out of {ALL!r}", stacklevel=2)
+    return ",".join(sorted(efforts, key=efforts.__getitem__))
+
+
+def _examples(kind: type[Technique]) -> tuple[str, ...]:
+    return kind.examples or (kind.name,)
+
+
+def _efforts(kind: type[Technique]) -> dict[str, tuple[int, bool]]:
+    return {text: _effort(text) for text in _examples(kind)}
 
 
 def _effort(variant: str) -> tuple[int, bool]:

@@ -2,14 +2,18 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import pytest
 
 from perfkit.cost import op
 from perfkit.errors import PerfkitError
 from perfkit.measure.bench import dtype_refusal
+from perfkit.record import Claim, Relation
 from perfkit.registry import BrokenPluginError
 from perfkit.spec import TechniqueSpec, parse_workload
+from perfkit.techniques.every import with_all
+from perfkit.techniques.state import TrainState
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.workloads.table import WORKLOADS, load_workload
 from tests.fixtures import plugins
@@ -110,3 +114,27 @@ def test_ops_whose_formula_is_broken_have_no_known_work(monkeypatch: pytest.Monk
     finally:
         op.formula_of.cache_clear()
         op._names_of_others.cache_clear()
+
+
+def test_all_is_without_what_is_broken() -> None:
+    with pytest.warns(UserWarning, match="is broken") as warned:
+        variants = with_all("all").split(",")
+    assert "works" in variants
+    assert not REASONS.keys() - {"raises"} & {*variants}  # what raises for a device is asked in its run
+    assert len(warned) == len(REASONS) - 1
+
+
+def test_pages_are_written_of_what_is_not_broken(perfkit_in_process, monkeypatch, tmp_path: Path) -> None:
+    def claims(self: plugins.Works, state: TrainState) -> tuple[Claim, ...]:
+        return (plugins_claim(state.facts["found by apply"]),)
+
+    def plugins_claim(value: float) -> Claim:
+        return Claim(technique="works", statement="it acts", fact="graphs", relation=Relation.EQUAL, value=value)
+
+    monkeypatch.setattr(plugins.Works, "claims", claims)
+    ended = perfkit_in_process("techniques", "--docs", str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert "depends on what it finds of the model" in (tmp_path / "works.md").read_text()
+    assert "[`works`](works.md)" in (tmp_path / "index.md").read_text()
+    assert "without a page: the technique 'not-there' of another package" in ended.stderr
+    assert not (tmp_path / "not-there.md").exists()
