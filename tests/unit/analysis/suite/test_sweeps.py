@@ -20,7 +20,7 @@ def swept(folder: Path, steps: dict[int, float], label: str = "batch:size={}", c
     runs, specs = {"baseline": [record(0.1)]}, {}
     for size, step_s in steps.items():
         name = label.format(size)
-        facts = WorkloadFacts(unit="samples", units_per_batch=size, parameters=100)
+        facts = WorkloadFacts(unit="samples", units_per_batch=max(size, 1), parameters=100)
         runs[name] = [record(step_s, workload=facts, claims=claims, facts={"backward_passes": 1.0})]
         specs[name] = replace(spec(name), workload=WorkloadSpec(name="gpt", params={"batch_size": size}))
     return analyse(write_suite(folder, runs, specs=specs))
