@@ -7,6 +7,7 @@ A `perfkit.Claim` says `fact relation value`. Names with `<...>` stand for one f
 RECORDED = {
     "parameter_bytes": "bytes of the parameters that this rank holds",
     "parameter_bytes:<dtype>": "those of one dtype (fp32, bf16)",
+    "zero_weight_share": "share of the weights of linear layers and convolutions that are zero in the forward pass",
     "reference_parameter_bytes": "bytes of the unmodified model's parameters",
     "gradient_bytes": "bytes of gradients after a backward pass; local bytes of distributed tensors",
     "optimizer_state_bytes": "bytes of optimizer state after a step; local bytes of distributed tensors",

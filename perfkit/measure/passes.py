@@ -24,6 +24,7 @@ from perfkit.instruments.sensors import read_samples, sampling
 from perfkit.instruments.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype, product_settings
 from perfkit.instruments.trained import trained_of
 from perfkit.instruments.warmup import warm_up
+from perfkit.instruments.zero_weights import zero_weight_share
 from perfkit.measure.session import Session, mean_losses, with_peak
 from perfkit.measure.step import counted_backward_passes, to_device, train_step
 from perfkit.record import Flops, How, Measurement, Quantity, Unknown
@@ -156,6 +157,9 @@ def evidence_pass(session: Session) -> None:
         **own,
         **layouts,
     }
+    zeros = zero_weight_share(state.model)
+    if zeros is not None:
+        facts["zero_weight_share"] = zeros
     if saved is None:
         session.recorder.add_facts(facts, {"saved_tensor_bytes": REPLAYED})
     else:

@@ -11,13 +11,27 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import Checkpoi
 def as_built(model: nn.Module) -> Iterator[None]:
     """Take the wrappers that techniques put into `model` out meanwhile, so that names and types are the workload's.
 
-    All else that techniques do to a model is done in place.
+    A pruned module has its parameter `weight` back (`torch.nn.utils.prune` calls it `weight_orig`). All else that
+    techniques do to a model is done in place.
     """
     wrappers = [(name, module) for name, module in model.named_modules() if isinstance(module, CheckpointWrapper)]
     for name, wrapper in wrappers:
         model.set_submodule(name, wrapper._checkpoint_wrapped_module)
+    # By the mask: torch's spectral norm has a `weight_orig` too, which is the workload's.
+    pruned = [module for module in model.modules() if "weight_mask" in module._buffers]
+    masked = {module: module.__dict__.pop("weight") for module in pruned}
+    for module in masked:
+        _rename(module, "weight_orig", "weight")
     try:
         yield
     finally:
+        for module, weight in masked.items():
+            _rename(module, "weight", "weight_orig")
+            module.weight = weight
         for name, wrapper in wrappers:
             model.set_submodule(name, wrapper)
+
+
+def _rename(module: nn.Module, old: str, new: str) -> None:
+    """In its place: optimizers take parameters in the order of the module's."""
+    module._parameters = {new if name == old else name: value for name, value in module._parameters.items()}

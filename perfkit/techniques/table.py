@@ -14,6 +14,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "inplace": "perfkit.techniques.inplace:Inplace",
         "flash": "perfkit.techniques.flash:Flash",
         "fused_ce": "perfkit.techniques.fused_ce:FusedCe",
+        "prune": "perfkit.techniques.prune:Prune",
         "ckpt": "perfkit.techniques.ckpt:Ckpt",
         "compile": "perfkit.techniques.compile:Compile",
         "ddp": "perfkit.techniques.ddp:Ddp",

@@ -1,0 +1,99 @@
+"""Pruned weights are zero and stay so, and their masks cost memory."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
+
+from perfkit.errors import UnavailableError
+from perfkit.instruments.zero_weights import zero_weight_share
+from perfkit.workloads.workload import Workload
+from tests.fixtures.workloads import grouped
+from tests.unit.techniques.facts import check_claims
+from tests.unit.techniques.test_compose import composed
+from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, train
+
+
+@pytest.mark.parametrize(("variant", "share"), [("prune", 0.5), ("prune:amount=0.9", 0.9), ("prune+ckpt", 0.5)])
+def test_pruned_weights_are_zero_after_training_too(variant: str, share: float) -> None:
+    state = applied(variant).state
+    (pruning,) = (each for each in composed(variant) if each.name == "prune")
+    idle = applied("baseline").state
+    for trained, acts in ((state, True), (idle, False)):
+        train(trained)
+        facts = {"zero_weight_share": zero_weight_share(trained.model) or 0.0}
+        ((verdict, text),) = check_claims(pruning.claims(trained), trained, facts, {})
+        assert verdict == acts, text
+    assert zero_weight_share(state.model) == pytest.approx(share, abs=1e-3)
+
+
+def test_the_smallest_weights_of_all_layers_are_pruned_and_nothing_else() -> None:
+    plain, pruned = new_state().model, applied("prune:amount=0.25").state.model
+    weights = torch.cat([module.weight.flatten() for module in plain.modules() if isinstance(module, nn.Linear)])
+    threshold = weights.abs().sort().values[round(0.25 * len(weights))]
+    for name, module in plain.named_modules():
+        if isinstance(module, nn.Linear):
+            mask = (module.weight.abs() >= threshold).float()
+            torch.testing.assert_close(pruned.get_submodule(name).weight_mask, mask)
+    assert not any("norm" in name or "bias" in name for name, _ in pruned.named_buffers())
+
+
+def test_masks_and_masked_weights_take_8_bytes_a_weight() -> None:
+    model = applied("prune").state.model
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    weights = sum(module.weight_orig.numel() for module in linear)
+    masks = sum(buffer.nbytes for buffer in model.buffers())
+    masked = sum(module.weight.nbytes for module in linear)
+    assert masks + masked == 8 * weights
+    assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in new_state().model.parameters())
+
+
+def test_a_model_without_such_layers_is_skipped_with_the_reason() -> None:
+    workload = Workload(
+        name="embeds",
+        unit="tokens",
+        units_per_batch=2,
+        build_model=lambda: nn.Embedding(4, 2),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters()),
+        make_batch=lambda generator: {"x": torch.zeros(2, dtype=torch.long)},
+        loss=lambda model, batch: model(batch["x"]).sum(),
+    )
+    with pytest.raises(UnavailableError, match="embeds has no linear layer or convolution to prune"):
+        applied("prune", new_state(workload))
+
+
+def test_the_workload_finds_its_parameters_by_name_for_its_groups() -> None:
+    """And all of the masks after it."""
+    plain, pruned = (applied(variant, new_state(grouped.build())).state for variant in ("baseline", "prune"))
+    counts = [[len(group["params"]) for group in s.optimizers[""].param_groups] for s in (plain, pruned)]
+    assert counts[0] == counts[1] == [1 + 2 * grouped.BLOCKS, counts[0][1]]
+    train(pruned, steps=2)
+    assert zero_weight_share(pruned.model) == pytest.approx(0.5, abs=1e-2)
+
+
+def test_computed_weights_are_refused() -> None:
+    def normalized() -> nn.Module:
+        model = WORKLOAD.build_model()
+        spectral_norm(model.head)
+        return model
+
+    with pytest.raises(UnavailableError, match="computed from others"):
+        applied("prune", new_state(replace(WORKLOAD, build_model=normalized)))
+
+
+def test_losses_of_fewer_weights_are_not_comparable() -> None:
+    (technique,) = composed("prune")
+    assert technique.parity().relative is None
+    assert zero_weight_share(nn.Embedding(4, 2)) is None
+
+
+def test_only_plain_weights_are_looked_at() -> None:
+    """The fact is taken of every workload: layers without a weight or with a sparse one must not end its run."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+    model[1].weight = None
+    model[2].weight = nn.Parameter(torch.eye(2).to_sparse())
+    assert zero_weight_share(model) == 0.25
