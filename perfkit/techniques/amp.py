@@ -60,14 +60,12 @@ class Amp(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        claims = [self._claim("GEMMs take 16-bit operands", f"matmul_flops_share:{self.dtype}", 0.9)]
+        claims = [self._claim("GEMMs take 16-bit operands", f"matmul_flops_share:{self.dtype}", Relation.AT_LEAST, 0.9)]
         if self.dtype == "fp16":
             unscaling = "op_calls:aten::_amp_foreach_non_finite_check_and_unscale_"
-            claims.append(self._claim("gradients are scaled back and checked for overflow", unscaling, 1.0))
+            statement = "gradients are scaled back and checked for overflow"
+            claims.append(self._claim(statement, unscaling, Relation.AT_LEAST, 1.0))
         return tuple(claims)
-
-    def _claim(self, statement: str, fact: str, value: float) -> Claim:
-        return Claim(technique=self.name, statement=statement, fact=fact, relation=Relation.AT_LEAST, value=value)
 
     def parity(self) -> ParityRule:
         relative = _ROUNDINGS * torch.finfo(_DTYPES[self.dtype]).eps

@@ -67,17 +67,15 @@ class Compile(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         regions = float(len(state.block_names if self.scope == "block" else state.models))
+        calls = "op_calls:## Call CompiledFxGraph*"
         claims = [
-            self._at_least("torch.compile made a graph", "graphs", 1.0),
+            self._claim("torch.compile made a graph", "graphs", Relation.AT_LEAST, 1.0),
             # inductor marks every call of a compiled graph; each region has one forward and one backward
-            self._at_least("steps run the compiled graphs", "op_calls:## Call CompiledFxGraph*", 2 * regions),
+            self._claim("steps run the compiled graphs", calls, Relation.AT_LEAST, 2 * regions),
         ]
         if self.mode == "reduce-overhead":  # that is what it is for, and inductor leaves it out where it cannot
-            claims.append(self._at_least("steps replay CUDA graphs", "graph_launches", 1.0))
+            claims.append(self._claim("steps replay CUDA graphs", "graph_launches", Relation.AT_LEAST, 1.0))
         return tuple(claims)
-
-    def _at_least(self, statement: str, fact: str, value: float) -> Claim:
-        return Claim(technique=self.name, statement=statement, fact=fact, relation=Relation.AT_LEAST, value=value)
 
 
 def _compile(module: nn.Module, **options: Any) -> None:

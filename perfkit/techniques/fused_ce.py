@@ -115,12 +115,9 @@ class FusedCe(Technique):
             self._claim("no cross-entropy of whole logits is left", f"op_calls:{_WHOLE}", Relation.AT_MOST, 0.0),
         ]
         if "amp" not in state.applied:  # which keeps copies of the weights, too
-            saved = self._claim("less is saved for backward", "saved_tensor_bytes", Relation.AT_MOST, 1.0)
-            claims.append(msgspec.structs.replace(saved, relative_to="reference_saved_tensor_bytes"))
+            saved, reference = "saved_tensor_bytes", "reference_saved_tensor_bytes"
+            claims.append(self._claim("less is saved for backward", saved, Relation.AT_MOST, 1.0, reference))
         return tuple(claims)
-
-    def _claim(self, statement: str, fact: str, relation: Relation, value: float) -> Claim:
-        return Claim(technique=self.name, statement=statement, fact=fact, relation=relation, value=value)
 
 
 def _tokens_and_width(linear_loss: WithLinearLoss, state: TrainState) -> tuple[int, int]:

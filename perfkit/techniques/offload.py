@@ -102,10 +102,11 @@ class Offload(Technique):
     def _activation_claims(self, state: TrainState) -> tuple[Claim, ...]:
         reference = "reference_saved_tensor_bytes"
         moved = 0.02 if _SAVING_TECHNIQUES & set(state.applied) else 0.5
+        out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
-            self._claim("saved activations leave the device", f"bytes_to_{self.to}", moved, reference),
-            self._claim("they all come back for backward", f"bytes_from_{self.to}", 1.0, f"bytes_to_{self.to}"),
-            self._claim("they are not in memory meanwhile", "saved_tensor_bytes", 0.5, reference, Relation.AT_MOST),
+            self._claim("saved activations leave the device", out, Relation.AT_LEAST, moved, reference),
+            self._claim("they all come back for backward", back, Relation.AT_LEAST, 1.0, out),
+            self._claim("they are not in memory meanwhile", "saved_tensor_bytes", Relation.AT_MOST, 0.5, reference),
         )
 
     def _optimizer_claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -113,38 +114,22 @@ class Offload(Technique):
         sizes = [local_part(parameter).nbytes for group in groups for parameter in group["params"]]
         paged = sum(size for size in sizes if size >= MIN_BYTES)
         stays = 1 - paged / sum(sizes) + 0.01  # with the optimizer's scalars
-        fact = "optimizer_state_bytes"
+        fact, out, back = "optimizer_state_bytes", f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
-            self._claim("the state is out of memory between updates", fact, stays, "baseline", Relation.AT_MOST),
-            self._claim("a copy of every large parameter or more goes out", f"bytes_to_{self.to}", float(paged)),
-            self._claim("all of it comes back for every update", f"bytes_from_{self.to}", 1.0, f"bytes_to_{self.to}"),
+            self._claim("the state is out of memory between updates", fact, Relation.AT_MOST, stays, "baseline"),
+            self._claim("a copy of every large parameter or more goes out", out, Relation.AT_LEAST, float(paged)),
+            self._claim("all of it comes back for every update", back, Relation.AT_LEAST, 1.0, out),
         )
 
     def _parameter_claims(self, state: TrainState) -> tuple[Claim, ...]:
         everything = sum(parameter.nbytes for parameter in state.model.parameters())
         paged = sum(p.nbytes for block in state.blocks for p in block.parameters() if p.nbytes >= MIN_BYTES)
         stays = 1 - 0.9 * paged / everything
-        statement = "parameters of the blocks are out of memory between steps"
+        statement, held = "parameters of the blocks are out of memory between steps", "parameter_bytes"
+        out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
-            self._claim(statement, "parameter_bytes", stays, "reference_parameter_bytes", Relation.AT_MOST),
-            self._claim("every update of the parameters goes out", f"bytes_to_{self.to}", 0.9 * paged),
+            self._claim(statement, held, Relation.AT_MOST, stays, "reference_parameter_bytes"),
+            self._claim("every update of the parameters goes out", out, Relation.AT_LEAST, 0.9 * paged),
             # forward, backward and update each bring them in
-            self._claim("they come in for forward and backward", f"bytes_from_{self.to}", 2 * 0.9 * paged),
-        )
-
-    def _claim(
-        self,
-        statement: str,
-        fact: str,
-        value: float,
-        relative_to: str = "",
-        relation: Relation = Relation.AT_LEAST,
-    ) -> Claim:
-        return Claim(
-            technique=self.name,
-            statement=statement,
-            fact=fact,
-            relation=relation,
-            value=value,
-            relative_to=relative_to,
+            self._claim("they come in for forward and backward", back, Relation.AT_LEAST, 2 * 0.9 * paged),
         )

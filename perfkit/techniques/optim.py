@@ -121,19 +121,9 @@ class Optim(Technique):
         expected = expected_bytes(optimizers, kind.state)
         steps = f"range_calls:Optimizer.step#{kind.target.partition(':')[2]}.step"
         state_bytes = self._claim(
-            f"state takes what {kind.paper} states", "optimizer_state_bytes", Relation.EQUAL, expected, _SLACK
+            f"state takes what {kind.paper} states", "optimizer_state_bytes", Relation.EQUAL, expected, tolerance=_SLACK
         )
         return (self._claim("this optimizer updates", steps, Relation.AT_LEAST, float(len(optimizers))), state_bytes)
-
-    def _claim(self, statement: str, fact: str, relation: Relation, value: float, tolerance: float = 0.0) -> Claim:
-        return Claim(
-            technique=self.name,
-            statement=statement,
-            fact=fact,
-            relation=relation,
-            value=value,
-            tolerance=tolerance,
-        )
 
     def parity(self) -> ParityRule:
         if self.use in _IMPLEMENTATIONS:

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 
 from perfkit.missing import needs
-from perfkit.record import Claim, ParityRule
+from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import Struct, WorkloadSpec, parse_variants, typed_params
 from perfkit.techniques.state import TrainState
 
@@ -93,6 +93,27 @@ class Technique(Struct):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         """What must be true of a run in which this technique acted (called after the optimizer exists)."""
         raise NotImplementedError
+
+    def _claim(
+        self,
+        statement: str,
+        fact: str,
+        relation: Relation,
+        value: float,
+        relative_to: str = "",
+        *,
+        tolerance: float = 0.0,
+    ) -> Claim:
+        """One of its claims; see `perfkit.Claim`."""
+        return Claim(
+            technique=self.name,
+            statement=statement,
+            fact=fact,
+            relation=relation,
+            value=value,
+            relative_to=relative_to,
+            tolerance=tolerance,
+        )
 
     def parity(self) -> ParityRule:
         """How far from the baseline the losses may be."""

@@ -102,16 +102,6 @@ class _FullyShard(Technique):
         statement = f"a rank holds 1/{ranks} of the {what}"
         return self._claim(statement, fact, Relation.AT_MOST, share, relative_to)
 
-    def _claim(self, statement: str, fact: str, relation: Relation, value: float, relative_to: str = "") -> Claim:
-        return Claim(
-            technique=self.name,
-            statement=statement,
-            fact=fact,
-            relation=relation,
-            value=value,
-            relative_to=relative_to,
-        )
-
 
 class Zero2(_FullyShard):
     name: ClassVar[str] = "zero2"
