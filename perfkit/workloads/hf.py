@@ -154,7 +154,7 @@ def _prepare(config: Any, overrides: Mapping[str, ParamValue], task_name: str) -
     if config.is_encoder_decoder:  # from these the decoder's inputs are made
         if config.pad_token_id is None:
             config.pad_token_id = 0
-        if config.decoder_start_token_id is None:
+        if getattr(config, "decoder_start_token_id", None) is None:  # not every version of T5Config has it
             config.decoder_start_token_id = config.pad_token_id
     if "use_cache" not in overrides and hasattr(config, "use_cache"):
         config.use_cache = False

@@ -64,6 +64,14 @@ def test_heads(name: str, params: dict[str, ParamValue], model_class: str, unit:
     assert sdpa.item() == pytest.approx(eager.item(), rel=1e-5)
 
 
+def test_an_encoder_decoder_by_its_config_class_alone() -> None:
+    """A config that comes from no file need not say what the decoder begins with."""
+    workload = build("T5Config", d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, vocab_size=64, seq_len=8)
+    model = workload.build_model()
+    assert loss_of(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).item() > 0
+    assert model.config.decoder_start_token_id == model.config.pad_token_id
+
+
 BART = {"d_model": 32, "vocab_size": 64, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 64}
 HEADS = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_layers": 3, "decoder_layers": 2}
 
