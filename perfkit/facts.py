@@ -25,6 +25,8 @@ RECORDED = {
     "convolutions": "calls of 2-d convolutions in one forward pass; absent for compiled code",
     "channels_last_convolutions": "those of them whose output has its channels last in memory",
     "compression_error": "what 8 bits lose of the activations saved in the first step: root mean square, relative",
+    "engine_updates": "updates of a step that an engine told its own callbacks of",
+    "engine_batches": "batches of a step that its loop has taken",
     "skipped_updates": "updates until the last timed step that a gradient scaler left out, since gradients overflowed",
     "skipped_updates_compared": "those of them between the losses that are compared",
     "bytes_to_disk": "bytes that the technique itself wrote to disk in an optimizer step",

@@ -26,11 +26,12 @@ from perfkit.instruments.trained import trained_of
 from perfkit.instruments.warmup import warm_up
 from perfkit.instruments.zero_weights import zero_weight_share
 from perfkit.measure.session import Session, mean_losses, with_peak
-from perfkit.measure.step import counted_backward_passes, to_device, train_step
+from perfkit.measure.step import counted_backward_passes, train_step
 from perfkit.record import Flops, How, Measurement, Quantity, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
+from perfkit.workloads.workload import to_device
 
 ENERGY_REMEDY = "perfkit bench --energy"
 

@@ -22,7 +22,6 @@ from perfkit.instruments.tensors import compute_dtype, torch_dtype
 from perfkit.measure.data import BatchPool, batch_facts
 from perfkit.measure.limits import MARGIN
 from perfkit.measure.session import Session
-from perfkit.measure.step import to_device
 from perfkit.record import (
     Flops,
     How,
@@ -41,7 +40,7 @@ from perfkit.techniques.compose import compose
 from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.table import check_microbatches, load_workload
-from perfkit.workloads.workload import Batch, Workload, built_model
+from perfkit.workloads.workload import Batch, Workload, built_model, to_device
 
 # Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
 _PARITY_EPSILONS = 8

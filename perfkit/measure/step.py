@@ -8,11 +8,11 @@ import torch
 from perfkit.instruments.marks import phase, step_mark
 from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.workload import Batch
+from perfkit.workloads.workload import Batch, to_device
 
 
 def train_step(state: TrainState, batches: list[Batch], index: int) -> torch.Tensor:
-    """Run forward and backward for each microbatch and update once, or the workload's own step of one batch.
+    """Run forward and backward for each microbatch and update once, or the step of an engine or of the workload's own.
 
     `batches` are on the host; copying one to the device is the `data` phase. Returns the mean loss over the
     microbatches, or the sum of an own step's losses, detached and left on the device so that reading it does not
@@ -21,6 +21,8 @@ def train_step(state: TrainState, batches: list[Batch], index: int) -> torch.Ten
     assert state.optimizers, "the optimizers are built before the first step"
     total: torch.Tensor | None = None
     with step_mark(index):
+        if state.engine is not None:
+            return state.engine(batches, phase)
         if state.workload.step is not None:
             (host_batch,) = batches
             with phase("data"):
@@ -59,10 +61,3 @@ def counted_backward_passes(state: TrainState) -> Iterator[list[None]]:
         yield passes
     finally:
         state.backward = backward
-
-
-def to_device(batch: Batch, device: torch.device) -> Batch:
-    """The batch in memory of its own on `device`; from pinned host memory the copy is asynchronous."""
-    if device.type == "cpu":
-        return {name: tensor.clone() for name, tensor in batch.items()}
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}

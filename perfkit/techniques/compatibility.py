@@ -36,6 +36,10 @@ _REDUCES = "ZeRO averages the gradients itself"
 _CONTIGUOUS = "FSDP2 shards contiguous parameters only"
 _NO_FP32_PRODUCTS = "products of 16 bits leave TF32 none of fp32 to compute"
 _OTHER_STAGE = "they are stages of one method; choose one"
+_LOSS_IN_UPDATE = (
+    "the Trainer evaluates the loss within the update, which offload makes for each part of the parameters"
+)
+_ENGINE_SCALES = "an engine scales gradients itself, and this scaler is not its own"
 _TRIED_WITH_TORCH = (
     "shards and pieces of an update are right for an optimizer that treats each weight or tensor by itself and takes "
     "DTensors: of torch's own only it is known"
@@ -78,6 +82,16 @@ CLASHES = (
         "fused_ce",
         "its gradients are made in fp16 in the forward pass, before the loss is scaled: the losses are not kept",
     ),
+    Clash("amp:dtype=fp16", "engine", _ENGINE_SCALES),
+    *(
+        Clash(
+            "engine:use=lightning",
+            f"offload:what={what}",
+            _LOSS_IN_UPDATE,
+        )
+        for what in ("optimizer", "parameters")
+    ),
+    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", "zero1", "zero2", "zero3")),
     Clash(
         "flash:backend=math",
         "compile",

@@ -1,7 +1,7 @@
 """A workload's own step, with techniques acting on it: several losses, backward passes, models and optimizers."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any
 
@@ -11,12 +11,12 @@ from torch.optim import Optimizer
 
 from perfkit.errors import UsageError
 from perfkit.techniques.as_built import as_built
+from perfkit.techniques.phases import Mark, Phases
 from perfkit.techniques.state import Closure, TrainState
 from perfkit.workloads.training import Losses
 from perfkit.workloads.workload import Batch, built_optimizers
 
 Update = Callable[[Optimizer, Closure | None], object]
-Mark = Callable[[str], AbstractContextManager[object]]
 
 
 def run_step(state: TrainState, batch: Batch, mark: Mark = lambda _phase: nullcontext()) -> torch.Tensor:
@@ -63,10 +63,9 @@ class _Training:
     ) -> None:
         self._state = state
         self._mark = mark
-        self._phase = ""
-        self._open = ExitStack()
+        self._phases = Phases(self._entered)
         self.models: Mapping[str, nn.Module] = MappingProxyType(state.called)
-        self.optimizers = {name: _Updates(each, update, self._within) for name, each in optimizers.items()}
+        self.optimizers = {name: _Updates(each, update, self._phases.within) for name, each in optimizers.items()}
 
     @property
     def model(self) -> nn.Module:
@@ -78,33 +77,20 @@ class _Training:
         return self.models[""]
 
     def backward(self, loss: torch.Tensor) -> None:
-        with self._within("backward"):
+        with self._phases.within("backward"):
             self._state.backward(loss)
 
     def run(self, batch: Batch) -> torch.Tensor:
         workload = self._state.workload
         assert workload.step is not None, "only asked for where the workload has a step of its own"
-        with self._within("forward"):
+        with self._phases.within("forward"):
             returned = workload.step(self, batch)
         return _total(returned, workload.name, self._state.device)
 
     @contextmanager
-    def _within(self, phase: str) -> Iterator[None]:
-        """In a phase, and not in the one around it: marks of phases lie side by side."""
-        outer = self._phase
-        self._enter(phase)
-        try:
+    def _entered(self, phase: str) -> Iterator[None]:
+        with self._mark(phase), self._state.within_forward_contexts() if phase == "forward" else nullcontext():
             yield
-        finally:
-            self._enter(outer)
-
-    def _enter(self, phase: str) -> None:
-        self._open.close()
-        self._phase = phase
-        if phase:
-            self._open.enter_context(self._mark(phase))
-        if phase == "forward":
-            self._open.enter_context(self._state.within_forward_contexts())
 
 
 class _Updates:

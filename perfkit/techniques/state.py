@@ -1,6 +1,6 @@
 """The training state that techniques change, and the step that uses it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from perfkit.errors import UnavailableError
 from perfkit.record import ParityRule
 from perfkit.techniques.as_built import as_built
+from perfkit.techniques.phases import Mark
 from perfkit.workloads.loss import loss_of
 from perfkit.workloads.workload import Batch, Models, Workload, built_optimizers
 
@@ -43,6 +44,8 @@ class TrainState:
         backward: runs the backward pass of a scaled loss.
         optimizer_step: one update of one optimizer, with its closure where it has one.
         after_updates: called once a step, after the last update.
+        engine: runs a whole step over microbatches on the host in place of perfkit's own loop, and returns its loss;
+            it marks its phases. None: perfkit's own.
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
         compute_dtype: dtype of the matrix products' operands ("fp32", "tf32", "bf16", "fp16"), the peak MFU refers to.
@@ -69,6 +72,7 @@ class TrainState:
     backward: Callable[[torch.Tensor], None] = torch.Tensor.backward
     optimizer_step: Callable[[Optimizer, Closure | None], object] = _step
     after_updates: Callable[[], None] = lambda: None
+    engine: Callable[[Sequence[Batch], Mark], torch.Tensor] | None = None
     gradients_reduced: bool = False
     no_sync: Callable[[], AbstractContextManager[object]] | None = None
     compute_dtype: str = "fp32"

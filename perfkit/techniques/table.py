@@ -27,6 +27,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "batch": "perfkit.techniques.batch:Batch",
         "seq": "perfkit.techniques.seq:Seq",
         "optim": "perfkit.techniques.optim:Optim",
+        "engine": "perfkit.techniques.engine:Engine",
     },
     misfit,
 )

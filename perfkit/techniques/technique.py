@@ -22,7 +22,7 @@ class Stage(IntEnum):
     COMPILE = 40
     SHARD = 50
     OPTIMIZER = 60
-    STEP = 70  # what surrounds a step: autocast and scaler, hooks
+    STEP = 70  # what drives the steps
 
 
 LOSSLESS = ParityRule(relative=1e-5, basis="lossless: the same arithmetic in fp32, up to the order of sums")

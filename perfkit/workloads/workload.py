@@ -83,6 +83,13 @@ def split_batch(batch: Batch, parts: int) -> list[Batch]:
     return [{name: pieces[place] for name, pieces in split.items()} for place in range(parts)]
 
 
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """The batch in memory of its own on `device`; from pinned host memory the copy is asynchronous."""
+    if device.type == "cpu":
+        return {name: tensor.clone() for name, tensor in batch.items()}
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+
+
 class Models(nn.ModuleDict):
     """Several models that one step trains, by name: `models["generator"]`, `models.generator`."""
 

@@ -1,0 +1,103 @@
+"""`engine`: the same training, driven by Lightning in place of perfkit's own loop."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Package, Stage, Technique
+
+# As their packages on the index say.
+_OTHER_TORCH = {
+    "composer": "Composer (mosaicml 0.32.1) needs torch before 2.7.1, and perfkit 2.9 or newer: they do not install "
+    "side by side",
+    "ffcv": "FFCV (1.0.2) is compiled against OpenCV and libjpeg-turbo of the system, which pip does not install",
+}
+
+
+class Engine(Technique):
+    """The model, optimizer, data and loss stay; what drives the steps changes. The difference is the engine's overhead.
+
+    `use=fabric` is Lightning Fabric: model and optimizer are set up by it, the loop stays perfkit's and calls
+    `fabric.backward`. `use=lightning` is a `Trainer` with a `LightningModule`: `Trainer.fit` runs all steps, with hooks
+    and automatic optimization, without logger, checkpoints and progress bar. Between two steps `fit` waits in its data
+    loader. All that it does for a step is timed.
+
+    Losses are the bare loop's to the last bit on a CPU. The Trainer clears gradients before backward, where perfkit's
+    loop does it after the update: they stay through the forward pass, which may raise the peak.
+
+    Lightning must announce every update to its own callbacks, and with the Trainer every batch.
+
+    `use=composer` and `use=ffcv` are listed with the reason why they cannot run beside this torch.
+    """
+
+    name: ClassVar[str] = "engine"
+    summary: ClassVar[str] = "the steps driven by Lightning Fabric or the Lightning Trainer"
+    when: ClassVar[str] = "never for speed: it tells what an engine's convenience takes from a step"
+    costs: ClassVar[str] = "some time on the host in every step, whatever its size"
+    paper: ClassVar[str] = "Lightning's documentation, https://lightning.ai/docs/pytorch/stable/common/trainer.html"
+    examples: ClassVar[tuple[str, ...]] = ("engine", "engine:use=lightning", "engine:use=composer", "engine:use=ffcv")
+    stage: ClassVar[Stage] = Stage.STEP
+    refusals: ClassVar[Mapping[str, str]] = {
+        "multiple optimizers is only supported": "the Trainer steps one optimizer, and the workload has several"
+    }
+
+    use: Literal["fabric", "lightning", "composer", "ffcv"] = "fabric"
+
+    def package(self) -> Package | None:
+        return None if self.use in _OTHER_TORCH else Package("lightning", "'perfkit[lightning]'")
+
+    def unavailable(self, device: torch.device) -> str | None:
+        return _OTHER_TORCH.get(self.use)
+
+    def apply(self, state: TrainState) -> TrainState:
+        if state.workload.step is not None:
+            raise UnavailableError(
+                f"the workload {state.workload.name} has a step of its own, which no engine can drive"
+            )
+        if state.world.size > 1:
+            raise UnavailableError("an engine starts its ranks itself, and these are perfkit's: use one rank")
+        if self.use == "fabric":
+            _set_up_fabric(state)
+        else:
+            from perfkit.techniques.trainer_steps import TrainerSteps
+
+            state.engine = TrainerSteps(state)
+            state.on_close.append(state.engine.close)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        updates = self._claim(
+            "Lightning announces every update", "engine_updates", Relation.EQUAL, float(len(state.optimizers))
+        )
+        if self.use == "fabric":
+            return (updates,)
+        batches = self._claim(
+            "its loop takes every batch", "engine_batches", Relation.EQUAL, 1.0, relative_to="backward_passes"
+        )
+        return (updates, batches)
+
+
+def _set_up_fabric(state: TrainState) -> None:
+    from lightning.fabric import Fabric
+
+    class Updates:
+        def on_after_optimizer_step(self, **_told: object) -> None:
+            state.counters["engine_updates"] += 1.0
+
+    state.counters["engine_updates"] = 0.0
+    fabric = Fabric(callbacks=Updates(), **placed(state.device))
+    state.wrapped[""] = fabric.setup_module(state.called[""])
+    state.backward = fabric.backward
+    state.optimizer_changes.append(fabric.setup_optimizers)
+
+
+def placed(device: torch.device) -> dict[str, Any]:
+    """Where Lightning trains: in this process on this device, whatever cluster the environment speaks of."""
+    from lightning.fabric.plugins.environments import LightningEnvironment
+
+    devices = 1 if device.type == "cpu" else [device.index or 0]
+    return {"accelerator": device.type, "devices": devices, "plugins": LightningEnvironment()}
