@@ -12,14 +12,18 @@ from perfkit.spec import Struct
 class Listed(Struct):
     """Something a user can name. `unavailable` is the reason it cannot be used on this machine, None where it can.
 
-    `parameters` maps a name to its values, default and meaning in words. `when` says in a line when it helps, `paper`
-    where it comes from. `broken` is why what another package adds cannot be used at all.
+    `group` is what it is listed under. `unavailable_choices` are values of its parameters, as `backend=liger`, that
+    cannot be used here where others can, with the reasons. `parameters` maps a name to its values, default and meaning
+    in words. `when` says in a line when it helps, `paper` where it comes from. `broken` is why what another package
+    adds cannot be used at all.
     """
 
     name: str
+    group: str = ""
     summary: str = ""
     parameters: dict[str, str] = {}
     unavailable: str | None = None
+    unavailable_choices: dict[str, str] = {}
     needs: str = ""
     when: str = ""
     paper: str = ""

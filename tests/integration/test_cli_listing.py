@@ -7,22 +7,28 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize(
-    ("command", "names"),
-    [
-        ("techniques", {"amp", "ckpt", "offload", "zero1", "zero2", "zero3", "flash", "compile"}),
-        ("workloads", {"gpt", "resnet", "hf:CONFIG", "FILE.py:FUNCTION"}),
-    ],
-)
-def test_listings_have_one_line_each_and_the_same_as_json(perfkit, command: str, names: set[str]) -> None:
-    lines = perfkit(command).stdout.splitlines()
+def test_workloads_have_one_line_each_and_the_same_as_json(perfkit) -> None:
+    lines = perfkit("workloads").stdout.splitlines()
+    names = {"gpt", "resnet", "hf:CONFIG", "FILE.py:FUNCTION"}
     assert names <= {line.split()[0] for line in lines}
-    items = json.loads(perfkit(command, "--json").stdout)
+    items = json.loads(perfkit("workloads", "--json").stdout)
     assert [item["name"] for item in items] == [line.split()[0] for line in lines]
     for item, line in zip(items, lines, strict=True):
         assert item["summary"] in line
         assert item["unavailable"] is None or item["unavailable"] in line
         assert all(f"{name}=" in line for name in item["parameters"])
+
+
+def test_techniques_are_listed_with_what_the_json_says(perfkit) -> None:
+    printed = perfkit("techniques").stdout
+    items = json.loads(perfkit("techniques", "--json").stdout)
+    assert {"amp", "ckpt", "offload", "zero1", "zero2", "zero3", "flash", "compile"} <= {item["name"] for item in items}
+    assert max(map(len, printed.splitlines())) <= 80
+    words = " ".join(printed.split())
+    for item in items:
+        assert item["summary"] in words
+        assert item["unavailable"] is None or item["unavailable"] in words
+        assert all(f"{name}=" in words for name in item["parameters"])
 
 
 @pytest.mark.cold

@@ -1,26 +1,52 @@
-"""The choice of a parameter with which a technique acts where its defaults do not."""
+"""The listing of techniques: by group, what can act here, and why what cannot."""
 
 import pytest
 import torch
 
 from perfkit.techniques.amp import Amp
 from perfkit.techniques.flash import Flash
+from perfkit.techniques.groups import GROUPS
 from perfkit.techniques.offload import Offload
+from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.zero1 import Zero1
-from perfkit_cli.techniques import needs, working_choice
+from perfkit_cli.technique_listing import lacking, lines, listed, needs
+
+CPU = torch.device("cpu")
 
 
-def test_disk_is_the_choice_on_a_cpu():
-    assert Offload().unavailable(torch.device("cpu")) is not None
-    assert working_choice(Offload, torch.device("cpu")) == "to=disk"
+def test_every_technique_of_perfkits_own_is_in_one_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(TECHNIQUES.names())
 
 
-def test_no_choice_helps_where_nothing_is_available():
-    class Never(Amp):
-        def unavailable(self, device):
-            return "never"
+def test_disk_is_the_choice_on_a_cpu() -> None:
+    assert Offload().unavailable(CPU) is not None
+    item = listed("offload", CPU)
+    assert (item.unavailable, item.needs, item.unavailable_choices) == (None, "to=disk", {})
 
-    assert working_choice(Never, torch.device("cpu")) is None
+
+def test_choices_that_cannot_act_are_told_with_the_reason() -> None:
+    reasons = lacking(Flash, CPU)
+    assert not reasons["backend=flash"]
+    assert "cudnn attention" in reasons["backend=cudnn"]
+    assert listed("flash", CPU).unavailable_choices.keys() == {"backend=efficient", "backend=cudnn"}
+
+
+def test_no_choice_helps_where_nothing_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Amp, "unavailable", lambda self, device: "never")
+    item = listed("amp", CPU)
+    assert (item.unavailable, item.needs, item.unavailable_choices) == ("with its defaults, never", "", {})
+    assert "unavailable: with its defaults, never" in " ".join("\n".join(lines([item], 80)).split())
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_listing_is_read_at_its_width(width: int) -> None:
+    printed = list(lines([listed(name, CPU) for name in TECHNIQUES.names()], width))
+    assert max(map(len, printed)) <= width
+    assert [line[:-1] for line in printed if line.endswith(":") and line[0] != " "] == [*GROUPS]
+    rows = [line.split() for line in printed if line[:2] == "  " and line[2:3].strip()]
+    assert [row[0] for row in rows] == [name for names in GROUPS.values() for name in names]
+    assert {row[1] for row in rows} == {"yes", "no"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""The listing of `perfkit techniques`: by group, with whether each can act on this machine and why not."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+import torch
+
+from perfkit.registry import BrokenPluginError
+from perfkit.techniques.groups import group_of, in_groups
+from perfkit.techniques.table import TECHNIQUES
+from perfkit.techniques.technique import Technique, cannot_act
+from perfkit_cli.listing import Listed, choices, parameters
+
+
+def listed(name: str, device: torch.device) -> Listed:
+    """A technique as it is listed; `broken` where another package's cannot be had."""
+    try:
+        return TECHNIQUES.ask(name, lambda kind: _listed(kind, device))
+    except BrokenPluginError as error:
+        return Listed(name=name, group=group_of(name), broken=str(error))
+
+
+def availability(item: Listed) -> str:
+    """Whether it can act on this machine, in words."""
+    if item.unavailable is not None:
+        return f"unavailable: {item.unavailable}"
+    return f"needs {item.needs}" if item.needs else "available"
+
+
+def lines(items: Sequence[Listed], width: int) -> Iterator[str]:
+    """The listing in so many columns: the groups in their order, each with its techniques."""
+    names = max(len(item.name) for item in items)
+    for group, members in groupby(in_groups(items, lambda item: item.name), key=lambda item: item.group):
+        yield f"{group}:"
+        for item in members:
+            first = f"  {item.name:{names}}  {_here(item):3}  "
+            rest = " " * len(first)
+            for number, text in enumerate(_texts(item)):
+                start = rest if number else first
+                yield from textwrap.wrap(
+                    text, width, initial_indent=start, subsequent_indent=rest, break_on_hyphens=False
+                )
+        yield ""
+
+
+def needs(kind: type[Technique], device: str) -> str:
+    """What a technique needs besides itself, with its defaults."""
+    if kind.min_world_size > 1:
+        return f"{kind.min_world_size} ranks"
+    return "amp or --dtype bf16" if kind().needs_16_bits(device) else ""
+
+
+def lacking(kind: type[Technique], device: torch.device) -> dict[str, str]:
+    """Why it cannot act here with a choice of a parameter, as `backend=liger`; empty for choices with which it can."""
+    return {
+        f"{field.encode_name}={value}": cannot_act(kind(**{field.name: value}), device) or ""
+        for field in msgspec.structs.fields(kind)
+        for value in choices(kind, field.name)
+    }
+
+
+def _listed(kind: type[Technique], device: torch.device) -> Listed:
+    reason = cannot_act(kind(), device)
+    reasons = lacking(kind, device)
+    choice = next((choice for choice, lack in reasons.items() if not lack), "") if reason is not None else ""
+    defaults = "with its defaults, " if parameters(kind) else ""
+    return Listed(
+        name=kind.name,
+        group=group_of(kind.name),
+        summary=kind.summary,
+        parameters=parameters(kind),
+        unavailable=None if reason is None or choice else f"{defaults}{reason}",
+        unavailable_choices={name: lack for name, lack in reasons.items() if lack and lack != reason},
+        needs=choice or needs(kind, device.type),
+        when=kind.when,
+        paper=kind.paper,
+    )
+
+
+def _here(item: Listed) -> str:
+    return "no" if item.unavailable is not None or item.broken is not None else "yes"
+
+
+def _texts(item: Listed) -> Iterator[str]:
+    """Its paragraphs: what it does, its parameters, what it needs here, and what it lacks."""
+    if item.broken is not None:
+        yield f"broken: {item.broken}"
+        return
+    yield item.summary
+    if item.parameters:
+        yield "  ".join(
+            f"{name}={text.partition(' ')[0].replace('|', ' | ')}" for name, text in item.parameters.items()
+        )
+    if item.needs or item.unavailable is not None:
+        yield availability(item)
+    for reason, values in _by_reason(item.unavailable_choices).items():
+        yield f"not {', '.join(values)}: {reason}"
+
+
+def _by_reason(reasons: dict[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for choice, reason in reasons.items():
+        found.setdefault(reason, []).append(choice)
+    return found
