@@ -50,11 +50,11 @@ def bench(
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
-    schedule = bench_schedule(request, min_world_size, dtype_refusal)
+    schedule = bench_schedule(request, min_world_size, refusal_of)
     making = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
     if any(map(searches, request.variants)):
         request, found = with_largest_batches(request, partial(_scheduled, request), _batch_size(request), progress)
-        schedule = bench_schedule(request, min_world_size, dtype_refusal)
+        schedule = bench_schedule(request, min_world_size, refusal_of)
         making.update(variants=schedule.variants, baselines=schedule.baselines, searches=found)
     for index, item in enumerate(schedule.runs):
         making.run(item, progress, index=index, total=len(schedule.runs))
@@ -66,7 +66,7 @@ def bench(
 
 def _scheduled(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
     """The first run of one combination of techniques."""
-    schedule = bench_schedule(replace(request, variants=(techniques,)), min_world_size, dtype_refusal)
+    schedule = bench_schedule(replace(request, variants=(techniques,)), min_world_size, refusal_of)
     return next(run for run in schedule.runs if run.spec.techniques == techniques)
 
 
@@ -111,6 +111,19 @@ def min_world_size(techniques: Techniques) -> int:
     return max((technique.min_world_size for technique in compose(techniques)), default=1)
 
 
+def refusal_of(techniques: Techniques, device: str, dtype: str) -> str:
+    """Why a combination of techniques cannot act, as far as is known before a process is started; empty if it may.
+
+    On a GPU a process of their own is asked what the device lacks: this one must not take memory there.
+    """
+    composed = compose(techniques)
+    try:
+        lacking = [cannot_act(each, torch.device(device)) for each in composed if device == "cpu"]
+    except Exception:  # noqa: BLE001 - as in `dtype_refusal`
+        return ""
+    return next(filter(None, lacking), "") or dtype_refusal(techniques, device, dtype)
+
+
 def dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
     """Why a combination of techniques does not run in a dtype on a kind of device; empty if it does."""
     composed = compose(techniques)
@@ -130,7 +143,7 @@ def ceilings_of(
     request: BenchRequest, device_name: str, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
 ) -> DeviceCeilings:
     """What the device can at most do, with every number of threads that the runs of `request` will use."""
-    runs = bench_schedule(request, min_world_size, dtype_refusal).runs
+    runs = bench_schedule(request, min_world_size, refusal_of).runs
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
     return ceilings_for(request.device, device_name, threads, calibrate=calibrate, progress=progress)
 
@@ -140,5 +153,5 @@ def standing_refusal(request: BenchRequest, technique: Technique) -> str:
     _, lacking = world_size_for(request, technique.min_world_size)
     try:
         return lacking or cannot_act(technique, torch.device(request.device)) or ""
-    except Exception:  # noqa: BLE001 - as in `dtype_refusal`
+    except Exception:  # noqa: BLE001 - as in `refusal_of`
         return ""

@@ -73,16 +73,26 @@ class SuiteInMaking:
         if variant in self.ended:
             return
         self._announce([variant], item.repeat)
-        progress(RunStarted(index, total, variant, item.repeat))
+        if not item.skip:
+            progress(RunStarted(index, total, variant, item.repeat))
         run = _launch(item, self.folder / run_path(variant, item.repeat), progress, place)
         progress(RunFinished(index, total, variant, item.repeat, run.status, run.reason, run.seconds))
         if run.status != Status.OK:
             self.ended.add(variant)
 
     def by_turns(
-        self, specs: Sequence[RunSpec], repeat: int, progress: Progress, *, round_index: int, turns: int | None
+        self,
+        specs: Sequence[RunSpec],
+        repeat: int,
+        progress: Progress,
+        *,
+        round_index: int,
+        turns: int | None,
+        turns_s: float,
     ) -> bool:
         """Make a run of each spec, all resident together and stepping by turns in this order; whether all ended well.
+
+        As many `turns` of each, or as fit into the time that they took to get ready, and into `turns_s`.
 
         Where one fails, its run says how and its variant has ended; nothing is kept of the others, as of all where the
         round is interrupted.
@@ -95,7 +105,13 @@ class SuiteInMaking:
         started_at, before = _now(), read_load()
         limit_s = sum(spec.launch.timeout_s for spec in specs)
         try:
-            step_by_turns(teams, limit_s=limit_s, report=lambda text: progress(PassStarted(text)), turns=turns)
+            step_by_turns(
+                teams,
+                limit_s=limit_s,
+                report=lambda text: progress(PassStarted(text)),
+                turns=turns,
+                turns_s=turns_s,
+            )
         except TeamFailedError as error:
             name, run = error.team.label, _stamped(error.run, started_at, before)
             write_json(error.team.folder / RUN_FILE, run)

@@ -23,7 +23,8 @@ from perfkit.units import percent, seconds
 
 BUDGET_S = 300.0
 
-# Where no budget was named, so many rounds are measured however long they take: fewer decide nothing.
+# Where no budget was named, so many rounds are measured however long they take: fewer decide nothing. So that many
+# variants do not take long, the turns of such a number of rounds take no more than the budget.
 _LEAST_ROUNDS = 3
 
 # A variant whose steps take so many times as long as its baseline's is measured apart from the others, which would have
@@ -141,14 +142,18 @@ class _Rounds:
         references = dict.fromkeys(self.references[name] for name in going_on)
         names = tuple(dict.fromkeys((*references, *going_on)))
         self.progress(RoundStarted(number, names, self._left_s(spent_s)))
-        for reference in references:
-            members = [name for name in going_on if self.references[name] == reference]
-            for group, together in self._groups(reference, members):
-                self.repeat += 1
-                before = self.clock()
-                if self._measure(group, together=together):
-                    self._learn([name for name in members if name in group], self.repeat, together=together)
-                self.cost_s |= dict.fromkeys(group, self.clock() - before)
+        groups = [
+            found
+            for reference in references
+            for found in self._groups(reference, [name for name in going_on if self.references[name] == reference])
+        ]
+        share_s = math.inf if self.request.rounds is not None else self._budget_s / _LEAST_ROUNDS
+        for group, together in groups:
+            self.repeat += 1
+            before = self.clock()
+            if self._measure(group, together=together, turns_s=share_s / len(groups)):
+                self._learn([name for name in going_on if name in group], self.repeat, together=together)
+            self.cost_s |= dict.fromkeys(group, self.clock() - before)
         self.round_s.append(self.clock() - begun)
         widths = {name: half_width(self.logs[name]) for name in going_on}
         self.progress(RoundFinished(number, self.round_s[-1], widths))
@@ -180,7 +185,7 @@ class _Rounds:
             groups[-1].append(name)
         return [(group, sum(need[name] for name in group) <= free) for group in groups]
 
-    def _measure(self, group: list[str], *, together: bool) -> bool:
+    def _measure(self, group: list[str], *, together: bool, turns_s: float) -> bool:
         """Make a run of each; False where nothing was kept. Who is first changes, and every other round is reversed."""
         shift = self.repeat // 2 % len(group)
         order = group[shift:] + group[:shift]
@@ -188,7 +193,9 @@ class _Rounds:
         if together:
             index = len(self.round_s)
             turns = self.request.turns
-            return self.making.by_turns(specs, self.repeat, self.progress, round_index=index, turns=turns)
+            return self.making.by_turns(
+                specs, self.repeat, self.progress, round_index=index, turns=turns, turns_s=turns_s
+            )
         for index, spec in enumerate(specs):
             self.making.run(ScheduledRun(spec, self.repeat), self.progress, index=index, total=len(specs))
         return True

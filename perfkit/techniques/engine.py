@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
@@ -92,12 +93,18 @@ def _set_up_fabric(state: TrainState) -> None:
     fabric = Fabric(callbacks=Updates(), **placed(state.device))
     state.wrapped[""] = fabric.setup_module(state.called[""])
     state.backward = fabric.backward
-    state.optimizer_changes.append(fabric.setup_optimizers)
+
+    def set_up(optimizer: Optimizer) -> Optimizer:
+        made = fabric.setup_optimizers(optimizer)
+        assert isinstance(made, Optimizer), "of one optimizer it makes one, of the same class"
+        return made
+
+    state.optimizer_changes.append(set_up)
 
 
 def placed(device: torch.device) -> dict[str, Any]:
     """Where Lightning trains: in this process on this device, whatever cluster the environment speaks of."""
-    from lightning.fabric.plugins.environments import LightningEnvironment
+    from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 
     devices = 1 if device.type == "cpu" else [device.index or 0]
     return {"accelerator": device.type, "devices": devices, "plugins": LightningEnvironment()}

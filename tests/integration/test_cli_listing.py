@@ -23,7 +23,6 @@ def test_techniques_are_listed_with_what_the_json_says(perfkit) -> None:
     printed = perfkit("techniques").stdout
     items = json.loads(perfkit("techniques", "--json").stdout)
     assert {"amp", "ckpt", "offload", "zero1", "zero2", "zero3", "flash", "compile"} <= {item["name"] for item in items}
-    assert max(map(len, printed.splitlines())) <= 80
     words = " ".join(printed.split())
     for item in items:
         assert item["summary"] in words

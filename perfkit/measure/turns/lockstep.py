@@ -28,13 +28,18 @@ Stepper = Callable[[int], Samples]  # takes so many steps and returns them
 
 
 def step_by_turns(
-    teams: Sequence[Team], *, limit_s: float, report: Callable[[str], None], turns: int | None = None
+    teams: Sequence[Team],
+    *,
+    limit_s: float,
+    report: Callable[[str], None],
+    turns: int | None = None,
+    turns_s: float = math.inf,
 ) -> tuple[Samples, ...]:
     """Start all teams, warm up, and take turns in the order ABBA (ABCCBA, and so on), `turns` of them each.
 
-    By default as many as fit into the time that it took to get ready. Returns each team's turns, where a turn is the
-    median of its steps. Raises `TeamFailedError` if one does not train to the end, or not within `limit_s`; nothing is
-    left running in any case.
+    By default as many as fit into the time that it took to get ready, and into `turns_s`. Returns each team's turns,
+    where a turn is the median of its steps. Raises `TeamFailedError` if one does not train to the end, or not within
+    `limit_s`; nothing is left running in any case.
     """
     start = time.monotonic()
     least, most = (LEAST_TURNS, TURNS) if turns is None else (turns, turns)
@@ -52,7 +57,7 @@ def step_by_turns(
             report("turns")
             ready_s = time.monotonic() - start
             steppers = [partial(_turn, team, talk) for team in teams]
-            taken = take_turns(steppers, least, most, ready_s, steps=steps_of_turn(warm))
+            taken = take_turns(steppers, least, most, min(ready_s, turns_s), steps=steps_of_turn(warm))
             for team in teams:
                 team.dismiss()
     finally:

@@ -19,7 +19,8 @@ GIB = 2.0**30
 class FakeMaking:
     """A suite whose steps take what `steps` gives of a variant and a repeat; each process takes `process_s`.
 
-    `log` has who was measured with whom (`a b` together, `a, b` after each other); `fails` names a variant and the
+    `log` has who was measured with whom (`a b` together, `a, b` after each other), `turns_s` how long their turns may
+    take; `fails` names a variant and the
     repeat in which it does.
     """
 
@@ -27,14 +28,16 @@ class FakeMaking:
         self.suite = Suite(created_at="", perfkit="", command="", variants=(), baselines={})
         self.ended = set()
         self.log = []
+        self.turns_s = []
         self.now = 0.0
         self._steps, self._process_s, self._fails, self._sizes = steps, process_s, fails, sizes or {}
 
     def update(self, **fields):
         self.suite = msgspec.structs.replace(self.suite, **fields)
 
-    def by_turns(self, specs, repeat, progress, *, round_index, turns):
+    def by_turns(self, specs, repeat, progress, *, round_index, turns, turns_s):
         names = [spec.variant for spec in specs]
+        self.turns_s.append(turns_s)
         self.log.append(" ".join(names))
         self.now += sum(self._process_s(name) if callable(self._process_s) else self._process_s for name in names)
         failed = {name for name in names if (name, repeat) in self._fails}
@@ -99,6 +102,15 @@ def test_the_budget_ends_it_and_what_is_left_is_told():
     left = [event.left_s for event in events if isinstance(event, RoundStarted)]
     assert left[0] is None
     assert left[2:] == [90.0, 70.0, 50.0, 30.0]
+
+
+@pytest.mark.parametrize(("options", "each"), [({}, 50.0), ({"budget_s": 60.0}, 10.0), ({"rounds": 1}, math.inf)])
+def test_the_turns_of_three_rounds_fit_into_the_budget(options, each):
+    """Two groups, since three processes of 1 GiB do not fit into 2.5 GiB."""
+    making = FakeMaking(noisy(amp=1.0, ckpt=1.0))
+    measure(making, available=2.5 / 0.8 * GIB, **options)
+    assert len(making.log[0].split()) == 2
+    assert set(making.turns_s) == {each}
 
 
 @pytest.mark.parametrize(("budget_s", "least"), [(None, 3), (1.0, 1)])

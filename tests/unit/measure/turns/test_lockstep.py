@@ -160,6 +160,11 @@ def test_as_many_turns_as_are_asked_for(monkeypatch):
     assert len(taken.wall_s) == 3
 
 
+def test_no_more_turns_than_their_time_allows(monkeypatch):
+    [taken] = by_turns(monkeypatch, FakeTeam("alone", 1.0), turns_s=0.0)
+    assert len(taken.wall_s) == lockstep.LEAST_TURNS
+
+
 def test_another_protocol_is_named(monkeypatch):
     monkeypatch.setattr(FakeConversation, "wait", lambda self, teams: [["ready 99"] for _ in teams])
     with pytest.raises(PerfkitError, match=r"old: its perfkit says 'ready 99'"):
