@@ -7,6 +7,9 @@ A `perfkit.Claim` says `fact relation value`. Names with `<...>` stand for one f
 RECORDED = {
     "parameter_bytes": "bytes of the parameters that this rank holds",
     "parameter_bytes:<dtype>": "those of one dtype (fp32, bf16)",
+    "trainable_parameter_bytes": "bytes of those that take gradients",
+    "adapter_bytes": "bytes of low-rank adapters by formula: their rank times the inputs and outputs of each layer",
+    "weights_in_4_bits": "weights of the layers that a technique has rounded to 4 bits",
     "zero_weight_share": "share of the weights of linear layers and convolutions that are zero in the forward pass",
     "reference_parameter_bytes": "bytes of the unmodified model's parameters",
     "gradient_bytes": "bytes of gradients after a backward pass; local bytes of distributed tensors",

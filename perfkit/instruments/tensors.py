@@ -105,6 +105,11 @@ def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
     return totals
 
 
+def trainable_bytes(model: nn.Module) -> int:
+    """Bytes of this rank's parameters that take gradients, wherever they are now."""
+    return sum(local_part(parameter).nbytes for parameter in model.parameters() if parameter.requires_grad)
+
+
 def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """The plain tensors inside a tensor without a storage of its own: a subclass (a quantized weight or state), or a
     sparse one. Any other tensor as it is; nothing of one without memory that can be asked for (`has_storage`)."""

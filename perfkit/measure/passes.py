@@ -21,7 +21,13 @@ from perfkit.instruments.process_memory import peak_rss_during
 from perfkit.instruments.recording import drive
 from perfkit.instruments.saved import REPLAYED, saved_tensor_bytes
 from perfkit.instruments.sensors import read_samples, sampling
-from perfkit.instruments.tensors import category_bytes, known_blocks, parameter_bytes_by_dtype, product_settings
+from perfkit.instruments.tensors import (
+    category_bytes,
+    known_blocks,
+    parameter_bytes_by_dtype,
+    product_settings,
+    trainable_bytes,
+)
 from perfkit.instruments.trained import trained_of
 from perfkit.instruments.warmup import warm_up
 from perfkit.instruments.zero_weights import zero_weight_share
@@ -152,6 +158,7 @@ def evidence_pass(session: Session) -> None:
     state.zero_grad()
     facts = {
         "parameter_bytes": float(category_bytes(blocks, "parameter")),
+        "trainable_parameter_bytes": float(trainable_bytes(state.model)),
         "gradient_bytes": float(category_bytes(blocks, "gradient")),
         "optimizer_state_bytes": float(category_bytes(blocks, "optimizer state")),
         **{f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()},

@@ -67,6 +67,7 @@ CLASHES = (
     Clash("channels_last", "zero3", _CONTIGUOUS),
     Clash("compile", "inplace", "torch.compile decides itself what is written in place, whatever the modules say"),
     Clash("bf16:update=kahan", "optim", "its Kahan summation is in optimizers of its own: use bf16:update=nearest"),
+    Clash("lora", "qlora", "qlora is lora over weights in 4 bits"),
     Clash("compress", "offload:what=activations", "autograd hands what it saves to one of them only"),
     Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
     Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),

@@ -12,6 +12,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "attention": ("flash",),
     "compiling and layout": ("compile", "channels_last"),
     "optimizers": ("optim",),
+    "fine-tuning": ("lora", "qlora"),
     "weights": ("prune",),
     "several ranks": ("ddp", "zero1", "zero2", "zero3"),
     "engines": ("engine",),

@@ -1,6 +1,6 @@
 """The training state that techniques change, and the step that uses it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -39,7 +39,10 @@ class TrainState:
         model: the workload's own model, changed in place by techniques; `Models` where it has several.
         wrapped: what is called in place of a model, by its name: DistributedDataParallel, which is no change in place.
         optimizers: by the names that the workload gives them; empty until the last technique is applied.
-        optimizer_changes: what techniques make of each optimizer of the workload when it is built, in order.
+        built_contexts: entered while the workload builds its optimizers: what a technique put in place of modules is
+            taken out meanwhile.
+        group_changes: what techniques change in the parameter groups of each of these optimizers.
+        optimizer_changes: what techniques then make of each of them, in order.
         forward_contexts: entered around the forward pass and the loss of every microbatch.
         backward: runs the backward pass of a scaled loss.
         optimizer_step: one update of one optimizer, with its closure where it has one.
@@ -67,6 +70,8 @@ class TrainState:
     world: World
     wrapped: dict[str, nn.Module] = field(default_factory=dict)
     optimizers: dict[str, Optimizer] = field(default_factory=dict)
+    built_contexts: list[Callable[[], AbstractContextManager[object]]] = field(default_factory=list)
+    group_changes: list[Callable[[Optimizer], None]] = field(default_factory=list)
     optimizer_changes: list[Callable[[Optimizer], Optimizer]] = field(default_factory=list)
     forward_contexts: list[Callable[[], AbstractContextManager[object]]] = field(default_factory=list)
     backward: Callable[[torch.Tensor], None] = torch.Tensor.backward
@@ -125,9 +130,7 @@ class TrainState:
     @contextmanager
     def within_forward_contexts(self) -> Iterator[None]:
         """All forward contexts, entered one within the other."""
-        with ExitStack() as stack:
-            for context in self.forward_contexts:
-                stack.enter_context(context())
+        with _within(self.forward_contexts):
             yield
 
     def build_optimizers(self) -> None:
@@ -135,8 +138,11 @@ class TrainState:
 
         Raises `UnavailableError` where another optimizer would take the place of one that a scheduler acts on.
         """
-        with as_built(self.model):
+        with as_built(self.model), _within(self.built_contexts):
             own = built_optimizers(self.workload, self.model)
+        for group_change in self.group_changes:
+            for optimizer in own.values():
+                group_change(optimizer)
         scheduled = [name for name, optimizer in own.items() if getattr(optimizer.step, "_wrapped_by_lr_sched", False)]
         made = dict(own)
         for change in self.optimizer_changes:
@@ -159,3 +165,12 @@ class TrainState:
         """Clear all gradients."""
         for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
+
+
+@contextmanager
+def _within(contexts: Iterable[Callable[[], AbstractContextManager[object]]]) -> Iterator[None]:
+    """In all of these contexts, one within the other."""
+    with ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context())
+        yield

@@ -15,6 +15,8 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "flash": "perfkit.techniques.flash:Flash",
         "fused_ce": "perfkit.techniques.fused_ce:FusedCe",
         "prune": "perfkit.techniques.prune:Prune",
+        "lora": "perfkit.techniques.lora:Lora",
+        "qlora": "perfkit.techniques.qlora:Qlora",
         "ckpt": "perfkit.techniques.ckpt:Ckpt",
         "compile": "perfkit.techniques.compile:Compile",
         "ddp": "perfkit.techniques.ddp:Ddp",

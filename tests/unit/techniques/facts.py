@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.layout import convolution_layouts
 from perfkit.instruments.saved import plain_saved_bytes
-from perfkit.instruments.tensors import held_tensors
+from perfkit.instruments.tensors import held_tensors, parameter_bytes_by_dtype, trainable_bytes
 from perfkit.record import Claim, Relation
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
@@ -94,12 +94,14 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
     with convolution_layouts(state.model) as layouts:
         facts["saved_tensor_bytes"] = float(saved_bytes(state))
     facts |= layouts | state.facts
+    facts |= {f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()}
     if not _compiled(state):  # as in the evidence pass: what is called within compiled code is not seen
         facts |= block_facts(state, batches(state, 0)[0], _by_block(reference))
         state.zero_grad()
 
     def after_backward() -> None:
         facts["parameter_bytes"] = storage_bytes(state.model.parameters())
+        facts["trainable_parameter_bytes"] = float(trainable_bytes(state.model))
         facts["gradient_bytes"] = storage_bytes(p.grad for p in state.model.parameters() if p.grad is not None)
 
     train(state, steps=1, after_backward=after_backward)
@@ -158,7 +160,7 @@ def check_claims(
 
 def _check(claim: Claim, trace: StepTrace, facts: dict[str, float], baseline: dict[str, float]) -> tuple[bool, str]:
     kind, _, detail = claim.fact.partition(":")
-    found = trace.fact(kind, detail) if detail else facts[claim.fact]
+    found = facts[claim.fact] if claim.fact in facts or not detail else trace.fact(kind, detail)
     expected = claim.value
     if claim.relative_to:
         expected *= baseline[claim.fact] if claim.relative_to == "baseline" else facts[claim.relative_to]

@@ -1,0 +1,108 @@
+"""Low-rank adapters beside linear layers (LoRA), with everything else frozen."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+from torch.optim import Optimizer
+
+from perfkit.errors import UnavailableError
+from perfkit.techniques.state import TrainState
+
+_ADAPTER = "default"  # peft's name for the only one
+
+
+def linear_layers(state: TrainState, targets: str) -> dict[str, nn.Linear]:
+    """The trained linear layers within the blocks (of the whole model where none are known), by name.
+
+    Those of `nn.MultiheadAttention` are left out: it reads their weights and does not call them. Raises
+    `UnavailableError` where no name matches the glob `targets`.
+    """
+    from transformers.pytorch_utils import Conv1D  # of GPT-2: a linear layer with its weight transposed
+
+    blocks = state.block_names
+    found: dict[str, Any] = {
+        name: module
+        for name, module in state.model.named_modules()
+        if isinstance(module, nn.Linear | Conv1D)
+        and not isinstance(module, NonDynamicallyQuantizableLinear)
+        and (not blocks or any(name.startswith(f"{block}.") for block in blocks))
+        and fnmatchcase(name, targets)
+        and isinstance(module._parameters.get("weight"), nn.Parameter)
+        and module.weight.requires_grad
+    }
+    if not found:
+        where = "in its blocks " if blocks else ""
+        named = "" if targets == "*" else f" named {targets}"
+        raise UnavailableError(
+            f"the workload {state.workload.name} has no trained linear layer {where}to put an adapter beside{named}"
+        )
+    return found
+
+
+class Adapters:
+    """Adapters of peft in a model, trained in place of all that its workload trains (arXiv 2106.09685, section 4.1).
+
+    While the workload builds its optimizers it finds its own layers, with nothing frozen. An adapter then takes the
+    place of its layer's weight in that weight's parameter group, so that groups and their options stay.
+    """
+
+    def __init__(self, state: TrainState, layers: Mapping[str, nn.Linear], rank: int, alpha: float) -> None:
+        """Freeze the model and put adapters of `rank` beside the layers called as the keys of `layers`.
+
+        The values are these layers as the workload made them, or of their shapes: they may stand in for others now.
+        """
+        from peft import LoraConfig, inject_adapter_in_model
+
+        self._model = state.model
+        self._own = layers
+        self._frozen = [
+            (module, name)
+            for module in state.model.modules()
+            for name, parameter in module._parameters.items()
+            if parameter is not None and parameter.requires_grad
+        ]
+        exactly = "|".join(map(re.escape, layers))
+        inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=alpha, target_modules=exactly), state.model)
+        self._adapted: dict[str, Any] = {name: state.model.get_submodule(name) for name in layers}
+        features = sum(sum(layer.weight.shape) for layer in layers.values())
+        numbers = [matrix.element_size() for name in layers for matrix in self._of(name)]
+        state.facts["adapter_bytes"] = float(rank * features * max(numbers))
+        state.built_contexts.append(self._as_built)
+        state.group_changes.append(self._take_place)
+
+    def _of(self, name: str) -> tuple[nn.Parameter, nn.Parameter]:
+        layer = self._adapted[name]
+        a, b = layer.lora_A[_ADAPTER].weight, layer.lora_B[_ADAPTER].weight
+        return a, b
+
+    @contextmanager
+    def _as_built(self) -> Iterator[None]:
+        for name, own in self._own.items():
+            self._model.set_submodule(name, own)
+        self._freeze(False)
+        try:
+            yield
+        finally:
+            self._freeze(True)
+            for name, adapted in self._adapted.items():
+                self._model.set_submodule(name, adapted)
+
+    def _freeze(self, frozen: bool) -> None:
+        for module, name in self._frozen:
+            parameter = module._parameters[name]
+            if parameter is not None and parameter.is_floating_point():
+                parameter.requires_grad_(not frozen)
+
+    def _take_place(self, optimizer: Optimizer) -> None:
+        if optimizer.state:
+            raise UnavailableError(
+                f"{type(optimizer).__name__} makes its state when it is built, and has none of adapters put in later"
+            )
+        adapters = {id(own.weight): self._of(name) for name, own in self._own.items()}
+        for group in optimizer.param_groups:
+            group["params"] = [part for parameter in group["params"] for part in adapters.get(id(parameter), ())]

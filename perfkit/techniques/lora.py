@@ -1,0 +1,83 @@
+"""`lora`: low-rank adapters beside frozen linear layers."""
+
+from typing import Annotated, ClassVar
+
+import msgspec
+from torch.optim import SGD, Adam, Optimizer
+
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.adapters import Adapters, linear_layers
+from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Package, Stage, Technique
+
+_BESIDE = 0.02  # torch counts the updates of each matrix, and pads what it shards
+
+
+class Lora(Technique):
+    """Low-rank adaptation, by peft. All parameters are frozen, and beside linear layers two matrices are trained.
+
+    A layer's product with x becomes W x + (`alpha` / `rank`) B A x, where A has `rank` rows and B `rank` columns. B is
+    zero at first, so that the first loss is the baseline's. A layer of m inputs and n outputs has `rank` (m + n)
+    numbers to train; these alone have gradients and optimizer state (8 bytes each with AdamW in fp32).
+
+    Adapted are the trained linear layers within the blocks; where a workload names no blocks, those of the whole model.
+    `targets` is a glob on their names, such as `*[qv]_proj`. Convolutions, `nn.MultiheadAttention` and experts in one
+    tensor have no adapters and stay frozen. An adapter is trained with the options of its layer's weight.
+
+    FLOPs are saved too, since frozen weights need no gradient: MFU counts those of the unmodified model and is too
+    high by them, HFU is not.
+
+    The adapters alone must be trainable, have gradients and have optimizer state, of `rank` (m + n) numbers a layer.
+    """
+
+    name: ClassVar[str] = "lora"
+    summary: ClassVar[str] = "LoRA: low-rank adapters are trained beside frozen linear layers"
+    when: ClassVar[str] = "to fine-tune a model whose gradients and optimizer state do not fit in memory"
+    costs: ClassVar[str] = "two small products beside each large one; only low-rank changes can be learned"
+    paper: ClassVar[str] = (
+        "Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, ICLR 2022, https://arxiv.org/abs/2106.09685"
+    )
+    stage: ClassVar[Stage] = Stage.MODEL
+
+    rank: Annotated[int, msgspec.Meta(ge=1, description="inner size of the adapters")] = 8
+    alpha: Annotated[float, msgspec.Meta(gt=0, description="adapters count alpha / rank times")] = 16.0
+    targets: Annotated[str, msgspec.Meta(description="glob on the names of layers to adapt")] = "*"
+
+    def package(self) -> Package | None:
+        return Package("peft", "peft")
+
+    def apply(self, state: TrainState) -> TrainState:
+        Adapters(state, linear_layers(state, self.targets), self.rank, self.alpha)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        trainable = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
+        share = sum(local_part(each).numel() for each in trainable) / sum(each.numel() for each in trainable)
+
+        def of_adapters(statement: str, fact: str, times: float = 1.0) -> Claim:
+            """On this fact: so many times the bytes of the adapters, or of this rank's share of them."""
+            return self._claim(statement, fact, Relation.EQUAL, times * share, "adapter_bytes", tolerance=_BESIDE)
+
+        claims = [
+            of_adapters("adapters are all that can be trained", "trainable_parameter_bytes"),
+            of_adapters("adapters alone have gradients", "gradient_bytes"),
+        ]
+        moments = {_moments(optimizer) for optimizer in state.optimizers.values()}
+        kept = moments.pop() if len(moments) == 1 else None
+        if kept is not None and "offload" not in state.applied:
+            claims.append(of_adapters("adapters alone have optimizer state", "optimizer_state_bytes", kept))
+        return tuple(claims)
+
+    def parity(self) -> ParityRule:
+        return ParityRule(relative=None, basis="adapters are trained in place of the weights")
+
+
+def _moments(optimizer: Optimizer) -> float | None:
+    """Numbers that an optimizer keeps of each number it trains; None where that is not as simple, or it is sharded."""
+    settings = optimizer.defaults
+    if isinstance(optimizer, Adam):
+        return 3.0 if settings["amsgrad"] else 2.0
+    if isinstance(optimizer, SGD):
+        return float(settings["momentum"] != 0)
+    return None

@@ -1,0 +1,71 @@
+"""`qlora`: low-rank adapters beside frozen linear layers whose weights are in 4 bits."""
+
+from importlib.util import find_spec
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from perfkit.errors import UnavailableError
+from perfkit.missing import needs
+from perfkit.record import Claim, Relation
+from perfkit.techniques.adapters import Adapters, linear_layers
+from perfkit.techniques.lora import Lora
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Package
+
+
+class Qlora(Lora):
+    """LoRA ([lora](lora.md)) over weights in 4 bits, by bitsandbytes and peft.
+
+    The adapted layers' own weights, frozen, are rounded to NormalFloat (NF4): two in a byte, with a scale for each 64
+    of them that is itself in 8 bits (double quantization), 0.516 bytes a weight in all. Each product first makes its
+    weight whole. All else is as without: norms, embeddings and the output layer stay as they are.
+
+    Beside what `lora` asserts, weights of 4 bits must take half a byte each. Scales come on top of that: bitsandbytes
+    keeps them beside the parameters.
+    """
+
+    name: ClassVar[str] = "qlora"
+    summary: ClassVar[str] = "QLoRA: low-rank adapters are trained beside linear layers frozen in 4 bits (NF4)"
+    when: ClassVar[str] = "to fine-tune a model whose weights alone fill the memory"
+    costs: ClassVar[str] = "every product unpacks its weight; rounding to 4 bits"
+    paper: ClassVar[str] = (
+        "Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, NeurIPS 2023, https://arxiv.org/abs/2305.14314"
+    )
+
+    def package(self) -> Package | None:
+        return Package("bitsandbytes", "bitsandbytes")
+
+    def unavailable(self, device: torch.device) -> str | None:
+        return None if find_spec("peft") else str(needs("peft", "peft"))
+
+    def apply(self, state: TrainState) -> TrainState:
+        from transformers.pytorch_utils import Conv1D
+
+        layers = linear_layers(state, self.targets)
+        for name, layer in layers.items():
+            if isinstance(layer, Conv1D):
+                raise UnavailableError(f"{name} is a Conv1D of Transformers, which bitsandbytes does not round")
+            state.model.set_submodule(name, _in_4_bits(layer, state.device))
+            layer.to("meta")  # of which the shapes are needed
+        Adapters(state, layers, self.rank, self.alpha)
+        state.facts["weights_in_4_bits"] = float(sum(layer.weight.numel() for layer in layers.values()))
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        half_a_byte = self._claim(
+            "frozen weights take half a byte", "parameter_bytes:uint8", Relation.EQUAL, 0.5, "weights_in_4_bits"
+        )
+        return (*super().claims(state), half_a_byte)
+
+
+def _in_4_bits(layer: nn.Linear, device: torch.device) -> nn.Module:
+    """The same layer with its weight rounded."""
+    from bitsandbytes.nn import Linear4bit
+
+    rounded: nn.Module = Linear4bit(
+        layer.in_features, layer.out_features, layer.bias is not None, quant_type="nf4", compress_statistics=True
+    )
+    rounded.load_state_dict(layer.state_dict())
+    return rounded.to(device)  # where it is rounded
