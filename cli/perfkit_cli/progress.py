@@ -3,7 +3,7 @@
 Something is drawn only when an event arrives: while a child measures, the parent sleeps.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 
@@ -15,6 +15,8 @@ from perfkit.record import Status
 from perfkit.units import percent, seconds
 from perfkit_cli.lines import draw, live_line
 from perfkit_reports.render.line import Line
+
+_NAMED = 6  # variants of a round that are told by name
 
 Report = Callable[[Event], None]
 
@@ -49,7 +51,7 @@ class Doing:
         if self._round is None:
             assert self._run is not None, "a run starts before its passes"
             return f"{_label(self._run)}: {doing}{self._first_left(self._run)}"
-        which = f", {_label(self._run)}" if self._run else f" of {', '.join(self._round.variants)}"
+        which = f", {_label(self._run)}" if self._run else f" of {_named(self._round.variants)}"
         return f"round {self._round.number}{which}: {doing}{_left(self._round.left_s)}"
 
     def _first_left(self, event: RunStarted) -> str:
@@ -107,8 +109,16 @@ def _finished(event: RunFinished) -> str:
 
 def _round_finished(event: RoundFinished) -> str:
     """With how precisely each comparison is known by now."""
-    known = ", ".join(f"{name} ±{percent(width)}" for name, width in event.widths.items() if width is not None)
+    widths = {name: width for name, width in event.widths.items() if width is not None}
+    known = ", ".join(f"{name} ±{percent(width)}" for name, width in widths.items())
+    if len(widths) > _NAMED:
+        widest = max(widths, key=widths.__getitem__)
+        known = f"{len(widths)} variants, of which {widest} is known the least, ±{percent(widths[widest])}"
     return f"round {event.number}: {known or 'done'} ({seconds(event.seconds)})"
+
+
+def _named(variants: Sequence[str]) -> str:
+    return ", ".join(variants) if len(variants) <= _NAMED else f"{len(variants)} variants"
 
 
 def _label(event: RunStarted | RunFinished) -> str:

@@ -13,15 +13,16 @@ from perfkit.units import percent
 from perfkit.workloads.table import load_workload
 from perfkit.workloads.workload import built_model
 from perfkit_cli.listing import described
+from perfkit_cli.measured import example, measured
 
 _WORKLOAD = WorkloadSpec(name="gpt", params={"size": "nano"})
 _RELATIONS = {Relation.AT_LEAST: "at least", Relation.AT_MOST: "at most", Relation.EQUAL: "exactly"}
 
 
 def page(kind: type[Technique]) -> str:
-    """What a technique does, takes, claims and costs, when it helps, where it comes from, how to try it."""
+    """What a technique does, takes, claims and costs, when it helps, how to try it, and what it came to somewhere."""
     parts = [f"# {kind.name}", f"{_sentence(kind.summary)}", *_facts(kind), *_parameters(kind), *_text(kind)]
-    return "\n\n".join([*parts, *_claims(kind), *_examples(kind)]) + "\n"
+    return "\n\n".join([*parts, *_claims(kind), *_examples(kind), *_measured(kind)]) + "\n"
 
 
 def index(kinds: Iterable[type[Technique]]) -> str:
@@ -85,6 +86,16 @@ def _asserted(claim: Claim) -> str:
 def _examples(kind: type[Technique]) -> list[str]:
     lines = [f"    perfkit bench --technique {text}" for text in kind.examples or (kind.name,)]
     return ["## To try it", "\n".join(lines)]
+
+
+def _measured(kind: type[Technique]) -> list[str]:
+    """What it came to in the suites that are kept; nothing where it is in none of them."""
+    parts = []
+    for suite in measured():
+        said, rows, repeated = example(suite, kind.name)
+        if rows:
+            parts += [said, _table(("variant", "speed-up", "peak memory", "verified active"), rows), repeated]
+    return ["## Measured", *parts] if parts else []
 
 
 def _sentence(text: str) -> str:

@@ -43,7 +43,7 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
         raise UsageError(f"--docs writes the pages of all techniques: leave out {name}")
     device = torch.device(find_device("auto").kind)
     if docs is not None:
-        _write_pages(docs)
+        write_pages(docs)
     elif as_json:
         show([listed(each, device) for each in ([name] if name else TECHNIQUES.names())], as_json=True)
     elif name is None:
@@ -54,7 +54,8 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
         click.echo(f"{about}\nOn this machine: {availability(listed(name, device))}")
 
 
-def _write_pages(folder: Path) -> None:
+def write_pages(folder: Path) -> None:
+    """Write the page of each technique and an index into a folder."""
     from perfkit.techniques.table import TECHNIQUES
     from perfkit_cli.technique_page import index, page
 

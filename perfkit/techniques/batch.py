@@ -34,7 +34,7 @@ class Batch(Technique):
     paper: ClassVar[str] = (
         "McCandlish et al., An Empirical Model of Large-Batch Training, 2018, https://arxiv.org/abs/1812.06162"
     )
-    examples: ClassVar[tuple[str, ...]] = ("batch:size=4", "batch:size=8", "batch:size=16")
+    examples: ClassVar[tuple[str, ...]] = ("batch:size=3", "batch:size=6", "batch:size=12")
 
     size: Annotated[int, msgspec.Meta(ge=1, description="samples; searched for where it is not given")] | None = None
     auto: Annotated[bool, msgspec.Meta(description="search for the largest, as without size")] = False

@@ -27,7 +27,7 @@ class Seq(Technique):
     paper: ClassVar[str] = (
         "Vaswani et al., Attention Is All You Need, section 4, NeurIPS 2017, https://arxiv.org/abs/1706.03762"
     )
-    examples: ClassVar[tuple[str, ...]] = ("seq:len=64", "seq:len=128", "seq:len=256")
+    examples: ClassVar[tuple[str, ...]] = ("seq:len=64", "seq:len=128", "seq:len=512")
 
     len: Annotated[int, msgspec.Meta(ge=1, description="tokens in a sequence")] = 512
 

@@ -1,5 +1,6 @@
 """Tables on a terminal: as many columns and as much of the names as there is room for."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from perfkit_reports.render.line import Line
 TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
 _GAP = 3  # characters between columns, the line between them included
 _LEAST = 12  # characters that a name is cut to at the least
+_NAME = 24  # characters of what names a row, before the details of other columns are told
 _METER = 12  # characters of the longest bar of a column
 
 
@@ -81,19 +83,24 @@ def _longest(column: Column[Any], texts: Sequence[str], rows: Sequence[Any], tit
     return max(cell_len(line) for text in told for line in (text.splitlines() or [""]))
 
 
-def _least(column: Column[Any], rows: Sequence[Any]) -> int:
+def _least(column: Column[Any], rows: Sequence[Any], words: int = _LEAST) -> int:
     """Characters with its title broken at spaces, and words at any place."""
     title = max(column.title.split(), key=cell_len, default="")
     needed = _longest(column, [column.cell(row).text for row in rows], rows, title)
-    return needed if column.numeric else min(needed, max(_LEAST, cell_len(title)))
+    return needed if column.numeric else min(needed, max(words, cell_len(title)))
+
+
+def _leasts(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> list[int]:
+    """Of each column; the first, which names a row, is given more."""
+    return [_least(column, rows, _LEAST if place else _NAME) for place, column in enumerate(columns)]
 
 
 def _cut(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> list[Column[Any]]:
     """Without as many second lines, the longest first, as take the room that the first ones need."""
     kept = list(columns)
-    while sum(_least(column, rows) + _GAP for column in kept) > width:
+    while sum(_leasts(kept, rows)) + _GAP * len(kept) > width:
         bare = [replace(column, cell=_without_detail(column)) for column in kept]
-        won = [_least(column, rows) - _least(short, rows) for column, short in zip(kept, bare, strict=True)]
+        won = [now - then for now, then in zip(_leasts(kept, rows), _leasts(bare, rows), strict=True)]
         if not any(won):
             break
         place = won.index(max(won))
@@ -108,7 +115,7 @@ def _without_detail(column: Column[Any]) -> Callable[[Any], Cell]:
 def _widths(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> list[int]:
     """Of each column: what its texts need, less where that is too much, more for words where whole names fit."""
     widths = [_longest(column, [column.cell(row).text for row in rows], rows) for column in columns]
-    least = [_least(column, rows) for column in columns]
+    least = _leasts(columns, rows)
     words = [place for place, column in enumerate(columns) if not column.numeric]
     for narrowed in (range(len(columns)), words):
         while sum(widths) + _GAP * len(widths) > width:
@@ -125,11 +132,23 @@ def _widths(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> 
     return widths
 
 
+def _folded(text: str, room: int) -> str:
+    """A variant's name in lines that end where a parameter, its value or another technique begins."""
+    if cell_len(text) <= room or " " in text:
+        return text
+    lines = [""]
+    for part in re.split(r"(?<=[:=+])", text):
+        if lines[-1] and cell_len(lines[-1] + part) > room:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
 def _line(column: Column[Any], cell: Cell, room: int, rows: Sequence[Any], drawn_width: int) -> Line:
     """A cell with its detail on a second line, behind it a bar where there is room for one."""
     text = cell.whole if cell.whole and cell_len(cell.whole) <= room else cell.text
     line = Line()
-    shown = middle(text, room) if column.code else text
+    shown = middle(text, room) if column.code else _folded(text, room)
     if drawn_width > room and isinstance(cell.value, int | float):
         bar = "▆" * (max(1, round(_METER * cell.value / column.largest(rows))) if cell.value > 0 else 0)
         line.append(f"{bar:<{_METER}} ", style="blue")

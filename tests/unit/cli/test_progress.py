@@ -101,5 +101,15 @@ def test_on_a_terminal_nothing_is_drawn_between_events() -> None:
         assert threading.active_count() == before
 
 
+def test_of_many_variants_a_round_tells_the_number_and_the_widest() -> None:
+    names = tuple(f"variant{number}" for number in range(9))
+    widths = {name: 0.01 * number or None for number, name in enumerate(names)}
+    lines = plain((RoundStarted(1, names, None), RoundFinished(1, 60.0, widths)))
+    assert lines == [
+        "round 1 of 9 variants: starting",
+        "round 1: 8 variants, of which variant8 is known the least, ±8.0 % (60.0 s)",
+    ]
+
+
 def test_a_quiet_console_shows_nothing() -> None:
     assert shown(Console(file=io.StringIO(), force_terminal=True, quiet=True)) == ""

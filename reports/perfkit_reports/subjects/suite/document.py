@@ -84,12 +84,13 @@ def _sampled(analysis: Analysis) -> Iterator[str]:
 
 def _not_measured(analysis: Analysis) -> tuple[Text, ...]:
     """What stands in for the figures of variants that have none, or not all."""
-    lines = []
+    names: dict[tuple[str, str], list[str]] = {}  # of those that share a reason
     for variant in analysis.variants:
         alive = story.failure(variant.memory)[:2] if variant.memory else []
         if variant.reason or not columns.is_measured(variant):
             told = " ".join([sentence(variant.reason or "no reason was recorded"), *alive])
-            lines.append(f"{variant.name} ({variant.status.value}): {told}")
+            names.setdefault((variant.status.value, told), []).append(variant.name)
+    lines = [f"{', '.join(of)} ({ended}): {told}" for (ended, told), of in names.items()]
     return listed("not-measured", lines, weight=Weight.BRIEF)
 
 

@@ -29,6 +29,10 @@ from perfkit_reports.subjects.suite.summary import summary as short
 from perfkit_reports.subjects.trace import costs, flame, products, step, timeline
 from perfkit_reports.subjects.trace.chosen import chosen
 
+# Rows of all traces' tables together, and of each at the least.
+_ALL_ROWS = 2_000
+_LEAST_ROWS = 20
+
 
 def assembled(
     analysis: Analysis,
@@ -56,7 +60,7 @@ def assembled(
         data=(*data(analysis), *memory_tables(holders(analysis), "variant")),
         raw={REPORT_JSON: _without_timelines(analysis), SUMMARY_FILE: short(analysis)},
         saves=REPORT_JSON,
-        chosen=lambda: chosen(traces(analysis), LONGEST_ROWS, analysis.findings),
+        chosen=lambda: chosen(traces(analysis), _rows(traces(analysis)), analysis.findings),
     )
 
 
@@ -129,9 +133,14 @@ def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tu
         *filter(None, [timeline.section(traced)]),
         *filter(None, [flame.section(traced, _compared(analysis, traced), what)]),
         memory(holders(analysis), what, peak=Weight.BRIEF, words=False),
-        costs.section(traced, what, untraced, LONGEST_ROWS, Weight.NORMAL),
+        costs.section(traced, what, untraced, _rows(traced), Weight.NORMAL),
         *filter(None, [products.section(traced)]),
     )
+
+
+def _rows(traced: Sequence[RankTrace]) -> int:
+    """The most rows of a trace's tables: of many traces fewer, so that the page stays one that opens."""
+    return max(_LEAST_ROWS, min(LONGEST_ROWS, _ALL_ROWS // max(1, len(traced))))
 
 
 def _compared(analysis: Analysis, traced: Sequence[RankTrace]) -> dict[str, RankTrace]:

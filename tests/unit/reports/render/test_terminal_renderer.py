@@ -6,7 +6,7 @@ from rich.console import Console
 
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.document import Document
-from perfkit_reports.render import terminal
+from perfkit_reports.render import columns_that_fit, terminal
 from tests.fixtures import sample_formats as sample
 
 
@@ -114,3 +114,15 @@ def test_second_lines_give_way_where_numbers_would_be_cut() -> None:
     narrow, wide = _shown(50, document), _shown(100, document)
     assert (narrow.count("12,345"), wide.count("12,345")) == (5, 5)
     assert (narrow.count("0.79–0.82×"), wide.count("0.79–0.82×")) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("room", "lines"),
+    [
+        (40, "offload:what=optimizer:to=disk"),
+        (20, "offload:what=\noptimizer:to=disk"),
+        (10, "offload:\nwhat=\noptimizer:\nto=disk"),
+    ],
+)
+def test_names_of_variants_are_folded_where_a_parameter_begins(room: int, lines: str) -> None:
+    assert columns_that_fit._folded("offload:what=optimizer:to=disk", room) == lines

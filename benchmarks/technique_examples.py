@@ -1,0 +1,33 @@
+"""The measured examples on the pages of techniques: from suites to `measured.json` and the pages.
+
+    perfkit bench --technique all --workload gpt:size=nano --out runs/all-gpt
+    perfkit bench --technique all --workload resnet --out runs/all-resnet
+    python benchmarks/technique_examples.py runs/all-gpt runs/all-resnet
+
+On a machine that is quiet: speeds of a disturbed suite are left out.
+"""
+
+import argparse
+from pathlib import Path
+
+import msgspec
+
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.files import write_bytes
+from perfkit_cli.measured import FILE, of_suite
+from perfkit_cli.techniques import write_pages
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="+", type=Path, help="folders that `perfkit bench` wrote")
+    suites = [of_suite(analyse(folder)) for folder in parser.parse_args().suites]
+    text = msgspec.json.format(msgspec.json.encode(suites), indent=1)
+    write_bytes(REPOSITORY / "cli" / "perfkit_cli" / FILE, text + b"\n")
+    write_pages(REPOSITORY / "docs" / "techniques")
+
+
+if __name__ == "__main__":
+    main()
