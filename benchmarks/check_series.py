@@ -23,10 +23,10 @@ from perfkit.check.judge.paired import CPU_TIME, pair_ratio
 from perfkit.check.sides.measure import measure_pairs
 from perfkit.check.sides.side import Side
 from perfkit.check.sides.suites import measure_sides
-from perfkit.measure.schedule import BenchRequest
 from perfkit.record import Samples
 from perfkit.spec import LaunchSpec, RunSpec, Struct, WorkloadSpec
 from perfkit.store.pairs import LOCK_STEP, Pair
+from perfkit.store.request import BenchRequest
 
 META = b"perfkit_check_series"
 SHARE = 0.03

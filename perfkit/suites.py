@@ -1,9 +1,10 @@
 """A suite from Python: measured, then analysed from its folder."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.devices.machine import available_cores
@@ -13,9 +14,9 @@ from perfkit.measure.bench import bench as run_suite
 from perfkit.measure.bench import ceilings_of, default_folder
 from perfkit.measure.events import Event
 from perfkit.measure.limits import check_limits
-from perfkit.measure.schedule import BenchRequest
 from perfkit.remeasure import analyse_and_remeasure
 from perfkit.spec import Schedule, parse_variants
+from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import compose
 from perfkit.techniques.every import with_all
 from perfkit.workloads.table import sized_workload
@@ -51,7 +52,7 @@ def bench(
         calibrate: whether ceilings of this machine that are not known yet are measured first, and those that the steps
             were faster than once more.
         progress: gets the events of `perfkit.measure.events`.
-        options: other fields of `perfkit.measure.schedule.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`,
+        options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`,
             `dtype` (`fp32`, `bf16`, `fp16`), `world_size`, `threads`, `accumulation`, `seed`, `timeout_s`,
             `memory_limit_bytes`.
 
@@ -76,7 +77,7 @@ def bench(
         turns=steps,
     )
     try:
-        request = replace(request, **options)
+        request = msgspec.structs.replace(request, **options)
     except TypeError as error:
         raise UsageError(f"perfkit.bench: {error}") from None
     check_limits(request.timeout_s, request.memory_limit_bytes)

@@ -1,28 +1,34 @@
 """`perfkit bench`: train a workload once per variant, measure, compare, report."""
 
-import shlex
 import signal
-import sys
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from perfkit.devices.wanted import DEVICES
 from perfkit.errors import UsageError, raise_terminated
-from perfkit.spec import ENERGY_S, Schedule
+from perfkit.spec import ENERGY_S
+from perfkit_cli.bench_request import (
+    DEFAULTS,
+    TAKEN,
+    chosen_variants,
+    command_line,
+    counting,
+    known_ceilings,
+    refuse_energy,
+    with_options,
+)
 from perfkit_cli.folders import refuse_impossible
-from perfkit_cli.values import amount, duration, one_of, share
+from perfkit_cli.values import amount, duration, one_of, price, share
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from perfkit.analysis.model.suite import Analysis
-    from perfkit.devices.ceiling import DeviceCeilings
-    from perfkit.measure.schedule import BenchRequest
 
-DEFAULTS = Schedule()
 DTYPES = ("fp32", "bf16", "fp16")
 COUNT = click.IntRange(min=1)
 
@@ -37,6 +43,10 @@ Examples:
   perfkit bench --technique batch:auto --memory-limit 6GiB
   perfkit bench --technique ckpt --precision 2% --budget 20min
   perfkit bench --technique all --workload gpt:size=nano
+  perfkit bench --technique amp --price '$2.49/h'
+  perfkit bench --into runs/gpt --technique compile       one more variant, beside the suite's baseline
+  perfkit bench --into runs/gpt --retry failed --timeout 1200
+  perfkit bench --resume runs/gpt                         after Ctrl-C, a crash or a power cut
 \b
 Techniques are separated by commas, joined by + where they go together, and take :key=value parameters.
 A parameter with several values, 'size=4|8', makes a variant of each; quote it, | is the shell's.
@@ -144,6 +154,24 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-WORKLOAD]")
 @click.option(
+    "--into",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Add variants to this suite. Whatever is not given is the suite's; another machine or workload is refused.",
+)
+@click.option(
+    "--retry",
+    metavar="failed",
+    callback=one_of("value of --retry", ("failed",)),
+    help="With --into: repeat the runs that failed, crashed, ran out of memory or took too long.",
+)
+@click.option(
+    "--resume",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Go on with a suite that was interrupted, with the suite's own options.",
+)
+@click.option(
     "--no-calibrate",
     is_flag=True,
     help="Do not measure this machine's ceilings, not even unknown or refuted ones.",
@@ -158,37 +186,17 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     is_flag=True,
     help=f"Also measure the GPU's energy: every process runs its steps for {ENERGY_S:.0f} more seconds.",
 )
+@click.option(
+    "--price",
+    metavar="AMOUNT/h",
+    callback=price,
+    help="What an hour of all that a run uses costs, such as 2.49/h or $2.49/h (quote it): adds the cost of a million "
+    "tokens or a thousand samples.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
 @click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    workload: str,
-    technique: str,
-    combine: str,
-    precision: float,
-    budget: float | None,
-    rounds: int | None,
-    steps: int | None,
-    warmup: int,
-    device: str,
-    dtype: str,
-    world_size: int | None,
-    batch_size: int | None,
-    seq_len: int | None,
-    accumulate: int,
-    timeout: float,
-    memory_limit: int | None,
-    threads: int | None,
-    seed: int,
-    out: Path | None,
-    no_calibrate: bool,
-    counters: bool,
-    energy: bool,
-    verbose: bool,
-    quiet: bool,
-) -> None:
+def command(ctx: click.Context, /, **options: Any) -> None:
     """Compare training techniques on a real workload.
 
     The workload is trained in processes of its own: as it is (the baseline) and with each technique. Memory, FLOPs,
@@ -198,122 +206,88 @@ def command(
     """
     from rich.console import Console
 
-    from perfkit.devices.machine import available_cores
-    from perfkit.devices.wanted import find_device
-    from perfkit.measure.bench import default_folder, standing_refusal
-    from perfkit.measure.limits import check_limits, check_sampling
-    from perfkit.measure.schedule import BenchRequest
-    from perfkit.workloads.table import sized_workload
+    from perfkit.measure.bench import default_folder
+    from perfkit.store.read import keep_price
     from perfkit_cli.main import how_interrupted
-    from perfkit_cli.variants import combined, named_variants
 
-    folder = out or default_folder(workload)
-    _refuse_existing(folder)
-    check_limits(timeout, memory_limit)
-    check_sampling(rounds, precision, budget)
-    target = find_device(device)
-    ncu = _ncu(target.kind) if counters else None
-    if energy and target.kind != "cuda":
-        raise UsageError(
-            f"--energy reads the energy counter of an NVIDIA GPU, and the device is {target.kind}: leave it out"
-        )
-    named = named_variants(technique)
-    request = BenchRequest(
-        workload=sized_workload(workload, target.kind, batch_size, seq_len, accumulate),
-        variants=named,
-        device=target.kind,
-        device_count=target.visible,
-        cores=available_cores(),
-        dtype=dtype,
-        seed=seed,
-        accumulation=accumulate,
-        schedule=Schedule(
-            warmup=warmup,
-            max_warmup=max(warmup, DEFAULTS.max_warmup),
-            timed=steps or DEFAULTS.timed,
-            energy_s=ENERGY_S if energy else 0.0,
-        ),
-        rounds=rounds,
-        precision=precision,
-        budget_s=budget,
-        turns=steps,
-        world_size=world_size,
-        threads=threads,
-        timeout_s=timeout,
-        memory_limit_bytes=memory_limit,
-    )
+    quiet, verbose, calibrate = options["quiet"], options["verbose"], not options["no_calibrate"]
     console = Console(stderr=True, quiet=quiet)
-    if combine == "all":
-        variants, left_out = combined(named, lambda technique: standing_refusal(request, technique))
-        for item in left_out:
-            console.out(f"left out: {item.variant}: {item.reason}")
-        request = replace(request, variants=variants)
+    if options["into"] is None and options["resume"] is None:
+        folder = options["out"] or default_folder(options["workload"])
+        measure = _new_suite(ctx, folder, console)
+    else:
+        from perfkit_cli.bench_again import existing_suite
+
+        folder, measure = existing_suite(ctx, console)
     ended: int | None = None
+    signal.signal(signal.SIGTERM, raise_terminated)
     try:
-        _measure(request, folder, target.name, calibrate=not no_calibrate, ncu=ncu, console=console)
+        measure()
     except KeyboardInterrupt as error:
         word, ended = how_interrupted(error)
-        click.echo(f"{word}: what was measured is kept in {folder}", err=True)
+        click.echo(f"{word}: what was measured is kept in {folder}; --resume {folder} goes on", err=True)
+
+    if options["price"] is not None:
+        keep_price(folder, options["price"])
 
     # Not sooner: the imports would take time while a child measures.
     from perfkit_cli.remeasure import analysed
     from perfkit_cli.show import show_tracebacks, write_and_show
     from perfkit_reports.subjects.suite.document import document
 
-    analysis = analysed(folder, calibrate=not no_calibrate and ended is None, console=console)
+    analysis = analysed(folder, calibrate=calibrate and ended is None, console=console)
     write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)
     if not quiet:
         show_tracebacks(analysis)
     ctx.exit(_exit_code(analysis) if ended is None else ended)
 
 
-def _ncu(device: str) -> Path:
-    """Nsight Compute, which counts on NVIDIA GPUs only."""
-    from perfkit.instruments.ncu import find_ncu
-
-    if device != "cuda":
-        raise UsageError(f"--counters reads the counters of an NVIDIA GPU, and the device is {device}: leave it out")
-    return find_ncu()
-
-
-def _measure(
-    request: "BenchRequest",
-    folder: Path,
-    device_name: str,
-    *,
-    calibrate: bool,
-    ncu: Path | None,
-    console: "Console",
-) -> None:
-    """Run the suite. Ctrl-C and SIGTERM end it early with KeyboardInterrupt; what was measured is kept."""
+def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable[[], None]:
+    """What measures a suite in a new folder; a wrong request is a `UsageError` before."""
+    from perfkit.devices.machine import available_cores
+    from perfkit.devices.wanted import find_device
     from perfkit.measure.bench import bench
+    from perfkit.measure.limits import check_limits, check_sampling
+    from perfkit.store.request import BenchRequest
+    from perfkit.workloads.table import sized_workload
     from perfkit_cli.progress import show_progress
 
-    signal.signal(signal.SIGTERM, raise_terminated)
-    ceilings = _ceilings(request, device_name, calibrate=calibrate, console=console)
-    with show_progress(console) as progress:
-        bench(request, folder, command=_command_line(), ceilings=ceilings, progress=progress, ncu=ncu)
+    options = ctx.params
+    if options["retry"] is not None:
+        raise UsageError("--retry failed repeats runs of a suite that is there: name it with --into FOLDER")
+    _refuse_existing(folder)
+    check_limits(options["timeout"], options["memory_limit"])
+    check_sampling(options["rounds"], options["precision"], options["budget"])
+    target = find_device(options["device"])
+    ncu = counting(target.kind) if options["counters"] else None
+    sizes = options["batch_size"], options["seq_len"], options["accumulate"]
+    request = BenchRequest(
+        workload=sized_workload(options["workload"], target.kind, *sizes),
+        variants=(),
+        device=target.kind,
+        device_count=target.visible,
+        cores=available_cores(),
+    )
+    request = with_options(request, {name: options[name] for name in TAKEN})
+    refuse_energy(request)
+    request = msgspec.structs.replace(request, variants=chosen_variants(options, request, console))
 
+    def measure() -> None:
+        calibrate = not options["no_calibrate"]
+        ceilings = known_ceilings(request, target.name, calibrate=calibrate, console=console)
+        with show_progress(console) as progress:
+            bench(request, folder, command=command_line(), ceilings=ceilings, progress=progress, ncu=ncu)
 
-def _ceilings(request: "BenchRequest", device_name: str, *, calibrate: bool, console: "Console") -> "DeviceCeilings":
-    """What the device can at most do, with every number of threads that the runs will use."""
-    from perfkit.measure.bench import ceilings_of
-    from perfkit_cli.lines import show_lines
-
-    with show_lines(console) as tell:
-        return ceilings_of(request, device_name, calibrate=calibrate, progress=tell)
+    return measure
 
 
 def _refuse_existing(folder: Path) -> None:
     refuse_impossible(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(
-            f"{folder} exists already and is never overwritten: name another folder with --out, or remove it"
+            f"{folder} exists already and is never overwritten: name another folder with --out, add to a suite with "
+            "--into, or remove it"
         )
-
-
-def _command_line() -> str:
-    return shlex.join(["perfkit", *sys.argv[1:]])
 
 
 def _exit_code(analysis: "Analysis") -> int:

@@ -13,7 +13,8 @@ OUT = Path("perfkit-compare")
 
 EXAMPLES = """\b
 Examples:
-  perfkit compare runs/monday runs/tuesday               two benchmarks, or two loops
+  perfkit compare runs/monday runs/tuesday               two benchmarks variant by variant, or two loops
+  perfkit compare runs/a100 runs/h100                    two machines
   perfkit compare runs/gpt@baseline runs/gpt@amp+ckpt    two variants of one benchmark, op by op
   perfkit compare before.json.gz after.json.gz           two traces
   perfkit compare before.pickle after.pickle             what else fills the memory
@@ -44,8 +45,9 @@ def command(
 ) -> None:
     """Hold runs against the first of them: their figures, where the time and the memory went, and which ops changed.
 
-    RUN is the folder of a benchmark or a loop (FOLDER@VARIANT for one of several variants, else its baseline), of a
-    report of `perfkit analyze` or `perfkit memory`, a trace, or a recording of memory; of any kinds, two or more.
+    RUN is the folder of a benchmark (all its variants side by side and its baseline in detail, or FOLDER@VARIANT), of a
+    loop, of a report of `perfkit analyze` or `perfkit memory`, a trace, or a recording of memory; of any kinds, two or
+    more.
     Nothing is measured. Where the runs differ in their device, workload or libraries, the report names the keys.
     """
     from perfkit.analysis.compare.runs import compare_runs

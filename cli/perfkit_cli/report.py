@@ -1,13 +1,21 @@
 """`perfkit report`: draw a report again, from its folder alone."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from perfkit.store.price import Price
+from perfkit_cli import values
+
+if TYPE_CHECKING:
+    from perfkit_reports.document.document import Document
 
 EXAMPLES = """\b
 Examples:
   perfkit report runs/2026-01-31-120000-gpt
   perfkit report runs/2026-01-31-120000-gpt --out /tmp/shared-report
+  perfkit report runs/2026-01-31-120000-gpt --price '$2.49/h'
   perfkit report perfkit-analyze/trace --static
   perfkit report perfkit-memory/snapshot
   perfkit report runs/2026-01-31-120000-check
@@ -21,9 +29,18 @@ Examples:
 )
 @click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too; a suite's main ones always are.")
 @click.option("--notebook", is_flag=True, help="Write the summary as notebook.html too, to be shown in a notebook.")
+@click.option(
+    "--price",
+    metavar="AMOUNT/h",
+    callback=values.price,
+    help="Of a suite: what an hour of all that a run uses costs, such as 2.49/h; adds the cost of a million tokens or "
+    "a thousand samples.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the paths only.")
-def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, verbose: bool, quiet: bool) -> None:
+def command(
+    *, folder: Path, out: Path | None, static: bool, notebook: bool, price: Price | None, verbose: bool, quiet: bool
+) -> None:
     """Draw a report again.
 
     FOLDER was written by `perfkit bench`, `perfkit run`, `perfkit analyze`, `perfkit memory`, `perfkit check`,
@@ -33,7 +50,7 @@ def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, ver
     from perfkit_cli.show import write_and_show
     from perfkit_reports.subjects.registry import document_of
 
-    document = document_of(folder)
+    document = document_of(folder) if price is None else _priced(folder, price)
     write_and_show(document, out or folder, static=static, quiet=quiet, verbose=verbose)
     if notebook:
         from perfkit.files import write_bytes
@@ -42,3 +59,12 @@ def command(*, folder: Path, out: Path | None, static: bool, notebook: bool, ver
 
         page = (out or folder) / NOTEBOOK_FILE
         write_bytes(page, render(document, page.with_name("report.html").absolute()).encode())
+
+
+def _priced(folder: Path, price: Price) -> "Document":
+    """Only a suite trains at a speed that has a cost; anything else is refused as no suite."""
+    from perfkit.analysis.suite.analyse import analyse
+    from perfkit.analysis.suite.cost import with_price
+    from perfkit_reports.subjects.suite.document import document
+
+    return document(with_price(analyse(folder), price))

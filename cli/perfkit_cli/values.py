@@ -6,6 +6,7 @@ import click
 
 from perfkit.amounts import parse_amount
 from perfkit.errors import UsageError, unknown_name
+from perfkit.store.price import Price, parse_price
 
 Callback = Callable[[click.Context, click.Parameter, str | None], str | None]
 
@@ -22,6 +23,16 @@ def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> f
     if value is None:
         return None
     return _parsed(value, "s", param)
+
+
+def price(ctx: click.Context, param: click.Parameter, value: str | None) -> Price | None:  # noqa: ARG001
+    """What an hour costs: `2.49/h`, `$2.49/h`."""
+    if value is None:
+        return None
+    try:
+        return parse_price(value)
+    except UsageError as error:
+        raise UsageError(f"{param.opts[-1]}: {error}") from None
 
 
 def share(ctx: click.Context, param: click.Parameter, value: str) -> float:  # noqa: ARG001

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds
 from perfkit.errors import UsageError
 from perfkit.measure.bench import min_world_size
-from perfkit.measure.schedule import BenchRequest, bench_schedule
+from perfkit.measure.schedule import bench_schedule
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
+from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import compose
 from perfkit.workloads.table import WORKLOADS
 

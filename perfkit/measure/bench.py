@@ -1,8 +1,8 @@
 """Running a suite: every planned run in its own processes, saved after each, while the parent sleeps."""
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+import shutil
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,15 +19,18 @@ from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.largest_batch import searches, with_largest_batches
 from perfkit.measure.launch.process import launch
 from perfkit.measure.limits import check_limits, check_sampling
-from perfkit.measure.making import SuiteInMaking
+from perfkit.measure.making import SuiteInMaking, new_suite, refuse_occupied
 from perfkit.measure.rounds import sample
-from perfkit.measure.schedule import BenchRequest, ScheduledRun, Techniques, bench_schedule, world_size_for
+from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
+from perfkit.store.lock import sole_writer
+from perfkit.store.request import BenchRequest
 from perfkit.techniques import dtypes
 from perfkit.techniques.compose import compose
 from perfkit.techniques.technique import Technique, cannot_act
+from perfkit.workloads.sources import sources_of
 from perfkit.workloads.table import load_workload
 from perfkit.workloads.workload import samples_of
 
@@ -50,23 +53,51 @@ def bench(
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
+    refuse_occupied(folder)
     schedule = bench_schedule(request, min_world_size, refusal_of)
-    making = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
+    with sole_writer(folder):
+        sources = sources_of(request.workload.name)
+        making = new_suite(schedule, folder, command=command, ceilings=ceilings, request=request, sources=sources)
+        return go_on(making, progress, ncu)
+
+
+def go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None = None) -> Suite:
+    """Do what is left of the session that is on: first runs, then rounds, then counters."""
+    request = making.request
     if any(map(searches, request.variants)):
         request, found = with_largest_batches(request, partial(_scheduled, request), _batch_size(request), progress)
-        schedule = bench_schedule(request, min_world_size, refusal_of)
-        making.update(variants=schedule.variants, baselines=schedule.baselines, searches=found)
-    for index, item in enumerate(schedule.runs):
-        making.run(item, progress, index=index, total=len(schedule.runs))
+        making.update(searches=(*making.suite.searches, *found))
+        making.update_session(request=request)
+    schedule = bench_schedule(request, min_world_size, refusal_of)
+    making.plan(schedule)
+    first = list(_first_runs(making, schedule, request))
+    for index, item in enumerate(first):
+        making.run(item, progress, index=index, total=len(first))
     sample(making, schedule, request, progress)
     if ncu is not None:
         _count(making, [item.spec for item in schedule.runs], ncu, progress)
     return making.suite
 
 
+def _first_runs(making: SuiteInMaking, schedule: BenchSchedule, request: BenchRequest) -> Iterator[ScheduledRun]:
+    """Those that are missing, all of one repeat.
+
+    Where times of first runs count, a baseline that has had its own is run again beside them, without instruments: the
+    machine of another day is none to compare with.
+    """
+    repeat = making.next_repeat
+    missing = [run for run in schedule.runs if making.first_repeat(run.spec.variant) is None]
+    needed = {schedule.baselines.get(run.spec.variant) for run in missing}
+    for run in () if request.by_turns else schedule.runs:
+        if run.spec.variant in needed and run not in missing:
+            yield ScheduledRun(msgspec.structs.replace(run.spec, passes=()), repeat)
+    for run in missing:
+        yield ScheduledRun(run.spec, repeat, run.skip)
+
+
 def _scheduled(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
     """The first run of one combination of techniques."""
-    schedule = bench_schedule(replace(request, variants=(techniques,)), min_world_size, refusal_of)
+    schedule = bench_schedule(msgspec.structs.replace(request, variants=(techniques,)), min_world_size, refusal_of)
     return next(run for run in schedule.runs if run.spec.techniques == techniques)
 
 
@@ -78,22 +109,31 @@ def _batch_size(request: BenchRequest) -> int:
 
 def _count(making: SuiteInMaking, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:
     """Run each variant that ended well under Nsight Compute; its counts go beside the first run's trace."""
-    wanted = [spec for spec in specs if spec.variant not in making.ended]
+    wanted = [spec for spec in specs if spec.variant not in making.ended and not _counts(making, spec).is_file()]
     for index, spec in enumerate(wanted):
         label = f"{spec.variant} (counters)"
         progress(RunStarted(index, len(wanted), label, 0))
-        run, reason = _count_one(spec, making.folder, ncu, progress)
+        run, reason = _count_one(spec, making, ncu, progress)
         progress(RunFinished(index, len(wanted), label, 0, run.status, reason, run.seconds))
         if reason:
             making.update(warnings=(*making.suite.warnings, f"{spec.variant}: no counters: {reason}"))
 
 
-def _count_one(spec: RunSpec, folder: Path, ncu: Path, progress: Callable[[Event], None]) -> tuple[Run, str]:
+def _counts(making: SuiteInMaking, spec: RunSpec) -> Path:
+    """Where the counts of a variant go: beside its first run's trace."""
+    first = making.first_repeat(spec.variant)
+    assert first is not None, "a variant that has not ended has been run"
+    return rank_folder(making.folder / run_path(spec.variant, first), 0) / COUNTERS_FILE
+
+
+def _count_one(spec: RunSpec, making: SuiteInMaking, ncu: Path, progress: Callable[[Event], None]) -> tuple[Run, str]:
     """How the launch ended, and why it left no counts; empty where it did."""
     if spec.launch.world_size > 1:
         reason = "ncu runs each kernel several times, and a collective waits for ranks that run theirs once"
         return Run(status=Status.SKIPPED, reason=reason, perfkit=perfkit.__version__), reason
-    own = folder / counters_path(spec.variant)
+    own = making.folder / counters_path(spec.variant)
+    if own.exists():  # it was interrupted
+        shutil.rmtree(own)
     export = own / COUNTERS_FILE
     schedule = msgspec.structs.replace(spec.schedule, timed=1, energy_s=0.0)
     once = msgspec.structs.replace(spec, passes=("counters",), schedule=schedule)
@@ -102,7 +142,7 @@ def _count_one(spec: RunSpec, folder: Path, ncu: Path, progress: Callable[[Event
     if run.status != Status.OK and (not reason or not export.is_file()):
         reason = f"{run.status}: {run.reason}"
     if not reason:
-        write_bytes(rank_folder(folder / run_path(spec.variant, 0), 0) / COUNTERS_FILE, export.read_bytes())
+        write_bytes(_counts(making, spec), export.read_bytes())
     return run, reason
 
 

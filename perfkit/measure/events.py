@@ -8,7 +8,8 @@ from perfkit.record import Status
 
 @dataclass(frozen=True)
 class RunStarted:
-    """Run `index` of `total` begins: of the first runs, or of a round's where each has the machine to itself."""
+    """Run `index` of `total` begins: of the first runs, or of a round's where each has the machine to itself. The
+    variant has been run `repeat` times before."""
 
     index: int
     total: int

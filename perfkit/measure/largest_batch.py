@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -13,10 +13,11 @@ from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.launch.outcome import killed_by_system
 from perfkit.measure.launch.process import launch
 from perfkit.measure.limits import MARGIN
-from perfkit.measure.schedule import BenchRequest, ScheduledRun, Techniques
+from perfkit.measure.schedule import ScheduledRun, Techniques
 from perfkit.record import Measurement, RankRecord, Run, Status
 from perfkit.spec import RunSpec, Schedule, TechniqueSpec, variant_label
 from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial, rank_folder
+from perfkit.store.request import BenchRequest
 from perfkit.techniques.batch import Batch
 from perfkit.techniques.compose import compose
 from perfkit.units import nbytes, percent
@@ -93,7 +94,7 @@ def with_largest_batches(
                 trials=tuple(search.trials),
             )
         )
-    return replace(request, variants=tuple(variants)), tuple(made)
+    return msgspec.structs.replace(request, variants=tuple(variants)), tuple(made)
 
 
 @dataclass

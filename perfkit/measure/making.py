@@ -1,7 +1,7 @@
 """A suite in the making: its runs are made one by one or by turns, and `suite.json` is written before each."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,15 +25,18 @@ from perfkit.sampling import slowest
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
     CEILINGS_FILE,
+    LOCK_FILE,
     RECORD_FILE,
     RUN_FILE,
     SPEC_FILE,
     SUITE_FILE,
+    Session,
     Suite,
     SuiteRun,
     rank_folder,
     run_path,
 )
+from perfkit.store.request import BenchRequest
 
 Progress = Callable[[RunEvent], None]
 
@@ -44,26 +47,44 @@ class SuiteInMaking:
     `ended` are the variants that are not run again: skipped, or failed.
     """
 
-    def __init__(self, schedule: BenchSchedule, folder: Path, *, command: str, ceilings: DeviceCeilings | None) -> None:
-        if folder.exists() and any(folder.iterdir()):
-            raise UsageError(f"{folder} exists already: name another folder with --out, or remove it; nothing was run")
+    def __init__(self, folder: Path, suite: Suite, ended: Iterable[str] = ()) -> None:
         self.folder = folder
-        self.suite = Suite(
-            created_at=_now(),
-            perfkit=perfkit.__version__,
-            command=command,
-            variants=schedule.variants,
-            baselines=schedule.baselines,
-        )
-        self.ended: set[str] = set()
-        write_json(folder / SUITE_FILE, self.suite)
-        if ceilings is not None:
-            write_json(folder / CEILINGS_FILE, ceilings)
+        self.suite = suite
+        self.ended = set(ended)
 
     def update(self, **fields: object) -> None:
         """Replace fields of the suite and write it."""
         self.suite = msgspec.structs.replace(self.suite, **fields)
         write_json(self.folder / SUITE_FILE, self.suite)
+
+    @property
+    def request(self) -> BenchRequest:
+        """What the session that is on was asked for."""
+        request = self.suite.sessions[-1].request
+        assert request is not None, "only a suite that keeps it goes on"
+        return request
+
+    def update_session(self, **fields: object) -> None:
+        """Replace fields of the session that is on, and write the suite."""
+        *before, last = self.suite.sessions
+        self.update(sessions=(*before, msgspec.structs.replace(last, **fields)))
+
+    def plan(self, schedule: BenchSchedule) -> None:
+        """Enter what is to be run beside what was."""
+        begun = dict.fromkeys(run.variant for run in self.suite.runs)
+        self.update(
+            variants=tuple(dict.fromkeys((*begun, *schedule.variants))),
+            baselines={**self.suite.baselines, **schedule.baselines},
+        )
+
+    def first_repeat(self, variant: str) -> int | None:
+        """That of the variant's first run, which has its instrumented passes; None before it was begun."""
+        return min((run.repeat for run in self.suite.runs if run.variant == variant), default=None)
+
+    @property
+    def next_repeat(self) -> int:
+        """One that no run has yet."""
+        return max((run.repeat + 1 for run in self.suite.runs), default=0)
 
     def run(
         self, item: ScheduledRun, progress: Progress, place: RankPlace = HERE, index: int = 0, total: int = 1
@@ -72,11 +93,12 @@ class SuiteInMaking:
         variant = item.spec.variant
         if variant in self.ended:
             return
+        before = self._runs_of(variant)
         self._announce([variant], item.repeat)
         if not item.skip:
-            progress(RunStarted(index, total, variant, item.repeat))
+            progress(RunStarted(index, total, variant, before))
         run = _launch(item, self.folder / run_path(variant, item.repeat), progress, place)
-        progress(RunFinished(index, total, variant, item.repeat, run.status, run.reason, run.seconds))
+        progress(RunFinished(index, total, variant, before, run.status, run.reason, run.seconds))
         if run.status != Status.OK:
             self.ended.add(variant)
 
@@ -117,7 +139,8 @@ class SuiteInMaking:
             write_json(error.team.folder / RUN_FILE, run)
             self._withdraw([other for other in names if other != name], repeat)
             self.ended.add(name)
-            progress(RunFinished(names.index(name), len(names), name, repeat, run.status, run.reason, run.seconds))
+            before_it = self._runs_of(name) - 1
+            progress(RunFinished(names.index(name), len(names), name, before_it, run.status, run.reason, run.seconds))
             return False
         except BaseException:
             self._withdraw(names, repeat)
@@ -127,6 +150,10 @@ class SuiteInMaking:
             write_json(team.folder / RUN_FILE, msgspec.structs.replace(ended, exit_codes=team.exit_codes))
         return True
 
+    def turns(self, variant: str, repeat: int) -> tuple[str, ...]:
+        """The variants that a run took turns with, its own among them; none where it had the machine to itself."""
+        return read_json(self.folder / run_path(variant, repeat) / RUN_FILE, Run).turns
+
     def samples(self, spec: RunSpec, repeat: int) -> Samples:
         """The steps of a run that has ended, those of several ranks as one; none where there is no such run."""
         records = self._records(spec, repeat)
@@ -134,7 +161,9 @@ class SuiteInMaking:
 
     def resident_bytes(self, spec: RunSpec) -> float | None:
         """What all ranks of a variant's first run held in main memory at most; None where one did not record it."""
-        peaks = [record.memory.rss for record in self._records(spec, 0) if record.memory is not None]
+        first = self.first_repeat(spec.variant)
+        records = [] if first is None else self._records(spec, first)
+        peaks = [record.memory.rss for record in records if record.memory is not None]
         known = [peak.value for peak in peaks if isinstance(peak, Measurement)]
         return sum(known) if len(known) == spec.launch.world_size else None
 
@@ -146,16 +175,57 @@ class SuiteInMaking:
         paths = (rank_folder(folder, rank) / RECORD_FILE for rank in range(spec.launch.world_size))
         return [read_json(path, RankRecord) for path in paths if path.is_file()]
 
+    def _runs_of(self, variant: str) -> int:
+        return sum(run.variant == variant for run in self.suite.runs)
+
     def _announce(self, names: Sequence[str], repeat: int) -> None:
         """Enter runs before they begin, so that what is left of them is found whatever happens."""
         entries = [SuiteRun(variant=name, repeat=repeat, path=run_path(name, repeat)) for name in names]
         self.update(runs=(*self.suite.runs, *entries))
 
     def _withdraw(self, names: Sequence[str], repeat: int) -> None:
-        gone = {run_path(name, repeat) for name in names}
+        self.remove(run_path(name, repeat) for name in names)
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Take runs out of the suite, first of its file, so that it is whole at every moment."""
+        gone = set(paths)
         self.update(runs=tuple(run for run in self.suite.runs if run.path not in gone))
         for path in gone:
-            shutil.rmtree(self.folder / path)
+            if (self.folder / path).exists():  # announced and not begun
+                shutil.rmtree(self.folder / path)
+
+
+def refuse_occupied(folder: Path) -> None:
+    """A `UsageError` for a folder that holds anything but its lock."""
+    if any(path.name != LOCK_FILE for path in folder.glob("*")):
+        raise UsageError(f"{folder} exists already: name another folder with --out, or remove it; nothing was run")
+
+
+def new_suite(
+    schedule: BenchSchedule,
+    folder: Path,
+    *,
+    command: str,
+    ceilings: DeviceCeilings | None,
+    request: BenchRequest | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> SuiteInMaking:
+    """A suite in `folder`, which must be empty. `request` and `sources` (digests) are kept for whoever adds to it."""
+    refuse_occupied(folder)
+    now = _now()
+    suite = Suite(
+        created_at=now,
+        perfkit=perfkit.__version__,
+        command=command,
+        variants=schedule.variants,
+        baselines=schedule.baselines,
+        sources=dict(sources or {}),
+        sessions=() if request is None else (Session(created_at=now, command=command, request=request),),
+    )
+    write_json(folder / SUITE_FILE, suite)
+    if ceilings is not None:
+        write_json(folder / CEILINGS_FILE, ceilings)
+    return SuiteInMaking(folder, suite)
 
 
 def _launch(item: ScheduledRun, folder: Path, progress: Progress, place: RankPlace) -> Run:

@@ -15,10 +15,11 @@ import psutil
 
 from perfkit.measure.events import Event, RoundFinished, RoundStarted
 from perfkit.measure.making import SuiteInMaking
-from perfkit.measure.schedule import BenchRequest, BenchSchedule, ScheduledRun
+from perfkit.measure.schedule import BenchSchedule, ScheduledRun
 from perfkit.sampling import LEAST_ROUNDS, half_width, is_narrow, log_ratio, rounds_for, same_clock
 from perfkit.spec import RunSpec
 from perfkit.store.layout import Sampling
+from perfkit.store.request import BenchRequest
 from perfkit.units import percent, seconds
 
 BUDGET_S = 300.0
@@ -38,7 +39,10 @@ _MEMORY_SHARE = 0.8
 def sample(
     making: SuiteInMaking, schedule: BenchSchedule, request: BenchRequest, progress: Callable[[Event], None]
 ) -> None:
-    """Measure rounds of all variants whose first run ended well; `Suite.sampling` says how it went."""
+    """Measure rounds of all variants whose first run ended well; the session's `sampling` says how it went.
+
+    What was measured of them before counts, of this session and of earlier ones.
+    """
     if request.rounds != 0:
         _Rounds(making, schedule, request, progress).measure()
 
@@ -47,8 +51,9 @@ def sample(
 class _Rounds:
     """`references` has for each variant what it is compared with: itself where that is nothing, and its own step time
     is to be precise. `logs` has a log ratio (or the log of a step time) a round, `round_s` what the rounds took, and
-    `cost_s` what each variant's last took with those it was measured beside. Of a variant's first run, `step_s` is what
-    a step took, and `resident_bytes` what it held."""
+    `cost_s` what each variant's last took with those it was measured beside. `before` is what was done of this session
+    before it was interrupted. Of a variant's first run, `step_s` is what a step took, and `resident_bytes` what it
+    held."""
 
     making: SuiteInMaking
     schedule: BenchSchedule
@@ -63,9 +68,12 @@ class _Rounds:
     resident_bytes: dict[str, float] = field(init=False)
     round_s: list[float] = field(init=False, default_factory=list)
     cost_s: dict[str, float] = field(init=False, default_factory=dict)
-    repeat: int = field(init=False, default=0)
+    repeat: int = field(init=False)
+    before: Sampling = field(init=False)
 
     def __post_init__(self) -> None:
+        self.repeat = self.making.next_repeat - 1
+        self.before = self.making.suite.sessions[-1].sampling or Sampling()
         self.specs = {
             run.spec.variant: msgspec.structs.replace(run.spec, passes=(), schedule=self.request.schedule)
             for run in self.schedule.runs
@@ -75,22 +83,33 @@ class _Rounds:
         self.resident_bytes = {name: self.making.resident_bytes(spec) or math.inf for name, spec in self.specs.items()}
         against = {name: self.schedule.baselines[name] for name in self.specs}
         compared = {name: other for name, other in against.items() if other != name and other in self.specs}
-        alone = {name: name for name in self.specs if name not in compared and name not in compared.values()}
+        begun = self.making.suite.sessions[-1].first_repeat
+        alone = {
+            name: name
+            for name in self.specs
+            if name not in compared
+            and name not in compared.values()
+            and (self.making.first_repeat(name) or 0) >= begun  # else it has been measured, with others
+        }
         self.references = compared | alone
         self.logs = {name: [] for name in self.references}
 
     def measure(self) -> None:
-        start = self.clock()
+        start = self.clock() - self.before.seconds
         fixed = self.request.rounds is not None
         state = Sampling() if fixed else Sampling(precision=self.request.precision, budget_s=self._budget_s)
-        self.making.update(sampling=state)
-        if not self.request.by_turns:
-            self._learn(list(self.references), 0, together=False)  # their first runs were timed as all others will be
+        state = msgspec.structs.replace(state, rounds=self.before.rounds, seconds=self.before.seconds)
+        self.making.update_session(sampling=state)
+        self._learn_earlier()
         while not (ended := self._ended(self.clock() - start)):
             self._round(self.clock() - start)
-            state = msgspec.structs.replace(state, rounds=len(self.round_s), seconds=self.clock() - start)
-            self.making.update(sampling=state)
-        self.making.update(sampling=msgspec.structs.replace(state, ended=ended))
+            state = msgspec.structs.replace(state, rounds=self._done, seconds=self.clock() - start)
+            self.making.update_session(sampling=state)
+        self.making.update_session(sampling=msgspec.structs.replace(state, ended=ended))
+
+    @property
+    def _done(self) -> int:
+        return self.before.rounds + len(self.round_s)
 
     @property
     def _budget_s(self) -> float:
@@ -108,7 +127,7 @@ class _Rounds:
 
     def _ended(self, spent_s: float) -> str:
         """Why there is no round to come; "" where there is one."""
-        done, rounds = len(self.round_s), self.request.rounds
+        done, rounds = self._done, self.request.rounds
         if not any(not {name, reference} & self.making.ended for name, reference in self.references.items()):
             return "nothing is left to compare"
         if not self._open():
@@ -120,7 +139,7 @@ class _Rounds:
     def _next(self, spent_s: float) -> list[str]:
         """Who is in the next round: what is not precise yet, and as far as it fits into the budget."""
         least = _LEAST_ROUNDS if self.request.budget_s is None else 1
-        if self.request.rounds is not None or len(self.round_s) < least:
+        if self.request.rounds is not None or self._done < least:
             return self._open()
         return [name for name in self._open() if spent_s + self.cost_s.get(name, 0.0) <= self._budget_s]
 
@@ -130,7 +149,7 @@ class _Rounds:
             return None
         each = median(self.round_s)
         if self.request.rounds is not None:
-            return (self.request.rounds - len(self.round_s)) * each
+            return (self.request.rounds - self._done) * each
         needed = [
             (rounds_for(self.logs[name], self.request.precision) or LEAST_ROUNDS) - len(self.logs[name])
             for name in self._next(spent_s)
@@ -138,7 +157,7 @@ class _Rounds:
         return min(max(needed, default=0) * each, max(self._budget_s - spent_s, each))
 
     def _round(self, spent_s: float) -> None:
-        number, begun, going_on = len(self.round_s) + 1, self.clock(), self._next(spent_s)
+        number, begun, going_on = self._done + 1, self.clock(), self._next(spent_s)
         references = dict.fromkeys(self.references[name] for name in going_on)
         names = tuple(dict.fromkeys((*references, *going_on)))
         self.progress(RoundStarted(number, names, self._left_s(spent_s)))
@@ -170,7 +189,7 @@ class _Rounds:
 
     def _first_step_s(self, name: str) -> float:
         """0 where the first run recorded no step."""
-        samples = self.making.samples(self.specs[name], 0)
+        samples = self.making.samples(self.specs[name], self.making.first_repeat(name) or 0)
         steps, _ = same_clock(samples, samples)
         return median(steps) if steps else 0.0
 
@@ -191,7 +210,7 @@ class _Rounds:
         order = group[shift:] + group[:shift]
         specs = [self.specs[name] for name in (order if self.repeat % 2 == 0 else reversed(order))]
         if together:
-            index = len(self.round_s)
+            index = self._done
             turns = self.request.turns
             return self.making.by_turns(
                 specs, self.repeat, self.progress, round_index=index, turns=turns, turns_s=turns_s
@@ -199,6 +218,16 @@ class _Rounds:
         for index, spec in enumerate(specs):
             self.making.run(ScheduledRun(spec, self.repeat), self.progress, index=index, total=len(specs))
         return True
+
+    def _learn_earlier(self) -> None:
+        """Of runs that were made before. Where rounds step by turns, first runs are none: these had no others beside
+        them, and fewer steps."""
+        for name, reference in self.references.items():
+            pair = {name, reference}
+            firsts = {self.making.first_repeat(each) for each in pair} if self.request.by_turns else set()
+            made = {each: {run.repeat for run in self.making.suite.runs if run.variant == each} for each in pair}
+            for repeat in sorted(made[name] & made[reference] - firsts):
+                self._learn([name], repeat, together=reference in self.making.turns(name, repeat))
 
     def _learn(self, names: Sequence[str], repeat: int, *, together: bool) -> None:
         """What the runs of a round came to, where all went well."""

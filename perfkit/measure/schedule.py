@@ -1,13 +1,14 @@
 """From what was asked for to the list of runs: variants, their world sizes and baselines, and who runs when."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from perfkit.devices.visible import lacking
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
+from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
+from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import resized
 from perfkit.workloads.table import load_workload
 from perfkit.workloads.user import UserCodeError
@@ -17,43 +18,6 @@ BASELINE_PASSES = (*PASSES, "echo")
 VARIANT_PASSES = (*PASSES, "seeded")
 Techniques = tuple[TechniqueSpec, ...]
 Refusal = Callable[[Techniques, str, str], str]  # why they do not run on a kind of device in a dtype, empty if they do
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchRequest:
-    """What `perfkit bench` was asked for.
-
-    `world_size` None lets techniques that need several ranks run with as many as they need, and all others
-    with one. `threads` None divides the CPU's cores among the ranks.
-
-    Each variant is run once with its instruments. `rounds` of processes follow that are timed beside each other; None:
-    until the interval of every comparison reaches no further than `precision` (relative) to either side, or for
-    `budget_s` seconds (None: five minutes, or three rounds where those take longer). `turns` is how many times each
-    process of a round steps; None: for as long as it took to start.
-    """
-
-    workload: WorkloadSpec
-    variants: tuple[Techniques, ...]
-    device: str
-    device_count: int
-    cores: int
-    dtype: str = "fp32"
-    seed: int = 0
-    accumulation: int = 1
-    schedule: Schedule = field(default_factory=Schedule)
-    rounds: int | None = None
-    precision: float = 0.05
-    budget_s: float | None = None
-    turns: int | None = None
-    world_size: int | None = None
-    threads: int | None = None
-    timeout_s: float = 600.0
-    memory_limit_bytes: int | None = None
-
-    @property
-    def by_turns(self) -> bool:
-        """Whether the processes of a round are resident together: where they do not share a GPU's memory and clocks."""
-        return self.device == "cpu" and self.rounds != 0
 
 
 @dataclass(frozen=True)

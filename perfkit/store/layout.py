@@ -1,24 +1,30 @@
 """Where things lie in a suite's folder.
 
-<suite>/suite.json                  Suite: the variants and their runs, written after every run
+<suite>/suite.json                  Suite: what was asked for, the variants and their runs, written after every run
 <suite>/ceilings.json               DeviceCeilings used by the analysis
-<suite>/<variant>/<repeat>/         one run: one launch of one variant; the first, 0, has the instrumented passes
+<suite>/<variant>/<repeat>/         one run: one launch of one variant; a variant's first has the instrumented passes
     spec.json  run.json
     rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.parquet  rank<k>/output.log  rank0/counters.csv
     rank<k>/history.json.gz         on CUDA: the allocator's own history of the memory pass
     rank<k>/stacks.json             sampled Python stacks of a loop: `perfkit.store.stacks`
     rank<k>/live.jsonl              of a loop that is watched all the time: `perfkit.store.live`
 <suite>/<variant>/counters/         the launch under Nsight Compute, whose counts the first run's `counters.csv` holds
+<suite>/.lock                       held by the `perfkit bench` that writes the suite
 <suite>/report.html, report.json, ... what `perfkit report` renders; notebook.html where a notebook asked for it
 """
 
 import re
 from pathlib import Path, PurePosixPath
 
-from perfkit.spec import Struct
+import msgspec
 
-SUITE_VERSION = 1
+from perfkit.spec import Struct
+from perfkit.store.price import Price
+from perfkit.store.request import BenchRequest
+
+SUITE_VERSION = 2
 SUITE_FILE = "suite.json"
+LOCK_FILE = ".lock"
 CEILINGS_FILE = "ceilings.json"
 SPEC_FILE = "spec.json"
 RUN_FILE = "run.json"
@@ -33,7 +39,7 @@ COUNTERS_FILE = "counters.csv"
 
 
 class SuiteRun(Struct):
-    """One launch within a suite: `path` is relative to the suite's folder."""
+    """One launch within a suite: `path` is relative to the suite's folder. Runs of one `repeat` were made together."""
 
     variant: str
     repeat: int
@@ -85,8 +91,26 @@ class BatchSearch(Struct):
     trials: tuple[BatchTrial, ...]
 
 
+class Session(Struct):
+    """One order to measure: the first made the suite, each other one added to it. An interrupted one is gone on with.
+
+    `request` has the variants of this session; None where no more is known than that. Its runs are those with
+    `first_repeat` or a later one, up to the next session's.
+    """
+
+    created_at: str
+    command: str
+    request: BenchRequest | None
+    first_repeat: int = 0
+    sampling: Sampling | None = None
+
+
 class Suite(Struct):
-    """A set of runs made to be compared. `baselines` maps a variant to the variant it is compared with."""
+    """A set of runs made to be compared. `baselines` maps a variant to the variant it is compared with.
+
+    `sources` are the files of the user's own workload, by path as seen from its folder, each with a digest of what it
+    held. `sessions` is empty where perfkit was attached to a loop. `price` is None where nobody told it.
+    """
 
     schema_version: int = SUITE_VERSION
     created_at: str
@@ -95,9 +119,25 @@ class Suite(Struct):
     variants: tuple[str, ...]
     baselines: dict[str, str]
     runs: tuple[SuiteRun, ...] = ()
-    sampling: Sampling | None = None
+    sources: dict[str, str] = {}
+    sessions: tuple[Session, ...] = ()
     searches: tuple[BatchSearch, ...] = ()
+    price: Price | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """That of all sessions as one, which ended as the last did; None where no rounds were measured."""
+        parts = [session.sampling for session in self.sessions if session.sampling is not None]
+        if not parts:
+            return None
+        return msgspec.structs.replace(
+            parts[-1],
+            # Intervals that were sampled until they are narrow keep something back for it, whoever else took part.
+            precision=next((part.precision for part in reversed(parts) if part.precision is not None), None),
+            rounds=sum(part.rounds for part in parts),
+            seconds=sum(part.seconds for part in parts),
+        )
 
 
 def run_path(variant: str, repeat: int) -> str:

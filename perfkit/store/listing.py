@@ -17,6 +17,7 @@ from perfkit.spec import RunSpec, Struct
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live import LIVE_FILE
 from perfkit.store.live_tail import LogEnd, log_end
+from perfkit.store.read import read_suite_file
 from perfkit.store.suite_state import State, ended_state, last_written, suite_state, variant_outcomes, written
 from perfkit.store.summary import (
     CHECK_FILE,
@@ -165,7 +166,7 @@ def _summary(path: Path) -> Summary | None:
 
 
 def _suite(path: Path, relative: str, changed_s: float, now: float) -> Listed:
-    suite = read_json(path / SUITE_FILE, Suite)
+    suite = read_suite_file(path)
     for entry in suite.runs:
         if entry.path.startswith("/") or ".." in entry.path.split("/"):
             raise RunFormatError(f"{path / SUITE_FILE}: runs.path {entry.path!r} leads out of the suite's folder")

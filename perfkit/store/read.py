@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from msgspec.structs import replace
+
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.errors import RunFormatError
-from perfkit.files import Migrations, read_json
+from perfkit.files import Migrations, read_json, write_json
 from perfkit.record import RankRecord, Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
@@ -28,6 +30,7 @@ from perfkit.store.layout import (
     rank_folder,
 )
 from perfkit.store.live import LIVE_FILE
+from perfkit.store.price import Price
 from perfkit.store.stacks import STACKS_FILE
 
 
@@ -74,11 +77,7 @@ class StoredSuite:
 
 def read_suite(folder: Path) -> StoredSuite:
     """Read a suite. Raises `RunFormatError` for a folder that is none, or a file that is truncated or foreign."""
-    path = folder / SUITE_FILE
-    if not path.is_file():
-        what = "the folder has no such file" if folder.is_dir() else "there is no such folder"
-        raise RunFormatError(f"{path}: {what}; expected the folder of a suite written by `perfkit bench --out`")
-    suite = read_json(path, Suite)
+    suite = read_suite_file(folder)
     ceilings = folder / CEILINGS_FILE
     return StoredSuite(
         folder=folder,
@@ -86,6 +85,20 @@ def read_suite(folder: Path) -> StoredSuite:
         ceilings=read_json(ceilings, DeviceCeilings) if ceilings.is_file() else None,
         runs=tuple(_read_run(folder, entry) for entry in _begun(folder, suite.runs)),
     )
+
+
+def read_suite_file(folder: Path) -> Suite:
+    """`suite.json` alone. Raises `RunFormatError` as `read_suite` does."""
+    path = folder / SUITE_FILE
+    if not path.is_file():
+        what = "the folder has no such file" if folder.is_dir() else "there is no such folder"
+        raise RunFormatError(f"{path}: {what}; expected the folder of a suite written by `perfkit bench --out`")
+    return read_json(path, Suite, _SUITE_MIGRATIONS)
+
+
+def keep_price(folder: Path, price: Price) -> None:
+    """Write into `suite.json` what an hour of the machine costs."""
+    write_json(folder / SUITE_FILE, replace(read_suite_file(folder), price=price))
 
 
 def _begun(folder: Path, runs: tuple[SuiteRun, ...]) -> tuple[SuiteRun, ...]:
@@ -155,4 +168,13 @@ def _without_blocks(record: dict[str, Any]) -> None:
     record.pop("known_blocks", None)
 
 
+def _with_session(suite: dict[str, Any]) -> None:
+    """Format 2 has the sampling of each session, and what it was asked for."""
+    sampling = suite.pop("sampling", None)
+    if sampling is not None:
+        told = {"created_at": suite["created_at"], "command": suite["command"], "request": None}
+        suite["sessions"] = [{**told, "sampling": sampling}]
+
+
 _RECORD_MIGRATIONS: Migrations = {1: _without_blocks}
+_SUITE_MIGRATIONS: Migrations = {1: _with_session}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from perfkit.measure.bench import bench
 from perfkit.measure.events import RunFinished
-from perfkit.measure.schedule import BenchRequest
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import read_suite
+from perfkit.store.request import BenchRequest
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page
 
 WORKLOAD = Path(__file__).parents[1] / "fixtures" / "workloads" / "mlp.py"

@@ -17,11 +17,11 @@ from perfkit.check.sides.revision import working_tree, worktree
 from perfkit.check.sides.side import SideFailedError, side_of
 from perfkit.check.sides.suites import measure_sides
 from perfkit.files import read_json
-from perfkit.measure.schedule import BenchRequest
 from perfkit.measure.turns.lockstep import LEAST_TURNS
 from perfkit.record import RankRecord, Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pairs
+from perfkit.store.request import BenchRequest
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from perfkit.check.result import Why
 from perfkit.check.why.side import Observed, observe
 from perfkit.check.why.why import why
 from perfkit.measure.bench import bench
-from perfkit.measure.schedule import BenchRequest
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import StoredSuite, read_suite
+from perfkit.store.request import BenchRequest
 
 pytestmark = pytest.mark.slow
 

@@ -56,7 +56,7 @@ def test_what_is_asked_for_is_run_and_analysed(launched: list[RunSpec], tmp_path
     [
         (("gtp",), {}, "unknown workload 'gtp'"),
         (("gpt", "ampp"), {}, "unknown technique 'ampp'"),
-        (("gpt", "amp"), {"repeat": 3}, "unexpected keyword argument 'repeat'"),
+        (("gpt", "amp"), {"repeat": 3}, "has no field 'repeat'"),
         (("gpt", "amp"), {"timeout_s": float("nan")}, "--timeout nan"),
     ],
 )

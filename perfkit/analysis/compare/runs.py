@@ -10,6 +10,7 @@ from perfkit.analysis.compare.environments import Effect, differences
 from perfkit.analysis.compare.figures import compared_figures
 from perfkit.analysis.compare.ranks import same_rank
 from perfkit.analysis.compare.sides import Loaded, load, named_apart
+from perfkit.analysis.compare.variants import compared_variants, only_in_one
 from perfkit.analysis.model.comparison import Comparison, Differing, Side
 from perfkit.devices.peak import CPU
 from perfkit.errors import UsageError
@@ -56,6 +57,8 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
         warnings=tuple(_warnings(loaded, differing)),
         rank_note=compared.note,
         ranks=compared.steps,
+        variants=compared_variants(loaded),
+        only=only_in_one(loaded),
     )
 
 

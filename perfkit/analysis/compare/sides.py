@@ -37,12 +37,13 @@ _OTHERS = {CHECK_FILE: "a check", COMPARISON_FILE: "a comparison", PROCESS_FILE:
 class Loaded:
     """A side before it has a name of its own, with the variant whose figures it has, if it is one.
 
-    `ranks` are the traces of all its ranks that keep every row, and `straggler` is the label of the one that the others
-    wait for, if one stands out.
+    `variants` are all of a suite that was named as a whole. `ranks` are the traces of all its ranks that keep every
+    row, and `straggler` is the label of the one that the others wait for, if one stands out.
     """
 
     side: Side
     variant: Variant | None = None
+    variants: tuple[Variant, ...] = ()
     ranks: tuple[RankTrace, ...] = ()
     straggler: str = ""
 
@@ -108,6 +109,7 @@ def _of_suite(path: str, variant: str, examined: Examined) -> Loaded:
             live=tuple(_live(Path(path), runs)),
         ),
         chosen,
+        () if variant or len(analysis.variants) < 2 or chosen.loop is not None else analysis.variants,
         tuple(trace for trace in passes.traces if trace.steps),
         passes.fleet.straggler if passes.fleet else "",
     )

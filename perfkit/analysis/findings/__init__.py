@@ -114,6 +114,7 @@ RULES = (
     Rule(limits.profiler_overhead, ForeignView, About.LIMIT),
     Rule(limits.no_steps, ForeignView, About.LIMIT),
     Rule(measurement.noisy, SuiteView, About.LIMIT),
+    Rule(measurement.sessions_apart, SuiteView, About.LIMIT),
     Rule(measurement.refuted_ceilings, SuiteView, About.LIMIT),
     Rule(measurement.low_confidence_ceilings, SuiteView, About.LIMIT),
     Rule(measurement.unmodelled, SuiteView, About.LIMIT),

@@ -11,7 +11,7 @@ from perfkit.analysis.findings.order import ordered
 from perfkit.analysis.findings.suite.view import SuiteView, step_s
 from perfkit.analysis.findings.trace.view import TraceView
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.suite.passes import Passes
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment, Status
@@ -27,12 +27,14 @@ def suite_findings(
     ceilings: DeviceCeilings | None,
     passes: Mapping[str, Passes] | None = None,
     sampling: Sampling | None = None,
+    sessions: tuple[MeasuredSession, ...] = (),
 ) -> tuple[Finding, ...]:
     """All rules' findings; among gains those that variants showed come before those that a traced step promises.
 
-    `passes` are what the instrumented passes of variants showed, by name; `sampling` is how long they were timed.
+    `passes` are what the instrumented passes of variants showed, by name; `sampling` is how long they were timed,
+    `sessions` when.
     """
-    suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling)
+    suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling, sessions)
     findings = [*plainly(suite), *_of_traces(suite), *_of_fleets(suite)]
     findings += [(About.MEMORY, finding) for finding in _of_memory(suite)]
     return ordered(findings)

@@ -10,7 +10,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment
 from perfkit.spec import Struct
 
-COMPARISON_VERSION = 1
+COMPARISON_VERSION = 2
 
 
 class Amount(Struct):
@@ -33,6 +33,13 @@ class ComparedFigure(Struct):
     unit: str
     better: str
     amounts: tuple[Amount, ...]
+
+
+class ComparedVariant(Struct):
+    """A variant that several suites have: its figures in each run, in their order."""
+
+    name: str
+    figures: tuple[ComparedFigure, ...]
 
 
 class LivePoint(Struct):
@@ -87,7 +94,8 @@ class Comparison(Struct, Shown):
     """Everything that a comparison shows: the first of `sides` is what the others are held against.
 
     `differences` are those of the traces of the others, called as the sides; a side without a trace has none. Of
-    runs of several ranks `rank_note` says which one is compared, and `ranks` are the steps of those that all have.
+    runs of several ranks `rank_note` says which one is compared, and `ranks` are the steps of those that all have. Of
+    suites as a whole `variants` are those that at least two have, and `only` names the others by run.
     """
 
     subject: ClassVar[str] = "compare"
@@ -104,3 +112,5 @@ class Comparison(Struct, Shown):
     warnings: tuple[str, ...] = ()
     rank_note: str = ""
     ranks: tuple[RankSteps, ...] = ()
+    variants: tuple[ComparedVariant, ...] = ()
+    only: dict[str, tuple[str, ...]] = {}

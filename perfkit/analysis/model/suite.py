@@ -17,8 +17,9 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Environment, MachineLoad, Quantity, SetupCost, Status
 from perfkit.spec import Struct
 from perfkit.store.layout import BatchSearch, Sampling
+from perfkit.store.price import Price
 
-ANALYSIS_VERSION = 4
+ANALYSIS_VERSION = 5
 
 
 class Parity(Struct):
@@ -76,7 +77,8 @@ class Variant(Struct):
 
     `trace` is that of the first rank with a traced step, with the longest rows of its tables; None where none was
     recorded. Where it lacks kernels that matter, what is told of the traced step is a bound. `units_per_step` are the
-    tokens or samples of all ranks. `compared_per` is the unit (`token`, `sample`) of whose time and memory the
+    tokens or samples of all ranks, `cost` what a million tokens or a thousand samples cost, None where no price was
+    told. `compared_per` is the unit (`token`, `sample`) of whose time and memory the
     differences and `memory_ratio` are, "" where they are of a step: its batches are those of its baseline.
     """
 
@@ -103,6 +105,7 @@ class Variant(Struct):
     energy_per_step: Quantity
     energy_per_unit: Quantity = NOT_MEASURED
     power: Quantity = NOT_MEASURED
+    cost: Estimate | Missing | None = None
     units_per_step: int | None = None
     compared_per: str = ""
     difference: Difference | None
@@ -143,6 +146,15 @@ class Variant(Struct):
         return tuple(sorted((row for row in rows if row.phase != OUTSIDE), key=lambda row: -row.seconds))
 
 
+class MeasuredSession(Struct):
+    """One order to measure: which variants were timed in it, and the baselines' step times in it alone."""
+
+    created_at: str
+    command: str
+    variants: tuple[str, ...]
+    baseline_steps: dict[str, Estimate]
+
+
 class Analysis(Struct, Shown):
     """Everything a report shows."""
 
@@ -159,6 +171,8 @@ class Analysis(Struct, Shown):
     variants: tuple[Variant, ...]
     pareto: tuple[str, ...]
     sampling: Sampling | None = None
+    sessions: tuple[MeasuredSession, ...] = ()
+    price: Price | None = None
     sweeps: tuple[Sweep, ...] = ()
     searches: tuple[BatchSearch, ...] = ()
     load: MachineLoad | None = None  # while the timed runs were made

@@ -7,6 +7,7 @@ from pathlib import Path
 from perfkit.analysis.findings.of_suite import suite_findings
 from perfkit.analysis.load import mean_load
 from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.suite.cost import with_price
 from perfkit.analysis.suite.facts import derived_names
 from perfkit.analysis.suite.figures import figures_of
 from perfkit.analysis.suite.pareto import pareto_front
@@ -14,6 +15,7 @@ from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.provenance import provenance
 from perfkit.analysis.suite.read_passes import read_passes
 from perfkit.analysis.suite.runs import VariantRuns, baseline_names
+from perfkit.analysis.suite.sessions import sessions_of
 from perfkit.analysis.suite.sweeps import sweeps_of
 from perfkit.analysis.suite.variant import variant_of
 from perfkit.analysis.suite.verdicts import Subject, verdicts_of
@@ -66,6 +68,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         )
         variants.append(variant_of(subject, verdicts, is_baseline=name in baselines))
 
+    sessions = sessions_of(suite, runs, sorted(baselines))
     environment, workload = _environment(stored), _workload(stored)
     label = stored.runs[0].spec.workload.label if stored.runs else "no runs"
     analysis = Analysis(
@@ -80,13 +83,16 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         variants=tuple(variants),
         pareto=pareto_front(variants),
         sampling=suite.sampling,
+        sessions=sessions,
         sweeps=sweeps_of(variants),
         searches=suite.searches,
         load=mean_load(run.run.load for variant in runs.values() for run in variant.timed),
-        findings=suite_findings(variants, environment, ceilings, passes, suite.sampling),
+        findings=suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions),
         provenance=provenance(variants, environment, ceilings),
         warnings=suite.warnings,
     )
+    if suite.price is not None:
+        analysis = with_price(analysis, suite.price)
     return Examined(analysis, {name: (runs[name], passes[name]) for name in names})
 
 

@@ -67,7 +67,7 @@ class VariantRuns:
             return Status.OK, ""
         first = bad[0]
         reason = first.run.reason or next((rank.record.reason for rank in first.ranks if rank.record.reason), "")
-        where = f"repeat {first.repeat} of {len(self.runs)}: " if len(bad) < len(self.runs) else ""
+        where = f"process {self.runs.index(first) + 1} of {len(self.runs)}: " if len(bad) < len(self.runs) else ""
         return first.run.status, where + reason
 
     @property

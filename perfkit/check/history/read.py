@@ -19,7 +19,7 @@ from perfkit.store.baseline import decode_baseline
 from perfkit.store.layout import SPEC_FILE, SUITE_FILE, Suite
 from perfkit.store.listing import marked
 from perfkit.store.pairs import ALTERNATING
-from perfkit.store.read import StoredSuite, read_suite
+from perfkit.store.read import StoredSuite, read_suite, read_suite_file
 from perfkit.store.summary import CHECK_FILE
 
 REPORT = "report.json"
@@ -126,7 +126,7 @@ def _of_pairs(variant: CheckedVariant) -> dict[str, tuple[float, ...]]:
 
 def _suite(folder: Path, name: str) -> tuple[list[Reading], bool]:
     """The readings of a suite, and whether they come from a report of all its runs."""
-    suite = read_json(folder / SUITE_FILE, Suite)
+    suite = read_suite_file(folder)
     report = _report(folder, suite)
     if report is not None:
         labels = _labels(folder, suite)

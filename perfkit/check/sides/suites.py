@@ -8,9 +8,10 @@ from perfkit.check.sides.side import Side, places
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.measure.bench import dtype_refusal, min_world_size
 from perfkit.measure.events import RunEvent
-from perfkit.measure.making import SuiteInMaking
-from perfkit.measure.schedule import BenchRequest, bench_schedule
+from perfkit.measure.making import new_suite
+from perfkit.measure.schedule import bench_schedule
 from perfkit.store.layout import Suite
+from perfkit.store.request import BenchRequest
 
 
 def measure_sides(
@@ -31,7 +32,7 @@ def measure_sides(
     """
     schedule = bench_schedule(request, min_world_size, dtype_refusal)
     making = [
-        (side, place, SuiteInMaking(schedule, folder / name, command=command, ceilings=ceilings))
+        (side, place, new_suite(schedule, folder / name, command=command, ceilings=ceilings))
         for side, place, name in zip((before, after), places(before, after), ("before", "after"), strict=True)
     ]
     for repeat in range(repeats):
@@ -52,7 +53,7 @@ def measure_side(
 ) -> Suite:
     """Run every variant of `request` once on one side alone, into `folder`, which must not exist."""
     schedule = bench_schedule(request, min_world_size, dtype_refusal)
-    suite = SuiteInMaking(schedule, folder, command=command, ceilings=ceilings)
+    suite = new_suite(schedule, folder, command=command, ceilings=ceilings)
     place, _ = places(side, side)
     for item in schedule.runs:
         suite.run(item, partial(progress, side.label), place)

@@ -52,7 +52,7 @@ def start_rank(
             stdout=subprocess.PIPE,
             stderr=output,
             cwd=place.folder,
-            env={**os.environ, **_variables(launch, rank), **place.environment},
+            env={**os.environ, **rank_variables(launch, rank), **place.environment},
         )
 
 
@@ -94,7 +94,8 @@ def _strays(mark: str) -> Iterator[psutil.Process]:
                 yield process
 
 
-def _variables(launch: LaunchSpec, rank: int) -> dict[str, str]:
+def rank_variables(launch: LaunchSpec, rank: int) -> dict[str, str]:
+    """What a rank of a launch has in its environment beside what this process has."""
     variables = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(launch.world_size)}
     if launch.world_size > 1 and sys.platform == "linux" and "GLOO_SOCKET_IFNAME" not in os.environ:
         # All ranks are here: Gloo needs no name of this host that resolves.

@@ -8,9 +8,10 @@ import pytest
 from perfkit.measure import largest_batch
 from perfkit.measure.largest_batch import _Search, largest_fitting, searches, sized, with_largest_batches
 from perfkit.measure.launch.outcome import outcome
-from perfkit.measure.schedule import BenchRequest, ScheduledRun
+from perfkit.measure.schedule import ScheduledRun
 from perfkit.record import Environment, MemoryPeaks, RankRecord, Run, Status, Unknown, measured
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants, variant_label
+from perfkit.store.request import BenchRequest
 
 NO = Unknown(reason="not on a CPU")
 

@@ -8,10 +8,11 @@ import pytest
 from perfkit.measure import rounds
 from perfkit.measure.events import RoundFinished, RoundStarted
 from perfkit.measure.rounds import _Rounds
-from perfkit.measure.schedule import BenchRequest, bench_schedule
+from perfkit.measure.schedule import bench_schedule
 from perfkit.record import Samples
 from perfkit.spec import WorkloadSpec, parse_variants
-from perfkit.store.layout import Sampling, Suite
+from perfkit.store.layout import Sampling, Session, Suite, SuiteRun
+from perfkit.store.request import BenchRequest
 
 GIB = 2.0**30
 
@@ -25,15 +26,34 @@ class FakeMaking:
     """
 
     def __init__(self, steps, process_s=10.0, fails=(), sizes=None):
-        self.suite = Suite(created_at="", perfkit="", command="", variants=(), baselines={})
+        session = Session(created_at="", command="", request=None)
+        self.suite = Suite(created_at="", perfkit="", command="", variants=(), baselines={}, sessions=(session,))
         self.ended = set()
         self.log = []
         self.turns_s = []
         self.now = 0.0
+        self.by_turns_before = True
         self._steps, self._process_s, self._fails, self._sizes = steps, process_s, fails, sizes or {}
 
-    def update(self, **fields):
-        self.suite = msgspec.structs.replace(self.suite, **fields)
+    @property
+    def next_repeat(self):
+        return max((run.repeat + 1 for run in self.suite.runs), default=0)
+
+    def update_session(self, **fields):
+        session = msgspec.structs.replace(self.suite.sessions[-1], **fields)
+        self.suite = msgspec.structs.replace(self.suite, sessions=(session,))
+
+    def have(self, repeat, *variants):
+        """Enter runs as if they had been made before."""
+        made = tuple(SuiteRun(variant=name, repeat=repeat, path=f"{name}/{repeat}") for name in variants)
+        self.suite = msgspec.structs.replace(self.suite, runs=(*self.suite.runs, *made))
+
+    def first_repeat(self, variant):
+        return min((run.repeat for run in self.suite.runs if run.variant == variant), default=None)
+
+    def turns(self, variant, repeat):
+        together = [run.variant for run in self.suite.runs if run.repeat == repeat]
+        return tuple(together) if self.by_turns_before and repeat != self.first_repeat(variant) else ()
 
     def by_turns(self, specs, repeat, progress, *, round_index, turns, turns_s):
         names = [spec.variant for spec in specs]
@@ -66,6 +86,8 @@ def measure(making, text="amp,ckpt", *, available=64 * GIB, device="cpu", ended=
     making.ended |= set(ended)
     events = []
     schedule = bench_schedule(request, lambda techniques: 2 if techniques and techniques[0].name == "zero1" else 1)
+    if not making.suite.runs:
+        making.have(0, *schedule.variants)
     _Rounds(making, schedule, request, events.append, lambda: making.now, lambda: available).measure()
     return events
 

@@ -3,8 +3,9 @@
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.measure.schedule import BenchRequest, bench_schedule
+from perfkit.measure.schedule import bench_schedule
 from perfkit.spec import Schedule, TechniqueSpec, WorkloadSpec, parse_variants
+from perfkit.store.request import BenchRequest
 
 MIN = {"zero1": 2, "ddp4": 4}
 

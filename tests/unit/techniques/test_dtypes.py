@@ -4,8 +4,9 @@ import pytest
 
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import dtype_refusal, min_world_size
-from perfkit.measure.schedule import BenchRequest, bench_schedule
+from perfkit.measure.schedule import bench_schedule
 from perfkit.spec import WorkloadSpec, parse_variants
+from perfkit.store.request import BenchRequest
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.flash import Flash
 from tests.unit.techniques.tiny import new_state

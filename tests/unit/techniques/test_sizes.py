@@ -9,9 +9,10 @@ from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.measure.data import batch_facts
-from perfkit.measure.schedule import BenchRequest, bench_schedule
+from perfkit.measure.schedule import bench_schedule
 from perfkit.measure.step import counted_backward_passes, train_step
 from perfkit.spec import WorkloadSpec, parse_technique, parse_variants, variant_label
+from perfkit.store.request import BenchRequest
 from perfkit.techniques.accum import Accum
 from perfkit.techniques.batch import Batch
 from perfkit.techniques.compose import compose, resized

@@ -37,6 +37,34 @@ def noisy(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
+def sessions_apart(suite: SuiteView) -> Iterator[Finding]:
+    """A baseline that was shown to be slower in one session than in another."""
+    names = dict.fromkeys(name for session in suite.sessions for name in session.baseline_steps)
+    for name in names:
+        known = [
+            (step.low, step.high, step.value, session.created_at)
+            for session in suite.sessions
+            if (step := session.baseline_steps.get(name)) is not None and step.low is not None and step.high is not None
+        ]
+        if len(known) < 2:
+            continue
+        quick, slow = min(known, key=lambda step: step[1]), max(known, key=lambda step: step[0])
+        if slow[0] > quick[1]:
+            yield Finding(
+                severity="note",
+                title=f"The machine differed between sessions: {name} took {slow[2] / quick[2]:.2f} times as long",
+                variant=name,
+                evidence=f"{seconds(quick[2])} a step in the session of {_when(quick[3])}, {seconds(slow[2])} in that "
+                f"of {_when(slow[3])}; their 95 % intervals do not overlap",
+                action="Hold variants against each other by their speed-ups, which are of processes beside each other: "
+                "step times, throughput and cost are of the sessions that a variant was measured in.",
+            )
+
+
+def _when(created_at: str) -> str:
+    return created_at[:16].replace("T", " ")
+
+
 def refuted_ceilings(suite: SuiteView) -> Iterator[Finding]:
     """Measured ceilings that work was faster than: nothing has a share of them."""
     words = words_of(suite.ceilings)

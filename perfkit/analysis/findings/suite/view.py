@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perfkit.analysis.model.estimate import Estimate
-from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.passes import Passes
 from perfkit.devices.ceiling import DeviceCeilings
@@ -15,13 +15,14 @@ from perfkit.store.layout import Sampling
 @dataclass(frozen=True)
 class SuiteView:
     """The variants of a suite, in the order of the report, where they ran, the ceilings, by name what their
-    instrumented passes showed, and how long they were timed."""
+    instrumented passes showed, how long they were timed, and the sessions in which they were."""
 
     variants: tuple[Variant, ...]
     environment: Environment | None
     ceilings: DeviceCeilings | None
     passes: Mapping[str, Passes] = field(default_factory=dict)
     sampling: Sampling | None = None
+    sessions: tuple[MeasuredSession, ...] = ()
 
     @property
     def loops(self) -> tuple[Variant, ...]:

@@ -21,7 +21,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
 from perfkit_reports.palette import Style, styles
 from perfkit_reports.subjects import memory as of_memory
-from perfkit_reports.subjects.compare import categories, figures, headline, ranks, steps
+from perfkit_reports.subjects.compare import categories, figures, headline, ranks, steps, variants
 from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.subjects.trace import changes, flame, step
 from perfkit_reports.subjects.trace.chosen import chosen
@@ -43,18 +43,25 @@ def document(comparison: Comparison) -> Document:
     return Document(
         kind="comparison",
         title=comparison.title,
-        headline=f"{headline.headline(comparison)}.",
+        headline=f"{variants.headline(comparison) or headline.headline(comparison)}.",
         perfkit=comparison.perfkit,
         created_at=comparison.created_at,
         eyebrow=(f"{len(comparison.sides)} runs", comparison.created_at[:10]),
-        lead=tuple(f"{line}." for line in headline.remarks(comparison)),
-        summary=(figures.table(comparison), *ranks.by_rank(comparison)),
+        lead=tuple(f"{line}." for line in (*_baselines(comparison), *headline.remarks(comparison))),
+        summary=(*variants.blocks(comparison), figures.table(comparison), *ranks.by_rank(comparison)),
         warnings=tuple(f"{line}." for line in (*comparison.warnings, *_notes(comparison))),
         sections=(*(section for section in told if section is not None), _runs(comparison)),
         data=_data(comparison),
         raw={COMPARISON_FILE: comparison, SUMMARY_FILE: _summary(comparison)},
         chosen=lambda: chosen(_traces(comparison), LONGEST_ROWS, ()),
     )
+
+
+def _baselines(comparison: Comparison) -> Iterator[str]:
+    """Of suites: what changed of their speed-ups, and of the baselines, which all below is about."""
+    if variants.headline(comparison):
+        yield from variants.remarks(comparison)
+        yield headline.headline(comparison)
 
 
 def _traces(comparison: Comparison) -> list[RankTrace]:
@@ -131,12 +138,17 @@ def _memory(comparison: Comparison) -> Section | None:
     return Section(section.id, section.title, (*compared, *section.blocks), nav=section.nav, intro=section.intro)
 
 
+def _revision(side: Side) -> str:
+    return (side.environment.git_revision or "")[:12] if side.environment else ""
+
+
 _RUNS: tuple[Column[Side], ...] = (
     Column("Run", lambda side: short(side.name), numeric=False, code=True, weight=Weight.BRIEF),
     Column("Kind", lambda side: text(side.kind), numeric=False),
     Column("Of it", lambda side: text(side.of), numeric=False),
     Column("Workload", lambda side: text(side.workload), numeric=False, wrap=True),
     Column("Device", lambda side: text(side.device_name or side.device), numeric=False, wrap=True),
+    Column("Revision", lambda side: text(_revision(side)), numeric=False, code=True),
     Column("Created", lambda side: text(side.created_at[:16].replace("T", " ")), numeric=False),
     Column("Where", lambda side: text(side.path), numeric=False, wrap=True),
 )
@@ -162,9 +174,15 @@ def _runs(comparison: Comparison) -> Section:
 def _data(comparison: Comparison) -> tuple[Data, ...]:
     sides, differences = comparison.sides, [([each.after], each) for each in comparison.differences]
     traced = [([trace.label], trace) for trace in _traces(comparison)]
+    names = [side.name for side in sides]
     schema = {"run": str, "figure": str, "unit": str, "value": float, "low": float, "high": float}
     return (
         Data("figures", schema, lambda: [row for figure in comparison.figures for row in _values(figure, sides)]),
+        Data(
+            "variants",
+            {"variant": str, **schema},
+            lambda: [row for variant in comparison.variants for row in variants.rows(variant, names)],
+        ),
         plain("runs", Side, sides),
         plain("differing", Differing, comparison.differing),
         Data("ranks", {"rank": int, "run": str, "step_s": float}, lambda: list(ranks.rows(comparison))),

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from perfkit import units
+from perfkit.analysis.compare.variants import TIMES
 from perfkit.analysis.model.comparison import ComparedFigure, Comparison
-from perfkit_reports.cells import count, signed
+from perfkit_reports.cells import count, signed, times
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import Column
@@ -40,10 +41,11 @@ def table(comparison: Comparison) -> Table:
 
 
 def _cell(place: int) -> Callable[[ComparedFigure], Cell]:
-    return lambda figure: _amount(figure, place)
+    return lambda figure: amount_cell(figure, place)
 
 
-def _amount(figure: ComparedFigure, place: int) -> Cell:
+def amount_cell(figure: ComparedFigure, place: int) -> Cell:
+    """A run's figure, with its change from the first run's."""
     amount, first = figure.amounts[place], figure.amounts[0]
     if amount.value is None:
         return unknown(amount.reason)
@@ -67,6 +69,7 @@ def told(value: float, unit: str) -> str:
         "bytes": units.nbytes,
         "FLOP": units.flops,
         "1": units.percent,
+        TIMES: times,
         "": count,
     }
     return show[unit](value) if unit in show else f"{units.significant(value)} {unit}"

@@ -7,6 +7,7 @@ from perfkit.analysis.model.estimate import Estimate, Missing
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
+from perfkit.store.price import Price, counted
 from perfkit_reports.cells import between, quantity, relative, share, span, times
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.wording import plural
@@ -16,15 +17,15 @@ _ICONS = {"faster": "▲", "slower": "▼", "no difference": "="}
 
 
 def step_time(variant: Variant) -> Cell:
-    return _time(variant.step_time, _quartiles(variant) if variant.loop else "")
+    return estimated(variant.step_time, _quartiles(variant) if variant.loop else "")
 
 
 def cpu_time(variant: Variant) -> Cell:
-    cell = _time(variant.cpu_time)
+    cell = estimated(variant.cpu_time)
     return replace(cell, detail="") if variant.loop else cell
 
 
-def _time(time: Estimate | Missing, spread: str = "") -> Cell:
+def estimated(time: Estimate | Missing, spread: str = "") -> Cell:
     """With its interval, where the `spread` of one process does not stand for it."""
     if isinstance(time, Missing):
         return unknown(time.reason)
@@ -101,6 +102,20 @@ def rate(variant: Variant) -> Cell:
     """Throughput without its unit, for a column that has it in its title."""
     cell = throughput(variant)
     return replace(cell, text=cell.text.removesuffix(throughput_unit(variant)).strip())
+
+
+def cost(variant: Variant, price: Price) -> Cell:
+    """What a million tokens or a thousand samples cost, with the interval of the throughput."""
+    known = variant.cost
+    if known is None or isinstance(known, Missing):
+        return unknown("no price was told" if known is None else known.reason)
+    detail = "" if known.low is None or known.high is None else f"{price.shown(known.low)}–{price.shown(known.high)}"
+    return Cell(price.shown(known.value), detail=detail, value=known.value)
+
+
+def cost_unit(variant: Variant) -> str:
+    """What a cost is of: `million tokens`."""
+    return counted(throughput_unit(variant).removesuffix("/s"))
 
 
 def throughput_unit(variant: Variant) -> str:

@@ -1,6 +1,6 @@
 """The columns of the table of variants."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from perfkit.analysis.model.estimate import Estimate
@@ -46,9 +46,10 @@ def _named(analysis: Analysis, what: str) -> Column[Variant]:
 
 
 def _rates(analysis: Analysis) -> list[Column[Variant]]:
-    """Throughput, memory, utilisation, and energy where somebody measured it."""
+    """Throughput, its cost where there is a price, memory, utilisation, and energy where somebody measured it."""
     known = any(isinstance(variant.energy_per_step, Measurement) for variant in analysis.variants)
-    return [_throughput(analysis.variants), _PEAK_MEMORY, _MFU, *([_ENERGY] if known else [])]
+    energy = [_ENERGY] if known else []
+    return [_throughput(analysis.variants), *_cost(analysis), _PEAK_MEMORY, _MFU, *energy]
 
 
 def _of_measured(title: str, cell: Cells, **shown: Any) -> Column[Variant]:
@@ -62,6 +63,18 @@ def _throughput(variants: Sequence[Variant]) -> Column[Variant]:
     if len(rates) != 1:
         return _of_measured("Throughput", cells.throughput)
     return _of_measured(rates.pop(), cells.rate, help="throughput")
+
+
+def _cost(analysis: Analysis) -> Iterator[Column[Variant]]:
+    price = analysis.price
+    if price is None:
+        return
+    of = dict.fromkeys(cells.cost_unit(variant) for variant in analysis.variants if is_measured(variant))
+    yield _of_measured(
+        "Cost",
+        lambda variant: cells.cost(variant, price),
+        help=f"of a {' or '.join(of) or 'unit'}, at {price.label}, whatever part of it a variant uses",
+    )
 
 
 _BRIEF = {"weight": Weight.BRIEF}

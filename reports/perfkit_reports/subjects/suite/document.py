@@ -64,7 +64,7 @@ def _variants(analysis: Analysis) -> Table:
     alone = headline.is_alone(analysis)
     level = cells.interval_level(analysis)
     caption = [f"Intervals are at the {level} level, over processes, not over steps."] if level else []
-    caption += _sampled(analysis)
+    caption += [*_sampled(analysis), *_sessions(analysis), *_priced(analysis)]
     caption += [] if alone else ["Memory changes are against the baseline."]
     title = "The variant" if alone else "Variants against the baseline"
     made = sections.table(analysis, title, columns.variants(analysis), "variant", *caption)
@@ -80,6 +80,21 @@ def _sampled(analysis: Analysis) -> Iterator[str]:
         ended = f": {sampling.ended}" if sampling.ended else ""
         rounds = "1 round" if sampling.rounds == 1 else f"{sampling.rounds:,} rounds"
         yield f"Times are from {rounds} of processes in {seconds(sampling.seconds)}{ended}."
+
+
+def _sessions(analysis: Analysis) -> Iterator[str]:
+    """What is not to be read out of variants that were measured at other times."""
+    if len(analysis.sessions) > 1:
+        yield (
+            f"Variants were measured in {len(analysis.sessions)} sessions: speed-ups are of processes beside each "
+            "other, all else is of the sessions that a variant was in."
+        )
+
+
+def _priced(analysis: Analysis) -> Iterator[str]:
+    if analysis.price is not None:
+        of = dict.fromkeys(cells.cost_unit(variant) for variant in analysis.variants if columns.is_measured(variant))
+        yield f"Costs are of a {' or '.join(of) or 'unit'} at {analysis.price.label}, the price of all that a run uses."
 
 
 def _not_measured(analysis: Analysis) -> tuple[Text, ...]:

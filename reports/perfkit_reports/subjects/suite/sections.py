@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from perfkit import units
-from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.model.suite import Analysis, MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.tables import LONGEST_ROWS
 from perfkit.record import value_of
@@ -16,13 +16,13 @@ from perfkit_reports.charts.curves import Curve
 from perfkit_reports.document.blocks import Bar, Block, Facts, Group, Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.tables import Column
+from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.environment import machine_line
 from perfkit_reports.subjects import findings, method
 from perfkit_reports.subjects.memory.section import section as memory
 from perfkit_reports.subjects.memory.tables import data as memory_tables
-from perfkit_reports.subjects.suite import details
+from perfkit_reports.subjects.suite import cells, details
 from perfkit_reports.subjects.suite.data import data
 from perfkit_reports.subjects.suite.look import holders, plane, styles, traces
 from perfkit_reports.subjects.suite.summary import summary as short
@@ -182,10 +182,37 @@ def _environment(analysis: Analysis) -> Section:
     )
     blocks = (
         Group(id="what-and-where", blocks=(ran, method.machine(analysis.environment)), beside=True),
+        *_sessions(analysis),
         *method.ceilings([analysis.ceilings] if analysis.ceilings else []),
         method.provenance(analysis.provenance),
     )
     return Section("environment", "Environment and method", blocks, nav="Environment")
+
+
+_SESSIONS: tuple[Column[MeasuredSession], ...] = (
+    Column("Session", lambda session: Cell(session.created_at[:16].replace("T", " ")), numeric=False),
+    Column("Timed in it", lambda session: Cell(", ".join(session.variants) or NOTHING), numeric=False, wrap=True),
+    Column("Step of the baseline in it", lambda session: _baseline_step(session), numeric=False),
+    Column("Command", lambda session: Cell(session.command), numeric=False, wrap=True, code=True),
+)
+
+
+def _sessions(analysis: Analysis) -> tuple[Block, ...]:
+    """Nothing where all was measured in one go."""
+    if len(analysis.sessions) < 2:
+        return ()
+    return (Table(id="sessions", title="Sessions", columns=_SESSIONS, rows=analysis.sessions, what="session"),)
+
+
+def _baseline_step(session: MeasuredSession) -> Cell:
+    steps = [(name, cells.estimated(step)) for name, step in session.baseline_steps.items()]
+    if not steps:
+        return Cell(NOTHING)
+    named = len(steps) > 1
+    return Cell(
+        ", ".join(f"{name}: {cell.text}" if named else cell.text for name, cell in steps),
+        detail=", ".join(cell.detail for _, cell in steps),
+    )
 
 
 def empty(name: str, title: str, why: str, nav: str = "") -> Section:

@@ -140,7 +140,7 @@ def test_statuses_are_results_and_keep_what_was_measured(tmp_path: Path) -> None
     assert (amp.status, amp.reason) == (Status.OUT_OF_MEMORY, "at step 3")
     assert amp.step_time == Missing(reason="out of memory: at step 3")
     assert amp.difference is None
-    assert (ckpt.status, ckpt.reason) == (Status.FAILED, "repeat 1 of 2: ValueError")
+    assert (ckpt.status, ckpt.reason) == (Status.FAILED, "process 2 of 2: ValueError")
     assert ckpt.traceback == "Traceback ..."
     assert known(ckpt.step_time) == pytest.approx(0.2)
     assert (flash.status, flash.reason) == (Status.CRASHED, "the worker left no record")

@@ -1,0 +1,76 @@
+"""`perfkit bench --into` and `--resume`: a suite that is there."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from perfkit.errors import UsageError
+from perfkit_cli.bench_request import (
+    ASKED,
+    chosen_variants,
+    command_line,
+    counting,
+    given,
+    known_ceilings,
+    refuse_energy,
+    with_options,
+)
+from perfkit_cli.folders import refuse_impossible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from perfkit.growing import Opened
+
+
+def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callable[[], None]]:
+    """The folder, and what measures what is left or was asked for; a wrong request is a `UsageError` before."""
+    from perfkit.devices.wanted import find_device
+    from perfkit.growing import measure, suite_request
+    from perfkit.store.lock import sole_writer
+    from perfkit_cli.progress import show_progress
+
+    options = ctx.params
+    resumed: bool = options["resume"] is not None
+    folder: Path = options["resume"] or options["into"]
+    if resumed:
+        _refuse(
+            ctx, (*ASKED, "technique", "combine", "out", "into", "retry"), "--resume takes its options from the suite"
+        )
+    else:
+        _refuse(ctx, ("out",), "--into writes into the suite's own folder")
+        if options["retry"] is None and not given(ctx, ("technique",)):
+            raise UsageError("--into adds to a suite: name a --technique, or --retry failed")
+    device = suite_request(folder).device
+    refuse_impossible(folder)
+    ncu = counting(device) if options["counters"] else None
+
+    def work() -> None:
+        with sole_writer(folder):
+            opened = _opened(ctx, folder, console, resumed=resumed)
+            name, calibrate = find_device(device).name, not options["no_calibrate"]
+            ceilings = known_ceilings(opened.whole, name, calibrate=calibrate, console=console)
+            with show_progress(console) as progress:
+                measure(opened, command=command_line(), ceilings=ceilings, progress=progress, ncu=ncu)
+
+    return folder, work
+
+
+def _opened(ctx: click.Context, folder: Path, console: "Console", *, resumed: bool) -> "Opened":
+    from perfkit.growing import suite_request, to_grow, to_resume
+
+    if resumed:
+        return to_resume(folder)
+    request = with_options(suite_request(folder), given(ctx))
+    refuse_energy(request)
+    added = chosen_variants(ctx.params, request, console) if given(ctx, ("technique",)) else ()
+    return to_grow(folder, msgspec.structs.replace(request, variants=added), failed=ctx.params["retry"] is not None)
+
+
+def _refuse(ctx: click.Context, names: tuple[str, ...], why: str) -> None:
+    written = [f"--{name.replace('_', '-')}" for name in given(ctx, names)]
+    if written:
+        raise UsageError(f"{why}: leave {', '.join(written)} out")

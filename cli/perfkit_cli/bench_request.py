@@ -1,0 +1,124 @@
+"""From the options of `perfkit bench` to a request: all of them for a new suite, those that are given for one that is
+there."""
+
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from perfkit.devices.wanted import find_device
+from perfkit.errors import UsageError
+from perfkit.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
+from perfkit.store.request import BenchRequest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from perfkit.devices.ceiling import DeviceCeilings
+    from perfkit.measure.schedule import Techniques
+
+DEFAULTS = Schedule()
+
+# By option the field of a request that it sets as it is.
+_FIELDS = {
+    "rounds": "rounds",
+    "precision": "precision",
+    "budget": "budget_s",
+    "steps": "turns",
+    "dtype": "dtype",
+    "world_size": "world_size",
+    "accumulate": "accumulation",
+    "timeout": "timeout_s",
+    "memory_limit": "memory_limit_bytes",
+    "threads": "threads",
+    "seed": "seed",
+}
+TAKEN = (*_FIELDS, "warmup", "energy")  # all but what a new suite's workload and device are made from
+_WORKLOAD = ("workload", "batch_size", "seq_len")
+ASKED = (*TAKEN, *_WORKLOAD, "device")
+
+
+def given(ctx: click.Context, names: Iterable[str] = ASKED) -> dict[str, Any]:
+    """Those of the options `names` that are on the command line."""
+    written = click.core.ParameterSource.COMMANDLINE
+    return {name: ctx.params[name] for name in names if ctx.get_parameter_source(name) is written}
+
+
+def with_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequest:
+    """`request` with what these options say in place of its own."""
+    fields = {field: options[name] for name, field in _FIELDS.items() if name in options}
+    if "device" in options:
+        fields["device"] = find_device(options["device"]).kind
+    if any(name in options for name in _WORKLOAD):
+        fields["workload"] = _workload(request.workload, options)
+    return msgspec.structs.replace(request, schedule=_schedule(request.schedule, options), **fields)
+
+
+def chosen_variants(options: Mapping[str, Any], request: BenchRequest, console: "Console") -> tuple["Techniques", ...]:
+    """The variants that --technique and --combine name."""
+    from perfkit.measure.bench import standing_refusal
+    from perfkit_cli.variants import combined, named_variants
+
+    named = named_variants(options["technique"])
+    if options["combine"] != "all":
+        return named
+    variants, left_out = combined(named, lambda technique: standing_refusal(request, technique))
+    for item in left_out:
+        console.out(f"left out: {item.variant}: {item.reason}")
+    return variants
+
+
+def refuse_energy(request: BenchRequest) -> None:
+    """A `UsageError` for a device without a counter of its energy."""
+    if request.schedule.energy_s and request.device != "cuda":
+        raise UsageError(
+            f"--energy reads the energy counter of an NVIDIA GPU, and the device is {request.device}: leave it out"
+        )
+
+
+def counting(device: str) -> Path:
+    """Nsight Compute, which counts on NVIDIA GPUs only."""
+    from perfkit.instruments.ncu import find_ncu
+
+    if device != "cuda":
+        raise UsageError(f"--counters reads the counters of an NVIDIA GPU, and the device is {device}: leave it out")
+    return find_ncu()
+
+
+def known_ceilings(request: BenchRequest, device_name: str, *, calibrate: bool, console: "Console") -> "DeviceCeilings":
+    """What the device can at most do, with every number of threads that the runs will use."""
+    from perfkit.measure.bench import ceilings_of
+    from perfkit_cli.lines import show_lines
+
+    with show_lines(console) as tell:
+        return ceilings_of(request, device_name, calibrate=calibrate, progress=tell)
+
+
+def command_line() -> str:
+    """This command, to be told in reports."""
+    return shlex.join(["perfkit", *sys.argv[1:]])
+
+
+def _schedule(schedule: Schedule, options: Mapping[str, Any]) -> Schedule:
+    changed: dict[str, Any] = {}
+    if "warmup" in options:
+        changed |= {"warmup": options["warmup"], "max_warmup": max(options["warmup"], DEFAULTS.max_warmup)}
+    if "steps" in options:
+        changed["timed"] = options["steps"] or DEFAULTS.timed
+    if "energy" in options:
+        changed["energy_s"] = ENERGY_S if options["energy"] else 0.0
+    return msgspec.structs.replace(schedule, **changed)
+
+
+def _workload(known: WorkloadSpec, options: Mapping[str, Any]) -> WorkloadSpec:
+    """A parameter that is not given is that of the same workload."""
+    from perfkit.workloads.table import WORKLOADS
+
+    named = parse_workload(options["workload"], WORKLOADS.names()) if "workload" in options else known
+    if named.name == known.name:
+        named = known.with_params(**named.params)
+    return named.with_params(**{name: options[name] for name in ("batch_size", "seq_len") if options.get(name)})

@@ -1,0 +1,97 @@
+"""The variants of suites side by side: of each its own figures, and what it gains over the baseline beside it."""
+
+from collections.abc import Callable, Sequence
+
+from perfkit.analysis.compare.figures import LESS, MORE, PEAK, STEP
+from perfkit.analysis.compare.sides import AT, Loaded
+from perfkit.analysis.model.comparison import Amount, ComparedFigure, ComparedVariant
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.suite import Variant
+from perfkit.record import Measurement
+
+SPEED_UP = "Speed-up"
+TIMES = "x"  # the unit of a speed-up
+
+_FREE = Missing(reason="no price was told")
+_Pick = Callable[[Variant], Amount]
+
+
+def compared_variants(sides: Sequence[Loaded]) -> tuple[ComparedVariant, ...]:
+    """Those that at least two suites have, in the order of the first that has them; none unless two are suites."""
+    names = dict.fromkeys(variant.name for side in sides for variant in side.variants)
+    found = []
+    for name in names:
+        given = [_named(side, name) for side in sides]
+        if sum(variant is not None for variant in given) > 1:
+            found.append(ComparedVariant(name=name, figures=_figures(given)))
+    return tuple(found)
+
+
+def only_in_one(sides: Sequence[Loaded]) -> dict[str, tuple[str, ...]]:
+    """By run the variants that no other suite has; empty unless two are suites."""
+    suites = [side for side in sides if side.variants]
+    if len(suites) < 2:
+        return {}
+    found = {}
+    for suite in suites:
+        others = {variant.name for other in suites if other is not suite for variant in other.variants}
+        if own := tuple(variant.name for variant in suite.variants if variant.name not in others):
+            found[suite.side.name.removesuffix(f"{AT}{suite.side.of}")] = own
+    return found
+
+
+def _named(side: Loaded, name: str) -> Variant | None:
+    return next((variant for variant in side.variants if variant.name == name), None)
+
+
+def _figures(given: Sequence[Variant | None]) -> tuple[ComparedFigure, ...]:
+    rates = {variant.throughput_unit for variant in given if variant is not None and variant.throughput_unit}
+    rate = rates.pop() if len(rates) == 1 else "units/s"
+    prices = {variant.cost.unit for variant in given if variant is not None and isinstance(variant.cost, Estimate)}
+    rows: list[tuple[str, str, str, _Pick]] = [
+        (STEP, "s", LESS, lambda variant: _estimated(variant.step_time)),
+        (SPEED_UP, TIMES, MORE, _speed_up),
+        ("Throughput", rate, MORE, lambda variant: _estimated(variant.throughput)),
+        (PEAK, "bytes", LESS, _peak),
+    ]
+    if len(prices) == 1:
+        rows.append(
+            ("Cost", prices.pop(), LESS, lambda variant: _estimated(variant.cost or Missing(reason="no price")))
+        )
+    made = [
+        ComparedFigure(
+            title=title, unit=unit, better=better, amounts=tuple(_amount(variant, pick) for variant in given)
+        )
+        for title, unit, better, pick in rows
+    ]
+    return tuple(figure for figure in made if any(amount.value is not None for amount in figure.amounts))
+
+
+def _amount(variant: Variant | None, pick: _Pick) -> Amount:
+    return Amount(value=None, reason="it has no such variant") if variant is None else pick(variant)
+
+
+def _estimated(figure: Estimate | Missing) -> Amount:
+    if isinstance(figure, Missing):
+        return Amount(value=None, reason=figure.reason)
+    return Amount(value=figure.value, low=figure.low, high=figure.high, source=figure.source)
+
+
+def _speed_up(variant: Variant) -> Amount:
+    """The inverse of the ratio of times, from pairs of processes beside each other."""
+    difference = variant.difference
+    if difference is None:
+        return Amount(value=None, reason="it is the baseline" if variant.is_baseline else variant.reason)
+    return Amount(
+        value=1 / difference.ratio,
+        low=None if difference.high is None else 1 / difference.high,
+        high=None if difference.low is None else 1 / difference.low,
+        source=f"{difference.verdict} against {difference.baseline} beside it",
+    )
+
+
+def _peak(variant: Variant) -> Amount:
+    peak = variant.peak_allocated
+    if isinstance(peak, Measurement):
+        return Amount(value=peak.value, source=peak.source)
+    return Amount(value=None, reason=peak.reason)

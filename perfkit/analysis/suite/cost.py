@@ -1,0 +1,28 @@
+"""What training costs, from the price of an hour and the throughput."""
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.suite.estimate import over_processes
+from perfkit.store.price import Price, counted
+
+
+def with_price(analysis: Analysis, price: Price) -> Analysis:
+    """The same analysis with the cost of each variant, with an interval where its throughput has one."""
+    return replace(
+        analysis,
+        price=price,
+        variants=tuple(replace(variant, cost=_cost(variant, price)) for variant in analysis.variants),
+    )
+
+
+def _cost(variant: Variant, price: Price) -> Estimate | Missing:
+    rate = variant.throughput
+    if isinstance(rate, Missing):
+        return rate
+    unit = variant.throughput_unit.removesuffix("/s")
+    costs = [price.cost(per_second, unit) for per_second in rate.per_process]
+    return over_processes(
+        costs, f"{price.currency} per {counted(unit)}".strip(), f"{price.label} / throughput", rate.how
+    )

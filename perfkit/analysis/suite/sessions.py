@@ -1,0 +1,42 @@
+"""How long the baselines' steps took in each session: the machine of another day may be another machine."""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from perfkit.analysis.model.suite import MeasuredSession
+from perfkit.analysis.suite.estimate import over_processes
+from perfkit.analysis.suite.runs import VariantRuns, step_series
+from perfkit.store.layout import Suite
+
+
+def sessions_of(suite: Suite, runs: Mapping[str, VariantRuns], baselines: Iterable[str]) -> tuple[MeasuredSession, ...]:
+    """Each session with what was run in it, in order."""
+    begins = [*(session.first_repeat for session in suite.sessions), None]
+    named = tuple(baselines)
+    return tuple(
+        _session(session.created_at, session.command, _between(runs, first, end), named)
+        for session, (first, end) in zip(suite.sessions, pairwise(begins), strict=True)
+    )
+
+
+def _session(
+    created_at: str, command: str, runs: Mapping[str, VariantRuns], baselines: tuple[str, ...]
+) -> MeasuredSession:
+    steps = {name: runs[name].steps(step_series) for name in baselines if name in runs}
+    return MeasuredSession(
+        created_at=created_at,
+        command=command,
+        variants=tuple(name for name, variant in runs.items() if variant.runs),
+        baseline_steps={name: over_processes(times, "s", "of this session") for name, times in steps.items() if times},
+    )
+
+
+def _between(runs: Mapping[str, VariantRuns], first: int | None, end: int | None) -> dict[str, VariantRuns]:
+    """The timed runs of repeats from `first` to before `end`."""
+    return {
+        name: VariantRuns(
+            name,
+            tuple(run for run in variant.timed if (first or 0) <= run.repeat and (end is None or run.repeat < end)),
+        )
+        for name, variant in runs.items()
+    }

@@ -1,0 +1,207 @@
+"""A suite that is there goes on after an interruption, or is added to, under the conditions of its first runs."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+import perfkit
+from perfkit.analysis.compare.environments import Effect, differences
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.machine import available_cores
+from perfkit.devices.wanted import find_device
+from perfkit.errors import UsageError
+from perfkit.files import write_json
+from perfkit.measure.bench import refusal_of, go_on, min_world_size
+from perfkit.measure.events import Event
+from perfkit.measure.here import environment_here
+from perfkit.measure.limits import check_limits, check_sampling
+from perfkit.measure.making import SuiteInMaking
+from perfkit.measure.schedule import Techniques, bench_schedule
+from perfkit.record import Environment, Status
+from perfkit.spec import LaunchSpec
+from perfkit.store.layout import CEILINGS_FILE, Session, Suite
+from perfkit.store.read import StoredSuite, read_suite, read_suite_file
+from perfkit.store.request import BenchRequest
+from perfkit.workloads.sources import changed_sources
+from perfkit.workloads.table import load_workload
+
+# What all variants of a suite have in common, beside the machine and the workload's own files.
+_CONDITIONS: dict[str, Callable[[BenchRequest], object]] = {
+    "workload": lambda request: request.workload.label,
+    "device": lambda request: request.device,
+    "devices": lambda request: request.device_count,
+    "cores": lambda request: request.cores,
+    "dtype": lambda request: request.dtype,
+    "seed": lambda request: request.seed,
+    "accumulate": lambda request: request.accumulation,
+    "world-size": lambda request: request.world_size or "as many as are needed",
+    "threads": lambda request: request.threads or "cores / ranks",
+    "memory-limit": lambda request: request.memory_limit_bytes or "none",
+    "warmup": lambda request: request.schedule.warmup,
+    "steps": lambda request: request.turns or "as many as pay",
+    "energy": lambda request: "yes" if request.schedule.energy_s else "no",
+}
+
+Ask = Callable[[LaunchSpec], Environment]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A suite that may go on: `request` is that of the session to come or, where it is not `new`, of its last one;
+    `gone` are the paths of the runs that are made anew."""
+
+    stored: StoredSuite
+    request: BenchRequest
+    gone: tuple[str, ...]
+    new: bool
+
+    @property
+    def whole(self) -> BenchRequest:
+        """With the variants of all sessions."""
+        earlier = (session.request for session in self.stored.suite.sessions)
+        all_of_it = (request.variants for request in (*earlier, self.request) if request is not None)
+        variants = [variant for variants in all_of_it for variant in variants]
+        return msgspec.structs.replace(self.request, variants=_once(variants))
+
+
+def suite_request(folder: Path) -> BenchRequest:
+    """What a suite was asked for first. Raises `UsageError` where it does not tell, `RunFormatError` for no suite."""
+    return _request(folder, read_suite_file(folder), 0)
+
+
+def to_resume(folder: Path, *, ask: Ask = environment_here) -> Opened:
+    """A suite that was interrupted: what has not ended is made anew, and its last session goes on.
+
+    Raises:
+        UsageError: this machine or the workload is another by now, with every key; nothing was touched.
+        RunFormatError: `folder` cannot be read.
+    """
+    stored = read_suite(folder)
+    _refuse_other(stored, _of_this_machine(suite_request(folder)), ask)
+    return Opened(stored, _request(folder, stored.suite, -1), _unfinished(stored), new=False)
+
+
+def to_grow(folder: Path, request: BenchRequest, *, failed: bool = False, ask: Ask = environment_here) -> Opened:
+    """A suite that more is asked of: the variants of `request`, those that never came to an end, and those that
+    `failed` where these are asked for.
+
+    `request` may differ from `suite_request` in how long is measured, and in nothing else. Raises what `to_resume`
+    does, and a `UsageError` where there is nothing to do.
+    """
+    check_limits(request.timeout_s, request.memory_limit_bytes)
+    check_sampling(request.rounds, request.precision, request.budget_s)
+    stored = read_suite(folder)
+    unfinished, broken = _unfinished(stored), _failed(stored) if failed else ()
+    gone = (*unfinished, *broken)
+    wanted = _once([*request.variants, *_again(stored, gone, broken)])
+    if not wanted:
+        raise UsageError(f"{folder}: no run of it has failed, and nothing else was asked for: name a --technique")
+    _refuse_other(stored, _of_this_machine(request), ask)
+    return Opened(stored, msgspec.structs.replace(request, variants=wanted), gone, new=True)
+
+
+def measure(
+    opened: Opened,
+    *,
+    command: str,
+    ceilings: DeviceCeilings | None,
+    progress: Callable[[Event], None],
+    ncu: Path | None = None,
+) -> Suite:
+    """Measure what is left. As in `perfkit.measure.bench.bench`, an interruption loses nothing that was measured."""
+    stored = opened.stored
+    ended = {run.variant for run in stored.runs if run.path not in opened.gone and run.run.status != Status.OK}
+    making = SuiteInMaking(stored.folder, stored.suite, ended)
+    making.remove(opened.gone)
+    if opened.new:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        session = Session(created_at=now, command=command, request=opened.request, first_repeat=making.next_repeat)
+        making.update(sessions=(*stored.suite.sessions, session))
+    if ceilings is not None:
+        write_json(stored.folder / CEILINGS_FILE, ceilings)
+    return go_on(making, progress, ncu)
+
+
+def _request(folder: Path, suite: Suite, session: int) -> BenchRequest:
+    request = suite.sessions[session].request if suite.sessions else None
+    if request is None:
+        raise UsageError(
+            f"{folder} does not tell what it was asked for: an older perfkit or a watched loop has written it; measure "
+            "a suite of its own with --out, and hold both against each other with `perfkit compare`"
+        )
+    return request
+
+
+def _of_this_machine(request: BenchRequest) -> BenchRequest:
+    device = find_device(request.device)
+    return msgspec.structs.replace(request, device_count=device.visible, cores=available_cores())
+
+
+def _refuse_other(stored: StoredSuite, now: BenchRequest, ask: Ask) -> None:
+    differing = tuple(_differing(stored, now, ask))
+    if differing:
+        keys = "".join(f"\n  {line}" for line in differing)
+        raise UsageError(
+            f"{stored.folder} was measured under other conditions, and what is measured now could not be compared with "
+            f"it:{keys}\nMeasure a suite of its own with --out, and hold both against each other: perfkit compare"
+        )
+
+
+def _differing(stored: StoredSuite, now: BenchRequest, ask: Ask) -> Iterator[str]:
+    """Each key of the conditions in which a suite and what is asked for now differ, with both values."""
+    before = _request(stored.folder, stored.suite, 0)
+    if stored.suite.perfkit != perfkit.__version__:
+        yield f"perfkit: {stored.suite.perfkit} -> {perfkit.__version__}"
+    for key, of in _CONDITIONS.items():
+        if of(before) != of(now):
+            yield f"{key}: {of(before)} -> {of(now)}"
+    load_workload(before.workload, device=before.device)
+    for name, (old, new) in changed_sources(before.workload.name, stored.suite.sources).items():
+        yield f"contents of {name}: {old} -> {new}"
+    # A process of a round is kept to some of the cores, and says so.
+    instrumented = (run for run in stored.runs if run.spec.passes)
+    told = ((run.spec.launch, rank.record.environment) for run in instrumented for rank in run.ranks[:1])
+    launch, environment = next(((each, where) for each, where in told if where is not None), (None, None))
+    if launch is not None and environment is not None:
+        yield from (str(entry) for entry in differences(environment, ask(launch)) if entry.effect is not Effect.NOTED)
+
+
+def _unfinished(stored: StoredSuite) -> tuple[str, ...]:
+    """The runs that were begun and did not end; the last may have left nothing."""
+    ended = {run.path for run in stored.runs if run.run.status != Status.INTERRUPTED}
+    return tuple(run.path for run in stored.suite.runs if run.path not in ended)
+
+
+def _failed(stored: StoredSuite) -> tuple[str, ...]:
+    fine = (Status.OK, Status.SKIPPED, Status.INTERRUPTED)
+    return tuple(run.path for run in stored.runs if run.run.status not in fine)
+
+
+def _again(stored: StoredSuite, gone: Iterable[str], broken: Iterable[str]) -> Iterator[Techniques]:
+    """The techniques of variants that have no first run without those that are `gone`, or whose run was `broken`, and
+    of those that are compared with one of them."""
+    suite, without, bad = stored.suite, set(gone), set(broken)
+    begun = {run.variant for run in suite.runs if run.path not in without}
+    names = {name for name in suite.variants if name not in begun}
+    names |= {run.variant for run in suite.runs if run.path in bad}
+    names |= {name for name in suite.variants if suite.baselines.get(name) in names}
+    known = {
+        run.spec.variant: run.spec.techniques
+        for place in range(len(suite.sessions))
+        for run in bench_schedule(_request(stored.folder, suite, place), min_world_size, refusal_of).runs
+    }
+    found = [known[name] for name in suite.variants if name in names]
+    yield from filter(None, found)  # with their baselines
+    if not any(found):
+        yield from found
+
+
+def _once(variants: Iterable[Techniques]) -> tuple[Techniques, ...]:
+    seen: list[Techniques] = []
+    for variant in variants:  # their parameters are no keys of a dict
+        if variant not in seen:
+            seen.append(variant)
+    return tuple(seen)

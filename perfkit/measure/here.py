@@ -1,0 +1,42 @@
+"""Where a run would take place now, told by a process as a rank's would be: `python -m perfkit.measure.here DEVICE`.
+
+This process does not ask for itself, since it uses no GPU and has other variables and threads than a rank.
+"""
+
+import os
+import subprocess
+import sys
+
+import msgspec
+
+from perfkit.errors import PerfkitError
+from perfkit.measure.launch.ranks import rank_variables
+from perfkit.record import Environment
+from perfkit.spec import LaunchSpec
+
+
+def environment_here(launch: LaunchSpec) -> Environment:
+    """What rank 0 of such a launch would record of where it ran. A `PerfkitError` where that cannot be found out."""
+    command = [sys.executable, "-m", "perfkit.measure.here", launch.device, str(launch.threads or "")]
+    variables = {**os.environ, **rank_variables(launch, 0)}
+    answer = subprocess.run(command, capture_output=True, env=variables, check=False)
+    if answer.returncode != 0:
+        said = answer.stderr.decode(errors="replace").strip().splitlines()
+        raise PerfkitError(f"this machine could not be asked what it is: {said[-1] if said else 'no reason was given'}")
+    return msgspec.json.decode(answer.stdout.splitlines()[-1], type=Environment)
+
+
+def main() -> None:
+    """Entry point of that process."""
+    import torch
+
+    from perfkit.instruments.environment import environment
+
+    device, threads = sys.argv[1:]
+    if threads:
+        torch.set_num_threads(int(threads))
+    print(msgspec.json.encode(environment(torch.device(device))).decode())
+
+
+if __name__ == "__main__":
+    main()

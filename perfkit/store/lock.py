@@ -1,0 +1,46 @@
+"""One writer at a time in a suite's folder."""
+
+import errno
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from perfkit.errors import PerfkitError, UsageError
+from perfkit.store.layout import LOCK_FILE
+
+# What file systems that know no locks answer. Two writers there are not told.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Hold the folder, which is made if need be, for this process; the system lets go of it when the process ends.
+
+    A `UsageError` where another process holds it, a `PerfkitError` where it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)  # no child inherits it
+    except OSError as error:
+        raise PerfkitError(f"{folder} cannot be written ({error.strerror}): nothing was measured") from None
+    try:
+        _hold(folder, descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _hold(folder: Path, descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 200, 0).decode(errors="replace")
+        raise UsageError(f"{folder} is being written by another perfkit ({holder}): wait until it has ended") from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    os.truncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)

@@ -1,0 +1,54 @@
+"""What the machine costs, and with its speed what a token or sample costs."""
+
+import re
+
+from perfkit.errors import UsageError
+from perfkit.spec import Struct
+from perfkit.units import significant
+
+_HOUR_S = 3600.0
+_PRICE = re.compile(
+    r"(?P<symbol>[^\w\s.,/+-]?)\s*(?P<amount>\d+(?:\.\d+)?)\s*(?P<code>[A-Za-z]{3})?\s*/\s*(?:h|hr|hour)"
+)
+
+# So many units cost an amount that can be read.
+_UNITS = {"tokens": (1e6, "million tokens")}
+_OTHERS = 1e3
+
+
+class Price(Struct):
+    """What an hour costs of all that a run uses. `currency` is a sign (`$`), a code (`EUR`), or empty."""
+
+    per_hour: float
+    currency: str = ""
+
+    def cost(self, per_second: float, unit: str) -> float:
+        """Of as many units (`tokens`, `samples`) as `counted` says, at so many a second."""
+        return self.per_hour / _HOUR_S / per_second * _UNITS.get(unit, (_OTHERS, ""))[0]
+
+    def shown(self, amount: float) -> str:
+        """`$2.49`, `2.49 EUR`, `2.49`."""
+        if self.currency.isalpha():
+            return f"{significant(amount)} {self.currency}"
+        return f"{self.currency}{significant(amount)}"
+
+    @property
+    def label(self) -> str:
+        """As it may be given: `$2.49/h`."""
+        return f"{self.shown(self.per_hour)}/h"
+
+
+def counted(unit: str) -> str:
+    """How many of a unit a cost is of: `million tokens`, `thousand samples`."""
+    return _UNITS.get(unit, (0.0, f"thousand {unit}"))[1]
+
+
+def parse_price(text: str) -> Price:
+    """`2.49/h`, `$2.49/h`, `2.49EUR/h`; a `UsageError` for anything else."""
+    match = _PRICE.fullmatch(text.strip())
+    if match is None or (match["symbol"] and match["code"]):
+        raise UsageError(f"{text!r} is no price: expected an amount an hour such as 2.49/h or $2.49/h")
+    price = Price(per_hour=float(match["amount"]), currency=match["symbol"] or (match["code"] or "").upper())
+    if not price.per_hour:
+        raise UsageError(f"{text!r}: what costs nothing needs no price")
+    return price

@@ -1,0 +1,78 @@
+"""A suite that is killed goes on, and one that is there grows, with the real command line."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from perfkit.store.layout import SUITE_FILE
+from perfkit.store.read import read_suite
+
+TRAIN = """
+import torch
+
+import perfkit
+
+
+def build():
+    return perfkit.Workload(
+        name="tiny", unit="samples", units_per_batch=4,
+        build_model=lambda: torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+        make_batch=lambda generator: {"x": torch.randn(4, 8, generator=generator)},
+        loss=lambda model, batch: model(batch["x"]).square().mean(),
+    )
+"""
+FIRST = ("-w", "train.py:build", "-t", "amp", "--threads", "1", "--warmup", "2", "--steps", "4", "--rounds", "2")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "perfkit_cli", "bench", *arguments, "--no-calibrate"]
+
+
+def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def test_a_killed_suite_is_resumed_and_then_grows(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    killed = subprocess.Popen(command(*FIRST, "--out", "suite"), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    suite = tmp_path / "suite"
+    for _ in range(1200):  # until the baseline is done and amp has begun
+        if (suite / "amp/0/spec.json").exists():
+            break
+        time.sleep(0.05)
+    refused = bench(tmp_path, "--resume", "suite")
+    assert refused.returncode == 2
+    assert f"is being written by another perfkit (process {killed.pid}" in refused.stderr
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    baseline = (suite / "baseline/0/run.json").read_bytes()
+
+    resumed = bench(tmp_path, "--resume", "suite")
+    assert resumed.returncode == 0, resumed.stderr
+    assert (suite / "baseline/0/run.json").read_bytes() == baseline
+    stored = read_suite(suite)
+    assert sorted((run.variant, run.repeat) for run in stored.runs if run.run.turns) == [
+        (name, repeat) for name in ("amp", "baseline") for repeat in (2, 3)
+    ]
+    assert stored.suite.sampling is not None
+    assert stored.suite.sampling.ended == "2 rounds were asked for"
+
+    grown = bench(tmp_path, "--into", "suite", "-t", "inplace", "--rounds", "1", "--price", "$3.60/h")
+    assert grown.returncode == 0, grown.stderr
+    assert "of a thousand samples at $3.60/h" in " ".join(grown.stdout.split())
+    report = json.loads((suite / "report.json").read_text())
+    inplace = next(variant for variant in report["variants"] if variant["name"] == "inplace")
+    assert (inplace["difference"]["pairs"], inplace["parity"]["verdict"]) == (1, "equal")
+    assert inplace["cost"]["unit"] == "$ per thousand samples"
+    assert [session["variants"] for session in report["sessions"]] == [["baseline", "amp"], ["baseline", "inplace"]]
+
+    before = (suite / SUITE_FILE).read_bytes()
+    (tmp_path / "train.py").write_text(TRAIN + "\n")
+    refused = bench(tmp_path, "--into", "suite", "-t", "ckpt", "--seed", "1")
+    assert refused.returncode == 2
+    assert "  seed: 0 -> 1\n  contents of train.py: " in refused.stderr
+    assert (suite / SUITE_FILE).read_bytes() == before

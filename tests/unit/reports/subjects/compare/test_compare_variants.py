@@ -1,0 +1,55 @@
+"""Suites side by side, in words and as a table."""
+
+from pathlib import Path
+
+from perfkit.analysis.compare.runs import compare_runs
+from perfkit_reports.document.blocks import Table
+from perfkit_reports.document.document import Document
+from perfkit_reports.subjects.compare.document import document
+from tests.fixtures.suites import record, write_suite
+
+
+def suite(folder: Path, **steps: float) -> Path:
+    made = {name: [record(step_s * share) for share in (1.0, 1.01, 0.99)] for name, step_s in steps.items()}
+    return write_suite(folder, made)
+
+
+def compared(tmp_path: Path, before: dict[str, float], after: dict[str, float]) -> Document:
+    return document(compare_runs([suite(tmp_path / "a", **before), suite(tmp_path / "b", **after)]))
+
+
+def table(made: Document) -> list[list[str]]:
+    found = next(block for block in made.summary if isinstance(block, Table) and block.id == "variants")
+    return [
+        [f"{cell.text} | {cell.detail}".removesuffix(" | ") for cell in (column.cell(row) for column in found.columns)]
+        for row in found.rows
+    ]
+
+
+def test_how_many_variants_changed_and_which_the_most(tmp_path: Path) -> None:
+    made = compared(tmp_path, {"baseline": 0.1, "amp": 0.05, "ckpt": 0.12}, {"baseline": 0.1, "amp": 0.04, "lora": 0.1})
+    assert made.headline == (
+        "b against a: of 2 variants 1 faster, 1 not decided; it is amp, 20 % faster, 50.0 to 40.0 ms a step."
+    )
+    assert made.lead[0] == "The speed-up of amp went from 2.00× (2.00× to 2.00×) to 2.50× (2.50× to 2.50×)."
+    assert made.lead[1].startswith("b@baseline against a@baseline: ")
+    only = next(block for block in made.summary if block.id == "only-in-one")
+    assert only.lines == ("Only in a: ckpt.", "Only in b: lora.")
+
+
+def test_each_figure_has_its_interval_and_says_whether_it_is_decided(tmp_path: Path) -> None:
+    steps = table(compared(tmp_path, {"baseline": 0.1, "amp": 0.05}, {"baseline": 0.101, "amp": 0.05}))
+    assert steps[0] == [
+        "baseline", "Step time", "100 ms | 97.5 ms – 103 ms", "101 ms | 98.5 ms – 104 ms; +1.0 %, not decided",
+    ]  # fmt: skip
+    assert [row[:2] for row in steps] == [
+        ["baseline", "Step time"], ["baseline", "Throughput"],
+        ["amp", "Step time"], ["amp", "Speed-up"], ["amp", "Throughput"],
+    ]  # fmt: skip
+
+
+def test_single_processes_decide_nothing(tmp_path: Path) -> None:
+    one = write_suite(tmp_path / "a", {"baseline": [record(0.1)], "amp": [record(0.05)]})
+    two = write_suite(tmp_path / "b", {"baseline": [record(0.4)], "amp": [record(0.4)]})
+    made = document(compare_runs([one, two]))
+    assert made.headline == "b against a: of 2 variants 2 not decided."

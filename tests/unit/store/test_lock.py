@@ -1,0 +1,21 @@
+from pathlib import Path
+
+import pytest
+
+from perfkit.errors import PerfkitError, UsageError
+from perfkit.store.lock import sole_writer
+
+
+def test_a_second_writer_is_told_who_writes(tmp_path: Path) -> None:
+    folder = tmp_path / "suite"
+    second = pytest.raises(UsageError, match=r"is being written by another perfkit \(process \d+ on ")
+    with sole_writer(folder), second, sole_writer(folder):
+        pass
+    with sole_writer(folder):  # and when the first has ended it may
+        pass
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PerfkitError, match="cannot be written"), sole_writer(tmp_path / "file" / "suite"):
+        pass

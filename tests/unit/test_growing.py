@@ -1,0 +1,262 @@
+"""Suites that go on and grow, with runs that end at once."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import perfkit
+from perfkit import growing
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.errors import UsageError
+from perfkit.files import read_json, write_json
+from perfkit.growing import to_grow, to_resume
+from perfkit.measure import making
+from perfkit.measure.bench import bench
+from perfkit.record import Environment, RankRecord, Run, Samples, Status, measured
+from perfkit.spec import RunSpec, WorkloadSpec, parse_variants
+from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite
+from perfkit.store.read import read_suite
+from perfkit.store.request import BenchRequest
+from tests.fixtures.suites import NO_MEMORY
+
+HERE = Environment(
+    hostname="a", platform="Linux", python="3.11", torch="2.13", device="cpu", device_name="a CPU", device_count=1
+)
+REQUEST = BenchRequest(
+    workload=WorkloadSpec(name="gpt", params={"size": "nano"}),
+    variants=tuple(parse_variants("amp,ckpt")),
+    device="cpu",
+    device_count=1,
+    cores=2,
+    threads=1,
+    rounds=0,
+)
+
+
+class Killed(BaseException):
+    """As `kill -9`, after which nothing is tidied up."""
+
+
+class Machine:
+    """Processes that write a record at once, with steps of `step_s`. `ends` has how runs of a variant end, `log` what
+    was run: `amp` with the machine to itself, `amp+baseline` by turns. `kill_at` is the place in the log of the run at
+    which all is killed, once it has been announced."""
+
+    def __init__(self) -> None:
+        self.step_s = 0.1
+        self.ends: dict[str, Status] = {}
+        self.log: list[str] = []
+        self.kill_at: int | None = None
+
+    def launch(self, spec: RunSpec, folder: Path, report: object, **_: object) -> Run:
+        write_json(folder / SPEC_FILE, spec)
+        self._happens(spec.variant)
+        return self._write(spec, folder)
+
+    def step_by_turns(self, teams: list[making.Team], **_: object) -> None:
+        self._happens(" ".join(sorted(team.label for team in teams)))
+        for team in teams:
+            self._write(team.spec, team.folder)
+
+    def _happens(self, what: str) -> None:
+        self.log.append(what)
+        if self.kill_at == len(self.log):
+            raise Killed
+
+    def _write(self, spec: RunSpec, folder: Path) -> Run:
+        status = self.ends.get(spec.variant, Status.OK)
+        samples = Samples(wall_s=(self.step_s,) * 4) if status == Status.OK else Samples()
+        record = RankRecord(
+            rank=0,
+            world_size=1,
+            status=status,
+            samples=samples,
+            steady=True,
+            environment=HERE,
+            losses=(2.0, 1.0),
+            memory=msgspec.structs.replace(NO_MEMORY, rss=measured(1e6, "bytes", "getrusage")),
+        )
+        run = Run(status=status, reason="" if status == Status.OK else "too long")
+        write_json(folder / RUN_FILE, run)
+        write_json(folder / "rank0/record.json", record)
+        return run
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(making, "launch", made.launch)
+    monkeypatch.setattr(making, "step_by_turns", made.step_by_turns)
+    monkeypatch.setattr(growing, "available_cores", lambda: 2)
+    return made
+
+
+def started(folder: Path, **changes: object) -> Path:
+    request = msgspec.structs.replace(REQUEST, **changes)
+    bench(request, folder, command="perfkit bench", ceilings=None, progress=lambda _: None)
+    return folder
+
+
+def grown(folder: Path, text: str = "", *, failed: bool = False, **changes: object) -> Analysis:
+    variants = tuple(parse_variants(text)) if text else ()
+    request = msgspec.structs.replace(growing.suite_request(folder), variants=variants, **changes)
+    opened = to_grow(folder, request, failed=failed, ask=lambda _: HERE)
+    growing.measure(opened, command="perfkit bench --into", ceilings=None, progress=lambda _: None)
+    return analyse(folder)
+
+
+def resumed(folder: Path) -> Analysis:
+    opened = to_resume(folder, ask=lambda _: HERE)
+    growing.measure(opened, command="perfkit bench --resume", ceilings=None, progress=lambda _: None)
+    return analyse(folder)
+
+
+def of(analysis: Analysis, name: str) -> Variant:
+    return next(variant for variant in analysis.variants if variant.name == name)
+
+
+def test_a_variant_is_added_beside_the_baseline_of_now_and_not_that_of_another_day(
+    machine: Machine, tmp_path: Path
+) -> None:
+    suite = started(tmp_path / "s")
+    machine.log.clear()
+    machine.step_s = 0.3  # the machine of another day
+    analysis = grown(suite, "flash")
+    assert machine.log == ["baseline", "flash"]
+    flash = of(analysis, "flash").difference
+    assert flash is not None
+    assert (flash.ratio, flash.pairs) == (pytest.approx(1.0), 1)
+    runs = read_suite(suite).runs
+    assert [(run.variant, run.repeat, bool(run.spec.passes)) for run in runs[3:]] == [
+        ("baseline", 1, False),
+        ("flash", 1, True),
+    ]
+    assert of(analysis, "flash").parity.basis != "there is no baseline to compare with"  # losses are those of then
+    first, second = analysis.sessions
+    assert (first.variants, second.variants) == (("baseline", "amp", "ckpt"), ("baseline", "flash"))
+    assert [session.baseline_steps["baseline"].value for session in analysis.sessions] == [0.1, 0.3]
+
+
+def test_rounds_are_of_what_was_added_with_its_baseline(machine: Machine, tmp_path: Path) -> None:
+    suite = started(tmp_path / "s", rounds=2)
+    machine.log.clear()
+    analysis = grown(suite, "flash,inplace", rounds=3)
+    assert machine.log == ["flash", "inplace", *["baseline flash inplace"] * 3]
+    assert analysis.sampling is not None
+    assert (analysis.sampling.rounds, analysis.sampling.ended) == (5, "3 rounds were asked for")
+    again = grown(suite, "amp", rounds=1)  # one that is there is measured further
+    assert machine.log[-1] == "amp baseline"
+    difference = of(again, "amp").difference
+    assert difference is not None
+    assert difference.pairs == 3
+
+
+def test_what_an_interruption_left_is_done_and_nothing_twice(machine: Machine, tmp_path: Path) -> None:
+    machine.kill_at = 2
+    with pytest.raises(Killed):
+        started(tmp_path / "s", rounds=3)
+    machine.kill_at = 5  # in the second round
+    with pytest.raises(Killed):
+        resumed(tmp_path / "s")
+    assert machine.log == ["baseline", "amp", "amp", "ckpt", "amp baseline ckpt"]
+    machine.kill_at = None
+    moved = (tmp_path / "s").rename(tmp_path / "moved")
+    analysis = resumed(moved)
+    assert machine.log[5:] == ["amp baseline ckpt"] * 3
+    assert {variant.status for variant in analysis.variants} == {Status.OK}
+    assert analysis.sampling is not None
+    assert (analysis.sampling.rounds, analysis.sampling.ended) == (3, "3 rounds were asked for")
+    assert len(analysis.sessions) == 1
+    assert resumed(moved).sampling == analysis.sampling  # nothing is left
+    assert len(machine.log) == 8
+
+
+def test_what_failed_is_repeated_with_more_time_and_the_rest_is_kept(machine: Machine, tmp_path: Path) -> None:
+    machine.ends = {"ckpt": Status.TIMEOUT}
+    suite = started(tmp_path / "s")
+    with pytest.raises(UsageError, match="no run of it has failed, and nothing else was asked for"):
+        grown(suite, timeout_s=1200.0)
+    machine.ends, machine.log = {}, []
+    analysis = grown(suite, failed=True, timeout_s=1200.0)
+    assert machine.log == ["baseline", "ckpt"]
+    assert of(analysis, "ckpt").status == Status.OK
+    assert [(run.repeat, run.spec.launch.timeout_s) for run in read_suite(suite).runs if run.variant == "ckpt"] == [
+        (1, 1200.0)
+    ]
+    assert not (suite / "ckpt/0").exists()
+
+
+def test_with_a_baseline_that_failed_all_that_is_compared_with_it_is_measured_again(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.ends = {"baseline": Status.CRASHED}
+    suite = started(tmp_path / "s", rounds=1)
+    machine.ends, machine.log = {}, []
+    analysis = grown(suite, failed=True)
+    assert machine.log == ["baseline", "amp baseline ckpt"]
+    assert of(analysis, "amp").difference is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "here", "told"),
+    [
+        ({"dtype": "bf16"}, HERE, "dtype: fp32 -> bf16"),
+        ({"seed": 3}, HERE, "seed: 0 -> 3"),
+        ({"threads": 2}, HERE, "threads: 1 -> 2"),
+        ({"accumulation": 2}, HERE, "accumulate: 1 -> 2"),
+        ({"workload": WorkloadSpec(name="resnet")}, HERE, "workload: gpt:size=nano -> resnet"),
+        ({}, msgspec.structs.replace(HERE, torch="2.14"), "torch: 2.13 -> 2.14"),
+        ({}, msgspec.structs.replace(HERE, device_name="another"), "device_name: a CPU -> another"),
+    ],
+)
+def test_other_conditions_are_refused_by_name(
+    machine: Machine, tmp_path: Path, changes: dict[str, object], here: Environment, told: str
+) -> None:
+    suite = started(tmp_path / "s")
+    before = (suite / SUITE_FILE).read_bytes()
+    request = msgspec.structs.replace(REQUEST, variants=tuple(parse_variants("flash")), **changes)
+    with pytest.raises(UsageError, match="was measured under other conditions") as refused:
+        to_grow(suite, request, ask=lambda _: here)
+    assert told in str(refused.value).splitlines()[1]
+    assert (suite / SUITE_FILE).read_bytes() == before
+    if not changes:
+        with pytest.raises(UsageError, match=told.partition(":")[0]):
+            to_resume(suite, ask=lambda _: here)
+
+
+def rewritten(suite: Path, change: Callable[[Suite], Suite]) -> Path:
+    write_json(suite / SUITE_FILE, change(read_json(suite / SUITE_FILE, Suite)))
+    return suite
+
+
+def test_another_perfkit_and_a_suite_that_does_not_tell_are_refused(machine: Machine, tmp_path: Path) -> None:
+    suite = rewritten(started(tmp_path / "s"), lambda old: msgspec.structs.replace(old, perfkit="0.0.1"))
+    with pytest.raises(UsageError, match=f"perfkit: 0.0.1 -> {perfkit.__version__}"):
+        resumed(suite)
+    rewritten(suite, lambda old: msgspec.structs.replace(old, sessions=()))
+    with pytest.raises(UsageError, match="does not tell what it was asked for"):
+        resumed(suite)
+
+
+def test_a_workload_that_has_changed_since_is_refused_with_its_file(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "sizes.py").write_text("WIDTH = 8\n")
+    train = tmp_path / "train.py"
+    train.write_text(
+        "import torch\nimport perfkit\nfrom sizes import WIDTH\n\n\ndef build():\n"
+        "    return perfkit.Workload(name='w', unit='samples', units_per_batch=1,\n"
+        "        build_model=lambda: torch.nn.Linear(WIDTH, 1), make_batch=lambda generator: {},\n"
+        "        build_optimizer=lambda model: None, loss=lambda model, batch: None)\n"
+    )
+    workload = WorkloadSpec(name=f"{train}:build")
+    from perfkit.workloads.table import load_workload
+
+    load_workload(workload)
+    suite = started(tmp_path / "s", workload=workload)
+    assert sorted(read_suite(suite).suite.sources) == ["sizes.py", "train.py"]
+    grown(suite, "ckpt")
+    (tmp_path / "sizes.py").write_text("WIDTH = 9\n")
+    with pytest.raises(UsageError, match=r"contents of sizes\.py: [0-9a-f]{12} -> [0-9a-f]{12}"):
+        grown(suite, "flash")
