@@ -51,6 +51,8 @@ def given(ctx: click.Context, names: Iterable[str] = ASKED) -> dict[str, Any]:
 def with_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequest:
     """`request` with what these options say in place of its own."""
     fields = {field: options[name] for name, field in _FIELDS.items() if name in options}
+    if "rounds" not in options and ("precision" in options or "budget" in options):
+        fields["rounds"] = None  # a number of rounds would stand in for them
     if "device" in options:
         fields["device"] = find_device(options["device"]).kind
     if any(name in options for name in _WORKLOAD):

@@ -139,7 +139,7 @@ def _memory(comparison: Comparison) -> Section | None:
 
 
 def _revision(side: Side) -> str:
-    return (side.environment.git_revision or "")[:12] if side.environment else ""
+    return (side.environment.git_revision or "") if side.environment else ""
 
 
 _RUNS: tuple[Column[Side], ...] = (

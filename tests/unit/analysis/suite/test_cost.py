@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.cost import with_price
+from perfkit.record import Samples, Status
+from perfkit.store.price import Price
+from perfkit.store.read import keep_price
+from perfkit_reports.document.blocks import Table
+from perfkit_reports.subjects.suite.document import document
+from tests.fixtures.suites import record, write_suite
+
+PRICE = Price(per_hour=3.6, currency="$")  # 0.001 a second
+
+
+def suite(folder: Path) -> Path:
+    """8 samples in 0.1 s and in 0.05 s, and a variant that did not get to its first step."""
+    failed = record(status=Status.FAILED, reason="ValueError", samples=Samples())
+    runs = {"baseline": [record(0.1), record(0.11)], "amp": [record(0.05)], "ckpt": [failed]}
+    return write_suite(folder, runs)
+
+
+def test_a_thousand_samples_cost_what_the_machine_does_in_the_time_that_they_take(tmp_path: Path) -> None:
+    baseline, amp, ckpt = with_price(analyse(suite(tmp_path)), PRICE).variants
+    assert isinstance(baseline.cost, Estimate)
+    assert baseline.cost.per_process == (pytest.approx(0.0125), pytest.approx(0.01375))
+    assert baseline.cost.unit == "$ per thousand samples"
+    assert baseline.cost.low is not None
+    assert isinstance(amp.cost, Estimate)
+    assert amp.cost.value == pytest.approx(0.001 * 1000 * 0.05 / 8)
+    assert ckpt.cost == Missing(reason="failed: ValueError")
+
+
+def test_a_price_that_was_told_is_kept_and_shown(tmp_path: Path) -> None:
+    folder = suite(tmp_path)
+    assert analyse(folder).price is None
+    keep_price(folder, PRICE)
+    analysis = analyse(folder)
+    assert analysis.price == PRICE
+    made = document(analysis)
+    table = next(block for block in made.summary if isinstance(block, Table) and block.id == "variants")
+    column = next(column for column in table.columns if column.title == "Cost")
+    assert [column.cell(variant).text for variant in analysis.variants] == ["$0.0131", "$0.00625", "–"]
+    assert "Costs are of a thousand samples at $3.60/h, the price of all that a run uses." in table.caption
+    rows = next(data for data in made.data if data.name == "variants").rows()
+    assert [row["cost_unit"] for row in rows] == ["$ per thousand samples"] * 2 + [None]

@@ -1,0 +1,35 @@
+import pytest
+
+from perfkit.spec import Schedule, WorkloadSpec
+from perfkit.store.request import BenchRequest
+from perfkit_cli.bench_request import with_options
+
+WORKLOAD = WorkloadSpec(name="gpt", params={"size": "nano", "batch_size": 4})
+REQUEST = BenchRequest(workload=WORKLOAD, variants=(), device="cpu", device_count=1, cores=2, rounds=3, seed=7)
+
+
+def test_what_is_not_given_stays() -> None:
+    assert with_options(REQUEST, {}) == REQUEST
+    changed = with_options(REQUEST, {"timeout": 1200.0, "steps": 9, "warmup": 40})
+    assert (changed.timeout_s, changed.turns, changed.seed) == (1200.0, 9, 7)
+    assert changed.schedule == Schedule(warmup=40, max_warmup=40, timed=9)
+
+
+@pytest.mark.parametrize(
+    ("options", "params"),
+    [
+        ({"batch_size": 8}, {"size": "nano", "batch_size": 8}),
+        ({"workload": "gpt"}, {"size": "nano", "batch_size": 4}),
+        ({"workload": "gpt:size=small"}, {"size": "small", "batch_size": 4}),
+        ({"workload": "resnet", "batch_size": 2}, {"batch_size": 2}),
+    ],
+)
+def test_parameters_that_are_not_given_are_those_of_the_same_workload(
+    options: dict[str, object], params: dict[str, object]
+) -> None:
+    assert with_options(REQUEST, options).workload.params == params
+
+
+def test_a_precision_takes_the_place_of_a_number_of_rounds() -> None:
+    assert with_options(REQUEST, {"precision": 0.02}).rounds is None
+    assert with_options(REQUEST, {"precision": 0.02, "rounds": 1}).rounds == 1
