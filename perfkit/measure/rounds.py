@@ -133,7 +133,9 @@ class _Rounds:
         if not self._open():
             return f"every interval is within {percent(self.request.precision)}"
         if rounds is not None:
-            return "" if done < rounds else f"{rounds} rounds were asked for"
+            return (
+                "" if done < rounds else "1 round was asked for" if rounds == 1 else f"{rounds} rounds were asked for"
+            )
         return "" if self._next(spent_s) else f"the budget of {seconds(self._budget_s)} is used up"
 
     def _next(self, spent_s: float) -> list[str]:

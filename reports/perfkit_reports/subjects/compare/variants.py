@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from perfkit import units
-from perfkit.analysis.compare.figures import STEP
+from perfkit.analysis.compare.figures import PEAK, STEP
 from perfkit.analysis.compare.sides import AT
-from perfkit.analysis.compare.variants import SPEED_UP
+from perfkit.analysis.compare.variants import SPEED_UP, TIMES
 from perfkit.analysis.compare.verdict import faster_or_slower, from_to
 from perfkit.analysis.model.comparison import Amount, ComparedFigure, ComparedVariant, Comparison
-from perfkit_reports.cells import times
+from perfkit_reports.cells import signed, span, times
 from perfkit_reports.document.blocks import Block, Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
@@ -43,13 +42,14 @@ def headline(comparison: Comparison) -> str:
     if not steps or len(comparison.sides) != 2:
         return ""
     decided = [(name, before, after) for name, before, after in steps if is_decided(before, after)]
+    against = f"{_of(comparison, 1)} against {_of(comparison, 0)}"
+    if not decided:
+        return f"{against}: whether any of {len(steps)} variants is faster or slower is not decided"
     slower = sum(_value(after) > _value(before) for _, before, after in decided)
     told = [f"{count} {word}" for count, word in ((slower, "slower"), (len(decided) - slower, "faster")) if count]
     if rest := len(steps) - len(decided):
         told.append(f"{rest} not decided")
-    said = f"{_of(comparison, 1)} against {_of(comparison, 0)}: of {len(steps)} variants {', '.join(told)}"
-    if not decided:
-        return said
+    said = f"{against}: of {len(steps)} variants {', '.join(told)}"
     name, before, after = max(decided, key=lambda each: abs(math.log(_value(each[2]) / _value(each[1]))))
     most = f"{faster_or_slower(_value(before), _value(after))}, {from_to(_value(before), _value(after))} a step"
     return f"{said}; {'most' if len(decided) > 1 else 'it is'} {name}, {most}"
@@ -117,18 +117,21 @@ def _cell(place: int) -> Callable[[_Row], Cell]:
 
 def _amount(figure: ComparedFigure, place: int) -> Cell:
     cell, amount, first = figures.amount_cell(figure, place), figure.amounts[place], figure.amounts[0]
-    if amount.value is None:
+    if amount.value is None or figure.title == PEAK:  # which is counted, and has no interval
         return cell
-    parts = []
-    if amount.low is not None and amount.high is not None:
-        parts.append(f"{figures.told(amount.low, figure.unit)} – {figures.told(amount.high, figure.unit)}")
-    if place and first.value:
-        exact = first.low is None and amount.low is None and figure.unit == "bytes"
-        open_ = not exact and not is_decided(first, amount)
-        change = units.signed_percent(amount.value / first.value - 1)
-        parts.append(f"{change}, not decided" if open_ else change)
-        cell = replace(cell, tone="unsure") if open_ else cell
-    return replace(cell, detail="; ".join(parts))
+    interval = "no interval" if amount.low is None or amount.high is None else _span(figure, amount.low, amount.high)
+    if not place or not first.value:
+        return replace(cell, detail=interval)
+    change = signed(amount.value / first.value - 1)
+    if is_decided(first, amount):
+        return replace(cell, detail=f"{interval}, {change}")
+    return replace(cell, detail=f"{interval}, {change}: not decided", tone="unsure")
+
+
+def _span(figure: ComparedFigure, low: float, high: float) -> str:
+    shown = figures.told(high, figure.unit)
+    unit = "×" if figure.unit == TIMES else f" {shown.rpartition(' ')[2]}"
+    return span(figures.told(low, figure.unit), shown, unit)
 
 
 def _with_interval(amount: Amount) -> str:

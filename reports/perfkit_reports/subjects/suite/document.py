@@ -77,7 +77,7 @@ def _sampled(analysis: Analysis) -> Iterator[str]:
     if sampling is None:
         yield "Each variant ran once: times are those of one process, alone on the machine."
     elif sampling.rounds:
-        ended = f": {sampling.ended}" if sampling.ended else ""
+        ended = f": {sampling.ended}" if sampling.ended and len(analysis.sessions) < 2 else ""
         rounds = "1 round" if sampling.rounds == 1 else f"{sampling.rounds:,} rounds"
         yield f"Times are from {rounds} of processes in {seconds(sampling.seconds)}{ended}."
 

@@ -40,7 +40,7 @@ def test_how_many_variants_changed_and_which_the_most(tmp_path: Path) -> None:
 def test_each_figure_has_its_interval_and_says_whether_it_is_decided(tmp_path: Path) -> None:
     steps = table(compared(tmp_path, {"baseline": 0.1, "amp": 0.05}, {"baseline": 0.101, "amp": 0.05}))
     assert steps[0] == [
-        "baseline", "Step time", "100 ms | 97.5 ms – 103 ms", "101 ms | 98.5 ms – 104 ms; +1.0 %, not decided",
+        "baseline", "Step time", "100 ms | 97.5–103 ms", "101 ms | 98.5–104 ms, +1.0 %: not decided",
     ]  # fmt: skip
     assert [row[:2] for row in steps] == [
         ["baseline", "Step time"], ["baseline", "Throughput"],
@@ -52,4 +52,4 @@ def test_single_processes_decide_nothing(tmp_path: Path) -> None:
     one = write_suite(tmp_path / "a", {"baseline": [record(0.1)], "amp": [record(0.05)]})
     two = write_suite(tmp_path / "b", {"baseline": [record(0.4)], "amp": [record(0.4)]})
     made = document(compare_runs([one, two]))
-    assert made.headline == "b against a: of 2 variants 2 not decided."
+    assert made.headline == "b against a: whether any of 2 variants is faster or slower is not decided."
