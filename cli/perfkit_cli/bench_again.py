@@ -1,5 +1,6 @@
 """`perfkit bench --into` and `--resume`: a suite that is there."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,6 @@ from perfkit_cli.bench_request import (
     refuse_energy,
     with_options,
 )
-from perfkit_cli.folders import refuse_impossible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +45,8 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
         if options["retry"] is None and not given(ctx, ("technique",)):
             raise UsageError("--into adds to a suite: name a --technique, or --retry failed")
     device = suite_request(folder).device
-    refuse_impossible(folder)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{folder}: you may not write to it; copy the suite to where you may, and name the copy")
     ncu = counting(device) if options["counters"] else None
 
     def work() -> None:

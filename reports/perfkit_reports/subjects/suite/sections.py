@@ -191,7 +191,7 @@ def _environment(analysis: Analysis) -> Section:
 
 _SESSIONS: tuple[Column[MeasuredSession], ...] = (
     Column("Session", lambda session: Cell(session.created_at[:16].replace("T", " ")), numeric=False),
-    Column("Timed in it", lambda session: Cell(", ".join(session.variants) or NOTHING), numeric=False, wrap=True),
+    Column("Run in it", lambda session: Cell(", ".join(session.variants) or NOTHING), numeric=False, wrap=True),
     Column("Step of the baseline in it", lambda session: _baseline_step(session), numeric=False),
     Column("Command", lambda session: Cell(session.command), numeric=False, wrap=True, code=True),
 )
