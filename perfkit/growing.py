@@ -14,7 +14,7 @@ from perfkit.devices.machine import available_cores
 from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
 from perfkit.files import write_json
-from perfkit.measure.bench import refusal_of, go_on, min_world_size
+from perfkit.measure.bench import go_on, min_world_size, refusal_of
 from perfkit.measure.events import Event
 from perfkit.measure.here import environment_here
 from perfkit.measure.limits import check_limits, check_sampling

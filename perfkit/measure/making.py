@@ -70,10 +70,11 @@ class SuiteInMaking:
         self.update(sessions=(*before, msgspec.structs.replace(last, **fields)))
 
     def plan(self, schedule: BenchSchedule) -> None:
-        """Enter what is to be run beside what was."""
-        begun = dict.fromkeys(run.variant for run in self.suite.runs)
+        """Enter what is to be run beside what was; what was only asked for, such as a size to be found, goes."""
+        begun = {run.variant for run in self.suite.runs}
+        kept = [name for name in self.suite.variants if name in begun or name in schedule.variants]
         self.update(
-            variants=tuple(dict.fromkeys((*begun, *schedule.variants))),
+            variants=tuple(dict.fromkeys((*kept, *schedule.variants))),
             baselines={**self.suite.baselines, **schedule.baselines},
         )
 

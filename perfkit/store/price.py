@@ -12,7 +12,7 @@ _PRICE = re.compile(
 )
 
 # So many units cost an amount that can be read.
-_UNITS = {"tokens": (1e6, "million tokens")}
+_UNITS = {"tokens": (1e6, "1M tokens")}
 _OTHERS = 1e3
 
 
@@ -39,8 +39,8 @@ class Price(Struct):
 
 
 def counted(unit: str) -> str:
-    """How many of a unit a cost is of: `million tokens`, `thousand samples`."""
-    return _UNITS.get(unit, (0.0, f"thousand {unit}"))[1]
+    """How many of a unit a cost is of: `1M tokens`, `1k samples`."""
+    return _UNITS.get(unit, (0.0, f"1k {unit}"))[1]
 
 
 def parse_price(text: str) -> Price:

@@ -197,6 +197,7 @@ def test_with_a_baseline_that_failed_all_that_is_compared_with_it_is_measured_ag
     machine.ends, machine.log = {}, []
     analysis = grown(suite, failed=True)
     assert machine.log == ["baseline", "amp baseline ckpt"]
+    assert [variant.name for variant in analysis.variants] == ["baseline", "amp", "ckpt"]
     assert of(analysis, "amp").difference is not None
 
 

@@ -114,7 +114,7 @@ def cost(variant: Variant, price: Price) -> Cell:
 
 
 def cost_unit(variant: Variant) -> str:
-    """What a cost is of: `million tokens`."""
+    """What a cost is of: `1M tokens`."""
     return counted(throughput_unit(variant).removesuffix("/s"))
 
 

@@ -66,15 +66,14 @@ def _throughput(variants: Sequence[Variant]) -> Column[Variant]:
 
 
 def _cost(analysis: Analysis) -> Iterator[Column[Variant]]:
+    """With what it is of in the title, where that is the same for all."""
     price = analysis.price
     if price is None:
         return
     of = dict.fromkeys(cells.cost_unit(variant) for variant in analysis.variants if is_measured(variant))
-    yield _of_measured(
-        "Cost",
-        lambda variant: cells.cost(variant, price),
-        help=f"of a {' or '.join(of) or 'unit'}, at {price.label}, whatever part of it a variant uses",
-    )
+    title = f"{price.currency or 'Cost'}/{next(iter(of))}" if len(of) == 1 else "Cost"
+    told = f"at {price.label}, the price of all that a run uses, whatever part of it a variant needs"
+    yield _of_measured(title, lambda variant: cells.cost(variant, price), help=f"cost {told}")
 
 
 _BRIEF = {"weight": Weight.BRIEF}

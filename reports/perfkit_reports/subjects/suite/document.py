@@ -94,7 +94,7 @@ def _sessions(analysis: Analysis) -> Iterator[str]:
 def _priced(analysis: Analysis) -> Iterator[str]:
     if analysis.price is not None:
         of = dict.fromkeys(cells.cost_unit(variant) for variant in analysis.variants if columns.is_measured(variant))
-        yield f"Costs are of a {' or '.join(of) or 'unit'} at {analysis.price.label}, the price of all that a run uses."
+        yield f"Costs are of {' or '.join(of) or 'unit'} at {analysis.price.label}, the price of all that a run uses."
 
 
 def _not_measured(analysis: Analysis) -> tuple[Text, ...]:

@@ -26,7 +26,7 @@ def test_a_thousand_samples_cost_what_the_machine_does_in_the_time_that_they_tak
     baseline, amp, ckpt = with_price(analyse(suite(tmp_path)), PRICE).variants
     assert isinstance(baseline.cost, Estimate)
     assert baseline.cost.per_process == (pytest.approx(0.0125), pytest.approx(0.01375))
-    assert baseline.cost.unit == "$ per thousand samples"
+    assert baseline.cost.unit == "$ per 1k samples"
     assert baseline.cost.low is not None
     assert isinstance(amp.cost, Estimate)
     assert amp.cost.value == pytest.approx(0.001 * 1000 * 0.05 / 8)
@@ -41,8 +41,8 @@ def test_a_price_that_was_told_is_kept_and_shown(tmp_path: Path) -> None:
     assert analysis.price == PRICE
     made = document(analysis)
     table = next(block for block in made.summary if isinstance(block, Table) and block.id == "variants")
-    column = next(column for column in table.columns if column.title == "Cost")
+    column = next(column for column in table.columns if column.title == "$/1k samples")
     assert [column.cell(variant).text for variant in analysis.variants] == ["$0.0131", "$0.00625", "–"]
-    assert "Costs are of a thousand samples at $3.60/h, the price of all that a run uses." in table.caption
+    assert "Costs are of 1k samples at $3.60/h, the price of all that a run uses." in table.caption
     rows = next(data for data in made.data if data.name == "variants").rows()
-    assert [row["cost_unit"] for row in rows] == ["$ per thousand samples"] * 2 + [None]
+    assert [row["cost_unit"] for row in rows] == ["$ per 1k samples"] * 2 + [None]
