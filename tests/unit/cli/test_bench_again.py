@@ -1,0 +1,55 @@
+"""`perfkit bench --into` and `--resume` that cannot be carried out: nothing is measured, nothing written."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from perfkit.files import write_json
+from perfkit.spec import WorkloadSpec
+from perfkit.store.layout import SUITE_FILE, Session, Suite
+from perfkit.store.request import BenchRequest
+
+REQUEST = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=1, cores=2)
+
+
+@pytest.fixture
+def suite(perfkit_in_process) -> Path:
+    made = Suite(
+        created_at="2026-01-01T00:00:00",
+        perfkit="0.0.1",
+        command="perfkit bench",
+        variants=("baseline",),
+        baselines={"baseline": "baseline"},
+        sessions=(Session(created_at="2026-01-01T00:00:00", command="perfkit bench", request=REQUEST),),
+    )
+    write_json(perfkit_in_process.folder / "s" / SUITE_FILE, made)
+    return perfkit_in_process.folder / "s"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("--resume", "s", "--steps", "3", "-t", "amp"),
+            "--resume takes its options from the suite: leave --steps, --technique out",
+        ),
+        (("--resume", "s", "--into", "s"), "--resume takes its options from the suite: leave --into out"),
+        (("--into", "s"), "--into adds to a suite: name a --technique, or --retry failed"),
+        (("--into", "s", "-t", "amp", "--out", "x"), "--into writes into the suite's own folder: leave --out out"),
+        (("--into", "s", "--retry", "failure"), "unknown value of --retry 'failure': did you mean 'failed'?"),
+        (("--retry", "failed"), "--retry failed repeats runs of a suite that is there: name it with --into FOLDER"),
+        (("--into", "none", "-t", "amp"), "none/suite.json: there is no such folder; expected the folder of a suite"),
+        (("--into", "s", "-t", "amp", "--price", "2.49"), "--price: '2.49' is no price"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_told(perfkit_in_process, suite: Path, arguments, told: str) -> None:
+    done = perfkit_in_process("bench", *arguments)
+    assert (done.returncode, done.stderr[: len(f"Error: {told}")]) == (2, f"Error: {told}")
+    assert sorted(path.name for path in suite.iterdir()) == [SUITE_FILE]
+
+
+def test_a_folder_that_may_not_be_written_is_told(perfkit_in_process, suite: Path, monkeypatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    done = perfkit_in_process("bench", "--resume", "s")
+    assert done.stderr == "Error: s: you may not write to it; copy the suite to where you may, and name the copy\n"
