@@ -8,6 +8,10 @@ from perfkit_reports.charts.frame import Figure, Trace, axis, byte_scale, figure
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import NEUTRAL, Style
 
+# Of more points only those are named whose names have room: a name takes such a part of the chart's sides.
+ALL_NAMED = 12
+_NAME_WIDTH, _NAME_HEIGHT = 0.2, 0.06
+
 
 @dataclass(frozen=True)
 class Point:
@@ -32,6 +36,7 @@ def chart(points: Sequence[Point], unit: str) -> Chart | None:
 
 def _figure(points: Sequence[Point], rate_unit: str) -> Figure:
     scale, unit = byte_scale(max(point.bytes for point in points))
+    named = _named(points)
     front = sorted((point.bytes / scale, point.rate) for point in points if point.on_front)
     traces = [
         scatter(
@@ -40,7 +45,7 @@ def _figure(points: Sequence[Point], rate_unit: str) -> Figure:
             [rate for _, rate in front],
             line={"color": NEUTRAL, "width": 1.5, "dash": "dot"},
         ),
-        *(_dot(point, scale) for point in points),
+        *(_dot(point, scale, named=point in named) for point in points),
     ]
     return figure(
         traces,
@@ -50,7 +55,22 @@ def _figure(points: Sequence[Point], rate_unit: str) -> Figure:
     )
 
 
-def _dot(point: Point, scale: float) -> Trace:
+def _named(points: Sequence[Point]) -> list[Point]:
+    """Those that get a name beside them: of many the front first, then the fastest, where no other name is."""
+    if len(points) <= ALL_NAMED:
+        return list(points)
+    width, height = (_range([getattr(point, what) for point in points])[1] for what in ("bytes", "rate"))
+    named: list[Point] = []
+    for point in sorted(points, key=lambda point: (not point.on_front, -point.rate)):
+        if all(
+            abs(point.bytes - other.bytes) > _NAME_WIDTH * width or abs(point.rate - other.rate) > _NAME_HEIGHT * height
+            for other in named
+        ):
+            named.append(point)
+    return named
+
+
+def _dot(point: Point, scale: float, *, named: bool) -> Trace:
     style = {"color": point.style.colour, "symbol": point.style.symbol}
     return scatter(
         "markers+text",
@@ -58,7 +78,7 @@ def _dot(point: Point, scale: float) -> Trace:
         [point.rate],
         [hover(point.name, *point.told)],
         name=safe(point.name),
-        text=[safe(point.name, 28)],
+        text=[safe(point.name, 28) if named else ""],
         textposition="top center",
         cliponaxis=False,
         error_y=_error(point),

@@ -126,6 +126,7 @@ def _trade_off(analysis: Analysis) -> Iterator[Section]:
     intro = (
         "Up and to the left is better.",
         f"The dotted line joins the variants that no other beats on both: {front}.",
+        *(["Where points crowd, names are told under the pointer."] if len(placed) > pareto.ALL_NAMED else []),
     )
     yield Section("tradeoff", title, (replace(drawn, weight=Weight.BRIEF),), nav="Trade-off", intro=intro)
 

@@ -107,7 +107,11 @@ def largest_gain(analysis: Analysis) -> Iterator[Tile]:
     gains = [finding for finding in analysis.findings if finding.expected_s is not None]
     if gains:
         best = max(gains, key=lambda finding: finding.expected_s or 0.0)
-        yield Tile("Largest gain found", Cell(units.seconds(best.expected_s or 0.0), detail=f"a step: {best.title}"))
+        others = {variant.name for variant in analysis.variants if not variant.is_baseline}
+        of = f" of {best.variant}" if best.variant in others and len(others) > 1 else ""
+        yield Tile(
+            "Largest gain found", Cell(units.seconds(best.expected_s or 0.0), detail=f"a step{of}: {best.title}")
+        )
 
 
 def what_was_found(analysis: Analysis, owner: str, nothing: str = "") -> Section:

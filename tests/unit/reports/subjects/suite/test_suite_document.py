@@ -51,7 +51,7 @@ def test_key_figures_are_those_of_the_winners(realistic: Analysis, nothing_measu
     assert tiles == {
         "Fastest": ("1.62×", "amp, 1.59–1.65×"),
         "Least memory": ("-54.0 %", "amp+ckpt, 190 MiB at the peak"),
-        "Largest gain found": ("76.6 ms", "a step: Train in bf16"),
+        "Largest gain found": ("76.6 ms", "a step of amp: Train in bf16"),
         "Variants": ("8", "6 ok, 1 skipped, 1 out of memory"),
     }
     assert [tile.title for tile in document(nothing_measured).tiles] == ["Variants"]
