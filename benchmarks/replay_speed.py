@@ -52,7 +52,7 @@ def main() -> None:
     replayed = told("graph and replay", lambda: replay(ops))
     assert replayed is not None
     told(f"what-if {given.change}", lambda: what_if(replayed, given.change))
-    told("stretches of the path", lambda: stretches(replayed, path_spans(replayed)))
+    told("stretches of the path", lambda: stretches(replayed, path_spans(replayed), idle.host))
 
 
 def _memory(of: str) -> float:

@@ -4,13 +4,12 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfkit.analysis.model.replay import HOST, WAITS
 from perfkit.analysis.replay.path_spans import KINDS, PathSpans
 from perfkit.analysis.replay.replay import Replayed
 from perfkit.analysis.trace.intervals import ascending, overlaps
-from perfkit.analysis.trace.places import Host, Stretches
+from perfkit.analysis.trace.places import Host, Places, Stretches
 from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
@@ -44,31 +43,31 @@ def path_work(replayed: Replayed, spans: PathSpans, host: Host | None = None) ->
     spans = _cut(ops, spans)
     kernel = spans.kernel if work.on_device else np.full(len(spans), NONE)
     on_the_host = host or Host(ops)
-    found, its_modules = _looked_up(ops, on_the_host, spans, kernel)
-    labels, classes = _classes([*ops.modules, *its_modules])
+    found = _looked_up(ops, on_the_host, spans, kernel)
+    labels, classes = _classes([*ops.modules, *found.modules])
     of_kernel = np.append(ops.kernel_module, NONE)[kernel]
-    at = np.where(found["module"] == NONE, NONE, found["module"] + len(ops.modules))
-    on_host = np.where((found["op"] == NONE) & (found["own"] == NONE), found["range"], found["op"])
+    at = np.where(found.module == NONE, NONE, found.module + len(ops.modules))
+    on_host = np.where((found.op == NONE) & (found.own == NONE), found.range, found.op)
     its_op = np.append(np.where(work.op == NONE, work.name, work.op), NONE).astype(np.int32)[kernel]
     forward = _forward_lines(ops, on_the_host, np.append(work.owner, NONE)[kernel])
     return PathWork(
         spans=spans,
         op=np.where(kernel == NONE, on_host, its_op),
-        call=np.where(spans.kind == KINDS.index(WAITS), found["call"], np.int32(NONE)),
+        call=np.where(spans.kind == KINDS.index(WAITS), found.call, np.int32(NONE)),
         module=np.append(classes, np.int32(NONE))[np.where(of_kernel == NONE, at, of_kernel)],
-        own=np.where(found["own"] == NONE, forward, found["own"]),
+        own=np.where(found.own == NONE, forward, found.own),
         modules=labels,
     )
 
 
-def _looked_up(ops: Ops, host: Host, spans: PathSpans, kernel: Ints) -> tuple[dict[str, Small], list[str]]:
-    """Of each piece what the host was in, or was in when it launched it, by names of `Places`; and the modules."""
-    where, known = _where(ops, spans, kernel)
-    found = host.places(where)
-    columns = {name: np.full(len(spans), NONE, np.int32) for name in ("op", "range", "own", "call", "module")}
-    for name, column in columns.items():
-        column[known] = found.columns[name]
-    return columns, found.modules
+def _looked_up(ops: Ops, host: Host, spans: PathSpans, kernel: Ints) -> Places:
+    """What the host was in at each piece, or was in when it launched it; NONE where there is no such place."""
+    launch = np.append(ops.kernels.launch, NONE)[kernel]
+    found = host.places(_where(ops, spans, launch))
+    nowhere = (spans.thread == NONE) & (launch == NONE)
+    for column in found.columns.values():
+        column[nowhere] = NONE
+    return found
 
 
 def _cut(ops: Ops, spans: PathSpans) -> PathSpans:
@@ -95,21 +94,13 @@ def _cut(ops: Ops, spans: PathSpans) -> PathSpans:
     return PathSpans(together[:, 0], together[:, 1], spans.kind[row], spans.thread[row], spans.kernel[row])
 
 
-def _where(ops: Ops, spans: PathSpans, kernel: Ints) -> tuple[Stretches, NDArray[np.bool_]]:
-    """Where on the host to look for each piece (a kernel's launch), and for which there is such a place."""
-    trace = ops.trace
-    launch = np.append(ops.kernels.launch, NONE)[kernel]
-    on_host = spans.thread != NONE
-    known = on_host | (launch != NONE)
-    launch = launch[known]
-    of_launch = ~on_host[known]
-    return (
-        Stretches(
-            np.where(of_launch, trace.thread[launch], spans.thread[known]).astype(np.int64),
-            np.where(of_launch, trace.start_ns[launch], spans.begin_ns[known]),
-            np.where(of_launch, trace.end_ns[launch], spans.end_ns[known]),
-        ),
-        known,
+def _where(ops: Ops, spans: PathSpans, launch: Small) -> Stretches:
+    """Where on the host to look for each piece (a kernel's launch)."""
+    trace, on_host = ops.trace, spans.thread != NONE
+    return Stretches(
+        np.where(on_host, spans.thread, trace.thread[launch]),
+        np.where(on_host, spans.begin_ns, trace.start_ns[launch]),
+        np.where(on_host, spans.end_ns, trace.end_ns[launch]),
     )
 
 

@@ -1,6 +1,7 @@
 """What the host was in: of many stretches of time on its threads, the innermost events that cover each."""
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from perfkit.analysis.trace.intervals import Ints
 from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.memory.lines import line_of
 from perfkit.trace.naming import named
-from perfkit.trace.nesting import Nest, parents
+from perfkit.trace.nesting import Nest, blocks, parents
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Small, Trace
 
@@ -20,12 +21,16 @@ _MODULE, _BUILTIN = "nn.Module: ", "<built-in"
 class Stretches:
     """Columns: from when to when on which thread."""
 
-    thread: Ints
+    thread: NDArray[np.integer]
     begin_ns: Ints
     end_ns: Ints
 
     def __len__(self) -> int:
         return len(self.thread)
+
+    @cached_property
+    def middle_ns(self) -> Ints:
+        return self.begin_ns + (self.end_ns - self.begin_ns) // 2
 
     def of(self, rows: Ints) -> "Stretches":
         return Stretches(self.thread[rows], self.begin_ns[rows], self.end_ns[rows])
@@ -124,15 +129,21 @@ class _Tree(Nest):
         threads, its = where.thread, self.of_threads
         if its and not any((threads == thread).any() for thread in its):  # see `Modules.at`
             threads = np.full(len(where), max(its, key=lambda thread: (len(its[thread][0]), -thread)))
-        return self.around(threads, where.begin_ns + (where.end_ns - where.begin_ns) // 2)
+        return self.around(threads, where.middle_ns)
 
     def innermost(self, where: Stretches, around: Ints | None = None, counts: NDArray[np.bool_] | None = None) -> Ints:
         """The position of the innermost event (of those that count) that covers more than half of each stretch."""
         at = self.around_middle(where) if around is None else around.copy()
+        for block in blocks(len(at)):
+            self._outwards(where.begin_ns[block], where.end_ns[block], counts, at[block])
+        return at
+
+    def _outwards(self, begins: Ints, ends: Ints, counts: NDArray[np.bool_] | None, at: Ints) -> None:
+        """Move each position on to the innermost event that covers more than half."""
         pending = np.flatnonzero(at != NONE)
         while len(pending):
             event = at[pending]
-            begin, end = where.begin_ns[pending], where.end_ns[pending]
+            begin, end = begins[pending], ends[pending]
             overlap = np.minimum(self.ends[event], end) - np.maximum(self.starts[event], begin)
             passed = (2 * overlap <= end - begin) & (end > begin)
             if counts is not None:
@@ -140,7 +151,6 @@ class _Tree(Nest):
             pending = pending[passed]
             at[pending] = self.parent[event[passed]]
             pending = pending[at[pending] != NONE]
-        return at
 
 
 def _are_steps(ops: Ops, events: Ints) -> NDArray[np.bool_]:

@@ -6,9 +6,8 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
-import fsspec
 import zstandard
 from isal import igzip_lib
 
@@ -158,7 +157,7 @@ def _beginning(raw: bytes, whole: bool) -> tuple[bytes, bool]:
 
 def _remote(url: str) -> list[str]:
     try:
-        system, path = fsspec.core.url_to_fs(url)
+        system, path = _file_system(url)
         if _MAGIC.search(path):
             matches = [str(name) for name in system.glob(path)]
         elif url.startswith("http") or system.isfile(path):
@@ -175,11 +174,19 @@ def _remote(url: str) -> list[str]:
 
 def _open_remote(url: str) -> tuple[BinaryIO, int]:
     try:
-        system, path = fsspec.core.url_to_fs(url)
+        system, path = _file_system(url)
         file = system.open(path, "rb")
     except (OSError, ImportError, ValueError) as error:
         _refuse(url, error)
     return cast(BinaryIO, file), int(getattr(file, "size", 0) or 0)
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    """fsspec's file system of a URL, and the path in it."""
+    from fsspec.core import url_to_fs  # with asyncio and what else it brings, which no trace on a disk needs
+
+    system, path = url_to_fs(url)
+    return system, path
 
 
 def _refuse(url: str, error: Exception) -> NoReturn:

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from perfkit.trace import nesting
 from perfkit.trace.nesting import depths, nearest, parents_of, self_time
 from perfkit.trace.read import NONE, Ints
 
@@ -79,6 +81,13 @@ def test_a_child_that_ends_later_takes_no_more_than_its_parent_has() -> None:
     parent = parents_of(np.zeros(3, np.int32), start, end)
     assert parent.tolist() == [NONE, 0, 1]
     assert self_time(start, end, parent).tolist() == [5, 5, 2]
+
+
+def test_blocks_of_rows_are_all_of_them_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nesting, "_BLOCK", 4)
+    rows = list(range(10))
+    assert [rows[block] for block in nesting.blocks(len(rows))] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert list(nesting.blocks(0)) == []
 
 
 def test_a_long_row_of_siblings_and_a_deep_nest() -> None:

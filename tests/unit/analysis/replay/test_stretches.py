@@ -8,6 +8,7 @@ from perfkit.analysis.model.replay import GEMM, HOST, WAITS
 from perfkit.analysis.replay.path_spans import path_spans
 from perfkit.analysis.replay.replay import replay
 from perfkit.analysis.replay.stretches import stretches
+from perfkit.trace import nesting
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
@@ -32,8 +33,11 @@ def layer(number: int, start: float, first: int) -> list[Event]:
     ]
 
 
-@pytest.fixture
-def replayed_rows(tmp_path: Path) -> dict[tuple[str, str], list[object]]:
+@pytest.fixture(params=[1 << 16, 3], ids=["in one block", "in blocks"])
+def replayed_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> dict[tuple[str, str], list[object]]:
+    monkeypatch.setattr(nesting, "_BLOCK", request.param)
     events = [
         mark("ProfilerStep#1", 0, 800),
         python("train.py(3): main", 0, 800),

@@ -1,4 +1,6 @@
 import io
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +19,21 @@ def test_parquet_has_the_types_and_units_of_the_rows() -> None:
     assert table.schema.field("seconds").metadata == {b"unit": b"s"}
     assert table.schema.field("name").metadata is None
     assert pq.read_table(io.BytesIO(parquet.parquet(empty))).num_rows == 0
+
+
+@pytest.mark.cold
+@pytest.mark.slow
+def test_tables_are_written_without_pandas() -> None:
+    code = """
+import sys
+from perfkit_reports.document.tables import Data
+from perfkit_reports.render.parquet import parquet
+for rows in ([], [{"name": "a", "calls": None}]):
+    parquet(Data("kernels", {"name": str, "calls": int}, lambda: rows))
+print("pandas" in sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize(
