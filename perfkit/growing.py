@@ -129,8 +129,8 @@ def _request(folder: Path, suite: Suite, session: int) -> BenchRequest:
     request = suite.sessions[session].request if suite.sessions else None
     if request is None:
         raise UsageError(
-            f"{folder} does not tell what it was asked for: an older perfkit or a watched loop has written it; measure "
-            "a suite of its own with --out, and hold both against each other with `perfkit compare`"
+            f"{folder} does not tell what it was asked for: an older perfkit, a check or a watched loop wrote it; "
+            "measure a suite of its own with --out, and hold both against each other with `perfkit compare`"
         )
     return request
 
