@@ -1,5 +1,6 @@
 """From a RunSpec to a session that is ready to train, with the unmodified model measured on the way."""
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
@@ -15,6 +16,7 @@ from perfkit.instruments.clock import clock_for
 from perfkit.instruments.environment import environment, with_fp32
 from perfkit.instruments.failure import status_of
 from perfkit.instruments.process_memory import before_model
+from perfkit.instruments.random_numbers import generator_states, have_moved
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.instruments.sensors import open_sensors
@@ -40,7 +42,7 @@ from perfkit.techniques.compose import compose
 from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.table import check_microbatches, load_workload
-from perfkit.workloads.workload import Batch, Workload, built_model, to_device
+from perfkit.workloads.workload import Batch, Workload, built_model, samples_of, split_batch, to_device
 
 # Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
 _PARITY_EPSILONS = 8
@@ -80,11 +82,13 @@ def set_up(
         device=device,
         world=world,
         compute_dtype=compute_dtype(spec.dtype, device),
+        accumulation=spec.accumulation,
     )
     saved: dict[str, int] = {}
     if "evidence" in spec.passes:
         report("measuring the unmodified model")
-        saved = _measure_reference(spec, state, to_device(data.step(0, 1)[0], device), recorder)
+        microbatches = math.prod(technique.microbatches() for technique in techniques)
+        saved = _measure_reference(spec, state, to_device(data.step(0, 1)[0], device), recorder, microbatches)
     torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
 
     report("applying the techniques")
@@ -136,18 +140,24 @@ def _workload_facts(workload: Workload, model: nn.Module) -> WorkloadFacts:
     )
 
 
-def _measure_reference(spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder) -> dict[str, int]:
+def _measure_reference(
+    spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder, microbatches: int = 1
+) -> dict[str, int]:
     """Facts of the unmodified model, which MFU and the techniques' claims refer to, and what each block of it saves.
 
-    A model that does not fit without a technique has no such facts, which is no reason not to measure it with.
+    What is saved is of one of so many `microbatches`, as it will be with the techniques; FLOPs are of the batch. A
+    model that does not fit without a technique has no such facts, which is no reason not to measure it with.
     """
     workload, model, device = state.workload, state.model, state.device
 
-    def forward() -> torch.Tensor:
-        return state.loss(batch) if workload.step is None else rehearse(state, batch)
+    divides = (samples_of(batch) or 1) % microbatches == 0  # or the techniques are refused
+    microbatch = split_batch(batch, microbatches)[0] if divides else batch
+
+    def forward(data: Batch) -> torch.Tensor:
+        return state.loss(data) if workload.step is None else rehearse(state, data)
 
     def forward_and_backward() -> None:
-        loss = forward()
+        loss = forward(batch)
         if workload.step is None:
             loss.backward()
 
@@ -158,11 +168,10 @@ def _measure_reference(spec: RunSpec, state: TrainState, batch: Batch, recorder:
     saved: dict[str, int] = {}
     try:
         with _available(state):
-            generators = _generators(device)
-            saved = plain_saved_bytes(model, forward, device, workload.blocks(model))
+            generators = generator_states(device)
+            saved = plain_saved_bytes(model, lambda: forward(microbatch), device, workload.blocks(model))
             recorder.add_facts({"reference_saved_tensor_bytes": float(sum(saved.values()))})
-            draws = any(not torch.equal(*pair) for pair in zip(generators, _generators(device), strict=True))
-            recorder.add_facts({"random_forward": float(draws)})
+            recorder.add_facts({"random_forward": float(have_moved(generators, device))})
             count = count_flops(forward_and_backward)
         model_flops: Quantity = Measurement(
             value=count.unmasked * spec.accumulation,
@@ -185,11 +194,6 @@ def _available(state: TrainState) -> AbstractContextManager[None]:
     if state.device.type != "cpu":
         return nullcontext()
     return address_space_bounded(int((1 - MARGIN) * psutil.virtual_memory().available / state.world.size))
-
-
-def _generators(device: torch.device) -> list[torch.Tensor]:
-    """The states of the generators that a forward pass may draw from."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def _closed_form(spec: RunSpec, workload: Workload) -> Quantity:

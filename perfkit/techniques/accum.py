@@ -10,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
+from perfkit.spec import BASELINE
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import LOSSLESS, Stage, Technique
 from perfkit.techniques.trial import trial_batch
@@ -44,6 +45,9 @@ class Accum(Technique):
 
     steps: Annotated[int, msgspec.Meta(ge=2, description="microbatches of a batch")] = 2
 
+    def microbatches(self) -> int:
+        return self.steps
+
     def apply(self, state: TrainState) -> TrainState:
         workload = state.workload
         if workload.step is not None:
@@ -68,27 +72,11 @@ class Accum(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        claims = [
-            Claim(
-                technique=self.name,
-                statement="a step has this many times the baseline's backward passes",
-                fact="backward_passes",
-                relation=Relation.EQUAL,
-                value=float(self.steps),
-                relative_to="baseline",
-            )
-        ]
+        passes = "a step has this many times the baseline's backward passes"
+        claims = [self._claim(passes, "backward_passes", Relation.EQUAL, float(self.steps), BASELINE)]
         if {*state.applied} <= {self.name, "ddp"}:  # others change what is saved, too
-            claims.append(
-                Claim(
-                    technique=self.name,
-                    statement="a microbatch saves its share of what the batch saves for backward",
-                    fact="saved_tensor_bytes",
-                    relation=Relation.AT_MOST,
-                    value=1 / self.steps + _FIXED,
-                    relative_to="reference_saved_tensor_bytes",
-                )
-            )
+            share, saved = "a microbatch saves its share of what the batch saves for backward", "saved_tensor_bytes"
+            claims.append(self._claim(share, saved, Relation.AT_MOST, 1 / self.steps + _FIXED, BASELINE))
         return tuple(claims)
 
 

@@ -58,7 +58,8 @@ class TrainState:
         fact_notes: explanations of facts, shown beside them (for instance the first graph break's reason).
         checkpointed: names of the blocks that a technique recomputes in backward.
         skipped_updates: of each update whether a gradient scaler left it out; tensors where the device knows it.
-        microbatches: in how many equal parts every batch is taken, with one update for all.
+        accumulation: batches of a step, with one update for all.
+        microbatches: in how many equal parts every batch is taken.
         parity_rules: what techniques found in this model that keeps its losses from being the baseline's.
         applied: names of the techniques applied so far; claims of one may depend on the others.
         on_close: called when the worker is done, last first.
@@ -86,6 +87,7 @@ class TrainState:
     fact_notes: dict[str, str] = field(default_factory=dict)
     checkpointed: tuple[str, ...] = ()
     skipped_updates: list[bool | torch.Tensor] = field(default_factory=list)
+    accumulation: int = 1
     microbatches: int = 1
     parity_rules: list[ParityRule] = field(default_factory=list)
     applied: tuple[str, ...] = ()

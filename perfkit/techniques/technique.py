@@ -86,6 +86,10 @@ class Technique(Struct):
         """The workload with the sizes that the technique gives it: all that is changed before the workload is built."""
         return workload
 
+    def microbatches(self) -> int:
+        """In how many equal parts it takes every batch."""
+        return 1
+
     def apply(self, state: TrainState) -> TrainState:
         """Change the training state; raises `UnavailableError` where the technique cannot act."""
         raise NotImplementedError

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
@@ -49,6 +50,8 @@ class Tf32(Technique):
         return "tf32" if dtype == "fp32" else dtype
 
     def apply(self, state: TrainState) -> TrainState:
+        if state.compute_dtype not in ("fp32", "tf32"):
+            raise UnavailableError(f"products of {state.compute_dtype} operands leave TF32 none of fp32 to compute")
         state.enter(_tf32())
         state.compute_dtype = self.computes_in(state.compute_dtype)
         return state

@@ -48,10 +48,20 @@ def test_on_a_cpu_it_takes_no_more_than_there_is(tmp_path: Path, monkeypatch: py
     assert resource.getrlimit(resource.RLIMIT_AS) == limit
 
 
-def reference(model: nn.Module, folder: Path) -> RankRecord:
+def test_what_is_saved_is_of_a_microbatch_and_flops_are_of_the_batch(tmp_path: Path) -> None:
+    """Or `ckpt` beside `accum` could save as much as without, and still less than the whole batch."""
+    (whole, half, uneven) = (reference(nn.GELU(), tmp_path, parts) for parts in (1, 2, 3))
+    saved = [record.facts["reference_saved_tensor_bytes"] for record in (whole, half, uneven)]
+    activations = 2 * 4 * 4 * 32 * 16  # of the layer and of GELU: 4 samples of 32 x 16 numbers in 4 bytes
+    assert saved[1] == saved[0] - activations / 2
+    assert saved[2] == saved[0]  # accum:steps=3 is refused
+    assert half.flops == whole.flops
+
+
+def reference(model: nn.Module, folder: Path, microbatches: int = 1) -> RankRecord:
     recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=Status.OK))
     batch = make_batch(torch.Generator().manual_seed(0))
     model = nn.Sequential(nn.Linear(16, 16), model)
     workload = replace(WORKLOAD, blocks=lambda _model: (), build_model=lambda: model)
-    _measure_reference(RunSpec(workload=WorkloadSpec(name="gpt")), new_state(workload), batch, recorder)
+    _measure_reference(RunSpec(workload=WorkloadSpec(name="gpt")), new_state(workload), batch, recorder, microbatches)
     return recorder.record

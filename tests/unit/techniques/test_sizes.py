@@ -138,7 +138,7 @@ def test_backward_passes_are_counted_where_they_are_made():
     assert found == {"baseline": 1, "accum:steps=4": 4}
     count, share = Accum(steps=4).claims(applied("accum:steps=4").state)
     assert (count.fact, count.value, count.relative_to) == ("backward_passes", 4.0, "baseline")
-    assert (share.fact, share.value) == ("saved_tensor_bytes", 0.35)
+    assert (share.fact, share.value, share.relative_to) == ("saved_tensor_bytes", 0.35, "baseline")
     assert len(Accum(steps=4).claims(applied("accum:steps=4+ckpt").state)) == 1
 
 

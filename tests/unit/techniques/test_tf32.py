@@ -30,6 +30,13 @@ def test_the_switches_are_on_until_the_state_is_closed(fp32_switches: None) -> N
     assert [switch.fp32_precision for switch in switches] == before
 
 
+def test_parameters_of_16_bits_have_no_such_products() -> None:
+    state = new_state()
+    state.compute_dtype = "bf16"
+    with pytest.raises(UnavailableError, match="products of bf16 operands leave TF32 none of fp32 to compute"):
+        Tf32().apply(state)
+
+
 def test_a_step_without_its_kernels_is_found_out() -> None:
     state = new_state()
     state.build_optimizers()
