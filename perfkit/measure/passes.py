@@ -18,6 +18,7 @@ from perfkit.instruments.memory.record import recorded
 from perfkit.instruments.own_steps import own_step_facts
 from perfkit.instruments.peaks import memory_peaks
 from perfkit.instruments.process_memory import peak_rss_during
+from perfkit.instruments.random_numbers import random_updates
 from perfkit.instruments.recording import drive
 from perfkit.instruments.saved import REPLAYED, saved_tensor_bytes
 from perfkit.instruments.sensors import read_samples, sampling
@@ -193,9 +194,12 @@ def _count_step(session: Session) -> None:
     index = session.next_step
     batches = session.batches(index)
     compiled = "graphs" in session.recorder.record.facts
-    with counted_backward_passes(session.state) as passes:
-        count = count_flops(lambda: train_step(session.state, batches, index))
-    if session.state.workload.step is None:  # a step of its own calls backward as it likes
+    state = session.state
+    drawn = random_updates(state.optimizers.values(), state.device)
+    with counted_backward_passes(state) as passes, drawn as random:
+        count = count_flops(lambda: train_step(state, batches, index))
+    session.recorder.add_facts(random)
+    if state.workload.step is None:  # a step of its own calls backward as it likes
         session.recorder.add_facts({"backward_passes": float(len(passes))})
     session.next_step = index + 1
     source = "GEMMs, convolutions and attention of one step as run"
@@ -207,5 +211,5 @@ def _count_step(session: Session) -> None:
     )
     flops = session.recorder.record.flops
     model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
-    computed = by_dtype(count.matrix_by_operands, product_settings(session.state.device))
+    computed = by_dtype(count.matrix_by_operands, product_settings(state.device))
     session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted, by_dtype=computed))

@@ -1,16 +1,15 @@
-"""`bf16`: parameters, gradients and optimizer state in bf16, with Kahan summation of the updates."""
+"""`bf16`: parameters, gradients and optimizer state in bf16, with updates that rounding does not lose."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import BASELINE
-from perfkit.techniques.optimizer_state import Group, expected_bytes
+from perfkit.techniques.bf16_updates import UPDATES
+from perfkit.techniques.optimizer_state import expected_bytes
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
 
@@ -20,31 +19,39 @@ _ROUNDINGS = 8  # as `amp`
 class Bf16(Technique):
     """Everything is in bf16: parameters, activations, gradients and optimizer state. There is no copy in fp32.
 
-    bf16 has 8 bits of mantissa, so that an update of less than 1/256 of a parameter is rounded away. With
-    `update=kahan` what is lost is kept in one more number a parameter and added to the next update (Kahan summation),
-    by the optimizers of torch-optimi in place of torch's: Adam, AdamW and SGD, with the same hyperparameters.
-    `update=nearest` is the workload's own optimizer, and loses it.
+    bf16 has 8 bits of mantissa, so that an update of less than 1/256 of a parameter is rounded away.
 
-    Parameters must take half of the unmodified model's bytes, and products have bf16 operands. Optimizer state must be,
-    with `kahan`, 3 numbers of bf16 a parameter for Adam (6 bytes in place of 8) and 2 for SGD with momentum; with
-    `nearest` half of the baseline's bytes.
+    - `update=kahan`: what is lost is kept in one more number a parameter and added to the next update (Kahan
+      summation), by the optimizers of torch-optimi in place of torch's: Adam, AdamW and SGD.
+    - `update=stochastic`: the sum in fp32 is rounded up or down at random, with the probability that makes the mean
+      right, by torchao's AdamW; nothing more is kept. On a GPU it compiles its update, on a CPU it runs eagerly.
+    - `update=nearest`: the workload's own optimizer, which loses it.
+
+    Hyperparameters and parameter groups stay. Parameters must take half of the unmodified model's bytes, and products
+    have bf16 operands. Optimizer state must be, with `kahan`, 3 numbers of bf16 a parameter for Adam (6 bytes in place
+    of 8) and 2 for SGD with momentum; with `stochastic` 2, and its updates must draw random numbers; with `nearest`
+    half of the baseline's bytes. Where the forward draws random numbers, too (dropout), losses are not comparable with
+    `stochastic`: both draw from the same generator.
     """
 
     name: ClassVar[str] = "bf16"
-    summary: ClassVar[str] = "parameters, gradients and optimizer state in bf16, updates with Kahan summation"
+    summary: ClassVar[str] = "parameters, gradients and optimizer state in bf16; updates are kept from rounding"
     when: ClassVar[str] = "where parameters and optimizer state fill the memory"
     costs: ClassVar[str] = "8 bits of mantissa everywhere; Kahan summation takes 2 bytes a parameter"
     paper: ClassVar[str] = (
         "Zamirai et al., Revisiting BFloat16 Training, 2020, https://arxiv.org/abs/2010.06192; "
-        "optimi, https://optimi.benjaminwarner.dev"
+        "optimi, https://optimi.benjaminwarner.dev; torchao, https://github.com/pytorch/ao"
     )
-    examples: ClassVar[tuple[str, ...]] = ("bf16", "bf16:update=nearest")
+    examples: ClassVar[tuple[str, ...]] = ("bf16", "bf16:update=nearest", "bf16:update=stochastic")
     stage: ClassVar[Stage] = Stage.MODEL
 
-    update: Literal["kahan", "nearest"] = "kahan"
+    update: Literal["kahan", "stochastic", "nearest"] = "kahan"
 
     def package(self) -> Package | None:
-        return Package("optimi", "torch-optimi") if self.update == "kahan" else None
+        return UPDATES[self.update].package if self.update in UPDATES else None
+
+    def compiles(self) -> bool:
+        return self.update == "stochastic"
 
     def computes_in(self, dtype: str) -> str:
         return "bf16"
@@ -56,54 +63,30 @@ class Bf16(Technique):
             model.bfloat16()  # `to` would take the imaginary part off complex buffers
             model.register_forward_pre_hook(_in_bf16, with_kwargs=True)
         state.compute_dtype = "bf16"
-        if self.update == "kahan":
-            state.optimizer_changes.append(_with_kahan)
+        if self.update in UPDATES:
+            state.optimizer_changes.append(UPDATES[self.update].optimizer)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        share, reference = "matmul_flops_share:bf16", "reference_parameter_bytes"
         return (
-            Claim(
-                technique=self.name,
-                statement="parameters take half of the bytes",
-                fact="parameter_bytes",
-                relation=Relation.AT_MOST,
-                value=0.51,
-                relative_to="reference_parameter_bytes",
-            ),
-            Claim(
-                technique=self.name,
-                statement="products take bf16 operands",
-                fact="matmul_flops_share:bf16",
-                relation=Relation.AT_LEAST,
-                value=0.9,
-            ),
-            *self._state_claims(state),
+            self._claim("parameters take half of the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference),
+            self._claim("products take bf16 operands", share, Relation.AT_LEAST, 0.9),
+            *self._update_claims(state),
         )
 
-    def _state_claims(self, state: TrainState) -> tuple[Claim, ...]:
-        if self.update == "kahan":
-            return (
-                Claim(
-                    technique=self.name,
-                    statement="optimizer state is so many numbers in bf16",
-                    fact="optimizer_state_bytes",
-                    relation=Relation.EQUAL,
-                    value=expected_bytes(state.optimizers.values(), _with_compensation),
-                    tolerance=0.05,  # the optimizer's scalars
-                ),
-            )
+    def _update_claims(self, state: TrainState) -> tuple[Claim, ...]:
+        fact = "optimizer_state_bytes"
+        if self.update in UPDATES:
+            expected = expected_bytes(state.optimizers.values(), UPDATES[self.update].state)
+            statement = "optimizer state is so many numbers in bf16"  # within 5 %: the optimizer's scalars
+            kept = self._claim(statement, fact, Relation.EQUAL, expected, tolerance=0.05)
+            if self.update == "kahan":
+                return (kept,)
+            return kept, self._claim("updates are rounded at random", "random_updates", Relation.EQUAL, 1.0)
         if "optim" in state.applied:
             return ()  # that optimizer's state is its own claim, and some keep it in fp32
-        return (
-            Claim(
-                technique=self.name,
-                statement="optimizer state takes half of the bytes",
-                fact="optimizer_state_bytes",
-                relation=Relation.AT_MOST,
-                value=0.51,
-                relative_to=BASELINE,
-            ),
-        )
+        return (self._claim("optimizer state takes half of the bytes", fact, Relation.AT_MOST, 0.51, BASELINE),)
 
     def parity(self) -> ParityRule:
         eps = torch.finfo(torch.bfloat16).eps
@@ -119,42 +102,3 @@ def _in_bf16(
 def _cast(value: Any) -> Any:
     floating = isinstance(value, torch.Tensor) and value.is_floating_point()
     return value.to(torch.bfloat16) if floating else value
-
-
-def _with_compensation(parameter: torch.Tensor, group: Group) -> float:
-    """Bytes of Adam's two moments or SGD's momentum, and of what the last update lost."""
-    moments = 2 if "betas" in group or "beta1" in group else int(group["momentum"] != 0)
-    return float((moments + 1) * parameter.numel() * torch.bfloat16.itemsize)
-
-
-def _with_kahan(optimizer: Optimizer) -> Optimizer:
-    """optimi's optimizer of the same method and hyperparameters; `UnavailableError` for another method."""
-    import optimi
-
-    made: dict[type[Optimizer], tuple[Callable[..., Optimizer], Callable[[dict[str, Any]], dict[str, Any]]]] = {
-        AdamW: (optimi.AdamW, _adam),
-        Adam: (optimi.Adam, _adam),
-        SGD: (optimi.SGD, _sgd),
-    }
-    if type(optimizer) not in made:
-        raise UnavailableError(
-            f"Kahan summation is there for Adam, AdamW and SGD, and the workload has {type(optimizer).__name__}: "
-            "use bf16:update=nearest"
-        )
-    options = ("amsgrad", "maximize", "nesterov", "dampening")
-    unknown = [name for name in options if any(group.get(name) for group in optimizer.param_groups)]
-    if unknown:
-        raise UnavailableError(f"optimi's optimizers have no {' and '.join(unknown)}: use bf16:update=nearest")
-    build, settings = made[type(optimizer)]
-    groups = [{"params": group["params"], **settings(group)} for group in optimizer.param_groups]
-    return build(groups, lr=optimizer.defaults["lr"], kahan_sum=True)
-
-
-def _adam(group: dict[str, Any]) -> dict[str, Any]:
-    beta1, beta2 = group["betas"]
-    shared = {name: group[name] for name in ("lr", "eps", "weight_decay")}
-    return {**shared, "beta1": beta1, "beta2": beta2, "decouple_wd": group["decoupled_weight_decay"]}
-
-
-def _sgd(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: group[name] for name in ("lr", "momentum", "weight_decay")}

@@ -15,6 +15,7 @@ NOT_COMPARABLE = "not comparable"
 EQUAL = 1e-5
 OTHER_NUMBERS = "the forward draws random numbers (dropout), and compiled code draws others than eager"
 OTHER_PARTS = "the forward draws random numbers (dropout), and parts of a batch draw others than the whole"
+OTHER_UPDATES = "the forward draws random numbers (dropout), and updates draw from the same generator"
 SEEDED = "trained once more with the random numbers of eager code, since compiled code draws others"
 PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
 
@@ -84,6 +85,8 @@ def _other_numbers(variant: RankRecord, baseline: RankRecord) -> str:
         return ""
     if variant.facts.get("graphs"):
         return OTHER_NUMBERS
+    if variant.facts.get("random_updates", 0.0) > baseline.facts.get("random_updates", 0.0):
+        return OTHER_UPDATES
     split = variant.facts.get("backward_passes", 0.0) > baseline.facts.get("backward_passes", 0.0)
     return OTHER_PARTS if split else ""
 

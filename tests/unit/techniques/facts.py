@@ -11,8 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.layout import convolution_layouts
+from perfkit.instruments.random_numbers import random_updates
 from perfkit.instruments.saved import plain_saved_bytes
-from perfkit.instruments.tensors import held_tensors, parameter_bytes_by_dtype, trainable_bytes
+from perfkit.instruments.tensors import held_tensors, parameter_bytes_by_dtype, plain_parts, trainable_bytes
 from perfkit.record import Claim, Relation
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
@@ -64,7 +65,9 @@ def storage_bytes(tensors) -> float:
 def state_bytes(state: TrainState) -> float:
     local = (getattr(optimizer, "optim", optimizer) for optimizer in state.optimizers.values())
     values = (value for optimizer in local for entry in optimizer.state.values() for value in entry.values())
-    return storage_bytes(tensor for value in values for tensor in held_tensors(value))
+    return storage_bytes(
+        part for value in values for tensor in held_tensors(value) for part in plain_parts(local_part(tensor))
+    )
 
 
 def reference_facts(state: TrainState) -> dict[str, float]:
@@ -104,7 +107,9 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
         facts["trainable_parameter_bytes"] = float(trainable_bytes(state.model))
         facts["gradient_bytes"] = storage_bytes(p.grad for p in state.model.parameters() if p.grad is not None)
 
-    train(state, steps=1, after_backward=after_backward)
+    with random_updates(state.optimizers.values(), state.device) as drawn:
+        train(state, steps=1, after_backward=after_backward)
+    facts |= drawn
     facts["optimizer_state_bytes"] = state_bytes(state)
     return facts
 

@@ -7,6 +7,7 @@ import torch
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.bf16 import Bf16
+from perfkit.techniques.compress import Compress
 from perfkit.techniques.technique import cannot_act
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, relative_difference, train
@@ -20,7 +21,7 @@ def trained(variant: str, workload=WORKLOAD):
     return state
 
 
-@pytest.mark.parametrize("variant", ["bf16", "bf16:update=nearest"])
+@pytest.mark.parametrize("variant", ["bf16", "bf16:update=nearest", "bf16:update=stochastic"])
 def test_it_trains_alike_and_its_claims_tell_it_from_doing_nothing(variant: str) -> None:
     assert relative_difference(losses_of(variant), losses_of("baseline")) <= Bf16().parity().relative
     reference = reference_facts(new_state())
@@ -50,13 +51,44 @@ def test_an_update_that_rounding_would_lose_is_kept() -> None:
     assert updated("bf16") == 1.0 - 16 * small
 
 
-def test_hyperparameters_and_groups_are_the_workloads() -> None:
-    def two_groups(model):
-        weights = list(model.parameters())
-        return torch.optim.AdamW(
-            [{"params": weights[:3], "lr": 0.5}, {"params": weights[3:]}], betas=(0.8, 0.9), lr=0.1
-        )
+def test_rounding_at_random_keeps_small_updates_in_the_mean() -> None:
+    """Adam's step of a constant gradient is the learning rate: 16 of a quarter of the distance between numbers."""
+    small, count = 2.0**-10, 10_000
 
+    def updated(variant: str) -> torch.Tensor:
+        parameter = torch.nn.Parameter(torch.ones(count, dtype=torch.bfloat16))
+        adam = replace(WORKLOAD, build_optimizer=lambda _: torch.optim.Adam([parameter], lr=small))
+        state = applied(variant, new_state(adam)).state
+        for _ in range(16):
+            parameter.grad = torch.ones_like(parameter)
+            state.update()
+        return parameter.detach().float()
+
+    assert updated("bf16:update=nearest").unique().tolist() == [1.0]
+    rounded = updated("bf16:update=stochastic")
+    # Each of the 16 roundings has a standard deviation of sqrt(1/4 x 3/4) distances of 4 small.
+    deviation = 4 * small * (3 / 16) ** 0.5 * 4 / count**0.5
+    assert rounded.mean().item() == pytest.approx(1 - 16 * small, abs=5 * deviation)
+    assert set(((1 - rounded) / (4 * small)).unique().tolist()) <= {float(number) for number in range(17)}
+
+
+def test_rounding_to_nearest_in_its_place_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchao's AdamW without its rounding keeps the same bytes; that its updates draw nothing gives it away."""
+    from torchao.optim import _AdamW
+
+    monkeypatch.setattr("torchao.optim._AdamW", lambda groups, lr, **_rounding: _AdamW(groups, lr=lr))
+    state = trained("bf16:update=stochastic")
+    facts = measured_facts(state, reference_facts(new_state()))
+    results = check_claims(Bf16(update="stochastic").claims(state), state, facts, {})
+    assert [text.split(": ")[1] for holds, text in results if not holds] == ["updates are rounded at random"]
+
+
+def two_groups(model):
+    weights = list(model.parameters())
+    return torch.optim.AdamW([{"params": weights[:3], "lr": 0.5}, {"params": weights[3:]}], betas=(0.8, 0.9), lr=0.1)
+
+
+def test_hyperparameters_and_groups_are_the_workloads() -> None:
     state = applied("bf16", new_state(replace(WORKLOAD, build_optimizer=two_groups))).state
     (optimizer,) = state.optimizers.values()
     assert isinstance(optimizer, optimi.AdamW)
@@ -66,16 +98,27 @@ def test_hyperparameters_and_groups_are_the_workloads() -> None:
     }
 
 
+def test_hyperparameters_are_kept_by_the_optimizer_that_rounds_at_random() -> None:
+    rounding = applied("bf16:update=stochastic", new_state(replace(WORKLOAD, build_optimizer=two_groups))).state
+    (optimizer,) = rounding.optimizers.values()
+    assert [float(group["lr"]) for group in optimizer.param_groups] == [0.5, pytest.approx(0.1)]
+    assert {(*group["betas"], group["weight_decay"]) for group in optimizer.param_groups} == {(0.8, 0.9, 0.01)}
+
+
 @pytest.mark.parametrize(
-    ("build", "reason"),
+    ("update", "build", "reason"),
     [
-        (lambda model: torch.optim.Adagrad(model.parameters()), "the workload has Adagrad: use bf16:update=nearest"),
-        (lambda model: torch.optim.AdamW(model.parameters(), amsgrad=True), "optimi's optimizers have no amsgrad"),
+        ("kahan", torch.optim.Adagrad, "the workload has Adagrad: use bf16:update=nearest"),
+        ("kahan", lambda weights: torch.optim.AdamW(weights, amsgrad=True), "optimi's optimizers have no amsgrad"),
+        ("stochastic", torch.optim.SGD, "is there for AdamW, and the workload has SGD: use bf16:update=nearest"),
+        ("stochastic", lambda weights: torch.optim.Adam(weights, weight_decay=0.1), "for AdamW, .* has Adam:"),
+        ("stochastic", lambda weights: torch.optim.AdamW(weights, maximize=True), "torchao's AdamW has no maximize"),
     ],
 )
-def test_what_optimi_does_not_have_is_refused(build, reason: str) -> None:
+def test_what_a_library_does_not_have_is_refused(update: str, build, reason: str) -> None:
+    workload = replace(WORKLOAD, build_optimizer=lambda model: build(model.parameters()))
     with pytest.raises(UnavailableError, match=reason):
-        applied("bf16", new_state(replace(WORKLOAD, build_optimizer=build)))
+        applied(f"bf16:update={update}", new_state(workload))
 
 
 def test_settings_of_each_group_are_taken_or_refused() -> None:
@@ -115,6 +158,17 @@ def test_state_is_as_claimed_whatever_the_workloads_optimizer_is(variant: str, b
     baseline = measured_facts(idle, reference)
     results = check_claims(claims, made.state, measured_facts(made.state, reference), baseline)
     assert [text for holds, text in results if not holds] == []
+
+
+def test_compressed_activations_are_told_from_those_in_bf16() -> None:
+    """bf16 alone halves what fp32 saves, which is all that `compress` asks of fp32."""
+    reference, holds = reference_facts(new_state()), {}
+    for variant in ("bf16:update=nearest", "bf16:update=nearest+compress"):
+        state = applied(variant, new_state()).state
+        train(state, steps=2)
+        saved, _ = Compress().claims(state)
+        ((holds[variant], _),) = check_claims([saved], state, measured_facts(state, reference), {})
+    assert list(holds.values()) == [False, True]
 
 
 def test_complex_buffers_stay_complex() -> None:

@@ -57,6 +57,15 @@ def test_compiled_code_draws_other_random_numbers(facts: dict[str, float], verdi
     assert alike.verdict == "equal"
 
 
+def test_updates_that_draw_random_numbers_leave_others_to_the_forward() -> None:
+    """Of a model that draws some itself: without dropout its losses must follow the baseline's."""
+    for forward, verdict in ((1.0, "not comparable"), (0.0, "differs")):
+        facts = {"random_forward": forward, "random_updates": 1.0}
+        result = parity(record(losses=(3.0, 2.5, 1.0), parity=RULE, facts=facts), spec("bf16"), record(), spec())
+        assert result.verdict == verdict
+        assert ("updates draw from the same generator" in result.basis) == (verdict == "not comparable")
+
+
 def test_only_the_scheduled_steps_count() -> None:
     result = parity(
         record(losses=(3.0, 2.0, 1.0, 99.0), parity=RULE), spec("amp"), record(losses=(3.0, 2.0, 1.0, 1.0)), spec()
