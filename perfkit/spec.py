@@ -6,7 +6,7 @@ each a `+`-joined list of techniques with `:key=value` parameters.
 
 import math
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import product, starmap
 from typing import Any, Literal, dataclass_transform, get_args, get_origin
 
 import msgspec
@@ -48,7 +48,7 @@ class TechniqueSpec(Struct):
 
     @property
     def label(self) -> str:
-        return ":".join((self.name, *(f"{key}={shown_value(value)}" for key, value in self.params.items())))
+        return ":".join((self.name, *starmap(shown_param, self.params.items())))
 
 
 class Schedule(Struct):
@@ -232,6 +232,11 @@ def _value(text: str) -> ParamValue:
         except ValueError:
             continue
     return text
+
+
+def shown_param(key: str, value: ParamValue) -> str:
+    """A parameter of a technique as it is written: `size=8`, `auto`."""
+    return key if key in _FLAGS and value is True else f"{key}={shown_value(value)}"
 
 
 def shown_value(value: ParamValue) -> str:

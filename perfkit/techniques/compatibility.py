@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from perfkit.errors import UsageError
+from perfkit.spec import shown_param
 from perfkit.techniques.optimizers import OPTIMIZERS
 from perfkit.techniques.technique import Technique
 
@@ -32,6 +33,7 @@ class Requirement(NamedTuple):
 
 
 _OWNS_STORAGE = "FSDP2 frees and refills the parameters' memory itself; moving it as well crashes the process"
+_REDUCED_LAST = "gradients are averaged over ranks when backward is over; zero2 and zero3 do before"
 _REDUCES = "ZeRO averages the gradients itself"
 _CONTIGUOUS = "FSDP2 shards contiguous parameters only"
 _NO_FP32_PRODUCTS = "products of 16 bits leave TF32 none of fp32 to compute"
@@ -43,6 +45,9 @@ _ENGINE_SCALES = "an engine scales gradients itself, and this scaler is not its 
 _TRIED_WITH_TORCH = (
     "shards and pieces of an update are right for an optimizer that treats each weight or tensor by itself and takes "
     "DTensors: of torch's own only it is known"
+)
+_UPDATED_TOGETHER = (
+    "it counts or scales the updates of all its parameters together, and backward updates each by itself"
 )
 
 CLASHES = (
@@ -68,6 +73,7 @@ CLASHES = (
     Clash("compile", "inplace", "torch.compile decides itself what is written in place, whatever the modules say"),
     Clash("bf16:update=kahan", "optim", "its Kahan summation is in optimizers of its own: use bf16:update=nearest"),
     Clash("lora", "qlora", "qlora is lora over weights in 4 bits"),
+    Clash("bf16:update=stochastic", "optim", "it rounds in an optimizer of its own: use bf16:update=nearest"),
     Clash("compress", "offload:what=activations", "autograd hands what it saves to one of them only"),
     Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
     Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),
@@ -78,6 +84,15 @@ CLASHES = (
         for other in ("zero1", "zero2", "zero3", "offload:what=optimizer")
     ),
     *(Clash("optim:use=sgd", other, "SGD has no state to move") for other in ("zero1", "offload:what=optimizer")),
+    *(
+        Clash(f"optim:use={use}", "optim_in_backward", _UPDATED_TOGETHER)
+        for use in ("lamb", "adam_mini", "galore", "soap", "muon")
+    ),
+    Clash("bf16:update=kahan", "optim_in_backward", _UPDATED_TOGETHER),
+    Clash("amp:dtype=fp16", "optim_in_backward", "gradients are scaled back after backward, when it has used them"),
+    Clash("ddp", "optim_in_backward", _REDUCED_LAST),
+    Clash("zero1", "optim_in_backward", _REDUCED_LAST),
+    Clash("accum", "optim_in_backward", "parameters would be updated after every microbatch"),
     Clash(
         "amp:dtype=fp16",
         "fused_ce",
@@ -135,7 +150,7 @@ def _find(pattern: str, techniques: Sequence[Technique]) -> Technique | None:
 def shown(technique: Technique) -> str:
     """The technique as it is written on the command line, with the parameters that differ from their defaults."""
     given = (
-        f"{field.name}={getattr(technique, field.name)}"
+        shown_param(field.name, getattr(technique, field.name))
         for field in msgspec.structs.fields(technique)
         if getattr(technique, field.name) != field.default
     )

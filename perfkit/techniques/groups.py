@@ -11,7 +11,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "activation memory": ("ckpt", "compress", "offload", "inplace", "fused_ce"),
     "attention": ("flash",),
     "compiling and layout": ("compile", "channels_last"),
-    "optimizers": ("optim",),
+    "optimizers": ("optim", "optim_in_backward"),
     "fine-tuning": ("lora", "qlora"),
     "weights": ("prune",),
     "several ranks": ("ddp", "zero1", "zero2", "zero3"),

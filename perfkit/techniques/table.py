@@ -29,6 +29,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "batch": "perfkit.techniques.batch:Batch",
         "seq": "perfkit.techniques.seq:Seq",
         "optim": "perfkit.techniques.optim:Optim",
+        "optim_in_backward": "perfkit.techniques.optim_in_backward:OptimInBackward",
         "engine": "perfkit.techniques.engine:Engine",
     },
     misfit,

@@ -146,3 +146,9 @@ def test_what_is_refused(
 def test_a_schedule_refuses_negative_steps(field: str) -> None:
     with pytest.raises(ValueError, match=f"schedule.{field} must not be negative"):
         Schedule(**{field: -1})
+
+
+def test_a_flag_is_shown_as_it_is_written() -> None:
+    for text in ("batch:auto:most=8", "batch:auto=true:most=8"):
+        assert parse_technique(text).label == "batch:auto:most=8"
+    assert parse_technique("mine:on=true:auto=false").label == "mine:on=true:auto=false"

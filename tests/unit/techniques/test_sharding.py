@@ -57,6 +57,7 @@ def rank_main(rank: int, folder: str) -> None:
         results[f"grouped {variant}"] = trained(variant, rank, results["grouped baseline"]["facts"], grouped.build())
     for variant in ["baseline", *OWN_STEP]:
         results[f"own step {variant}"] = own_steps(variant, rank)
+    results["in backward"] = {stage: in_backward(stage, rank) for stage in ("zero2", "zero3")}
     results["overflow"] = overflow(rank)
     Path(folder, f"rank{rank}.json").write_text(json.dumps(results))
     dist.destroy_process_group()
@@ -85,6 +86,12 @@ def own_steps(variant: str, rank: int) -> dict:
     losses = [run_step(made.state, batches(made.state, index)[0]).item() for index in range(4)]
     made.state.close()
     return {"losses": losses, "tolerance": made.parity.relative, "state": state_bytes(made.state)}
+
+
+def in_backward(stage: str, rank: int) -> list[list[float]]:
+    """The losses without and with updates in backward, where gradients are sharded before they are there."""
+    world = World(rank=rank, size=2, local_rank=rank)
+    return [train(applied(v, new_state(world=world)).state) for v in (stage, f"{stage}+optim_in_backward")]
 
 
 def overflow(rank: int) -> int:
@@ -173,3 +180,10 @@ def test_slices_along_the_first_dimension():
     assert largest_slice(torch.nn.Linear(3, 4), 2) == 0.5
     # 3 rows over 2 ranks: 2 rows of 5 numbers and 2 of the 3 biases, of 18 numbers
     assert largest_slice(torch.nn.Linear(5, 3), 2) == pytest.approx(12 / 18)
+
+
+@pytest.mark.parametrize("stage", ["zero2", "zero3"])
+def test_updates_in_backward_take_reduced_shards(ranks, stage):
+    for rank in ranks:
+        plain, in_backward = rank["in backward"][stage]
+        assert in_backward == plain

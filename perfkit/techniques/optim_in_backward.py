@@ -1,0 +1,87 @@
+"""`optim_in_backward`: each parameter is updated in the backward pass, as soon as its gradient is there."""
+
+from typing import Any, ClassVar
+
+from torch import nn
+from torch.optim import Optimizer
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+
+
+class OptimInBackward(Technique):
+    """The optimizer updates each parameter in the backward pass, by the hook that torch calls once its gradient is
+    accumulated (`register_post_accumulate_grad_hook`), and the gradient is freed at once.
+
+    Gradients of the whole model are never in memory together, so that the peak falls by up to their bytes (4 a
+    parameter in fp32). Losses stay the baseline's: a parameter's gradient is there when all that needs its value has
+    run. The optimizer is the workload's own, or that of `optim`; its groups and learning rates stay.
+
+    Nothing can come between backward and update. It is skipped with several microbatches a step (`--accumulate`,
+    `accum`), where gradients are averaged over ranks at the end of backward (`ddp`, `zero1`; with `zero2` and `zero3`
+    they are before), for a step of the workload's own, which may clip gradients, and where the workload has put hooks
+    around its optimizer's steps.
+
+    No gradient may be left after backward, and torch must mark a step of the optimizer for each parameter.
+    """
+
+    name: ClassVar[str] = "optim_in_backward"
+    summary: ClassVar[str] = "each parameter is updated in backward, and its gradient is freed"
+    when: ClassVar[str] = "where gradients are a large part of the peak: small batches, or little saved for backward"
+    costs: ClassVar[str] = "an update per parameter in place of one for all; no accumulation, no clipping by norm"
+    paper: ClassVar[str] = (
+        "Lv et al., Full Parameter Fine-tuning for Large Language Models with Limited Resources, section 3.1, "
+        "ACL 2024, https://arxiv.org/abs/2306.09782"
+    )
+    stage: ClassVar[Stage] = Stage.OPTIMIZER
+
+    def apply(self, state: TrainState) -> TrainState:
+        if state.workload.step is not None:
+            raise UnavailableError(
+                f"the workload {state.workload.name} has a step of its own, which may use gradients after backward"
+            )
+        if state.accumulation > 1:
+            raise UnavailableError("parameters would be updated after every microbatch: leave out --accumulate")
+        if state.world.size > 1 and not state.gradients_reduced:
+            raise UnavailableError(
+                "ddp averages gradients over ranks when backward is over: use zero2 or zero3, which do it before"
+            )
+        owners: dict[nn.Parameter, tuple[Optimizer, dict[str, Any]]] = {}
+
+        def owned(optimizer: Optimizer) -> Optimizer:
+            if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+                raise UnavailableError("hooks around the optimizer's step would be called for every parameter")
+            owners.update({p: (optimizer, group) for group in optimizer.param_groups for p in group["params"]})
+            return optimizer
+
+        def update(parameter: nn.Parameter) -> None:
+            if parameter in owners:
+                _step_of_one(parameter, *owners[parameter])
+
+        for parameter in state.model.parameters():
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(update)
+        state.optimizer_changes.append(owned)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        optimizers = state.optimizers.values()
+        marks = ",".join(sorted({f"Optimizer.step#{type(each).__name__}.step" for each in optimizers}))
+        steps = sum(len(each.state) for each in optimizers) or len(optimizers) + 1  # SGD has no state
+        return (
+            self._claim("no gradient is left after backward", "gradient_bytes", Relation.EQUAL, 0.0),
+            self._claim("each parameter has its update", f"range_calls:{marks}", Relation.AT_LEAST, float(steps)),
+        )
+
+
+def _step_of_one(parameter: nn.Parameter, optimizer: Optimizer, group: dict[str, Any]) -> None:
+    """Update one parameter: for an optimizer whose update of a parameter depends on that parameter alone."""
+    groups, members = optimizer.param_groups, group["params"]
+    optimizer.param_groups, group["params"] = [group], [parameter]
+    try:
+        optimizer.step()
+    finally:
+        optimizer.param_groups, group["params"] = groups, members
+    parameter.grad = None
