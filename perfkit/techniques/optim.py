@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
+import torch
 from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
@@ -38,6 +39,7 @@ class Optim(Technique):
     | `adamw` | 8 B | torch | the same |
     | `adafactor` | 4 B for each row and column | torch | default |
     | `adamw8bit`, `lion8bit` | 2.03, 1.02 B | bitsandbytes | the same, a tenth |
+    | `paged_adamw8bit` | 0.03 B on the GPU, 2 B in managed memory | bitsandbytes | the same |
     | `lars`, `lamb`, `came` | 4, 8, 4 B | pytorch-optimizer | default |
     | `lion` | 4 B | pytorch-optimizer | a tenth, with ten times the weight decay |
     | `adam_mini` | 4 B, of embeddings 8 B | pytorch-optimizer | the same |
@@ -59,8 +61,11 @@ class Optim(Technique):
     the steps of this class, and the bytes of state are those that its paper states, within 2 %; of an implementation
     that its kernels run.
 
-    bitsandbytes' paged optimizers are not among these: without CUDA they act like the plain ones. Adam-mini has one
-    second moment for each tensor other than embeddings, and is skipped where heads would have to be known.
+    Adam-mini has one second moment for each tensor other than embeddings, and is skipped where heads would have to be
+    known. bitsandbytes' paged AdamW keeps its moments in CUDA's managed memory, which moves between host and GPU as the
+    GPU runs out of its own; without CUDA it acts like the plain one, and is skipped. It has not been run yet: no GPU
+    was at hand. torchao's `CPUOffloadOptimizer` is not among these: it needs a GPU as well, and state is out of the
+    GPU's memory with `offload:what=optimizer`.
     """
 
     name: ClassVar[str] = "optim"
@@ -79,8 +84,9 @@ class Optim(Technique):
     stage: ClassVar[Stage] = Stage.OPTIMIZER
 
     use: Literal[
-        "fused", "foreach", "forloop", "sgd", "momentum", "adamw", "adafactor", "adamw8bit", "lion8bit", "lars", "lamb",
-        "lion", "came", "adam_mini", "galore", "soap", "muon", "sm3", "torchao_adamw8bit", "torchao_adamw4bit",
+        "fused", "foreach", "forloop", "sgd", "momentum", "adamw", "adafactor", "adamw8bit", "paged_adamw8bit",
+        "lion8bit", "lars", "lamb", "lion", "came", "adam_mini", "galore", "soap", "muon", "sm3", "torchao_adamw8bit",
+        "torchao_adamw4bit",
     ] = "fused"  # fmt: skip
     lr: Annotated[float, msgspec.Meta(ge=0, description="learning rate of all parameter groups; 0: see below")] = 0.0
     rank: Annotated[int, msgspec.Meta(ge=1, description="of the projections of `galore`")] = 32
@@ -90,6 +96,11 @@ class Optim(Technique):
         if kind is None or not kind.package:
             return None
         return Package(_MODULES.get(kind.package, kind.package), kind.package)
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if self.use == "paged_adamw8bit" and device.type != "cuda":
+            return f"state is paged between a GPU and the host: on a {device.type} it is in host memory already"
+        return None
 
     def compiles(self) -> bool:
         return self.use.startswith("torchao_")

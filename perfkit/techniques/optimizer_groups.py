@@ -9,6 +9,7 @@ from torch import nn
 from torch.optim import Adam, Optimizer
 
 from perfkit.errors import UnavailableError
+from perfkit.techniques.optimizer_state import PAGED_FROM
 from perfkit.techniques.optimizers import Kind
 from perfkit.techniques.state import TrainState
 
@@ -37,6 +38,8 @@ def rebuilt(own: Optimizer, use: str, kind: Kind, lr: float, rank: int, state: T
         if not hidden:
             raise UnavailableError("muon is for matrices within the blocks, and there are none")
         groups = _split(groups, hidden, {"use_muon": True, "use_adjusted_lr": True}, {"use_muon": False})
+    if use == "paged_adamw8bit" and not any(p.numel() >= PAGED_FROM for group in groups for p in group["params"]):
+        raise UnavailableError(f"bitsandbytes pages the state of tensors of {PAGED_FROM:,} numbers, and there are none")
     made: Optimizer = make(groups, **kind.options)
     return made
 

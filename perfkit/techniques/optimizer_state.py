@@ -97,6 +97,16 @@ def eight_bit_adam(parameter: Tensor, _group: Group) -> float:
     return 2 * _in_blocks(parameter)
 
 
+PAGED_FROM = 100_000  # numbers of a tensor whose state bitsandbytes pages
+
+
+def paged_eight_bit_adam(parameter: Tensor, group: Group) -> float:
+    """Paged optimizers (arXiv 2305.14314, section 3): the moments of large tensors are in managed memory, which is not
+    the device's; their scales stay."""
+    count = parameter.numel()
+    return 2.0 * _FP32 * ceil(count / 256) if count >= PAGED_FROM else eight_bit_adam(parameter, group)
+
+
 def eight_bit_momentum(parameter: Tensor, _group: Group) -> float:
     """A momentum in 8 bits (`_in_blocks`)."""
     return _in_blocks(parameter)

@@ -38,6 +38,9 @@ OPTIMIZERS: dict[str, Kind] = {
     "adamw": Kind("torch.optim:AdamW", state.two_moments, 1.0, "arXiv 1711.05101"),
     "adafactor": Kind("torch.optim:Adafactor", state.factored, None, "arXiv 1804.04235"),
     "adamw8bit": Kind("bitsandbytes.optim:AdamW8bit", state.eight_bit_adam, 1.0, "arXiv 2110.02861", _BNB),
+    "paged_adamw8bit": Kind(
+        "bitsandbytes.optim:PagedAdamW8bit", state.paged_eight_bit_adam, 1.0, "arXiv 2305.14314, section 3", _BNB
+    ),
     "lion8bit": Kind("bitsandbytes.optim:Lion8bit", state.eight_bit_momentum, 0.1, "arXiv 2110.02861", _BNB),
     "lars": Kind("pytorch_optimizer:LARS", state.one_moment, None, "arXiv 1708.03888", _PO),
     "lamb": Kind("pytorch_optimizer:Lamb", state.two_moments, None, "arXiv 1904.00962", _PO),

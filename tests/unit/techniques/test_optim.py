@@ -31,6 +31,7 @@ STATE_BYTES = {  # of M x N weights in fp32
     "adamw": 8 * M * N + 4,
     "adafactor": 4 * (M + N) + 4,
     "adamw8bit": 2 * (M * N + 4 * M * N // 256),
+    "paged_adamw8bit": 2 * (M * N + 4 * M * N // 256),  # too small to be paged
     "lion8bit": M * N + 4 * M * N // 256,
     "lars": 4 * M * N,
     "lamb": 8 * M * N,
