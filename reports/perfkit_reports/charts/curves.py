@@ -82,19 +82,40 @@ def losses(curves: Sequence[Curve]) -> Chart | None:
     curves = [curve for curve in curves if any(curve.runs)]
     if not curves:
         return None
-
-    def told(step: int, value: float | None) -> str:
-        return f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}"
-
-    told_of = {"id": "losses", "title": "Losses on the same data", "label": "Training losses"}
-    return _chart(curves, told, "step", axis("loss"), **told_of)
+    told_of = {"id": "losses", "title": "Losses over steps", "label": "Training losses"}
+    return _chart(curves, _loss, "step", axis("loss"), **told_of)
 
 
-def _line(curve: Curve, run: Sequence[float | None], told: _Told) -> Trace:
+def losses_over_time(curves: Sequence[Curve], step_s: Sequence[float]) -> Chart | None:
+    """The same over the time at which each step ends, where every step of a curve takes `step_s`. None without any."""
+    timed = [(curve, seconds) for curve, seconds in zip(curves, step_s, strict=True) if any(curve.runs)]
+    if not timed:
+        return None
+    scale, unit = time_scale(max(len(run) * seconds for curve, seconds in timed for run in curve.runs))
+    traces = []
+    for curve, seconds in timed:
+
+        def told(step: int, value: float | None, seconds: float = seconds) -> str:
+            return f"{units.seconds(step * seconds)}, {_loss(step, value)}"
+
+        for run in curve.runs:
+            ends = [round(step * seconds / scale, 5) for step in range(1, len(run) + 1)]
+            traces.append(_line(curve, run, told, ends))
+    drawn = figure(traces, xaxis=axis(f"time ({unit})", rangemode="tozero"), yaxis=axis("loss"))
+    title, label = "Losses over time", "Training losses over time"
+    return Chart(id="losses-time", figure=drawn, height=380, legend=_legend(curves), title=title, label=label)
+
+
+def _loss(step: int, value: float | None) -> str:
+    return f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}"
+
+
+def _line(curve: Curve, run: Sequence[float | None], told: _Told, xs: Sequence[float] = ()) -> Trace:
+    """Over `xs`, or the numbers of the steps."""
     style = curve.style
     return scatter(
         "lines+markers",
-        range(1, len(run) + 1),
+        xs or range(1, len(run) + 1),
         [None if value is None else round(value, 6) for value in run],
         [hover(curve.name, told(step, value)) for step, value in enumerate(run, 1)],
         name=safe(curve.name, 28),
@@ -111,8 +132,11 @@ def _chart(curves: Sequence[Curve], told: _Told, steps: str, yaxis: dict[str, An
     whole = {"tick0": 1, "dtick": 1} if longest <= 10 else {}
     traces = [_line(curve, run, told) for curve in curves for run in curve.runs if run]
     drawn = figure(traces, xaxis=axis(steps, tickformat="d", **whole), yaxis=yaxis)
-    legend = [(curve.name, curve.style.colour, curve.style.symbol) for curve in curves]
-    return Chart(figure=drawn, height=380, legend=legend, **said)
+    return Chart(figure=drawn, height=380, legend=_legend(curves), **said)
+
+
+def _legend(curves: Sequence[Curve]) -> list[tuple[str, str, str]]:
+    return [(curve.name, curve.style.colour, curve.style.symbol) for curve in curves]
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -15,7 +15,7 @@ from perfkit_reports.subjects.suite.look import traces
 from perfkit_reports.subjects.trace.data import of_costs
 
 _STEPS: Schema = {"variant": str, "repeat": int, "step": int, "warmup": bool, "wall_s": float}
-_LOSSES: Schema = {"variant": str, "step": int, "loss": float}
+_LOSSES: Schema = {"variant": str, "step": int, "end_s": float, "loss": float}
 # (type, what of a variant) by column.
 _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = {
     "variant": (str, lambda variant: variant.name),
@@ -96,6 +96,9 @@ def _steps(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
 
 
 def _losses(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
+    """`end_s` is when a step ends if every step takes the variant's step time."""
     for variant in analysis.variants:
+        each_s = _of(variant.step_time, "value")
         for step, loss in enumerate(variant.losses):
-            yield {"variant": variant.name, "step": step, "loss": loss}
+            end_s = None if each_s is None else (step + 1) * each_s
+            yield {"variant": variant.name, "step": step, "end_s": end_s, "loss": loss}

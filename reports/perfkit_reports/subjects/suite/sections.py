@@ -25,6 +25,7 @@ from perfkit_reports.subjects.memory.tables import data as memory_tables
 from perfkit_reports.subjects.suite import cells, details
 from perfkit_reports.subjects.suite.data import data
 from perfkit_reports.subjects.suite.look import holders, plane, styles, traces
+from perfkit_reports.subjects.suite.losses import losses as of_other_trajectories
 from perfkit_reports.subjects.suite.summary import summary as short
 from perfkit_reports.subjects.trace import costs, flame, products, step, timeline
 from perfkit_reports.subjects.trace.chosen import chosen
@@ -155,7 +156,7 @@ def _compared(analysis: Analysis, traced: Sequence[RankTrace]) -> dict[str, Rank
 
 
 def samples(analysis: Analysis, *intro: str) -> Section:
-    """Every timed step, the warm-up apart, and the losses."""
+    """Every timed step, the warm-up apart, and the losses where they have no section of their own."""
     rows, warming, trained = [], [], []
     look = styles(analysis)
     for variant in analysis.variants:
@@ -165,7 +166,8 @@ def samples(analysis: Analysis, *intro: str) -> Section:
         )
         warming.append(Curve(name, style, variant.warmup_samples))
         trained.append(Curve(name, style, (variant.losses,), reference=variant.is_baseline))
-    steps, warm_up, losses = step_times.chart(rows), curves.warm_up(warming), curves.losses(trained)
+    steps, warm_up = step_times.chart(rows), curves.warm_up(warming)
+    losses = None if any(of_other_trajectories(analysis)) else curves.losses(trained)
     blocks: list[Block] = [steps or Text(id="step-times", lines=("No step was timed.",), style="empty")]
     if beside := tuple(block for block in (warm_up, losses) if block is not None):
         blocks.append(Group(id="beside", blocks=beside, beside=True))

@@ -1,0 +1,94 @@
+"""Losses where a variant takes another trajectory: what each comes to in as many steps, and in as much time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from perfkit import units
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.suite.parity import NOT_COMPARABLE
+from perfkit_reports.charts import curves
+from perfkit_reports.charts.curves import Curve
+from perfkit_reports.document.blocks import Group, Section, Table
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+from perfkit_reports.palette import Style
+from perfkit_reports.subjects.suite.look import styles
+
+_HOW = (
+    "Time is the number of steps times the variant's step time: start-up and compiling are left out.",
+    "Each is the loss of one batch, and batches differ from step to step: a small difference tells nothing.",
+)
+_MORE = "--rounds 0 --steps 300 trains each variant for more steps."
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """The losses of a variant, and how long its steps take."""
+
+    variant: Variant
+    style: Style
+    step_s: float
+
+    @property
+    def losses(self) -> tuple[float | None, ...]:
+        return self.variant.losses
+
+    def steps_by(self, seconds: float) -> int:
+        """How many steps have ended by then."""
+        return min(len(self.losses), int(seconds / self.step_s * (1 + 1e-9)))
+
+
+def losses(analysis: Analysis) -> Iterator[Section]:
+    """None where losses can be compared step by step, or only one variant has some."""
+    look = styles(analysis)
+    trained = [
+        _Trained(variant, look[variant.name], variant.step_time.value)
+        for variant in analysis.variants
+        if variant.losses and isinstance(variant.step_time, Estimate)
+    ]
+    if len(trained) < 2 or not any(each.variant.parity.verdict == NOT_COMPARABLE for each in trained):
+        return
+    lines = [
+        Curve(each.variant.name, each.style, (each.losses,), reference=each.variant.is_baseline) for each in trained
+    ]
+    drawn = (curves.losses(lines), curves.losses_over_time(lines, [each.step_s for each in trained]))
+    charts = Group(id="losses-beside", blocks=tuple(chart for chart in drawn if chart is not None), beside=True)
+    yield Section("loss", "Loss over steps and time", (charts, _table(trained)), nav="Loss", intro=(*_HOW, _MORE))
+
+
+def _table(trained: list[_Trained]) -> Table:
+    """At the last step that all have run, and at the moment when the first has run all of its own."""
+    steps = min(len(each.losses) for each in trained)
+    seconds = min(len(each.losses) * each.step_s for each in trained)
+
+    def in_time(each: _Trained) -> Cell:
+        by = each.steps_by(seconds)
+        return _loss(each, by) if by else unknown("its first step takes longer")
+
+    return Table(
+        id="losses-reached",
+        title="Losses reached",
+        columns=[
+            Column("Variant", _name, numeric=False),
+            Column(f"After {_steps(steps)}", lambda each: _loss(each, steps)),
+            Column(f"After {units.seconds(seconds)}", in_time),
+        ],
+        rows=trained,
+        what="variant",
+        data="losses",
+        emphasis=lambda each: each.variant.is_baseline,
+    )
+
+
+def _name(each: _Trained) -> Cell:
+    return Cell(each.variant.name, value=each.variant.name, swatch=(each.style.colour, each.style.symbol))
+
+
+def _loss(each: _Trained, step: int) -> Cell:
+    loss = each.losses[step - 1]
+    return unknown("it is not finite") if loss is None else Cell(f"{loss:#.4g}", detail=_steps(step), value=loss)
+
+
+def _steps(count: int) -> str:
+    return f"{count:,} step{'s' if count != 1 else ''}"
