@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds
 from perfkit.errors import UsageError
 from perfkit.measure.bench import min_world_size
+from perfkit.measure.largest_batch import searches
 from perfkit.measure.schedule import bench_schedule
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.compose import compose
 from perfkit.workloads.table import WORKLOADS
 
 # What is counted needs few steps; times come from elsewhere. All losses that are compared are among them.
@@ -60,7 +60,11 @@ def planned_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> 
 def _planned(number: int, case: Case, config: CheckConfig, machine: Machine, schedule: Schedule) -> PlannedCase:
     named = tuple(parse_variants(case.technique))
     for techniques in named:
-        compose(techniques)
+        if searches(techniques) is not None:
+            raise UsageError(
+                f"{variant_label(techniques)} searches for the largest batch, which perfkit bench does: check the size "
+                "that it found, such as batch:size=8"
+            )
     if case.all_thresholds()["energy"] is not None:
         schedule = replace(schedule, energy_s=ENERGY_S)
     spec = parse_workload(case.workload, WORKLOADS.names())

@@ -49,6 +49,10 @@ def test_energy_gets_a_pass_of_its_own_where_it_is_gated() -> None:
         (Case(workload="gpt", technique="ampp"), "'amp'"),
         (Case(workload="gpt", technique=""), "empty technique"),
         (Case(workload=""), "empty workload"),
+        (
+            Case(workload="gpt", technique="amp+batch:auto"),
+            r"amp\+batch:auto searches for the largest batch, which perfkit bench does: check the size",
+        ),
     ],
 )
 def test_what_is_wrong(case: Case, said: str) -> None:
